@@ -1,0 +1,2 @@
+//! The workloads people judge by.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Ring, replication and quorums as sans-I/O cores.

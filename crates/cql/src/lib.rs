@@ -1,0 +1,1 @@
+//! CQL: lexer, AST, parser, analysis and plans. No I/O.

@@ -1,0 +1,37 @@
+//! What every floor speaks of: CQL types and values, keys and tokens, schema, cells and rows,
+//! mutations and reads, and the rules by which two versions of the same thing merge.
+//!
+//! Nothing here touches the world or knows about time: whoever needs "now" passes it in.
+//!
+//! **Values are bytes.** A value travels and rests in the serialization of the native protocol,
+//! which is also the one on disk; a [`CqlType`] knows how to check, compare and print such bytes.
+//!
+//! **Columns are numbers.** Within a process a column has a [`ColumnId`] that its table never
+//! gives to another column, so that a cell of a dropped column can never be taken for one of a
+//! column added later under the same name.
+
+mod clustering;
+mod deletion;
+mod key;
+mod mutation;
+mod read;
+mod row;
+mod schema;
+mod token;
+mod types;
+
+pub use clustering::{Bound, BoundKind, Clustering, ClusteringComparator, Slice};
+pub use deletion::{DeletionTime, Liveness, NO_DELETION_TIME, NO_TIMESTAMP, NO_TTL};
+pub use key::{DecoratedKey, PartitionKey};
+pub use mutation::{Mutation, PartitionUpdate};
+pub use read::{
+    ClusteringSelection, DataLimits, FilterOperator, Partition, PartitionBound, PartitionSelection,
+    ReadCommand, ReadPage, Resume, RowFilter,
+};
+pub use row::{Cell, ComplexDeletion, RangeTombstone, Row};
+pub use schema::{
+    Column, ColumnId, ColumnKind, DroppedColumn, Keyspace, Order, Schema, Table, TableId,
+    TableOptions, UserType,
+};
+pub use token::{ShardId, Sharder, Token};
+pub use types::CqlType;

@@ -1,0 +1,149 @@
+//! Reads: what a coordinator asks of a replica and of a shard, and what comes back.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::{
+    Clustering, ColumnId, DecoratedKey, DeletionTime, RangeTombstone, Row, Slice, Table, Token,
+};
+
+/// One end of a range of partitions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PartitionBound {
+    /// From the first, or to the last partition of the ring.
+    Unbounded,
+    /// With all partitions of this token.
+    TokenInclusive(Token),
+    /// Without the partitions of this token.
+    TokenExclusive(Token),
+    /// With this partition.
+    KeyInclusive(DecoratedKey),
+    /// Without this partition.
+    KeyExclusive(DecoratedKey),
+}
+
+/// Which partitions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PartitionSelection {
+    /// One.
+    Key(DecoratedKey),
+    /// All between two places on the ring, in its order; never wraps.
+    Range {
+        /// The lower end.
+        start: PartitionBound,
+        /// The upper end.
+        end: PartitionBound,
+    },
+}
+
+/// Which rows of each partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusteringSelection {
+    /// Sorted in the order of the table; they do not overlap. Empty: only the static row.
+    pub slices: Vec<Slice>,
+    /// From the last row to the first?
+    pub reversed: bool,
+}
+
+/// How a filter compares a column with its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FilterOperator {
+    /// Equal.
+    Equal,
+    /// Less than the value.
+    Less,
+    /// Less than or equal to the value.
+    LessOrEqual,
+    /// Greater than the value.
+    Greater,
+    /// Greater than or equal to the value.
+    GreaterOrEqual,
+    /// A collection that contains the value.
+    Contains,
+    /// A map that contains the key.
+    ContainsKey,
+}
+
+/// What a row (or, for key and static columns, its partition) must fulfil besides its place: the
+/// filter of ALLOW FILTERING. All filters of a command must hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowFilter {
+    /// Any column.
+    pub column: ColumnId,
+    /// How.
+    pub operator: FilterOperator,
+    /// What it is compared with: several values mean "one of them" (IN).
+    pub values: Vec<Bytes>,
+}
+
+/// When to stop. What is counted are live rows; a partition with only static data counts one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DataLimits {
+    /// Rows in all.
+    pub rows: u32,
+    /// Rows of each partition.
+    pub rows_per_partition: u32,
+    /// Stop after the row with which the page reaches this many bytes, so that no page takes
+    /// unbounded memory; the page then says that there is more.
+    pub bytes: u32,
+}
+
+/// Where the page before ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resume {
+    /// The partition the last row was of.
+    pub key: DecoratedKey,
+    /// The last row given; `None`: the static row only, or the partition is finished.
+    pub clustering: Option<Clustering>,
+    /// How many more rows this partition may give (`rows_per_partition` less those given).
+    pub remaining_in_partition: u32,
+}
+
+/// A read, as a replica understands it: no CQL, all names resolved.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReadCommand {
+    /// The table, as the coordinator knows it.
+    pub table: Arc<Table>,
+    /// Which partitions.
+    pub partitions: PartitionSelection,
+    /// Which rows of them.
+    pub clustering: ClusteringSelection,
+    /// Which regular and static columns are wanted, sorted. Rows that have none of them live
+    /// still count: CQL shows them with nulls.
+    pub columns: Vec<ColumnId>,
+    /// What rows must fulfil besides.
+    pub filters: Vec<RowFilter>,
+    /// When to stop.
+    pub limits: DataLimits,
+    /// Seconds since 1970: what has expired by then is gone.
+    pub now_seconds: u32,
+    /// Where the page before ended.
+    pub resume: Option<Resume>,
+}
+
+/// A partition in an answer: its live rows, and for reconciliation between replicas also its
+/// deletions.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Partition {
+    /// The key.
+    pub key: DecoratedKey,
+    /// The deletion of the whole partition.
+    pub deletion: DeletionTime,
+    /// The static row.
+    pub static_row: Option<Row>,
+    /// In the order asked for.
+    pub rows: Vec<Row>,
+    /// In the order of the table.
+    pub range_tombstones: Vec<RangeTombstone>,
+}
+
+/// The answer to a [`ReadCommand`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ReadPage {
+    /// In ring order.
+    pub partitions: Vec<Partition>,
+    /// Where to go on: `None` where all that was asked for has been given or the limits of the
+    /// command (`rows`) were reached only with the very last row.
+    pub more: bool,
+}

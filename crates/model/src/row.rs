@@ -1,0 +1,107 @@
+//! Cells, rows and range tombstones.
+
+use bytes::Bytes;
+
+use crate::{Clustering, ColumnId, DeletionTime, Liveness, NO_DELETION_TIME, NO_TTL, Slice};
+
+/// One value with its time. A tombstone has a deletion time, no ttl and an empty value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// The column.
+    pub column: ColumnId,
+    /// Which element of a non-frozen collection (list: timeuuid, set: element, map: key) or field
+    /// of a non-frozen user type (u16, big-endian); `None` for all other columns.
+    pub path: Option<Bytes>,
+    /// Microseconds since 1970.
+    pub timestamp: i64,
+    /// Seconds to live; [`NO_TTL`] for ever.
+    pub ttl: i32,
+    /// Seconds since 1970: when it was deleted, or will expire; else [`NO_DELETION_TIME`].
+    pub local_deletion_time: u32,
+    /// The value, empty for tombstones and for elements of sets.
+    pub value: Bytes,
+}
+
+impl Cell {
+    /// Was it written by a deletion?
+    pub fn is_tombstone(&self) -> bool {
+        self.local_deletion_time != NO_DELETION_TIME && self.ttl == NO_TTL
+    }
+
+    /// Will it expire?
+    pub fn is_expiring(&self) -> bool {
+        self.ttl != NO_TTL
+    }
+
+    /// Neither deleted nor expired?
+    pub fn is_live(&self, now_seconds: u32) -> bool {
+        self.local_deletion_time == NO_DELETION_TIME
+            || (self.ttl != NO_TTL && now_seconds < self.local_deletion_time)
+    }
+}
+
+/// The deletion of a whole non-frozen collection or user type, as an overwrite does it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ComplexDeletion {
+    /// The column.
+    pub column: ColumnId,
+    /// What of it is gone.
+    pub deletion: DeletionTime,
+}
+
+/// A row, or what one write, one memtable or one sstable knows of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Where it lies in its partition; empty for the static row.
+    pub clustering: Clustering,
+    /// The row marker.
+    pub liveness: Liveness,
+    /// The deletion of the row.
+    pub deletion: DeletionTime,
+    /// Sorted by column, one each.
+    pub complex_deletions: Vec<ComplexDeletion>,
+    /// Sorted by column, then by path in the order of the column's path type; one each.
+    pub cells: Vec<Cell>,
+}
+
+impl Row {
+    /// A row of which nothing is known yet.
+    pub fn new(clustering: Clustering) -> Row {
+        Row {
+            clustering,
+            liveness: Liveness::NONE,
+            deletion: DeletionTime::LIVE,
+            complex_deletions: Vec::new(),
+            cells: Vec::new(),
+        }
+    }
+
+    /// Nothing known of it: neither marker nor deletion nor cells?
+    pub fn is_empty(&self) -> bool {
+        self.liveness.is_empty()
+            && self.deletion.is_live()
+            && self.complex_deletions.is_empty()
+            && self.cells.is_empty()
+    }
+
+    /// Does a reader see it: a live marker, or a live cell?
+    pub fn is_live(&self, now_seconds: u32) -> bool {
+        self.liveness.is_live(now_seconds) || self.cells.iter().any(|c| c.is_live(now_seconds))
+    }
+
+    /// The cells of one column.
+    pub fn cells_of(&self, column: ColumnId) -> &[Cell] {
+        let start = self.cells.partition_point(|c| c.column < column);
+        let end = start + self.cells[start..].partition_point(|c| c.column == column);
+        &self.cells[start..end]
+    }
+}
+
+/// The deletion of a range of rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RangeTombstone {
+    /// Which rows.
+    pub slice: Slice,
+    /// What of them is gone.
+    pub deletion: DeletionTime,
+}

@@ -1,0 +1,347 @@
+//! Keyspaces, tables, columns and types: immutable snapshots, swapped whole.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use crate::{ClusteringComparator, CqlType};
+
+/// The identity of a table: a dropped and re-created table is another one.
+pub type TableId = Uuid;
+
+/// The identity of a column within the life of its table object in this process. Never reused
+/// after a DROP. Not kept on disk: files name columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ColumnId(pub u32);
+
+/// The direction of a clustering column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Order {
+    /// `ASC`
+    #[default]
+    Ascending,
+    /// `DESC`
+    Descending,
+}
+
+/// The part a column plays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ColumnKind {
+    /// Part of the partition key.
+    PartitionKey,
+    /// Part of the clustering key.
+    Clustering,
+    /// One value a partition.
+    Static,
+    /// One value a row.
+    Regular,
+}
+
+/// A column of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    /// Its number.
+    pub id: ColumnId,
+    /// Its name, as in quotes (case kept).
+    pub name: Arc<str>,
+    /// Its type.
+    pub ty: CqlType,
+    /// Its part.
+    pub kind: ColumnKind,
+    /// Its position within the key, 0 for static and regular columns.
+    pub position: usize,
+    /// Its direction (clustering columns).
+    pub order: Order,
+}
+
+/// A column that was dropped: cells written up to then must not come back.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DroppedColumn {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its type, user types expanded to tuples.
+    pub ty: CqlType,
+    /// Was it static (else regular)?
+    pub is_static: bool,
+    /// Microseconds since 1970: cells with this or an earlier timestamp are gone.
+    pub dropped_at: i64,
+}
+
+/// The options of a table, with Cassandra's names (`TableParams`). Maps keep what was given, as
+/// `system_schema.tables` shows it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TableOptions {
+    /// `additional_write_policy`
+    pub additional_write_policy: String,
+    /// `allow_auto_snapshot`
+    pub allow_auto_snapshot: bool,
+    /// `bloom_filter_fp_chance`
+    pub bloom_filter_fp_chance: f64,
+    /// `caching`
+    pub caching: BTreeMap<String, String>,
+    /// `cdc`
+    pub cdc: bool,
+    /// `comment`
+    pub comment: String,
+    /// `compaction`, with the full class name under `class`
+    pub compaction: BTreeMap<String, String>,
+    /// `compression`, with the full class name under `class`
+    pub compression: BTreeMap<String, String>,
+    /// `crc_check_chance`
+    pub crc_check_chance: f64,
+    /// `default_time_to_live`, in seconds
+    pub default_time_to_live: i32,
+    /// `extensions`
+    pub extensions: BTreeMap<String, Vec<u8>>,
+    /// `gc_grace_seconds`
+    pub gc_grace_seconds: i32,
+    /// `incremental_backups`
+    pub incremental_backups: bool,
+    /// `max_index_interval`
+    pub max_index_interval: i32,
+    /// `memtable`: name of the memtable configuration
+    pub memtable: String,
+    /// `memtable_flush_period_in_ms`
+    pub memtable_flush_period_in_ms: i32,
+    /// `min_index_interval`
+    pub min_index_interval: i32,
+    /// `read_repair`
+    pub read_repair: String,
+    /// `speculative_retry`
+    pub speculative_retry: String,
+}
+
+impl Default for TableOptions {
+    /// The defaults of Cassandra 5.0.
+    fn default() -> TableOptions {
+        let map = |pairs: &[(&str, &str)]| {
+            pairs
+                .iter()
+                .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+                .collect()
+        };
+        TableOptions {
+            additional_write_policy: "99p".to_owned(),
+            allow_auto_snapshot: true,
+            bloom_filter_fp_chance: 0.01,
+            caching: map(&[("keys", "ALL"), ("rows_per_partition", "NONE")]),
+            cdc: false,
+            comment: String::new(),
+            compaction: map(&[
+                (
+                    "class",
+                    "org.apache.cassandra.db.compaction.SizeTieredCompactionStrategy",
+                ),
+                ("max_threshold", "32"),
+                ("min_threshold", "4"),
+            ]),
+            compression: map(&[
+                ("chunk_length_in_kb", "16"),
+                ("class", "org.apache.cassandra.io.compress.LZ4Compressor"),
+            ]),
+            crc_check_chance: 1.0,
+            default_time_to_live: 0,
+            extensions: BTreeMap::new(),
+            gc_grace_seconds: 864_000,
+            incremental_backups: true,
+            max_index_interval: 2048,
+            memtable: "default".to_owned(),
+            memtable_flush_period_in_ms: 0,
+            min_index_interval: 128,
+            read_repair: "BLOCKING".to_owned(),
+            speculative_retry: "99p".to_owned(),
+        }
+    }
+}
+
+/// A table. Build with [`Table::new`]; never changed once shared.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// Its identity.
+    pub id: TableId,
+    /// Its keyspace.
+    pub keyspace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its options.
+    pub options: TableOptions,
+    /// Columns dropped from it.
+    pub dropped: Vec<DroppedColumn>,
+    /// Made by the node on the fly, not stored (`system_views`, `system_virtual_schema`)?
+    pub is_virtual: bool,
+    /// By id; a hole where a column was dropped.
+    columns: Vec<Option<Column>>,
+    partition_key: Vec<ColumnId>,
+    clustering_key: Vec<ColumnId>,
+    statics: Vec<ColumnId>,
+    regulars: Vec<ColumnId>,
+    comparator: ClusteringComparator,
+}
+
+impl Table {
+    /// A table of these columns. Key columns must have the positions 0, 1, …, each once, and ids
+    /// must be unique; holes in the ids are those of dropped columns.
+    pub fn new(
+        id: TableId,
+        keyspace: impl Into<Arc<str>>,
+        name: impl Into<Arc<str>>,
+        columns: Vec<Column>,
+        options: TableOptions,
+    ) -> Table {
+        let ids_of = |kind: ColumnKind| {
+            let mut found: Vec<&Column> = columns.iter().filter(|c| c.kind == kind).collect();
+            match kind {
+                ColumnKind::PartitionKey | ColumnKind::Clustering => {
+                    found.sort_by_key(|c| c.position);
+                    assert!(found.iter().enumerate().all(|(i, c)| c.position == i));
+                }
+                ColumnKind::Static | ColumnKind::Regular => {
+                    found.sort_by(|a, b| a.name.as_bytes().cmp(b.name.as_bytes()));
+                }
+            }
+            found.iter().map(|c| c.id).collect::<Vec<_>>()
+        };
+        let partition_key = ids_of(ColumnKind::PartitionKey);
+        assert!(!partition_key.is_empty(), "a table has a partition key");
+        let clustering_key = ids_of(ColumnKind::Clustering);
+        let statics = ids_of(ColumnKind::Static);
+        let regulars = ids_of(ColumnKind::Regular);
+
+        let slots = columns
+            .iter()
+            .map(|c| c.id.0 as usize + 1)
+            .max()
+            .unwrap_or(0);
+        let mut by_id: Vec<Option<Column>> = vec![None; slots];
+        for column in columns {
+            let slot = &mut by_id[column.id.0 as usize];
+            assert!(slot.is_none(), "column ids are unique");
+            *slot = Some(column);
+        }
+        let comparator = ClusteringComparator::new(
+            clustering_key
+                .iter()
+                .filter_map(|id| by_id[id.0 as usize].as_ref())
+                .map(|c| (c.ty.clone(), c.order))
+                .collect(),
+        );
+        Table {
+            id,
+            keyspace: keyspace.into(),
+            name: name.into(),
+            options,
+            dropped: Vec::new(),
+            is_virtual: false,
+            columns: by_id,
+            partition_key,
+            clustering_key,
+            statics,
+            regulars,
+            comparator,
+        }
+    }
+
+    /// The column of this id, unless it was dropped.
+    pub fn column(&self, id: ColumnId) -> Option<&Column> {
+        self.columns.get(id.0 as usize).and_then(Option::as_ref)
+    }
+
+    /// The column of this name (exact).
+    pub fn column_named(&self, name: &str) -> Option<&Column> {
+        self.columns().find(|c| &*c.name == name)
+    }
+
+    /// All columns, by id.
+    pub fn columns(&self) -> impl Iterator<Item = &Column> {
+        self.columns.iter().flatten()
+    }
+
+    /// The id the next added column gets.
+    pub fn next_column_id(&self) -> ColumnId {
+        ColumnId(self.columns.len() as u32)
+    }
+
+    /// The columns of the partition key, in order.
+    pub fn partition_key(&self) -> impl ExactSizeIterator<Item = &Column> {
+        self.partition_key.iter().map(|id| self.known(*id))
+    }
+
+    /// The clustering columns, in order.
+    pub fn clustering_key(&self) -> impl ExactSizeIterator<Item = &Column> {
+        self.clustering_key.iter().map(|id| self.known(*id))
+    }
+
+    /// The static columns, by name.
+    pub fn statics(&self) -> impl ExactSizeIterator<Item = &Column> {
+        self.statics.iter().map(|id| self.known(*id))
+    }
+
+    /// The regular columns, by name.
+    pub fn regulars(&self) -> impl ExactSizeIterator<Item = &Column> {
+        self.regulars.iter().map(|id| self.known(*id))
+    }
+
+    /// The order of its rows.
+    pub fn comparator(&self) -> &ClusteringComparator {
+        &self.comparator
+    }
+
+    fn known(&self, id: ColumnId) -> &Column {
+        self.columns[id.0 as usize]
+            .as_ref()
+            .expect("lists of columns hold existing ids")
+    }
+}
+
+/// A user-defined type.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct UserType {
+    /// Its keyspace.
+    pub keyspace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Names and types of its fields, in order.
+    pub fields: Vec<(Arc<str>, CqlType)>,
+}
+
+/// A keyspace.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Keyspace {
+    /// Its name.
+    pub name: Arc<str>,
+    /// `replication`, with the full class name under `class`.
+    pub replication: BTreeMap<String, String>,
+    /// `durable_writes`
+    pub durable_writes: bool,
+    /// Its tables, by name.
+    pub tables: BTreeMap<Arc<str>, Arc<Table>>,
+    /// Its types, by name.
+    pub types: BTreeMap<Arc<str>, Arc<UserType>>,
+    /// Made by the node on the fly, not stored?
+    pub is_virtual: bool,
+}
+
+/// All keyspaces at one moment, system keyspaces included.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Schema {
+    /// By name.
+    pub keyspaces: BTreeMap<Arc<str>, Arc<Keyspace>>,
+    /// What `schema_version` shows: a digest of what `system_schema` holds.
+    pub version: Uuid,
+}
+
+impl Schema {
+    /// The table of this name.
+    pub fn table(&self, keyspace: &str, table: &str) -> Option<&Arc<Table>> {
+        self.keyspaces.get(keyspace)?.tables.get(table)
+    }
+
+    /// The table of this id. Looks through all: for start-up and messages, not for requests.
+    pub fn table_by_id(&self, id: TableId) -> Option<&Arc<Table>> {
+        self.keyspaces
+            .values()
+            .flat_map(|k| k.tables.values())
+            .find(|t| t.id == id)
+    }
+}

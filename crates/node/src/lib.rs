@@ -1,0 +1,1 @@
+//! A node: sessions, coordinator, replica, metadata, shards, system tables.

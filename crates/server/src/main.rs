@@ -1,0 +1,2 @@
+//! The binary `helenus`.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Worlds of nodes under virtual time: faults, workloads, oracles.

@@ -1,0 +1,1 @@
+//! Commit log, memtable, sstables, compaction and the table that merges them.
