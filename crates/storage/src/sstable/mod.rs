@@ -1,0 +1,1 @@
+//! Cassandra's sstable formats.
