@@ -1,1 +1,5 @@
-//! A node: sessions, coordinator, replica, metadata, shards, system tables.
+//! A node: the sessions of its clients, the coordinator, the replica with its shards, metadata,
+//! and the system keyspaces.
+
+pub mod metrics;
+pub mod system;
