@@ -11,17 +11,26 @@
 //! column added later under the same name.
 
 mod clustering;
+pub mod collection;
+mod compare;
 mod deletion;
+pub mod duration;
 mod key;
+mod marshal;
 mod mutation;
+pub mod number;
 mod read;
 mod row;
 mod schema;
 mod token;
 mod types;
+mod validate;
+mod value;
+pub mod vint;
 
 pub use clustering::{Bound, BoundKind, Clustering, ClusteringComparator, Slice};
 pub use deletion::{DeletionTime, Liveness, NO_DELETION_TIME, NO_TIMESTAMP, NO_TTL};
+pub use marshal::MarshalError;
 pub use key::{DecoratedKey, PartitionKey};
 pub use mutation::{Mutation, PartitionUpdate};
 pub use read::{
@@ -33,5 +42,6 @@ pub use schema::{
     Column, ColumnId, ColumnKind, DroppedColumn, Keyspace, Order, Schema, Table, TableId,
     TableOptions, UserType,
 };
-pub use token::{ShardId, Sharder, Token};
+pub use token::{ShardId, Sharder, Token, murmur3_x64_128};
 pub use types::CqlType;
+pub use value::ValueError;

@@ -17,7 +17,7 @@ impl Token {
         if key.is_empty() {
             return Token::MIN;
         }
-        let hash = murmur3_x64_128_high(key);
+        let hash = murmur3_x64_128(key)[0];
         // The lowest value is reserved for the end of the ring.
         Token(if hash == i64::MIN { i64::MAX } else { hash })
     }
@@ -72,10 +72,11 @@ impl Sharder {
     }
 }
 
-/// The first 64 bits of MurmurHash3_x64_128 with seed 0, with Cassandra's quirk: the bytes of the
-/// tail are sign-extended (`org.apache.cassandra.utils.MurmurHash.hash3_x64_128`). Libraries
-/// implement the original and so give other tokens for keys with bytes above 0x7f.
-fn murmur3_x64_128_high(data: &[u8]) -> i64 {
+/// MurmurHash3_x64_128 with seed 0, with Cassandra's quirk: the bytes of the tail are
+/// sign-extended (`org.apache.cassandra.utils.MurmurHash.hash3_x64_128`). Libraries implement the
+/// original and so give other tokens for keys with bytes above 0x7f. Tokens are made of the first
+/// half, bloom filters of both.
+pub fn murmur3_x64_128(data: &[u8]) -> [i64; 2] {
     const C1: u64 = 0x87c3_7b91_1142_53d5;
     const C2: u64 = 0x4cf5_ad43_2745_937f;
     let (mut h1, mut h2) = (0u64, 0u64);
@@ -124,7 +125,9 @@ fn murmur3_x64_128_high(data: &[u8]) -> i64 {
     h2 ^= data.len() as u64;
     h1 = h1.wrapping_add(h2);
     h2 = h2.wrapping_add(h1);
-    finish(h1).wrapping_add(finish(h2)) as i64
+    let (f1, f2) = (finish(h1), finish(h2));
+    let first = f1.wrapping_add(f2);
+    [first as i64, first.wrapping_add(f2) as i64]
 }
 
 fn finish(mut k: u64) -> u64 {
