@@ -23,6 +23,7 @@ mod read;
 mod row;
 mod schema;
 mod token;
+mod type_name;
 mod types;
 mod validate;
 mod value;
@@ -30,8 +31,8 @@ pub mod vint;
 
 pub use clustering::{Bound, BoundKind, Clustering, ClusteringComparator, Slice};
 pub use deletion::{DeletionTime, Liveness, NO_DELETION_TIME, NO_TIMESTAMP, NO_TTL};
-pub use marshal::MarshalError;
 pub use key::{DecoratedKey, PartitionKey};
+pub use marshal::MarshalError;
 pub use mutation::{Mutation, PartitionUpdate};
 pub use read::{
     ClusteringSelection, DataLimits, FilterOperator, Partition, PartitionBound, PartitionSelection,
@@ -43,5 +44,6 @@ pub use schema::{
     TableOptions, UserType,
 };
 pub use token::{ShardId, Sharder, Token, murmur3_x64_128};
+pub use type_name::{RESERVED, TypeNameError, quote_identifier};
 pub use types::CqlType;
 pub use value::ValueError;

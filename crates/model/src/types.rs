@@ -1,6 +1,5 @@
 //! CQL types.
 
-use std::cmp::Ordering;
 use std::sync::Arc;
 
 use crate::UserType;
@@ -105,9 +104,137 @@ impl CqlType {
         )
     }
 
-    /// The order of two serialized values of this type, as Cassandra sorts them
-    /// (`AbstractType.compare`). Never fails: what does not deserialize is ordered by its bytes.
-    pub fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
-        a.cmp(b)
+    /// `list`, `set` or `map`, frozen or not.
+    pub fn is_collection(&self) -> bool {
+        matches!(
+            self,
+            CqlType::List { .. } | CqlType::Set { .. } | CqlType::Map { .. }
+        )
+    }
+
+    /// May it hold, or be, a `counter`? (Only a bare counter column may.)
+    pub fn is_counter(&self) -> bool {
+        matches!(self, CqlType::Counter)
+    }
+
+    /// Does the type, or one that it is made of, satisfy `test`?
+    pub fn any(&self, test: &impl Fn(&CqlType) -> bool) -> bool {
+        test(self) || self.parts().any(|part| part.any(test))
+    }
+
+    /// The types this one is made of: elements, key and value, fields.
+    pub fn parts(&self) -> impl Iterator<Item = &CqlType> {
+        let (first, second, many, fields): (_, _, &[CqlType], &[_]) = match self {
+            CqlType::List { element, .. }
+            | CqlType::Set { element, .. }
+            | CqlType::Vector { element, .. } => (Some(&**element), None, &[], &[]),
+            CqlType::Map { key, value, .. } => (Some(&**key), Some(&**value), &[], &[]),
+            CqlType::Tuple(types) => (None, None, types, &[]),
+            CqlType::Udt { definition, .. } => (None, None, &[], &definition.fields),
+            _ => (None, None, &[], &[]),
+        };
+        first
+            .into_iter()
+            .chain(second)
+            .chain(many)
+            .chain(fields.iter().map(|(_, ty)| ty))
+    }
+
+    /// This type written whole: itself and all that it is made of frozen
+    /// (`AbstractType.freeze`).
+    pub fn freeze(&self) -> CqlType {
+        match self {
+            CqlType::List { element, .. } => CqlType::List {
+                element: Box::new(element.freeze()),
+                frozen: true,
+            },
+            CqlType::Set { element, .. } => CqlType::Set {
+                element: Box::new(element.freeze()),
+                frozen: true,
+            },
+            CqlType::Map { key, value, .. } => CqlType::Map {
+                key: Box::new(key.freeze()),
+                value: Box::new(value.freeze()),
+                frozen: true,
+            },
+            CqlType::Tuple(types) => CqlType::Tuple(types.iter().map(CqlType::freeze).collect()),
+            // The fields of a definition are frozen, or may be: the definition is one for all.
+            CqlType::Udt { definition, .. } => CqlType::Udt {
+                definition: definition.clone(),
+                frozen: true,
+            },
+            CqlType::Vector { element, dimension } => CqlType::Vector {
+                element: Box::new(element.freeze()),
+                dimension: *dimension,
+            },
+            simple => simple.clone(),
+        }
+    }
+
+    /// By which type the paths of the cells of a multi-cell value are ordered; `None` for values
+    /// of one cell (`ColumnMetadata.cellPathComparator`).
+    pub fn path_type(&self) -> Option<&CqlType> {
+        static TIMEUUID: CqlType = CqlType::Timeuuid;
+        static SMALLINT: CqlType = CqlType::Smallint;
+        match self {
+            CqlType::List { frozen: false, .. } => Some(&TIMEUUID),
+            CqlType::Set {
+                element,
+                frozen: false,
+            } => Some(element),
+            CqlType::Map {
+                key, frozen: false, ..
+            } => Some(key),
+            CqlType::Udt { frozen: false, .. } => Some(&SMALLINT),
+            _ => None,
+        }
+    }
+
+    /// The type of the value of the cell at `path` of a multi-cell value; the type itself for
+    /// values of one cell. `None` where a user type has no such field.
+    pub fn cell_value_type(&self, path: Option<&[u8]>) -> Option<&CqlType> {
+        static EMPTY: CqlType = CqlType::Empty;
+        match self {
+            CqlType::List {
+                element,
+                frozen: false,
+            } => Some(element),
+            CqlType::Set { frozen: false, .. } => Some(&EMPTY),
+            CqlType::Map {
+                value,
+                frozen: false,
+                ..
+            } => Some(value),
+            CqlType::Udt {
+                definition,
+                frozen: false,
+            } => {
+                let field = u16::from_be_bytes(path?.try_into().ok()?);
+                definition.fields.get(usize::from(field)).map(|(_, ty)| ty)
+            }
+            _ => Some(self),
+        }
+    }
+
+    /// The length that all values have which are not empty, where sstables and vectors then leave
+    /// it out (`AbstractType.valueLengthIfFixed`). Note that `tinyint`, `smallint`, `date` and
+    /// `time` do not count as fixed there.
+    pub fn fixed_length(&self) -> Option<usize> {
+        match self {
+            CqlType::Empty => Some(0),
+            CqlType::Boolean => Some(1),
+            CqlType::Int | CqlType::Float => Some(4),
+            CqlType::Bigint | CqlType::Double | CqlType::Timestamp => Some(8),
+            CqlType::Uuid | CqlType::Timeuuid => Some(16),
+            CqlType::Vector { element, dimension } => {
+                element.fixed_length()?.checked_mul(*dimension as usize)
+            }
+            CqlType::Custom(class) => match class.rsplit('.').next() {
+                Some("DateType") => Some(8),
+                Some("LexicalUUIDType") => Some(16),
+                _ => None,
+            },
+            _ => None,
+        }
     }
 }

@@ -1,0 +1,366 @@
+//! Types as Java class names: how `org.apache.cassandra.db.marshal` types are written in sstables
+//! and in some system tables (`TypeParser`, `AbstractType.toString`).
+
+use std::sync::Arc;
+
+use crate::value::{from_hex, to_hex};
+use crate::{CqlType, Order, UserType};
+
+const PACKAGE: &str = "org.apache.cassandra.db.marshal.";
+
+/// How deep types may lie in each other: what is read from outside must not exhaust the stack.
+const MAX_DEPTH: usize = 64;
+
+/// A class name that names no type.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is no type class: {reason} at character {at}")]
+pub struct MarshalError {
+    text: String,
+    reason: &'static str,
+    at: usize,
+}
+
+/// The simple types and their classes.
+const SIMPLE: [(&str, CqlType); 21] = [
+    ("AsciiType", CqlType::Ascii),
+    ("LongType", CqlType::Bigint),
+    ("BytesType", CqlType::Blob),
+    ("BooleanType", CqlType::Boolean),
+    ("CounterColumnType", CqlType::Counter),
+    ("SimpleDateType", CqlType::Date),
+    ("DecimalType", CqlType::Decimal),
+    ("DoubleType", CqlType::Double),
+    ("DurationType", CqlType::Duration),
+    ("EmptyType", CqlType::Empty),
+    ("FloatType", CqlType::Float),
+    ("InetAddressType", CqlType::Inet),
+    ("Int32Type", CqlType::Int),
+    ("ShortType", CqlType::Smallint),
+    ("UTF8Type", CqlType::Text),
+    ("TimeType", CqlType::Time),
+    ("TimestampType", CqlType::Timestamp),
+    ("TimeUUIDType", CqlType::Timeuuid),
+    ("ByteType", CqlType::Tinyint),
+    ("UUIDType", CqlType::Uuid),
+    ("IntegerType", CqlType::Varint),
+];
+
+impl CqlType {
+    /// The type a Java class string names, with or without package. `ReversedType` is seen
+    /// through: see [`CqlType::from_marshal_ordered`]. Classes that are no CQL type become
+    /// [`CqlType::Custom`].
+    pub fn from_marshal(text: &str) -> Result<CqlType, MarshalError> {
+        CqlType::from_marshal_ordered(text).map(|(ty, _)| ty)
+    }
+
+    /// As [`CqlType::from_marshal`], and whether it was in a `ReversedType`, as the types of
+    /// descending clustering columns are.
+    pub fn from_marshal_ordered(text: &str) -> Result<(CqlType, Order), MarshalError> {
+        let mut parser = Parser { text, at: 0 };
+        let start = parser.at;
+        let order = match parser.name() {
+            "ReversedType" => Order::Descending,
+            _ => Order::Ascending,
+        };
+        parser.at = start;
+        let ty = parser.ty(0)?;
+        parser.expect_end()?;
+        Ok((ty, order))
+    }
+
+    /// The types of the columns of a partition key: a `CompositeType` has several.
+    pub fn key_types_from_marshal(text: &str) -> Result<Vec<CqlType>, MarshalError> {
+        let mut parser = Parser { text, at: 0 };
+        if parser.name() != "CompositeType" {
+            return CqlType::from_marshal(text).map(|ty| vec![ty]);
+        }
+        let types = parser.types(0)?;
+        parser.expect_end()?;
+        Ok(types)
+    }
+
+    /// The Java class string of this type, as Cassandra prints it.
+    pub fn to_marshal(&self) -> String {
+        let mut out = String::new();
+        self.write_marshal(&mut out, false);
+        out
+    }
+
+    /// The class of a partition key of columns of these types.
+    pub fn key_types_to_marshal<'t>(types: impl IntoIterator<Item = &'t CqlType>) -> String {
+        let mut names: Vec<String> = types.into_iter().map(CqlType::to_marshal).collect();
+        match names.len() {
+            1 => names.remove(0),
+            _ => format!("{PACKAGE}CompositeType({})", names.join(",")),
+        }
+    }
+
+    /// Within a frozen type, `FrozenType` is not repeated.
+    fn write_marshal(&self, out: &mut String, in_frozen: bool) {
+        let frozen = match self {
+            CqlType::List { frozen, .. }
+            | CqlType::Set { frozen, .. }
+            | CqlType::Map { frozen, .. }
+            | CqlType::Udt { frozen, .. } => *frozen,
+            _ => false,
+        };
+        let marked = frozen && !in_frozen;
+        if marked {
+            out.push_str(PACKAGE);
+            out.push_str("FrozenType(");
+        }
+        self.write_class(out, in_frozen || frozen);
+        if marked {
+            out.push(')');
+        }
+    }
+
+    fn write_class(&self, out: &mut String, in_frozen: bool) {
+        if let CqlType::Custom(class) = self {
+            out.push_str(class);
+            return;
+        }
+        out.push_str(PACKAGE);
+        match self {
+            CqlType::List { element, .. } => write_parts(out, "ListType", [&**element], in_frozen),
+            CqlType::Set { element, .. } => write_parts(out, "SetType", [&**element], in_frozen),
+            CqlType::Map { key, value, .. } => {
+                write_parts(out, "MapType", [&**key, &**value], in_frozen);
+            }
+            CqlType::Tuple(types) => write_parts(out, "TupleType", types, true),
+            CqlType::Vector { element, dimension } => {
+                out.push_str("VectorType(");
+                element.write_marshal(out, false);
+                out.push_str(&format!(" , {dimension})"));
+            }
+            CqlType::Udt { definition, .. } => {
+                out.push_str("UserType(");
+                out.push_str(&definition.keyspace);
+                out.push(',');
+                out.push_str(&to_hex(definition.name.as_bytes()));
+                for (name, ty) in &definition.fields {
+                    out.push(',');
+                    out.push_str(&to_hex(name.as_bytes()));
+                    out.push(':');
+                    ty.write_marshal(out, in_frozen);
+                }
+                out.push(')');
+            }
+            simple => {
+                let class = SIMPLE.iter().find(|(_, ty)| ty == simple);
+                out.push_str(class.expect("all other types are simple").0);
+            }
+        }
+    }
+}
+
+fn write_parts<'t>(
+    out: &mut String,
+    class: &str,
+    parts: impl IntoIterator<Item = &'t CqlType>,
+    in_frozen: bool,
+) {
+    out.push_str(class);
+    for (i, part) in parts.into_iter().enumerate() {
+        out.push(if i == 0 { '(' } else { ',' });
+        part.write_marshal(out, in_frozen);
+    }
+    out.push(')');
+}
+
+/// Reads `Name(part, part, …)`.
+struct Parser<'t> {
+    text: &'t str,
+    at: usize,
+}
+
+impl<'t> Parser<'t> {
+    fn ty(&mut self, depth: usize) -> Result<CqlType, MarshalError> {
+        if depth > MAX_DEPTH {
+            return self.error("types lie too deep in each other");
+        }
+        self.skip_blank();
+        let start = self.at;
+        let name = self.name();
+        if name.is_empty() {
+            return self.error("expected a class name");
+        }
+        if let Some((_, ty)) = SIMPLE.iter().find(|(class, _)| *class == name) {
+            return Ok(ty.clone());
+        }
+        let depth = depth + 1;
+        match name {
+            "FrozenType" => Ok(self.only_part(depth)?.freeze()),
+            "ReversedType" => self.only_part(depth),
+            "ListType" => Ok(CqlType::List {
+                element: Box::new(self.only_part(depth)?.freeze()),
+                frozen: false,
+            }),
+            "SetType" => Ok(CqlType::Set {
+                element: Box::new(self.only_part(depth)?.freeze()),
+                frozen: false,
+            }),
+            "MapType" => match <[CqlType; 2]>::try_from(self.types(depth)?) {
+                Ok([key, value]) => Ok(CqlType::Map {
+                    key: Box::new(key.freeze()),
+                    value: Box::new(value.freeze()),
+                    frozen: false,
+                }),
+                Err(_) => self.error("a map has two types"),
+            },
+            "TupleType" => {
+                let types = self.types(depth)?;
+                Ok(CqlType::Tuple(types.iter().map(CqlType::freeze).collect()))
+            }
+            "VectorType" => self.vector(depth),
+            "UserType" => self.user_type(depth),
+            _ => {
+                self.skip_parts()?;
+                let class = self.text[start..self.at].trim_end();
+                Ok(CqlType::Custom(Arc::from(class)))
+            }
+        }
+    }
+
+    fn vector(&mut self, depth: usize) -> Result<CqlType, MarshalError> {
+        self.expect(b'(')?;
+        let element = self.ty(depth)?.freeze();
+        self.expect(b',')?;
+        self.skip_blank();
+        let Ok(dimension) = self.word().parse() else {
+            return self.error("expected the dimension of a vector");
+        };
+        self.expect(b')')?;
+        Ok(CqlType::Vector {
+            element: Box::new(element),
+            dimension,
+        })
+    }
+
+    fn user_type(&mut self, depth: usize) -> Result<CqlType, MarshalError> {
+        self.expect(b'(')?;
+        self.skip_blank();
+        let keyspace = Arc::from(self.word());
+        self.expect(b',')?;
+        let name = self.hex_name()?;
+        let mut fields = Vec::new();
+        while self.take(b',') {
+            let field = self.hex_name()?;
+            self.expect(b':')?;
+            fields.push((field, self.ty(depth)?));
+        }
+        self.expect(b')')?;
+        Ok(CqlType::Udt {
+            definition: Arc::new(UserType {
+                keyspace,
+                name,
+                fields,
+            }),
+            frozen: false,
+        })
+    }
+
+    fn hex_name(&mut self) -> Result<Arc<str>, MarshalError> {
+        self.skip_blank();
+        match from_hex(self.word()).and_then(|bytes| String::from_utf8(bytes).ok()) {
+            Some(name) => Ok(Arc::from(name)),
+            None => self.error("expected a name in hexadecimal"),
+        }
+    }
+
+    fn only_part(&mut self, depth: usize) -> Result<CqlType, MarshalError> {
+        match <[CqlType; 1]>::try_from(self.types(depth)?) {
+            Ok([ty]) => Ok(ty),
+            Err(_) => self.error("expected one type"),
+        }
+    }
+
+    fn types(&mut self, depth: usize) -> Result<Vec<CqlType>, MarshalError> {
+        self.expect(b'(')?;
+        let mut types = Vec::new();
+        if self.take(b')') {
+            return Ok(types);
+        }
+        loop {
+            types.push(self.ty(depth)?);
+            if !self.take(b',') {
+                break;
+            }
+        }
+        self.expect(b')')?;
+        Ok(types)
+    }
+
+    /// Passes over the parameters of a class that is not known.
+    fn skip_parts(&mut self) -> Result<(), MarshalError> {
+        if !self.take(b'(') {
+            return Ok(());
+        }
+        let mut open = 1;
+        while open > 0 {
+            match self.text.as_bytes().get(self.at) {
+                Some(b'(') => open += 1,
+                Some(b')') => open -= 1,
+                Some(_) => {}
+                None => return self.error("expected a closing bracket"),
+            }
+            self.at += 1;
+        }
+        Ok(())
+    }
+
+    /// A class name without its package, if that is Cassandra's.
+    fn name(&mut self) -> &'t str {
+        let word = self.word();
+        word.strip_prefix(PACKAGE).unwrap_or(word)
+    }
+
+    fn word(&mut self) -> &'t str {
+        let rest = &self.text[self.at..];
+        let end = rest
+            .find(|c: char| !(c.is_alphanumeric() || "-+._&$".contains(c)))
+            .unwrap_or(rest.len());
+        self.at += end;
+        &rest[..end]
+    }
+
+    fn skip_blank(&mut self) {
+        let rest = &self.text[self.at..];
+        self.at += rest.len() - rest.trim_start().len();
+    }
+
+    fn take(&mut self, byte: u8) -> bool {
+        self.skip_blank();
+        let found = self.text.as_bytes().get(self.at) == Some(&byte);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn expect(&mut self, byte: u8) -> Result<(), MarshalError> {
+        if self.take(byte) {
+            return Ok(());
+        }
+        self.error(match byte {
+            b'(' => "expected an opening bracket",
+            b')' => "expected a closing bracket",
+            b':' => "expected a colon",
+            _ => "expected a comma",
+        })
+    }
+
+    fn expect_end(&mut self) -> Result<(), MarshalError> {
+        self.skip_blank();
+        if self.at == self.text.len() {
+            return Ok(());
+        }
+        self.error("expected nothing more")
+    }
+
+    fn error<T>(&self, reason: &'static str) -> Result<T, MarshalError> {
+        Err(MarshalError {
+            text: self.text.to_owned(),
+            reason,
+            at: self.at,
+        })
+    }
+}

@@ -1,0 +1,161 @@
+//! Are these bytes a value of the type? (`AbstractType.validate` and the `TypeSerializer`s; the
+//! messages are theirs.)
+
+use crate::collection::{Component, Components};
+use crate::value::{refuse, to_hex};
+use crate::{CqlType, ValueError, duration};
+
+impl CqlType {
+    /// Refuses bytes that are no value of this type. Empty bytes are a value of most types.
+    pub fn validate(&self, value: &[u8]) -> Result<(), ValueError> {
+        let len = value.len();
+        match self {
+            CqlType::Blob | CqlType::Varint | CqlType::Custom(_) => Ok(()),
+            CqlType::Ascii => match value.iter().find(|byte| !byte.is_ascii()) {
+                Some(byte) => refuse!("Invalid byte for ascii: {}", *byte as i8),
+                None => Ok(()),
+            },
+            CqlType::Text => validate_text(value),
+            CqlType::Boolean if len > 1 => refuse!("Expected 1 or 0 byte value ({len})"),
+            CqlType::Tinyint if len != 1 => refuse!("Expected 1 byte for a tinyint ({len})"),
+            CqlType::Smallint if len != 2 => refuse!("Expected 2 bytes for a smallint ({len})"),
+            CqlType::Int if len != 0 && len != 4 => refuse!("Expected 4 or 0 byte int ({len})"),
+            CqlType::Bigint | CqlType::Counter if len != 0 && len != 8 => {
+                refuse!("Expected 8 or 0 byte long ({len})")
+            }
+            CqlType::Float if len != 0 && len != 4 => {
+                refuse!("Expected 4 or 0 byte value for a float ({len})")
+            }
+            CqlType::Double if len != 0 && len != 8 => {
+                refuse!("Expected 8 or 0 byte value for a double ({len})")
+            }
+            CqlType::Timestamp if len != 0 && len != 8 => {
+                refuse!("Expected 8 or 0 byte long for date ({len})")
+            }
+            CqlType::Date if len != 4 => refuse!("Expected 4 byte long for date ({len})"),
+            CqlType::Time if len != 8 => refuse!("Expected 8 byte long for time ({len})"),
+            CqlType::Decimal if len != 0 && len < 4 => {
+                refuse!("Expected 0 or at least 4 bytes ({len})")
+            }
+            CqlType::Empty if len != 0 => refuse!("EmptyType only accept empty values"),
+            CqlType::Inet if !matches!(len, 0 | 4 | 16) => {
+                refuse!("Expected 4 or 16 byte inetaddress; got {}", to_hex(value))
+            }
+            CqlType::Uuid | CqlType::Timeuuid if len != 0 && len != 16 => {
+                refuse!("UUID should be 16 or 0 bytes ({len})")
+            }
+            CqlType::Timeuuid if len == 16 && value[6] >> 4 != 1 => {
+                refuse!("Invalid version for TimeUUID type: 0x{:x}", value[6] >> 4)
+            }
+            CqlType::Duration => duration::Duration::decode(value).map(drop),
+            CqlType::List { element, .. } => validate_elements(value, element, "list"),
+            CqlType::Set { element, .. } => validate_elements(value, element, "set"),
+            CqlType::Map {
+                key, value: values, ..
+            } => validate_entries(value, key, values),
+            CqlType::Tuple(types) => validate_tuple(value, types),
+            CqlType::Udt { .. } => self.validate_user_value(value),
+            CqlType::Vector { element, dimension } => {
+                crate::collection::vector_elements(value, element, *dimension)?
+                    .into_iter()
+                    .try_for_each(|value| element.validate(value))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn validate_user_value(&self, value: &[u8]) -> Result<(), ValueError> {
+        let CqlType::Udt { definition, .. } = self else {
+            return Ok(());
+        };
+        let mut components = Components::tuple(value, definition.fields.len());
+        for (i, (name, ty)) in definition.fields.iter().enumerate() {
+            match components.next() {
+                None => return Ok(()),
+                Some(Component::Null) => {}
+                Some(Component::Malformed(rest)) if rest.len() < 4 => {
+                    return refuse!("Not enough bytes to read size of {i}th field {name}");
+                }
+                Some(Component::Malformed(_)) => {
+                    return refuse!("Not enough bytes to read {i}th field {name}");
+                }
+                Some(Component::Value(value)) => ty.validate(value).map_err(|error| {
+                    ValueError::new(format!(
+                        "Failure validating the {i}th field {name}; {error}"
+                    ))
+                })?,
+            }
+        }
+        components.finish_tuple("UDT")
+    }
+}
+
+fn validate_elements(value: &[u8], element: &CqlType, kind: &str) -> Result<(), ValueError> {
+    let mut components = Components::checked(value, 1, kind)?;
+    while let Some(value) = components.next_value(kind)? {
+        element.validate(value)?;
+    }
+    components.finish(kind)
+}
+
+fn validate_entries(value: &[u8], keys: &CqlType, values: &CqlType) -> Result<(), ValueError> {
+    let mut components = Components::checked(value, 2, "map")?;
+    while let Some(key) = components.next_value("map")? {
+        keys.validate(key)?;
+        if let Some(value) = components.next_value("map")? {
+            values.validate(value)?;
+        }
+    }
+    components.finish("map")
+}
+
+fn validate_tuple(value: &[u8], types: &[CqlType]) -> Result<(), ValueError> {
+    let mut components = Components::tuple(value, types.len());
+    for (i, ty) in types.iter().enumerate() {
+        match components.next() {
+            None => return Ok(()),
+            Some(Component::Null) => {}
+            Some(Component::Malformed(rest)) if rest.len() < 4 => {
+                return refuse!("Not enough bytes to read size of {i}th component");
+            }
+            Some(Component::Malformed(_)) => {
+                return refuse!("Not enough bytes to read {i}th component");
+            }
+            Some(Component::Value(value)) => ty.validate(value)?,
+        }
+    }
+    components.finish_tuple("tuple")
+}
+
+/// `UTF8Serializer`: what it lets pass besides UTF-8 (surrogates, an encoded NUL of two bytes,
+/// planes above 16) may be in files that Cassandra wrote, so it passes here too.
+fn validate_text(value: &[u8]) -> Result<(), ValueError> {
+    if std::str::from_utf8(value).is_ok() || is_lenient_utf8(value) {
+        return Ok(());
+    }
+    refuse!("String didn't validate.")
+}
+
+fn is_lenient_utf8(mut value: &[u8]) -> bool {
+    let continues = |byte: &u8| byte & 0xc0 == 0x80;
+    while let [first, rest @ ..] = value {
+        let (more, second) = match first {
+            0..0x80 => (0, 0x80..=0xbf),
+            0xc0 => (1, 0x80..=0x80),
+            0xc2..0xe0 => (1, 0x80..=0xbf),
+            0xe0 => (2, 0xa0..=0xbf),
+            0xe1..0xf0 => (2, 0x80..=0xbf),
+            0xf0 => (3, 0x90..=0xbf),
+            0xf1..0xf8 => (3, 0x80..=0xbf),
+            _ => return false,
+        };
+        let Some((tail, after)) = rest.split_at_checked(more) else {
+            return false;
+        };
+        if !tail.iter().all(continues) || !tail.first().is_none_or(|b| second.contains(b)) {
+            return false;
+        }
+        value = after;
+    }
+    true
+}
