@@ -39,6 +39,61 @@ pub fn encode_decimal(number: &BigDecimal) -> Result<Vec<u8>, ValueError> {
     Ok(out)
 }
 
+/// The `decimal` of a text as `-1.50` or `15E-1`; its scale is that of the text
+/// (`java.math.BigDecimal`).
+pub(crate) fn decimal_from_text(text: &str) -> Result<Vec<u8>, ValueError> {
+    let read = || {
+        let (mantissa, exponent) = match text.split_once(['e', 'E']) {
+            Some((mantissa, exponent)) => (mantissa, exponent.parse::<i64>().ok()?),
+            None => (text, 0),
+        };
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let digits = format!("{whole}{fraction}");
+        let unsigned = digits.strip_prefix(['+', '-']).unwrap_or(&digits);
+        let plain = unsigned.bytes().all(|byte| byte.is_ascii_digit());
+        if unsigned.is_empty() || !plain || fraction.starts_with(['+', '-']) {
+            return None;
+        }
+        let scale = i64::try_from(fraction.len()).ok()?.checked_sub(exponent)?;
+        // Java takes exponents of 32 bits only.
+        i32::try_from(exponent).ok()?;
+        let mut out = i32::try_from(scale).ok()?.to_be_bytes().to_vec();
+        out.extend_from_slice(&encode_varint(&digits.parse().ok()?));
+        Some(out)
+    };
+    read().ok_or_else(|| ValueError::new(format!("unable to make BigDecimal from '{text}'")))
+}
+
+/// The text of a `decimal` (`BigDecimal.toString`): with an exponent where it would have many
+/// zeros. `None` if it is too short for one.
+pub(crate) fn decimal_to_text(value: &[u8]) -> Option<String> {
+    let (scale, unscaled) = value.split_first_chunk::<4>()?;
+    let scale = i64::from(i32::from_be_bytes(*scale));
+    let unscaled = decode_varint(unscaled);
+    let sign = if unscaled.sign() == Sign::Minus {
+        "-"
+    } else {
+        ""
+    };
+    let digits = unscaled.magnitude().to_string();
+    let exponent = digits.len() as i64 - 1 - scale;
+    if scale == 0 {
+        return Some(format!("{sign}{digits}"));
+    }
+    if scale > 0 && exponent >= -6 {
+        let scale = scale as usize;
+        let padded = format!("{digits:0>width$}", width = scale + 1);
+        let (whole, fraction) = padded.split_at(padded.len() - scale);
+        return Some(format!("{sign}{whole}.{fraction}"));
+    }
+    let (first, rest) = digits.split_at(1);
+    let point = if rest.is_empty() { "" } else { "." };
+    if exponent == 0 {
+        return Some(format!("{sign}{first}{point}{rest}"));
+    }
+    Some(format!("{sign}{first}{point}{rest}E{exponent:+}"))
+}
+
 /// `IntegerType.compare`: by value; empty first.
 pub(crate) fn compare_varints(a: &[u8], b: &[u8]) -> Ordering {
     if a.is_empty() || b.is_empty() {

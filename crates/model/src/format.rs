@@ -1,0 +1,294 @@
+//! Values as text: CQL literals (`AbstractType.toCQLString`), JSON (`toJSONString`), and the bare
+//! text that `parse_string` reads (`getString`).
+//!
+//! None of them fails: what is no value of its type is shown as a blob.
+
+use crate::collection::{components, elements, entries, vector_elements};
+use crate::value::to_hex;
+use crate::{CqlType, ValueError, duration, inet, number, quote_identifier, real, temporal};
+
+impl CqlType {
+    /// The value as a CQL literal; `null` for an empty one where that is no text or blob.
+    pub fn format_literal(&self, value: &[u8]) -> String {
+        if value.is_empty() && self.empty_is_null() {
+            return "null".to_owned();
+        }
+        self.try_literal(value)
+            .unwrap_or_else(|_| format!("0x{}", to_hex(value)))
+    }
+
+    /// The value as JSON, as `SELECT JSON` gives it.
+    pub fn to_json(&self, value: &[u8]) -> String {
+        if value.is_empty() && self.empty_is_null() && !self.is_collection() {
+            return match self {
+                CqlType::Boolean => "null".to_owned(),
+                _ => "\"\"".to_owned(),
+            };
+        }
+        self.try_json(value)
+            .unwrap_or_else(|_| format!("\"0x{}\"", to_hex(value)))
+    }
+
+    /// The value as [`CqlType::parse_string`] reads it.
+    pub fn format_string(&self, value: &[u8]) -> String {
+        if value.is_empty() {
+            return String::new();
+        }
+        let parts = match self {
+            CqlType::Tuple(types) => components(value, types.len())
+                .map(|parts| join(parts.iter().zip(types).map(|(part, ty)| (ty, *part)))),
+            CqlType::Udt { definition, .. } => {
+                components(value, definition.fields.len()).map(|parts| {
+                    let types = definition.fields.iter().map(|(_, ty)| ty);
+                    join(types.zip(parts))
+                })
+            }
+            _ => self.plain(value).ok_or_else(|| ValueError::new("")),
+        };
+        parts.unwrap_or_else(|_| to_hex(value))
+    }
+
+    fn empty_is_null(&self) -> bool {
+        !matches!(
+            self,
+            CqlType::Ascii
+                | CqlType::Text
+                | CqlType::Blob
+                | CqlType::Tuple(_)
+                | CqlType::Udt { .. }
+                | CqlType::Custom(_)
+        )
+    }
+
+    fn try_literal(&self, value: &[u8]) -> Result<String, ValueError> {
+        let list = |element: &CqlType, values: Vec<&[u8]>| {
+            let texts: Vec<_> = values.iter().map(|v| element.format_literal(v)).collect();
+            texts.join(", ")
+        };
+        let or_null = |ty: &CqlType, part: &Option<&[u8]>| match part {
+            Some(part) => ty.format_literal(part),
+            None => "null".to_owned(),
+        };
+        Ok(match self {
+            CqlType::List { element, .. } => format!("[{}]", list(element, elements(value)?)),
+            CqlType::Set { element, .. } => format!("{{{}}}", list(element, elements(value)?)),
+            CqlType::Vector { element, dimension } => {
+                let values = vector_elements(value, element, *dimension)?;
+                format!("[{}]", list(element, values))
+            }
+            CqlType::Map {
+                key, value: values, ..
+            } => {
+                let texts: Vec<_> = entries(value)?
+                    .iter()
+                    .map(|(k, v)| {
+                        format!("{}: {}", key.format_literal(k), values.format_literal(v))
+                    })
+                    .collect();
+                format!("{{{}}}", texts.join(", "))
+            }
+            CqlType::Tuple(types) => {
+                let parts = components(value, types.len())?;
+                let texts: Vec<_> = types
+                    .iter()
+                    .zip(&parts)
+                    .map(|(t, p)| or_null(t, p))
+                    .collect();
+                format!("({})", texts.join(", "))
+            }
+            CqlType::Udt { definition, .. } => {
+                let parts = components(value, definition.fields.len())?;
+                let texts: Vec<_> = definition
+                    .fields
+                    .iter()
+                    .zip(&parts)
+                    .map(|((name, ty), part)| {
+                        format!("{}: {}", quote_identifier(name), or_null(ty, part))
+                    })
+                    .collect();
+                format!("{{{}}}", texts.join(", "))
+            }
+            CqlType::Blob | CqlType::Custom(_) => format!("0x{}", to_hex(value)),
+            _ => {
+                let text = self.plain(value).ok_or_else(|| ValueError::new(""))?;
+                if self.is_quoted() {
+                    format!("'{}'", text.replace('\'', "''"))
+                } else {
+                    text
+                }
+            }
+        })
+    }
+
+    /// Is a constant of this type written in quotes?
+    fn is_quoted(&self) -> bool {
+        matches!(
+            self,
+            CqlType::Ascii
+                | CqlType::Text
+                | CqlType::Date
+                | CqlType::Time
+                | CqlType::Timestamp
+                | CqlType::Inet
+        )
+    }
+
+    fn try_json(&self, value: &[u8]) -> Result<String, ValueError> {
+        let list = |element: &CqlType, values: Vec<&[u8]>| {
+            let texts: Vec<_> = values.iter().map(|v| element.to_json(v)).collect();
+            format!("[{}]", texts.join(", "))
+        };
+        let or_null = |ty: &CqlType, part: &Option<&[u8]>| match part {
+            Some(part) => ty.to_json(part),
+            None => "null".to_owned(),
+        };
+        Ok(match self {
+            CqlType::List { element, .. } | CqlType::Set { element, .. } => {
+                list(element, elements(value)?)
+            }
+            CqlType::Vector { element, dimension } => {
+                list(element, vector_elements(value, element, *dimension)?)
+            }
+            CqlType::Map {
+                key, value: values, ..
+            } => {
+                let texts: Vec<_> = entries(value)?
+                    .iter()
+                    .map(|(k, v)| format!("{}: {}", json_key(key.to_json(k)), values.to_json(v)))
+                    .collect();
+                format!("{{{}}}", texts.join(", "))
+            }
+            CqlType::Tuple(types) => {
+                let parts = components(value, types.len())?;
+                let texts: Vec<_> = types
+                    .iter()
+                    .zip(&parts)
+                    .map(|(t, p)| or_null(t, p))
+                    .collect();
+                format!("[{}]", texts.join(", "))
+            }
+            CqlType::Udt { definition, .. } => {
+                let parts = components(value, definition.fields.len())?;
+                let texts: Vec<_> = definition
+                    .fields
+                    .iter()
+                    .zip(&parts)
+                    .map(|((name, ty), part)| {
+                        format!("{}: {}", json_string(&json_name(name)), or_null(ty, part))
+                    })
+                    .collect();
+                format!("{{{}}}", texts.join(", "))
+            }
+            CqlType::Blob | CqlType::Custom(_) => format!("\"0x{}\"", to_hex(value)),
+            CqlType::Timestamp => match value.as_array() {
+                Some(value) => {
+                    let text = temporal::timestamp_to_text(i64::from_be_bytes(*value), ' ');
+                    json_string(&text)
+                }
+                None => return Err(ValueError::new("")),
+            },
+            _ => {
+                let text = self.plain(value).ok_or_else(|| ValueError::new(""))?;
+                self.json_constant(text)
+            }
+        })
+    }
+
+    fn json_constant(&self, text: String) -> String {
+        match self {
+            // JSON has no such numbers.
+            CqlType::Float | CqlType::Double if text.ends_with(['N', 'y']) => "null".to_owned(),
+            CqlType::Boolean
+            | CqlType::Tinyint
+            | CqlType::Smallint
+            | CqlType::Int
+            | CqlType::Bigint
+            | CqlType::Counter
+            | CqlType::Varint
+            | CqlType::Decimal
+            | CqlType::Float
+            | CqlType::Double => text,
+            _ => json_string(&text),
+        }
+    }
+
+    /// The bare text of a simple value; `None` if it is none.
+    fn plain(&self, value: &[u8]) -> Option<String> {
+        Some(match self {
+            CqlType::Ascii | CqlType::Text => String::from_utf8_lossy(value).into_owned(),
+            CqlType::Boolean => (*value.as_array::<1>()? != [0]).to_string(),
+            CqlType::Tinyint => i8::from_be_bytes(*value.as_array()?).to_string(),
+            CqlType::Smallint => i16::from_be_bytes(*value.as_array()?).to_string(),
+            CqlType::Int => i32::from_be_bytes(*value.as_array()?).to_string(),
+            CqlType::Bigint | CqlType::Counter => {
+                i64::from_be_bytes(*value.as_array()?).to_string()
+            }
+            CqlType::Varint => number::decode_varint(value).to_string(),
+            CqlType::Decimal => number::decimal_to_text(value)?,
+            CqlType::Float => real::float_to_text(f32::from_be_bytes(*value.as_array()?)),
+            CqlType::Double => real::double_to_text(f64::from_be_bytes(*value.as_array()?)),
+            CqlType::Date => temporal::date_to_text(u32::from_be_bytes(*value.as_array()?)),
+            CqlType::Time => temporal::time_to_text(i64::from_be_bytes(*value.as_array()?)),
+            CqlType::Timestamp => {
+                temporal::timestamp_to_text(i64::from_be_bytes(*value.as_array()?), 'T')
+            }
+            CqlType::Duration => duration::Duration::decode(value).ok()?.to_string(),
+            CqlType::Inet => inet::to_text(value)?,
+            CqlType::Uuid | CqlType::Timeuuid => {
+                uuid::Uuid::from_bytes(*value.as_array()?).to_string()
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// As `a:b:@`.
+pub(crate) fn join<'t>(parts: impl Iterator<Item = (&'t CqlType, Option<&'t [u8]>)>) -> String {
+    let texts: Vec<_> = parts
+        .map(|(ty, part)| match part {
+            None => "@".to_owned(),
+            Some(part) => {
+                let text = ty.format_string(part);
+                text.replace(':', "\\:").replace('@', "\\@")
+            }
+        })
+        .collect();
+    texts.join(":")
+}
+
+/// The keys of a JSON object are strings: what is none is put into quotes.
+fn json_key(json: String) -> String {
+    if json.starts_with('"') {
+        return json;
+    }
+    json_string(&json)
+}
+
+/// A name as JSON shows it: in (CQL's) quotes if its case matters.
+pub fn json_name(name: &str) -> String {
+    if name == name.to_lowercase() {
+        return name.to_owned();
+    }
+    format!("\"{name}\"")
+}
+
+/// A JSON string, with no more escaped than must be.
+pub fn json_string(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\u{8}' => out.push_str("\\b"),
+            '\t' => out.push_str("\\t"),
+            '\n' => out.push_str("\\n"),
+            '\u{c}' => out.push_str("\\f"),
+            '\r' => out.push_str("\\r"),
+            '\0'..' ' => out.push_str(&format!("\\u{:04X}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
