@@ -1,0 +1,395 @@
+//! Partitions as bytes of `Data.db`: the encoder. [`super::decode`] is its inverse.
+//!
+//! A partition is its key, its deletion, the static row if the table has static columns, then rows
+//! and markers in order, then a byte that ends it. A row is flags, its clustering, the length of
+//! what follows, the length of the item before (nobody uses it), then row marker, deletion, which
+//! columns it has, and their cells. `org.apache.cassandra.db.rows.UnfilteredSerializer` and
+//! `Cell.Serializer` describe it.
+
+use bytes::Bytes;
+use model::vint::{unsigned_len, write_unsigned};
+use model::{BoundKind, Cell, Clustering, DeletionTime, Liveness, NO_DELETION_TIME, NO_TTL, Row};
+
+use super::header::write_vint32;
+use super::input::{
+    to_legacy_deletion_time, write_deletion_time, write_short_bytes, write_vint_bytes,
+};
+use super::layout::{Layout, LayoutColumn};
+use crate::{PartitionHead, RangeTombstoneMarker, Unfiltered};
+
+/// Flags of an item.
+pub(super) mod flag {
+    pub const END_OF_PARTITION: u8 = 0x01;
+    pub const IS_MARKER: u8 = 0x02;
+    pub const HAS_TIMESTAMP: u8 = 0x04;
+    pub const HAS_TTL: u8 = 0x08;
+    pub const HAS_DELETION: u8 = 0x10;
+    pub const HAS_ALL_COLUMNS: u8 = 0x20;
+    pub const HAS_COMPLEX_DELETION: u8 = 0x40;
+    pub const EXTENSION: u8 = 0x80;
+    /// In the second byte that `EXTENSION` announces.
+    pub const IS_STATIC: u8 = 0x01;
+    /// In the second byte: a deletion that a later row marker takes back (materialized views).
+    pub const HAS_SHADOWABLE_DELETION: u8 = 0x02;
+}
+
+/// Flags of a cell.
+pub(super) mod cell_flag {
+    pub const IS_DELETED: u8 = 0x01;
+    pub const IS_EXPIRING: u8 = 0x02;
+    pub const HAS_EMPTY_VALUE: u8 = 0x04;
+    pub const USE_ROW_TIMESTAMP: u8 = 0x08;
+    pub const USE_ROW_TTL: u8 = 0x10;
+}
+
+/// What stands where a clustering or a bound is written with its kind (`ClusteringPrefix.Kind`).
+pub(super) mod kind {
+    pub const EXCLUSIVE_END: u8 = 0;
+    pub const INCLUSIVE_START: u8 = 1;
+    pub const EXCLUSIVE_END_INCLUSIVE_START: u8 = 2;
+    pub const CLUSTERING: u8 = 4;
+    pub const INCLUSIVE_END_EXCLUSIVE_START: u8 = 5;
+    pub const INCLUSIVE_END: u8 = 6;
+    pub const EXCLUSIVE_START: u8 = 7;
+}
+
+/// From so many columns on, those of a row are listed by number instead of in a bitmap.
+pub(super) const LARGE_COLUMN_COUNT: usize = 64;
+
+/// What cannot be encoded: a value whose length is not that of its type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a value of {actual} bytes where the type has {expected}")]
+pub(crate) struct WrongLength {
+    expected: usize,
+    actual: usize,
+}
+
+/// Encodes the items of partitions. Keeps its working memory.
+pub(crate) struct Encoder {
+    layout: Layout,
+    body: Vec<u8>,
+}
+
+impl Encoder {
+    pub(crate) fn new(layout: Layout) -> Encoder {
+        Encoder {
+            layout,
+            body: Vec::new(),
+        }
+    }
+
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Appends the beginning of a partition.
+    pub(crate) fn head(
+        &mut self,
+        out: &mut Vec<u8>,
+        head: &PartitionHead,
+    ) -> Result<(), WrongLength> {
+        write_short_bytes(out, head.key.key());
+        let unsigned = self.layout.unsigned_deletion_time;
+        write_deletion_time(out, &head.deletion, unsigned);
+        if !self.layout.statics.columns.is_empty() {
+            let empty = Row::new(Clustering::EMPTY);
+            self.row(out, head.static_row.as_ref().unwrap_or(&empty), true, 0)?;
+        }
+        Ok(())
+    }
+
+    /// Appends a row or a marker. `previous` is the length of the item before.
+    pub(crate) fn unfiltered(
+        &mut self,
+        out: &mut Vec<u8>,
+        item: &Unfiltered,
+        previous: u64,
+    ) -> Result<(), WrongLength> {
+        match item {
+            Unfiltered::Row(row) => self.row(out, row, false, previous),
+            Unfiltered::Marker(marker) => self.marker(out, marker, previous),
+        }
+    }
+
+    /// Appends the byte that ends a partition.
+    pub(crate) fn end(&self, out: &mut Vec<u8>) {
+        out.push(flag::END_OF_PARTITION);
+    }
+
+    fn row(
+        &mut self,
+        out: &mut Vec<u8>,
+        row: &Row,
+        is_static: bool,
+        previous: u64,
+    ) -> Result<(), WrongLength> {
+        let columns = &self.layout.columns(is_static).columns;
+        let present = |c: &LayoutColumn| {
+            c.id.is_some_and(|id| {
+                !row.cells_of(id).is_empty() || complex_deletion(row, c).is_some()
+            })
+        };
+        let count = columns.iter().filter(|c| present(c)).count();
+
+        let mut flags = 0;
+        if !row.liveness.is_empty() {
+            flags |= flag::HAS_TIMESTAMP;
+            if row.liveness.ttl != NO_TTL {
+                flags |= flag::HAS_TTL;
+            }
+        }
+        if !row.deletion.is_live() {
+            flags |= flag::HAS_DELETION;
+        }
+        if count == columns.len() {
+            flags |= flag::HAS_ALL_COLUMNS;
+        }
+        if columns.iter().any(|c| complex_deletion(row, c).is_some()) {
+            flags |= flag::HAS_COMPLEX_DELETION;
+        }
+        if is_static {
+            out.push(flags | flag::EXTENSION);
+            out.push(flag::IS_STATIC);
+        } else {
+            out.push(flags);
+            write_clustering(out, &row.clustering, &self.layout.clustering)?;
+        }
+
+        let mut body = std::mem::take(&mut self.body);
+        body.clear();
+        let encoded = self.row_body(&mut body, row, flags, columns, &present);
+        self.body = body;
+        encoded?;
+        write_unsigned(out, (self.body.len() + unsigned_len(previous)) as u64);
+        write_unsigned(out, previous);
+        out.extend(&self.body);
+        Ok(())
+    }
+
+    fn row_body(
+        &self,
+        out: &mut Vec<u8>,
+        row: &Row,
+        flags: u8,
+        columns: &[LayoutColumn],
+        present: &impl Fn(&LayoutColumn) -> bool,
+    ) -> Result<(), WrongLength> {
+        if flags & flag::HAS_TIMESTAMP != 0 {
+            self.timestamp(out, row.liveness.timestamp);
+        }
+        if flags & flag::HAS_TTL != 0 {
+            self.ttl(out, row.liveness.ttl);
+            self.local_deletion_time(out, row.liveness.expires_at);
+        }
+        if flags & flag::HAS_DELETION != 0 {
+            self.deletion(out, &row.deletion);
+        }
+        if flags & flag::HAS_ALL_COLUMNS == 0 {
+            write_columns(out, columns, present);
+        }
+        for column in columns.iter().filter(|c| present(c)) {
+            let cells = column.id.map_or(&[][..], |id| row.cells_of(id));
+            if column.complex {
+                if flags & flag::HAS_COMPLEX_DELETION != 0 {
+                    let deletion = complex_deletion(row, column).unwrap_or(DeletionTime::LIVE);
+                    self.deletion(out, &deletion);
+                }
+                write_unsigned(out, cells.len() as u64);
+            }
+            for cell in cells {
+                self.cell(out, cell, column, &row.liveness)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn cell(
+        &self,
+        out: &mut Vec<u8>,
+        cell: &Cell,
+        column: &LayoutColumn,
+        row: &Liveness,
+    ) -> Result<(), WrongLength> {
+        let deleted = cell.is_tombstone();
+        let expiring = cell.is_expiring();
+        let same_timestamp = !row.is_empty() && cell.timestamp == row.timestamp;
+        let same_ttl = expiring
+            && row.ttl != NO_TTL
+            && cell.ttl == row.ttl
+            && cell.local_deletion_time == row.expires_at;
+        let mut flags = 0;
+        for (set, bit) in [
+            (deleted, cell_flag::IS_DELETED),
+            (expiring, cell_flag::IS_EXPIRING),
+            (cell.value.is_empty(), cell_flag::HAS_EMPTY_VALUE),
+            (same_timestamp, cell_flag::USE_ROW_TIMESTAMP),
+            (same_ttl, cell_flag::USE_ROW_TTL),
+        ] {
+            if set {
+                flags |= bit;
+            }
+        }
+        out.push(flags);
+        if !same_timestamp {
+            self.timestamp(out, cell.timestamp);
+        }
+        if (deleted || expiring) && !same_ttl {
+            self.local_deletion_time(out, cell.local_deletion_time);
+        }
+        if expiring && !same_ttl {
+            self.ttl(out, cell.ttl);
+        }
+        if column.complex {
+            write_vint_bytes(out, cell.path.as_deref().unwrap_or_default());
+        }
+        if !cell.value.is_empty() {
+            write_value(out, &cell.value, column.value_length)?;
+        }
+        Ok(())
+    }
+
+    fn marker(
+        &mut self,
+        out: &mut Vec<u8>,
+        marker: &RangeTombstoneMarker,
+        previous: u64,
+    ) -> Result<(), WrongLength> {
+        out.push(flag::IS_MARKER);
+        write_bound(out, marker, &self.layout.clustering)?;
+        let mut body = std::mem::take(&mut self.body);
+        body.clear();
+        for deletion in [marker.closes, marker.opens].into_iter().flatten() {
+            self.deletion(&mut body, &deletion);
+        }
+        write_unsigned(out, (body.len() + unsigned_len(previous)) as u64);
+        write_unsigned(out, previous);
+        out.extend(&body);
+        self.body = body;
+        Ok(())
+    }
+
+    fn timestamp(&self, out: &mut Vec<u8>, timestamp: i64) {
+        let delta = timestamp.wrapping_sub(self.layout.encoding.min_timestamp);
+        write_unsigned(out, delta as u64);
+    }
+
+    fn ttl(&self, out: &mut Vec<u8>, ttl: i32) {
+        let delta = ttl.wrapping_sub(self.layout.encoding.min_ttl);
+        write_vint32(out, delta as u32);
+    }
+
+    fn local_deletion_time(&self, out: &mut Vec<u8>, time: u32) {
+        // "Never" only stands in deletions that delete nothing; Cassandra 5.0 writes it so.
+        let time = if self.layout.unsigned_deletion_time || time == NO_DELETION_TIME {
+            time
+        } else {
+            to_legacy_deletion_time(time) as u32
+        };
+        let least = self.layout.encoding.min_local_deletion_time;
+        write_vint32(out, time.wrapping_sub(least));
+    }
+
+    fn deletion(&self, out: &mut Vec<u8>, deletion: &DeletionTime) {
+        self.timestamp(out, deletion.timestamp);
+        self.local_deletion_time(out, deletion.local_deletion_time);
+    }
+}
+
+fn complex_deletion(row: &Row, column: &LayoutColumn) -> Option<DeletionTime> {
+    let id = column.id?;
+    let at = row
+        .complex_deletions
+        .binary_search_by_key(&id, |d| d.column)
+        .ok()?;
+    let deletion = row.complex_deletions[at].deletion;
+    (column.complex && !deletion.is_live()).then_some(deletion)
+}
+
+/// Which columns a row has (`Columns.Serializer.serializeSubset`): a bitmap of those it has not,
+/// or for many columns the numbers of those it has or has not, whichever are fewer.
+fn write_columns(
+    out: &mut Vec<u8>,
+    columns: &[LayoutColumn],
+    present: &impl Fn(&LayoutColumn) -> bool,
+) {
+    if columns.len() < LARGE_COLUMN_COUNT {
+        let missing = columns
+            .iter()
+            .enumerate()
+            .filter(|(_, c)| !present(c))
+            .fold(0u64, |bitmap, (i, _)| bitmap | 1 << i);
+        write_unsigned(out, missing);
+        return;
+    }
+    let count = columns.iter().filter(|c| present(c)).count();
+    write_unsigned(out, (columns.len() - count) as u64);
+    let list_present = count < columns.len() / 2;
+    for (i, column) in columns.iter().enumerate() {
+        if present(column) == list_present {
+            write_unsigned(out, i as u64);
+        }
+    }
+}
+
+/// Appends a value, with its length unless its type says it.
+fn write_value(out: &mut Vec<u8>, value: &[u8], length: Option<usize>) -> Result<(), WrongLength> {
+    match length {
+        None => write_vint_bytes(out, value),
+        Some(expected) if expected == value.len() => out.extend(value),
+        Some(expected) => {
+            return Err(WrongLength {
+                expected,
+                actual: value.len(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Appends the values of a clustering or bound: before every 32 of them a bitmap, two bits each,
+/// that says which are null or empty (`ClusteringPrefix.Serializer.serializeValuesWithoutSize`).
+pub(super) fn write_clustering(
+    out: &mut Vec<u8>,
+    clustering: &Clustering,
+    lengths: &[Option<usize>],
+) -> Result<(), WrongLength> {
+    let values: &[Bytes] = &clustering.0;
+    debug_assert!(values.len() <= lengths.len());
+    for (values, lengths) in values.chunks(32).zip(lengths.chunks(32)) {
+        let header = values
+            .iter()
+            .enumerate()
+            .filter(|(_, value)| value.is_empty())
+            .fold(0u64, |header, (i, _)| header | 1 << (2 * i));
+        write_unsigned(out, header);
+        for (value, length) in values.iter().zip(lengths) {
+            if !value.is_empty() {
+                write_value(out, value, *length)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Appends a marker's place: kind, number of values, values.
+pub(super) fn write_bound(
+    out: &mut Vec<u8>,
+    marker: &RangeTombstoneMarker,
+    lengths: &[Option<usize>],
+) -> Result<(), WrongLength> {
+    out.push(match (marker.bound.kind, marker.is_boundary()) {
+        (BoundKind::InclusiveStart | BoundKind::ExclusiveEnd, true) => {
+            kind::EXCLUSIVE_END_INCLUSIVE_START
+        }
+        (BoundKind::ExclusiveStart | BoundKind::InclusiveEnd, true) => {
+            kind::INCLUSIVE_END_EXCLUSIVE_START
+        }
+        (BoundKind::InclusiveStart, false) => kind::INCLUSIVE_START,
+        (BoundKind::ExclusiveStart, false) => kind::EXCLUSIVE_START,
+        (BoundKind::InclusiveEnd, false) => kind::INCLUSIVE_END,
+        (BoundKind::ExclusiveEnd, false) => kind::EXCLUSIVE_END,
+    });
+    let prefix = &marker.bound.prefix;
+    out.extend((prefix.0.len() as u16).to_be_bytes());
+    write_clustering(out, prefix, lengths)
+}

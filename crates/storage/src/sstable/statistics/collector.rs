@@ -1,0 +1,221 @@
+//! Gathers what `Statistics.db` says while an sstable is written
+//! (`org.apache.cassandra.io.sstable.metadata.MetadataCollector`).
+
+use std::cmp::Ordering;
+
+use model::{
+    Bound, BoundKind, Clustering, ClusteringComparator, DeletionTime, NO_DELETION_TIME,
+    NO_TIMESTAMP, NO_TTL, Row, Slice,
+};
+
+use super::cardinality::Cardinality;
+use super::histogram::EstimatedHistogram;
+use super::tombstones::TombstoneHistogramBuilder;
+use super::{CELL_HISTOGRAM_BUCKETS, PARTITION_HISTOGRAM_BUCKETS, Stats};
+use crate::{PartitionHead, RangeTombstoneMarker, Unfiltered};
+
+/// Smallest and largest of what was seen.
+#[derive(Clone, Copy, Debug)]
+struct Range<T>(Option<(T, T)>);
+
+impl<T: Ord + Copy> Range<T> {
+    fn update(&mut self, value: T) {
+        self.0 = Some(match self.0 {
+            None => (value, value),
+            Some((low, high)) => (low.min(value), high.max(value)),
+        });
+    }
+}
+
+/// The statistics of an sstable in the making.
+pub(crate) struct Collector {
+    comparator: ClusteringComparator,
+    partition_sizes: EstimatedHistogram,
+    cells_per_partition: EstimatedHistogram,
+    timestamps: Range<i64>,
+    local_deletion_times: Range<u32>,
+    ttls: Range<i32>,
+    drop_times: TombstoneHistogramBuilder,
+    cardinality: Cardinality,
+    first: Option<Bound>,
+    last: Option<Bound>,
+    has_partition_deletions: bool,
+    cells_in_partition: i64,
+    columns_set: i64,
+    rows: i64,
+}
+
+impl Collector {
+    pub(crate) fn new(comparator: ClusteringComparator) -> Collector {
+        Collector {
+            comparator,
+            partition_sizes: EstimatedHistogram::new(PARTITION_HISTOGRAM_BUCKETS),
+            cells_per_partition: EstimatedHistogram::new(CELL_HISTOGRAM_BUCKETS),
+            timestamps: Range(None),
+            local_deletion_times: Range(None),
+            ttls: Range(None),
+            drop_times: TombstoneHistogramBuilder::default(),
+            cardinality: Cardinality::default(),
+            first: None,
+            last: None,
+            has_partition_deletions: false,
+            cells_in_partition: 0,
+            columns_set: 0,
+            rows: 0,
+        }
+    }
+
+    pub(crate) fn begin_partition(&mut self, head: &PartitionHead) {
+        self.has_partition_deletions |= !head.deletion.is_live();
+        self.deletion(&head.deletion);
+        if let Some(row) = head.static_row.as_ref().filter(|r| !r.is_empty()) {
+            self.row(row);
+        }
+    }
+
+    pub(crate) fn unfiltered(&mut self, item: &Unfiltered) {
+        match item {
+            Unfiltered::Row(row) => {
+                self.clustering(&row.clustering);
+                self.row(row);
+            }
+            Unfiltered::Marker(marker) => self.marker(marker),
+        }
+    }
+
+    fn marker(&mut self, marker: &RangeTombstoneMarker) {
+        for deletion in [marker.closes, marker.opens].into_iter().flatten() {
+            self.deletion(&deletion);
+        }
+        // What opens here closes later and the other way round, so each matters on one side only.
+        if let Some(start) = marker.start_bound() {
+            self.widen_first(start);
+        }
+        if let Some(end) = marker.end_bound() {
+            self.widen_last(end);
+        }
+    }
+
+    pub(crate) fn end_partition(&mut self, key: &[u8], size: u64) {
+        self.partition_sizes.add(size as i64);
+        self.cells_per_partition.add(self.cells_in_partition);
+        self.cells_in_partition = 0;
+        self.cardinality.add(key);
+    }
+
+    /// Rows come in order within a partition, so one comparison is enough for most.
+    fn clustering(&mut self, clustering: &Clustering) {
+        let at = |kind| {
+            Some(Bound {
+                prefix: clustering.clone(),
+                kind,
+            })
+        };
+        let beyond = |bound: &Option<Bound>, order| {
+            bound
+                .as_ref()
+                .is_none_or(|b| self.comparator.compare_to_bound(clustering, b) == order)
+        };
+        if beyond(&self.last, Ordering::Greater) {
+            self.last = at(BoundKind::InclusiveEnd);
+            if self.first.is_none() {
+                self.first = at(BoundKind::InclusiveStart);
+            }
+        } else if beyond(&self.first, Ordering::Less) {
+            self.first = at(BoundKind::InclusiveStart);
+        }
+    }
+
+    fn widen_first(&mut self, start: Bound) {
+        let wider = self
+            .first
+            .as_ref()
+            .is_none_or(|f| self.comparator.compare_bounds(&start, f) == Ordering::Less);
+        if wider {
+            self.first = Some(start);
+        }
+    }
+
+    fn widen_last(&mut self, end: Bound) {
+        let wider = self
+            .last
+            .as_ref()
+            .is_none_or(|l| self.comparator.compare_bounds(&end, l) == Ordering::Greater);
+        if wider {
+            self.last = Some(end);
+        }
+    }
+
+    fn row(&mut self, row: &Row) {
+        self.rows += 1;
+        let liveness = &row.liveness;
+        if !liveness.is_empty() {
+            self.times(liveness.timestamp, liveness.ttl, liveness.expires_at);
+        }
+        self.deletion(&row.deletion);
+        for complex in &row.complex_deletions {
+            self.deletion(&complex.deletion);
+        }
+        let mut previous = None;
+        for cell in &row.cells {
+            self.times(cell.timestamp, cell.ttl, cell.local_deletion_time);
+            if previous != Some(cell.column) {
+                self.columns_set += 1;
+                previous = Some(cell.column);
+            }
+        }
+        self.cells_in_partition += row.cells.len() as i64;
+    }
+
+    fn deletion(&mut self, deletion: &DeletionTime) {
+        if !deletion.is_live() {
+            self.timestamps.update(deletion.timestamp);
+            self.local(deletion.local_deletion_time);
+        }
+    }
+
+    fn times(&mut self, timestamp: i64, ttl: i32, local_deletion_time: u32) {
+        self.timestamps.update(timestamp);
+        self.ttls.update(ttl);
+        self.local(local_deletion_time);
+    }
+
+    fn local(&mut self, local_deletion_time: u32) {
+        self.local_deletion_times.update(local_deletion_time);
+        if local_deletion_time != NO_DELETION_TIME {
+            self.drop_times.add(local_deletion_time);
+        }
+    }
+
+    /// The statistics and the bytes of the cardinality. What the collector cannot know (level,
+    /// compression, repair, host) has its default.
+    pub(crate) fn finish(mut self) -> (Stats, Vec<u8>) {
+        let cardinality = self.cardinality.encode();
+        let (min_timestamp, max_timestamp) = self.timestamps.0.unwrap_or((NO_TIMESTAMP, i64::MAX));
+        let (min_local_deletion_time, max_local_deletion_time) = self
+            .local_deletion_times
+            .0
+            .unwrap_or((NO_DELETION_TIME, NO_DELETION_TIME));
+        let (min_ttl, max_ttl) = self.ttls.0.unwrap_or((NO_TTL, NO_TTL));
+        let stats = Stats {
+            partition_sizes: self.partition_sizes,
+            cells_per_partition: self.cells_per_partition,
+            min_timestamp,
+            max_timestamp,
+            min_local_deletion_time,
+            max_local_deletion_time,
+            min_ttl,
+            max_ttl,
+            drop_times: self.drop_times.finish(),
+            covered: Some(Slice {
+                start: self.first.unwrap_or(Bound::BOTTOM),
+                end: self.last.unwrap_or(Bound::TOP),
+            }),
+            has_partition_deletions: self.has_partition_deletions,
+            columns_set: self.columns_set,
+            rows: self.rows,
+            ..Stats::default()
+        };
+        (stats, cardinality)
+    }
+}

@@ -1,0 +1,121 @@
+//! Histogram with buckets that grow by a fifth (`org.apache.cassandra.utils.EstimatedHistogram`).
+
+use crate::sstable::error::DecodeError;
+use crate::sstable::input::Input;
+
+/// Counts values by magnitude. Bucket `i` holds values up to `offsets[i]` and above
+/// `offsets[i - 1]`; the last one holds what is larger than all offsets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EstimatedHistogram {
+    offsets: Vec<i64>,
+    buckets: Vec<i64>,
+}
+
+/// More buckets than any histogram of Cassandra has.
+const MOST_BUCKETS: usize = 4096;
+
+impl EstimatedHistogram {
+    /// An empty histogram with so many buckets and one for larger values.
+    pub fn new(buckets: usize) -> EstimatedHistogram {
+        let mut offsets = Vec::with_capacity(buckets);
+        let mut last = 1i64;
+        offsets.push(last);
+        while offsets.len() < buckets {
+            let next = (last as f64 * 1.2).round() as i64;
+            last = next.max(last + 1);
+            offsets.push(last);
+        }
+        let buckets = vec![0; offsets.len() + 1];
+        EstimatedHistogram { offsets, buckets }
+    }
+
+    /// Counts a value.
+    pub fn add(&mut self, value: i64) {
+        let at = self.offsets.partition_point(|offset| *offset < value);
+        self.buckets[at] += 1;
+    }
+
+    /// How many values were counted.
+    pub fn count(&self) -> i64 {
+        self.buckets
+            .iter()
+            .fold(0i64, |sum, b| sum.saturating_add(*b))
+    }
+
+    /// The mean of the values, rounded up, as if each were the largest of its bucket. What is
+    /// larger than all buckets counts as the largest of them.
+    pub fn mean(&self) -> i64 {
+        let count = i128::from(self.count());
+        if count == 0 {
+            return 0;
+        }
+        let sum: i128 = self
+            .buckets
+            .iter()
+            .enumerate()
+            .map(|(i, b)| {
+                let offset = self.offsets.get(i).or(self.offsets.last());
+                i128::from(*b) * i128::from(offset.copied().unwrap_or(0))
+            })
+            .sum();
+        i64::try_from((sum + count - 1) / count).unwrap_or(i64::MAX)
+    }
+
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        out.extend((self.buckets.len() as u32).to_be_bytes());
+        for (i, bucket) in self.buckets.iter().enumerate() {
+            out.extend(self.offsets[i.saturating_sub(1)].to_be_bytes());
+            out.extend(bucket.to_be_bytes());
+        }
+    }
+
+    pub(super) fn decode(input: &mut Input<'_>) -> Result<EstimatedHistogram, DecodeError> {
+        let count = input.count(16)?;
+        if !(2..=MOST_BUCKETS).contains(&count) {
+            return Err(DecodeError::Invalid(
+                "a histogram has an impossible number of buckets",
+            ));
+        }
+        let (mut offsets, mut buckets) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        for i in 0..count {
+            let offset = input.i64()?;
+            // The first bucket is written with the offset of the second.
+            if i > 0 {
+                offsets.push(offset);
+            }
+            buckets.push(input.i64()?);
+        }
+        if !offsets.is_sorted() || buckets.iter().any(|b| *b < 0) {
+            return Err(DecodeError::Invalid("a histogram is not in order"));
+        }
+        Ok(EstimatedHistogram { offsets, buckets })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grows_as_cassandras() {
+        let histogram = EstimatedHistogram::new(155);
+        assert_eq!(histogram.offsets[..8], [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(histogram.offsets[8..12], [10, 12, 14, 17]);
+        assert_eq!(histogram.offsets.last(), Some(&3_520_571_548_412));
+    }
+
+    #[test]
+    fn reads_as_written() {
+        let mut histogram = EstimatedHistogram::new(118);
+        for value in [0, 1, 9, 10, 11, 1 << 50] {
+            histogram.add(value);
+        }
+        let mut out = Vec::new();
+        histogram.encode(&mut out);
+        assert_eq!(
+            EstimatedHistogram::decode(&mut Input::new(&out)),
+            Ok(histogram.clone())
+        );
+        assert_eq!(histogram.count(), 6);
+    }
+}
