@@ -1,1 +1,14 @@
 //! CQL: lexer, AST, parser, analysis and plans. No I/O.
+//!
+//! A statement's way: the parser makes an [`ast::Statement`] of its text, analysis resolves all
+//! names and types of it against a schema once and gives a plan that turns bound values into
+//! reads and writes of `model`, as often as it is executed. A plan is immutable and may be shared
+//! between threads; it holds good for the schema it was made with.
+
+pub mod ast;
+pub mod describe;
+mod error;
+pub mod functions;
+pub mod schema;
+
+pub use error::CqlError;

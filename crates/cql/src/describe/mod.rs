@@ -1,0 +1,1 @@
+//! `DESCRIBE`: the schema as CQL statements.

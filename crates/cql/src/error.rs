@@ -1,0 +1,68 @@
+//! What can be wrong with a statement.
+
+/// Why a statement was refused: one variant for each error code of the native protocol that
+/// parsing, analysis and planning give. Texts are Cassandra's where clients know them.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CqlError {
+    /// The text is no statement (`SyntaxException`).
+    #[error("{0}")]
+    Syntax(String),
+    /// The user may not do this (`UnauthorizedException`).
+    #[error("{0}")]
+    Unauthorized(String),
+    /// A statement that makes no sense with this schema or these values
+    /// (`InvalidRequestException`).
+    #[error("{0}")]
+    Invalid(String),
+    /// An option has an impossible value (`ConfigurationException`).
+    #[error("{0}")]
+    Config(String),
+    /// What is to be created is there already (`AlreadyExistsException`).
+    #[error("{}", already_exists(.keyspace, .table))]
+    AlreadyExists {
+        /// The keyspace that exists, or that has the table.
+        keyspace: String,
+        /// The table; empty where the keyspace itself exists.
+        table: String,
+    },
+    /// A function failed while it was executed (`FunctionExecutionException`).
+    #[error("{message}")]
+    Function {
+        /// The function's keyspace.
+        keyspace: String,
+        /// Its name.
+        function: String,
+        /// The CQL types of its arguments.
+        argument_types: Vec<String>,
+        /// What happened.
+        message: String,
+    },
+}
+
+impl CqlError {
+    /// The error code of the native protocol (specification v5, section 9).
+    pub fn code(&self) -> i32 {
+        match self {
+            CqlError::Function { .. } => 0x1400,
+            CqlError::Syntax(_) => 0x2000,
+            CqlError::Unauthorized(_) => 0x2100,
+            CqlError::Invalid(_) => 0x2200,
+            CqlError::Config(_) => 0x2300,
+            CqlError::AlreadyExists { .. } => 0x2400,
+        }
+    }
+}
+
+fn already_exists(keyspace: &str, table: &str) -> String {
+    if table.is_empty() {
+        format!("Cannot add existing keyspace \"{keyspace}\"")
+    } else {
+        format!("Cannot add already existing table \"{table}\" to keyspace \"{keyspace}\"")
+    }
+}
+
+/// Refuses with [`CqlError::Invalid`] and a formatted text.
+macro_rules! invalid {
+    ($($arg:tt)*) => { Err($crate::CqlError::Invalid(format!($($arg)*))) };
+}
+pub(crate) use invalid;
