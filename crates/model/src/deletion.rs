@@ -4,6 +4,9 @@
 pub const NO_TIMESTAMP: i64 = i64::MIN;
 /// The ttl of what does not expire.
 pub const NO_TTL: i32 = 0;
+/// The ttl of a row marker that is expired whatever the time (`LivenessInfo.EXPIRED_LIVENESS_TTL`;
+/// materialized views write such).
+pub const EXPIRED_TTL: i32 = i32::MAX;
 /// The local deletion time of what is neither deleted nor expires.
 pub const NO_DELETION_TIME: u32 = u32::MAX;
 
@@ -74,18 +77,26 @@ impl Liveness {
 
     /// Is there a marker that has not expired?
     pub fn is_live(&self, now_seconds: u32) -> bool {
-        !self.is_empty() && (self.ttl == NO_TTL || now_seconds < self.expires_at)
+        match self.ttl {
+            NO_TTL => !self.is_empty(),
+            EXPIRED_TTL => false,
+            _ => !self.is_empty() && now_seconds < self.expires_at,
+        }
     }
 
-    /// Does this marker win over `other` (`LivenessInfo.supersedes`)?
+    /// Does this marker win over `other` (`LivenessInfo.supersedes`)? For equal timestamps: an
+    /// expired one over others, one that expires over one that does not, then the one that
+    /// expires later, then the one with the shorter time to live (it was written later).
     pub fn supersedes(&self, other: &Liveness) -> bool {
-        if self.timestamp != other.timestamp {
-            return self.timestamp > other.timestamp;
-        }
-        let expiring = (self.ttl != NO_TTL, other.ttl != NO_TTL);
-        match expiring {
-            (true, true) => self.expires_at > other.expires_at,
-            (a, b) => a && !b,
-        }
+        let rank = |marker: &Liveness| {
+            (
+                marker.timestamp,
+                marker.ttl == EXPIRED_TTL,
+                marker.ttl != NO_TTL,
+                marker.expires_at,
+                std::cmp::Reverse(marker.ttl),
+            )
+        };
+        rank(self) > rank(other)
     }
 }

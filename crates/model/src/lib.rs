@@ -13,6 +13,7 @@
 mod clustering;
 pub mod collection;
 mod compare;
+pub mod counter;
 mod deletion;
 pub mod duration;
 mod format;
@@ -20,8 +21,11 @@ mod inet;
 mod key;
 mod literal;
 mod marshal;
+mod merge;
 mod mutation;
 pub mod number;
+mod purge;
+mod range_tombstones;
 mod read;
 mod real;
 mod row;
@@ -36,11 +40,14 @@ pub mod vint;
 mod zone;
 
 pub use clustering::{Bound, BoundKind, Clustering, ClusteringComparator, Slice};
-pub use deletion::{DeletionTime, Liveness, NO_DELETION_TIME, NO_TIMESTAMP, NO_TTL};
+pub use deletion::{DeletionTime, EXPIRED_TTL, Liveness, NO_DELETION_TIME, NO_TIMESTAMP, NO_TTL};
 pub use format::{json_name, json_string};
 pub use key::{DecoratedKey, PartitionKey};
 pub use marshal::MarshalError;
+pub use merge::compare_cells;
 pub use mutation::{Mutation, PartitionUpdate};
+pub use purge::Purge;
+pub use range_tombstones::{RangeTombstoneList, covering};
 pub use read::{
     ClusteringSelection, DataLimits, FilterOperator, Partition, PartitionBound, PartitionSelection,
     ReadCommand, ReadPage, Resume, RowFilter,
