@@ -262,6 +262,13 @@ impl Table {
         ColumnId(self.columns.len() as u32)
     }
 
+    /// Keeps ids below `next` from being given to new columns: those of columns that were dropped.
+    pub fn reserve_column_ids(&mut self, next: ColumnId) {
+        if self.columns.len() < next.0 as usize {
+            self.columns.resize(next.0 as usize, None);
+        }
+    }
+
     /// The columns of the partition key, in order.
     pub fn partition_key(&self) -> impl ExactSizeIterator<Item = &Column> {
         self.partition_key.iter().map(|id| self.known(*id))
