@@ -89,13 +89,23 @@ pub fn entries(value: &[u8]) -> Result<Vec<Entry<'_>>, ValueError> {
 
 /// The components of a tuple or user type of `count`; what is left out at the end is null.
 pub fn components(value: &[u8], count: usize) -> Result<Vec<Option<&[u8]>>, ValueError> {
+    let mut all = given_components(value, count)?;
+    all.resize(count, None);
+    Ok(all)
+}
+
+/// As [`components`], without those that are left out at the end.
+pub(crate) fn given_components(
+    value: &[u8],
+    count: usize,
+) -> Result<Vec<Option<&[u8]>>, ValueError> {
     let mut components = Components::tuple(value, count);
     let mut all = Vec::with_capacity(count);
-    for i in 0..count {
-        all.push(match components.next() {
-            None | Some(Component::Null) => None,
-            Some(Component::Value(value)) => Some(value),
-            Some(Component::Malformed(rest)) => {
+    for (i, component) in components.by_ref().enumerate() {
+        all.push(match component {
+            Component::Null => None,
+            Component::Value(value) => Some(value),
+            Component::Malformed(rest) => {
                 let what = if rest.len() < 4 { "size of " } else { "" };
                 return refuse!("Not enough bytes to read {what}{i}th component");
             }

@@ -3,7 +3,7 @@
 //!
 //! None of them fails: what is no value of its type is shown as a blob.
 
-use crate::collection::{components, elements, entries, vector_elements};
+use crate::collection::{components, elements, entries, given_components, vector_elements};
 use crate::value::to_hex;
 use crate::{CqlType, ValueError, duration, inet, number, quote_identifier, real, temporal};
 
@@ -35,14 +35,13 @@ impl CqlType {
             return String::new();
         }
         let parts = match self {
-            CqlType::Tuple(types) => components(value, types.len())
+            CqlType::Tuple(types) => given_components(value, types.len())
                 .map(|parts| join(parts.iter().zip(types).map(|(part, ty)| (ty, *part)))),
-            CqlType::Udt { definition, .. } => {
-                components(value, definition.fields.len()).map(|parts| {
+            CqlType::Udt { definition, .. } => given_components(value, definition.fields.len())
+                .map(|parts| {
                     let types = definition.fields.iter().map(|(_, ty)| ty);
                     join(types.zip(parts))
-                })
-            }
+                }),
             _ => self.plain(value).ok_or_else(|| ValueError::new("")),
         };
         parts.unwrap_or_else(|_| to_hex(value))
@@ -88,7 +87,7 @@ impl CqlType {
                 format!("{{{}}}", texts.join(", "))
             }
             CqlType::Tuple(types) => {
-                let parts = components(value, types.len())?;
+                let parts = given_components(value, types.len())?;
                 let texts: Vec<_> = types
                     .iter()
                     .zip(&parts)
@@ -97,7 +96,7 @@ impl CqlType {
                 format!("({})", texts.join(", "))
             }
             CqlType::Udt { definition, .. } => {
-                let parts = components(value, definition.fields.len())?;
+                let parts = given_components(value, definition.fields.len())?;
                 let texts: Vec<_> = definition
                     .fields
                     .iter()

@@ -2,14 +2,106 @@
 
 use std::cmp::Ordering;
 
-use bytes::Bytes;
+use bytes::{BufMut, Bytes, BytesMut};
 
-use crate::Token;
+use crate::value::refuse;
+use crate::{CqlType, Token, ValueError, format, literal};
+
+/// The longest partition key, and the longest column of a composite one (`FBUtilities.
+/// MAX_UNSIGNED_SHORT`).
+pub const MAX_KEY_LENGTH: usize = 0xffff;
 
 /// A serialized partition key: the value itself for a single column, otherwise each component as
 /// `u16 length, bytes, 0x00` (Cassandra's `CompositeType`). Bytes are what tokens, sstables and
 /// the commit log are made of, so this is the key's only form.
 pub type PartitionKey = Bytes;
+
+/// The partition key of these column values (`CompositeType.build` where there are several).
+pub fn encode_key<V: AsRef<[u8]>>(columns: &[V]) -> Result<PartitionKey, ValueError> {
+    let key = match columns {
+        [only] => Bytes::copy_from_slice(only.as_ref()),
+        _ => {
+            let mut key = BytesMut::new();
+            for column in columns {
+                let column = column.as_ref();
+                check_length(column.len())?;
+                key.put_u16(column.len() as u16);
+                key.put_slice(column);
+                key.put_u8(0);
+            }
+            key.freeze()
+        }
+    };
+    check_length(key.len())?;
+    Ok(key)
+}
+
+fn check_length(len: usize) -> Result<(), ValueError> {
+    if len > MAX_KEY_LENGTH {
+        return refuse!("Key length of {len} is longer than maximum of {MAX_KEY_LENGTH}");
+    }
+    Ok(())
+}
+
+/// The values of the `count` columns of a partition key; they share its bytes.
+pub fn decode_key(key: &PartitionKey, count: usize) -> Result<Vec<Bytes>, ValueError> {
+    if count == 1 {
+        return Ok(vec![key.clone()]);
+    }
+    let mut columns = Vec::with_capacity(count);
+    let mut at = 0;
+    for i in 0..count {
+        let column = key.get(at..).and_then(|rest| {
+            let (len, rest) = rest.split_first_chunk::<2>()?;
+            let len = usize::from(u16::from_be_bytes(*len));
+            // The byte behind it is 0: other values are for bounds only.
+            (rest.len() > len).then(|| key.slice(at + 2..at + 2 + len))
+        });
+        let Some(column) = column else {
+            return refuse!("Not enough bytes to read value of component {i}");
+        };
+        at += column.len() + 3;
+        columns.push(column);
+    }
+    if at < key.len() {
+        return refuse!("Invalid remaining data after end of a composite partition key");
+    }
+    Ok(columns)
+}
+
+/// The partition key of a text as `nodetool getendpoints` takes it: the values of several
+/// columns have colons between them.
+pub fn key_from_text(text: &str, types: &[&CqlType]) -> Result<PartitionKey, ValueError> {
+    if let [only] = types {
+        return only.parse_string(text);
+    }
+    let texts = literal::split_unescaped(text);
+    if texts.len() != types.len() {
+        return refuse!(
+            "the partition key has {} columns, but '{text}' has {}",
+            types.len(),
+            texts.len()
+        );
+    }
+    let values: Vec<Bytes> = texts
+        .iter()
+        .zip(types)
+        .map(|(text, ty)| ty.parse_string(&text.replace("\\:", ":")))
+        .collect::<Result<_, _>>()?;
+    encode_key(&values)
+}
+
+/// The text that [`key_from_text`] reads; hexadecimal digits if it is no key of these types.
+pub fn key_to_text(key: &PartitionKey, types: &[&CqlType]) -> String {
+    match decode_key(key, types.len()) {
+        Ok(columns) if types.len() == 1 => types[0].format_string(&columns[0]),
+        Ok(columns) => {
+            let columns = columns.iter().map(|column| Some(&**column));
+            format::join(types.iter().copied().zip(columns))
+        }
+        Err(_) => crate::value::to_hex(key),
+    }
+}
 
 /// A partition key with its token; ordered as on the ring: by token, then by bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

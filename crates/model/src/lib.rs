@@ -42,7 +42,9 @@ mod zone;
 pub use clustering::{Bound, BoundKind, Clustering, ClusteringComparator, Slice};
 pub use deletion::{DeletionTime, EXPIRED_TTL, Liveness, NO_DELETION_TIME, NO_TIMESTAMP, NO_TTL};
 pub use format::{json_name, json_string};
-pub use key::{DecoratedKey, PartitionKey};
+pub use key::{
+    DecoratedKey, MAX_KEY_LENGTH, PartitionKey, decode_key, encode_key, key_from_text, key_to_text,
+};
 pub use marshal::MarshalError;
 pub use merge::compare_cells;
 pub use mutation::{Mutation, PartitionUpdate};

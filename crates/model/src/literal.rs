@@ -65,13 +65,41 @@ impl CqlType {
                 None => return refuse!("Unknown timeuuid representation: {text}"),
             },
             CqlType::Empty => return refuse!("'{text}' is not empty"),
-            CqlType::Tuple(types) => parse_components(text, types.len(), |i| &types[i])?,
+            CqlType::Tuple(types) => self.parse_components(text, types.len(), |i| &types[i])?,
             CqlType::Udt { definition, .. } => {
                 let fields = &definition.fields;
-                parse_components(text, fields.len(), |i| &fields[i].1)?
+                self.parse_components(text, fields.len(), |i| &fields[i].1)?
             }
         };
         Ok(Bytes::from(bytes))
+    }
+
+    /// `a:b:@`, in which `\:` and `\@` stand for themselves.
+    fn parse_components<'t>(
+        &self,
+        text: &str,
+        count: usize,
+        type_of: impl Fn(usize) -> &'t CqlType,
+    ) -> Result<Vec<u8>, ValueError> {
+        let texts = split_unescaped(text);
+        if texts.len() > count {
+            return refuse!(
+                "Invalid tuple literal: too many elements. Type {self} expects {count} but got {}",
+                texts.len()
+            );
+        }
+        let components: Vec<Option<Bytes>> = texts
+            .iter()
+            .enumerate()
+            .map(|(i, text)| {
+                if text == "@" {
+                    return Ok(None);
+                }
+                let plain = text.replace("\\:", ":").replace("\\@", "@");
+                type_of(i).parse_string(&plain).map(Some)
+            })
+            .collect::<Result<_, ValueError>>()?;
+        Ok(pack_tuple(components))
     }
 
     /// Is the value of an empty text empty?
@@ -103,33 +131,6 @@ fn parse_uuid(text: &str) -> Option<Vec<u8>> {
         return None;
     }
     from_hex(&groups.concat())
-}
-
-/// `a:b:@`, in which `\:` and `\@` stand for themselves.
-fn parse_components<'t>(
-    text: &str,
-    count: usize,
-    type_of: impl Fn(usize) -> &'t CqlType,
-) -> Result<Vec<u8>, ValueError> {
-    let texts = split_unescaped(text);
-    if texts.len() > count {
-        return refuse!(
-            "Invalid tuple literal: too many elements. Type has {count} but {} were given",
-            texts.len()
-        );
-    }
-    let components: Vec<Option<Bytes>> = texts
-        .iter()
-        .enumerate()
-        .map(|(i, text)| {
-            if text == "@" {
-                return Ok(None);
-            }
-            let plain = text.replace("\\:", ":").replace("\\@", "@");
-            type_of(i).parse_string(&plain).map(Some)
-        })
-        .collect::<Result<_, ValueError>>()?;
-    Ok(pack_tuple(components))
 }
 
 /// At colons without a backslash before them.

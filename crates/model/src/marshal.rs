@@ -117,6 +117,14 @@ impl CqlType {
 
     fn write_class(&self, out: &mut String, in_frozen: bool) {
         if let CqlType::Custom(class) = self {
+            // A class that is named without a package is one of Cassandra's.
+            if !class
+                .split('(')
+                .next()
+                .is_some_and(|name| name.contains('.'))
+            {
+                out.push_str(PACKAGE);
+            }
             out.push_str(class);
             return;
         }
@@ -130,7 +138,7 @@ impl CqlType {
             CqlType::Tuple(types) => write_parts(out, "TupleType", types, true),
             CqlType::Vector { element, dimension } => {
                 out.push_str("VectorType(");
-                element.write_marshal(out, false);
+                element.write_marshal(out, in_frozen);
                 out.push_str(&format!(" , {dimension})"));
             }
             CqlType::Udt { definition, .. } => {
@@ -168,6 +176,42 @@ fn write_parts<'t>(
     out.push(')');
 }
 
+/// Within a frozen type the fields of user types are printed without their own `FrozenType`.
+fn freeze_fields(ty: CqlType) -> CqlType {
+    let boxed = |part: Box<CqlType>| Box::new(freeze_fields(*part));
+    match ty {
+        CqlType::List { element, frozen } => CqlType::List {
+            element: boxed(element),
+            frozen,
+        },
+        CqlType::Set { element, frozen } => CqlType::Set {
+            element: boxed(element),
+            frozen,
+        },
+        CqlType::Map { key, value, frozen } => CqlType::Map {
+            key: boxed(key),
+            value: boxed(value),
+            frozen,
+        },
+        CqlType::Vector { element, dimension } => CqlType::Vector {
+            element: boxed(element),
+            dimension,
+        },
+        CqlType::Tuple(types) => CqlType::Tuple(types.into_iter().map(freeze_fields).collect()),
+        CqlType::Udt { definition, frozen } => {
+            let mut definition = UserType::clone(&definition);
+            for (_, ty) in &mut definition.fields {
+                *ty = freeze_fields(std::mem::replace(ty, CqlType::Empty)).freeze();
+            }
+            CqlType::Udt {
+                definition: Arc::new(definition),
+                frozen,
+            }
+        }
+        simple => simple,
+    }
+}
+
 /// Reads `Name(part, part, …)`.
 struct Parser<'t> {
     text: &'t str,
@@ -190,7 +234,7 @@ impl<'t> Parser<'t> {
         }
         let depth = depth + 1;
         match name {
-            "FrozenType" => Ok(self.only_part(depth)?.freeze()),
+            "FrozenType" => Ok(freeze_fields(self.only_part(depth)?).freeze()),
             "ReversedType" => self.only_part(depth),
             "ListType" => Ok(CqlType::List {
                 element: Box::new(self.only_part(depth)?.freeze()),
@@ -209,8 +253,8 @@ impl<'t> Parser<'t> {
                 Err(_) => self.error("a map has two types"),
             },
             "TupleType" => {
-                let types = self.types(depth)?;
-                Ok(CqlType::Tuple(types.iter().map(CqlType::freeze).collect()))
+                let types = self.types(depth)?.into_iter().map(freeze_fields);
+                Ok(CqlType::Tuple(types.map(|ty| ty.freeze()).collect()))
             }
             "VectorType" => self.vector(depth),
             "UserType" => self.user_type(depth),

@@ -174,7 +174,8 @@ fn read_timestamp(text: &str) -> Option<i64> {
     let (seconds, nanoseconds, rest) = match read_day_and_time(text) {
         Some(read) => read,
         None => {
-            let (day, rest) = read_day(text)?;
+            let (mut day, rest) = read_day(text)?;
+            day.day = day.day.min(Day::month_length(day.year, day.month));
             (day.epoch_days() * 86_400, 0, rest)
         }
     };
@@ -187,7 +188,8 @@ fn read_timestamp(text: &str) -> Option<i64> {
 /// `y-M-d H:m[:s[.fraction]]`, with a blank or a `T`: seconds since 1970, nanoseconds, and what
 /// follows. Numbers may have fewer digits here than in a day alone.
 fn read_day_and_time(text: &str) -> Option<(i64, i64, &str)> {
-    let (year, rest) = number(text, 1..=9)?;
+    // Cassandra prints a plus sign before long years, but does not read it.
+    let (year, rest) = number(text.strip_prefix('+').unwrap_or(text), 1..=9)?;
     let (month, rest) = number(rest.strip_prefix('-')?, 1..=2)?;
     let (day, rest) = number(rest.strip_prefix('-')?, 1..=2)?;
     let day = checked_day(year, month, day).filter(|day| day.year > 0)?;

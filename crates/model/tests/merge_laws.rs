@@ -1,6 +1,8 @@
 //! The laws of merging: what replicas hold depends on what was written, not on the order or the
 //! number of times in which it arrived.
 
+#![allow(clippy::unwrap_used)] // tests, with their helpers
+
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -200,7 +202,7 @@ fn assert_canonical(list: &RangeTombstoneList) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2000) })]
 
     #[test]
     fn merging_is_commutative(a in update(), b in update()) {
