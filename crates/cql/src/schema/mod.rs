@@ -1,1 +1,316 @@
-//! What statements do to the schema.
+//! Statements that change the schema: what they mean, checked against the schema they change.
+//!
+//! A change is a pure function: [`SchemaPlan::apply`] takes a schema and gives a new one, or says
+//! why not. It asks neither clock nor chance; ids of tables and the time are handed in. Checks,
+//! their order and their texts are those of `org.apache.cassandra.cql3.statements.schema`.
+
+mod compaction;
+mod compression;
+mod digest;
+mod keyspaces;
+mod options;
+mod properties;
+mod replication;
+mod retry;
+mod system;
+mod table_changes;
+mod tables;
+mod types;
+mod user_types;
+
+use std::sync::Arc;
+
+use model::{Keyspace, Schema};
+use uuid::Uuid;
+
+use crate::CqlError;
+use crate::ast::{QualifiedName, Statement};
+
+pub use digest::version_of;
+pub use system::{is_local_system_keyspace, is_system_keyspace, is_virtual_keyspace};
+pub use tables::is_counter_table;
+pub use types::UserTypes;
+
+/// What happened to a part of the schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// `CREATED`
+    Created,
+    /// `UPDATED`
+    Updated,
+    /// `DROPPED`
+    Dropped,
+}
+
+/// What kind of part it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeTarget {
+    /// `KEYSPACE`
+    Keyspace,
+    /// `TABLE`
+    Table,
+    /// `TYPE`
+    Type,
+}
+
+/// What clients are told of a change (native protocol, `SCHEMA_CHANGE`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangeEvent {
+    /// What happened.
+    pub kind: ChangeKind,
+    /// To what.
+    pub target: ChangeTarget,
+    /// In which keyspace, or to which.
+    pub keyspace: String,
+    /// The table or type; empty for keyspaces.
+    pub name: String,
+}
+
+/// What a statement makes of a schema.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SchemaChange {
+    /// The new schema, its version computed.
+    pub schema: Schema,
+    /// What clients are told; `None` where nothing changed.
+    pub event: Option<ChangeEvent>,
+}
+
+/// A statement that changes the schema, ready to be applied.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SchemaPlan {
+    statement: Statement,
+}
+
+/// What applying a change needs besides the schema.
+pub(crate) struct Surroundings<'a> {
+    ids: &'a mut dyn FnMut() -> Uuid,
+    now_micros: i64,
+    datacenters: &'a [&'a str],
+    /// Is it the node itself that changes its own keyspaces?
+    trusted: bool,
+}
+
+impl SchemaPlan {
+    /// Fills in the keyspace in use and checks what needs no schema. `None` if the statement does
+    /// not change the schema.
+    pub fn new(
+        statement: &Statement,
+        keyspace: Option<&str>,
+    ) -> Result<Option<SchemaPlan>, CqlError> {
+        refuse_unsupported(statement)?;
+        let mut statement = statement.clone();
+        match &mut statement {
+            Statement::CreateKeyspace(_)
+            | Statement::AlterKeyspace(_)
+            | Statement::DropKeyspace { .. } => {}
+            Statement::CreateTable(create) => {
+                qualify(&mut create.table, keyspace)?;
+                tables::check_form(create)?;
+            }
+            Statement::AlterTable(alter) => qualify(&mut alter.table, keyspace)?,
+            Statement::DropTable(drop)
+            | Statement::DropType(drop)
+            | Statement::DropIndex(drop)
+            | Statement::DropView(drop) => qualify(&mut drop.name, keyspace)?,
+            Statement::CreateType(create) => qualify(&mut create.name, keyspace)?,
+            Statement::AlterType(alter) => qualify(&mut alter.name, keyspace)?,
+            Statement::DropTrigger(drop) => qualify(&mut drop.table, keyspace)?,
+            Statement::DropFunction(drop) | Statement::DropAggregate(drop) => {
+                if drop.name.keyspace.is_none() {
+                    drop.name.keyspace = Some(in_use(keyspace)?.to_owned());
+                }
+            }
+            _ => return Ok(None),
+        }
+        Ok(Some(SchemaPlan { statement }))
+    }
+
+    /// The keyspace the statement changes.
+    pub fn keyspace(&self) -> &str {
+        match &self.statement {
+            Statement::CreateKeyspace(create) => &create.name,
+            Statement::AlterKeyspace(alter) => &alter.name,
+            Statement::DropKeyspace { name, .. } => name,
+            Statement::CreateTable(create) => keyspace_of(&create.table),
+            Statement::AlterTable(alter) => keyspace_of(&alter.table),
+            Statement::DropTable(drop)
+            | Statement::DropType(drop)
+            | Statement::DropIndex(drop)
+            | Statement::DropView(drop) => keyspace_of(&drop.name),
+            Statement::CreateType(create) => keyspace_of(&create.name),
+            Statement::AlterType(alter) => keyspace_of(&alter.name),
+            Statement::DropTrigger(drop) => keyspace_of(&drop.table),
+            Statement::DropFunction(drop) | Statement::DropAggregate(drop) => {
+                drop.name.keyspace.as_deref().unwrap_or_default()
+            }
+            _ => "",
+        }
+    }
+
+    /// The schema after the statement. `ids` gives ids to new tables, `now_micros` is when columns
+    /// are dropped (microseconds since 1970), `datacenters` are those that replication may name.
+    pub fn apply(
+        &self,
+        schema: &Schema,
+        mut ids: impl FnMut() -> Uuid,
+        now_micros: i64,
+        datacenters: &[&str],
+    ) -> Result<SchemaChange, CqlError> {
+        system::authorize(&self.statement, self.keyspace())?;
+        let surroundings = Surroundings {
+            ids: &mut ids,
+            now_micros,
+            datacenters,
+            trusted: false,
+        };
+        let mut changed = self.change(schema, surroundings)?;
+        if changed.schema.keyspaces == schema.keyspaces {
+            return Ok(SchemaChange {
+                schema: schema.clone(),
+                event: None,
+            });
+        }
+        changed.schema.version = version_of(&changed.schema);
+        Ok(changed)
+    }
+
+    /// The schema after the statement, if the node itself defines its keyspaces by it: no user
+    /// may, and the strategy that is the node's own is allowed. Tables get their ids by `WITH id`.
+    /// The version is left as it is.
+    pub fn define_system(&self, schema: &Schema) -> Result<Schema, CqlError> {
+        let mut ids = Uuid::nil;
+        let surroundings = Surroundings {
+            ids: &mut ids,
+            now_micros: 0,
+            datacenters: &[],
+            trusted: true,
+        };
+        Ok(self.change(schema, surroundings)?.schema)
+    }
+
+    fn change(&self, schema: &Schema, with: Surroundings<'_>) -> Result<SchemaChange, CqlError> {
+        match &self.statement {
+            Statement::CreateKeyspace(create) => keyspaces::create(schema, create, with),
+            Statement::AlterKeyspace(alter) => keyspaces::alter(schema, alter, with),
+            Statement::DropKeyspace { name, if_exists } => {
+                keyspaces::drop(schema, name, *if_exists)
+            }
+            Statement::CreateTable(create) => tables::create(schema, create, with),
+            Statement::AlterTable(alter) => table_changes::alter(schema, alter, with),
+            Statement::DropTable(drop) => tables::drop(schema, drop),
+            Statement::CreateType(create) => user_types::create(schema, create),
+            Statement::AlterType(alter) => user_types::alter(schema, alter),
+            Statement::DropType(drop) => user_types::drop(schema, drop),
+            other => drop_unsupported(schema, other),
+        }
+    }
+}
+
+fn unchanged(schema: &Schema) -> SchemaChange {
+    SchemaChange {
+        schema: schema.clone(),
+        event: None,
+    }
+}
+
+/// The schema with one keyspace replaced or added.
+fn with_keyspace(schema: &Schema, keyspace: Keyspace) -> Schema {
+    let mut schema = schema.clone();
+    schema
+        .keyspaces
+        .insert(keyspace.name.clone(), Arc::new(keyspace));
+    schema
+}
+
+fn changed(
+    schema: Schema,
+    kind: ChangeKind,
+    target: ChangeTarget,
+    keyspace: &str,
+    name: &str,
+) -> SchemaChange {
+    SchemaChange {
+        schema,
+        event: Some(ChangeEvent {
+            kind,
+            target,
+            keyspace: keyspace.to_owned(),
+            name: name.to_owned(),
+        }),
+    }
+}
+
+fn in_use(keyspace: Option<&str>) -> Result<&str, CqlError> {
+    keyspace.ok_or_else(|| {
+        CqlError::Invalid(
+            "No keyspace has been specified. USE a keyspace, or explicitly specify \
+             keyspace.tablename"
+                .to_owned(),
+        )
+    })
+}
+
+fn qualify(name: &mut QualifiedName, keyspace: Option<&str>) -> Result<(), CqlError> {
+    if name.keyspace.is_none() {
+        name.keyspace = Some(in_use(keyspace)?.to_owned());
+    }
+    Ok(())
+}
+
+/// The keyspace of a name that is qualified.
+fn keyspace_of(name: &QualifiedName) -> &str {
+    name.keyspace.as_deref().unwrap_or_default()
+}
+
+/// What cannot be created yet, in one place.
+fn refuse_unsupported(statement: &Statement) -> Result<(), CqlError> {
+    let what = match statement {
+        Statement::CreateIndex(_) => "Secondary indexes are",
+        Statement::CreateView(_) | Statement::AlterView(_) => "Materialized views are",
+        Statement::CreateFunction(_) => "User-defined functions are",
+        Statement::CreateAggregate(_) => "User-defined aggregates are",
+        Statement::CreateTrigger(_) => "Triggers are",
+        Statement::CreateTable(create) if create.compact_storage => "COMPACT STORAGE is",
+        _ => return Ok(()),
+    };
+    Err(CqlError::Invalid(format!("{what} not supported yet")))
+}
+
+/// DROP of what cannot exist, since it cannot be created.
+fn drop_unsupported(schema: &Schema, statement: &Statement) -> Result<SchemaChange, CqlError> {
+    let qualified = |name: &QualifiedName| format!("{}.{}", keyspace_of(name), name.name);
+    let (if_exists, message) = match statement {
+        Statement::DropIndex(drop) => (
+            drop.if_exists,
+            format!("Index '{}' doesn't exist'", qualified(&drop.name)),
+        ),
+        Statement::DropView(drop) => (
+            drop.if_exists,
+            format!(
+                "Materialized view '{}' doesn't exist",
+                qualified(&drop.name)
+            ),
+        ),
+        Statement::DropFunction(drop) => (
+            drop.if_exists,
+            format!("Function '{}' doesn't exist", drop.name),
+        ),
+        Statement::DropAggregate(drop) => (
+            drop.if_exists,
+            format!("Aggregate '{}' doesn't exist", drop.name),
+        ),
+        Statement::DropTrigger(drop) => (
+            drop.if_exists,
+            format!(
+                "Trigger '{}' on '{}' doesn't exist",
+                drop.name,
+                qualified(&drop.table)
+            ),
+        ),
+        _ => (false, "The statement does not change the schema".to_owned()),
+    };
+    if if_exists {
+        return Ok(unchanged(schema));
+    }
+    Err(CqlError::Invalid(message))
+}

@@ -1,0 +1,278 @@
+//! The CREATE statements of keyspaces, types and tables (`toCqlString` of `KeyspaceMetadata`,
+//! `UserType`, `TableMetadata`).
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use model::{
+    Column, ColumnKind, CqlType, DroppedColumn, Keyspace, Order, Table, TableOptions, UserType,
+    quote_identifier as quote,
+};
+
+use crate::functions::double_text;
+
+/// `CREATE KEYSPACE …;`
+pub fn create_keyspace(keyspace: &Keyspace) -> String {
+    let name = quote(&keyspace.name);
+    if keyspace.is_virtual {
+        return format!(
+            "/*\nWarning: Keyspace {name} is a virtual keyspace and cannot be recreated with \
+             CQL.\nStructure, for reference:\nVIRTUAL KEYSPACE {name};\n*/"
+        );
+    }
+    format!(
+        "CREATE KEYSPACE {name} WITH replication = {}  AND durable_writes = {};",
+        replication(&keyspace.replication),
+        keyspace.durable_writes
+    )
+}
+
+/// The class comes first and short (`ReplicationParams.appendCqlTo`).
+fn replication(options: &BTreeMap<String, String>) -> String {
+    let class = options.get("class").map_or("", String::as_str);
+    let short = class
+        .strip_prefix("org.apache.cassandra.locator.")
+        .unwrap_or(class);
+    let mut text = format!("{{'class': {}", literal(short));
+    for (name, value) in options.iter().filter(|(name, _)| *name != "class") {
+        add(
+            &mut text,
+            format_args!(", {}: {}", literal(name), literal(value)),
+        );
+    }
+    text + "}"
+}
+
+/// `CREATE TYPE …;`
+pub fn create_type(ty: &UserType) -> String {
+    let fields: Vec<String> = ty
+        .fields
+        .iter()
+        .map(|(name, ty)| format!("    {} {ty}", quote(name)))
+        .collect();
+    format!(
+        "CREATE TYPE {}.{} (\n{}\n);",
+        quote(&ty.keyspace),
+        quote(&ty.name),
+        fields.join(",\n")
+    )
+}
+
+/// `CREATE TABLE …;`, with its id and what was dropped from it if `with_internals` are wanted.
+pub fn create_table(table: &Table, with_internals: bool) -> String {
+    let name = format!("{}.{}", quote(&table.keyspace), quote(&table.name));
+    let mut text = String::new();
+    if table.is_virtual {
+        add(
+            &mut text,
+            format_args!(
+                "/*\nWarning: Table {name} is a virtual table and cannot be recreated with \
+                 CQL.\nStructure, for reference:\nVIRTUAL "
+            ),
+        );
+    }
+    add(&mut text, format_args!("TABLE {name} (\n"));
+    add_columns(&mut text, table, with_internals);
+    text.push_str(") WITH ");
+    if with_internals {
+        add(&mut text, format_args!("ID = {}\n    AND ", table.id));
+    }
+    let clustering: Vec<String> = table
+        .clustering_key()
+        .map(|column| format!("{} {}", quote(&column.name), order(column.order)))
+        .collect();
+    if !clustering.is_empty() {
+        add(
+            &mut text,
+            format_args!("CLUSTERING ORDER BY ({})\n    AND ", clustering.join(", ")),
+        );
+    }
+    if table.is_virtual {
+        add(
+            &mut text,
+            format_args!("comment = {};\n*/", literal(&table.options.comment)),
+        );
+        return text;
+    }
+    add_options(&mut text, &table.options);
+    if with_internals {
+        add_drops(&mut text, table, &name);
+    }
+    format!("CREATE {text}")
+}
+
+/// Writing to a string cannot fail, so that outcome is dropped.
+fn add(text: &mut String, what: std::fmt::Arguments<'_>) {
+    let _ = text.write_fmt(what);
+}
+
+fn order(order: Order) -> &'static str {
+    match order {
+        Order::Ascending => "ASC",
+        Order::Descending => "DESC",
+    }
+}
+
+/// A text in single quotes.
+fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+/// All columns as they are declared: the key, static and regular ones, each first those of one
+/// cell (`allColumnsInCreateOrder`).
+fn columns_in_order(table: &Table) -> Vec<&Column> {
+    let mut values: Vec<&Column> = table.statics().chain(table.regulars()).collect();
+    values.sort_by_key(|column| {
+        (
+            column.kind != ColumnKind::Static,
+            column.ty.is_multi_cell(),
+            column.name.as_bytes(),
+        )
+    });
+    let mut columns: Vec<&Column> = table.partition_key().collect();
+    columns.extend(table.clustering_key());
+    columns.extend(values);
+    columns
+}
+
+/// Dropped columns, by name.
+fn drops(table: &Table) -> Vec<&DroppedColumn> {
+    let mut dropped: Vec<&DroppedColumn> = table.dropped.iter().collect();
+    dropped.sort_by(|a, b| a.name.cmp(&b.name));
+    dropped
+}
+
+fn declaration(name: &str, ty: &CqlType, is_static: bool) -> String {
+    let is_static = if is_static { " static" } else { "" };
+    format!("{} {ty}{is_static}", quote(name))
+}
+
+fn add_columns(text: &mut String, table: &Table, with_drops: bool) {
+    let dropped = if with_drops { drops(table) } else { Vec::new() };
+    let simple_key = table.partition_key().len() == 1 && table.clustering_key().len() == 0;
+    let mut lines = Vec::new();
+    for column in columns_in_order(table) {
+        // A column that was dropped and added again comes with what is said of the drop.
+        if dropped.iter().any(|drop| drop.name == column.name) {
+            continue;
+        }
+        let mut line = declaration(&column.name, &column.ty, column.kind == ColumnKind::Static);
+        if simple_key && column.kind == ColumnKind::PartitionKey {
+            line.push_str(" PRIMARY KEY");
+        }
+        lines.push(line);
+    }
+    lines.extend(
+        dropped
+            .iter()
+            .map(|drop| declaration(&drop.name, &drop.ty, drop.is_static)),
+    );
+    if !simple_key {
+        lines.push(primary_key(table));
+    }
+    for (i, line) in lines.iter().enumerate() {
+        let comma = if i + 1 < lines.len() { "," } else { "" };
+        add(text, format_args!("    {line}{comma}\n"));
+    }
+}
+
+fn primary_key(table: &Table) -> String {
+    let names = |columns: Vec<&Column>| {
+        let quoted: Vec<String> = columns.iter().map(|column| quote(&column.name)).collect();
+        quoted.join(", ")
+    };
+    let mut key = names(table.partition_key().collect());
+    if table.partition_key().len() > 1 {
+        key = format!("({key})");
+    }
+    if table.clustering_key().len() > 0 {
+        key = format!("{key}, {}", names(table.clustering_key().collect()));
+    }
+    format!("PRIMARY KEY ({key})")
+}
+
+fn map(options: &BTreeMap<String, String>) -> String {
+    let entries: Vec<String> = options
+        .iter()
+        .map(|(name, value)| format!("{}: {}", literal(name), literal(value)))
+        .collect();
+    format!("{{{}}}", entries.join(", "))
+}
+
+fn extensions(options: &BTreeMap<String, Vec<u8>>) -> String {
+    let entries: Vec<String> = options
+        .iter()
+        .map(|(name, value)| {
+            let digits: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("{}: 0x{digits}", literal(name))
+        })
+        .collect();
+    format!("{{{}}}", entries.join(", "))
+}
+
+fn add_options(text: &mut String, options: &TableOptions) {
+    let lines = [
+        (
+            "additional_write_policy",
+            literal(&options.additional_write_policy),
+        ),
+        (
+            "allow_auto_snapshot",
+            options.allow_auto_snapshot.to_string(),
+        ),
+        (
+            "bloom_filter_fp_chance",
+            double_text(options.bloom_filter_fp_chance),
+        ),
+        ("caching", map(&options.caching)),
+        ("cdc", options.cdc.to_string()),
+        ("comment", literal(&options.comment)),
+        ("compaction", map(&options.compaction)),
+        ("compression", map(&options.compression)),
+        ("memtable", literal(&options.memtable)),
+        ("crc_check_chance", double_text(options.crc_check_chance)),
+        (
+            "default_time_to_live",
+            options.default_time_to_live.to_string(),
+        ),
+        ("extensions", extensions(&options.extensions)),
+        ("gc_grace_seconds", options.gc_grace_seconds.to_string()),
+        (
+            "incremental_backups",
+            options.incremental_backups.to_string(),
+        ),
+        ("max_index_interval", options.max_index_interval.to_string()),
+        (
+            "memtable_flush_period_in_ms",
+            options.memtable_flush_period_in_ms.to_string(),
+        ),
+        ("min_index_interval", options.min_index_interval.to_string()),
+        ("read_repair", literal(&options.read_repair)),
+        ("speculative_retry", literal(&options.speculative_retry)),
+    ];
+    let lines: Vec<String> = lines
+        .iter()
+        .map(|(name, value)| format!("{name} = {value}"))
+        .collect();
+    text.push_str(&lines.join("\n    AND "));
+    text.push(';');
+}
+
+/// The drops as statements that repeat them, so that old files are read the same way.
+fn add_drops(text: &mut String, table: &Table, name: &str) {
+    for drop in drops(table) {
+        let column = quote(&drop.name);
+        add(
+            text,
+            format_args!(
+                "\nALTER TABLE {name} DROP {column} USING TIMESTAMP {};",
+                drop.dropped_at
+            ),
+        );
+        if let Some(again) = table.column_named(&drop.name) {
+            let is_static = again.kind == ColumnKind::Static;
+            let declared = declaration(&again.name, &again.ty, is_static);
+            add(text, format_args!("\nALTER TABLE {name} ADD {declared};"));
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! `CAST(x AS type)` (`CastFcts`).
+
+use bytes::Bytes;
+use model::CqlType;
+
+use super::number::{Number, is_numeric};
+use super::{Call, Scalar, time};
+use crate::CqlError;
+
+/// The function that casts `from` to `to`; `None` where Cassandra has none. A cast to the type a
+/// value already has is no function at all: callers leave the value as it is.
+pub fn cast(from: &CqlType, to: &CqlType) -> Option<Scalar> {
+    if from == to {
+        return None;
+    }
+    let body = match (from, to) {
+        (CqlType::Timeuuid | CqlType::Timestamp, CqlType::Date) => time::to_date,
+        (CqlType::Timeuuid | CqlType::Date, CqlType::Timestamp) => time::to_timestamp,
+        (CqlType::Ascii, CqlType::Text) => text,
+        (from, CqlType::Text | CqlType::Ascii) if has_text(from) => text,
+        (from, to) if is_numeric(from) && is_numeric(to) && *to != CqlType::Counter => number,
+        _ => return None,
+    };
+    Some(Scalar::new(name(to)?, [from.clone()], to.clone(), body))
+}
+
+/// All casts to a type, for messages.
+pub(super) fn casts_to(to: &CqlType) -> Vec<Scalar> {
+    SIMPLE.iter().filter_map(|from| cast(from, to)).collect()
+}
+
+/// The type a cast of this name gives.
+pub(super) fn target(function: &str) -> Option<CqlType> {
+    SIMPLE
+        .iter()
+        .find(|ty| name(ty).is_some_and(|name| name == function))
+        .cloned()
+}
+
+const SIMPLE: [CqlType; 17] = [
+    CqlType::Ascii,
+    CqlType::Text,
+    CqlType::Tinyint,
+    CqlType::Smallint,
+    CqlType::Int,
+    CqlType::Bigint,
+    CqlType::Counter,
+    CqlType::Varint,
+    CqlType::Float,
+    CqlType::Double,
+    CqlType::Decimal,
+    CqlType::Boolean,
+    CqlType::Date,
+    CqlType::Time,
+    CqlType::Timestamp,
+    CqlType::Timeuuid,
+    CqlType::Uuid,
+];
+
+fn has_text(ty: &CqlType) -> bool {
+    is_numeric(ty)
+        || matches!(
+            ty,
+            CqlType::Boolean
+                | CqlType::Date
+                | CqlType::Inet
+                | CqlType::Time
+                | CqlType::Timestamp
+                | CqlType::Timeuuid
+                | CqlType::Uuid
+        )
+}
+
+/// The name of the function that casts to a type.
+fn name(to: &CqlType) -> Option<&'static str> {
+    Some(match to {
+        CqlType::Ascii => "cast_as_ascii",
+        CqlType::Text => "cast_as_text",
+        CqlType::Tinyint => "cast_as_tinyint",
+        CqlType::Smallint => "cast_as_smallint",
+        CqlType::Int => "cast_as_int",
+        CqlType::Bigint => "cast_as_bigint",
+        CqlType::Varint => "cast_as_varint",
+        CqlType::Float => "cast_as_float",
+        CqlType::Double => "cast_as_double",
+        CqlType::Decimal => "cast_as_decimal",
+        CqlType::Date => "cast_as_date",
+        CqlType::Timestamp => "cast_as_timestamp",
+        _ => return None,
+    })
+}
+
+fn number(call: &Call<'_>) -> Result<Option<Bytes>, CqlError> {
+    let Some(value) = call.argument(0) else {
+        return Ok(None);
+    };
+    let from = &call.function.arguments[0];
+    let Some(number) = Number::decode(from, value) else {
+        return Ok(None);
+    };
+    match number.encode(&call.function.result) {
+        Some(value) => Ok(Some(value)),
+        None => Err(call.failure(format!(
+            "{} cannot be cast to {}",
+            number.text(),
+            call.function.result
+        ))),
+    }
+}
+
+fn text(call: &Call<'_>) -> Result<Option<Bytes>, CqlError> {
+    let from = &call.function.arguments[0];
+    Ok(call.argument(0).map(|value| match from {
+        CqlType::Ascii => value.clone(),
+        _ => from.format_string(value).into(),
+    }))
+}

@@ -1,0 +1,363 @@
+//! ALTER TABLE.
+
+use std::sync::Arc;
+
+use model::{
+    Column, ColumnId, ColumnKind, CqlType, DroppedColumn, Keyspace, Order, Schema, Table,
+    TableOptions,
+};
+
+use super::properties::Properties;
+use super::tables::{self, invalid};
+use super::{
+    ChangeKind, ChangeTarget, SchemaChange, Surroundings, changed, keyspace_of, options, unchanged,
+    with_keyspace,
+};
+use crate::CqlError;
+use crate::ast::{AlterTable, AlterTableAction, ColumnDefinition};
+
+pub(super) fn alter(
+    schema: &Schema,
+    statement: &AlterTable,
+    with: Surroundings<'_>,
+) -> Result<SchemaChange, CqlError> {
+    let (keyspace_name, name) = (keyspace_of(&statement.table), statement.table.name.as_str());
+    let keyspace = schema.keyspaces.get(keyspace_name);
+    let found = keyspace.and_then(|k| k.tables.get(name).map(|table| (k, table)));
+    let Some((keyspace, table)) = found else {
+        if statement.if_exists {
+            return Ok(unchanged(schema));
+        }
+        return invalid(format!("Table '{keyspace_name}.{name}' doesn't exist"));
+    };
+    let altered = match &statement.action {
+        AlterTableAction::AlterType { .. } => {
+            return invalid("Altering column types is no longer supported".to_owned());
+        }
+        AlterTableAction::DropCompactStorage => {
+            return invalid(
+                "Cannot DROP COMPACT STORAGE on table without COMPACT STORAGE".to_owned(),
+            );
+        }
+        AlterTableAction::Mask {
+            column,
+            if_exists,
+            mask,
+        } => {
+            if mask.is_some() {
+                return tables::masks_disabled();
+            }
+            if table.column_named(column).is_none() && !if_exists {
+                return invalid(format!(
+                    "Column with name '{column}' doesn't exist on table '{name}'"
+                ));
+            }
+            return Ok(unchanged(schema));
+        }
+        AlterTableAction::Add {
+            if_not_exists,
+            columns,
+        } => add_columns(keyspace, table, columns, *if_not_exists)?,
+        AlterTableAction::Drop {
+            if_exists,
+            columns,
+            timestamp,
+        } => {
+            let dropped_at = timestamp.unwrap_or(with.now_micros);
+            drop_columns(table, columns, *if_exists, dropped_at)?
+        }
+        AlterTableAction::Rename { renames, .. } => rename_columns(table, renames)?,
+        AlterTableAction::With(properties) => {
+            let properties = Properties::collect(properties)?;
+            let options = options::alter(&table.options, &properties)?;
+            if tables::is_counter_table(table) && options.default_time_to_live > 0 {
+                return tables::ttl_of_counters();
+            }
+            Parts::of(table).with_options(options)
+        }
+    };
+    let mut keyspace = Keyspace::clone(keyspace);
+    keyspace
+        .tables
+        .insert(table.name.clone(), Arc::new(altered.build(table)));
+    Ok(changed(
+        with_keyspace(schema, keyspace),
+        ChangeKind::Updated,
+        ChangeTarget::Table,
+        keyspace_name,
+        name,
+    ))
+}
+
+/// The parts of a table that can change.
+pub(super) struct Parts {
+    columns: Vec<Column>,
+    dropped: Vec<DroppedColumn>,
+    options: TableOptions,
+    next: ColumnId,
+}
+
+impl Parts {
+    pub(super) fn of(table: &Table) -> Parts {
+        Parts {
+            columns: table.columns().cloned().collect(),
+            dropped: table.dropped.clone(),
+            options: table.options.clone(),
+            next: table.next_column_id(),
+        }
+    }
+
+    fn with_options(mut self, options: TableOptions) -> Parts {
+        self.options = options;
+        self
+    }
+
+    /// With all types of columns replaced.
+    pub(super) fn map_types(mut self, map: impl Fn(&CqlType) -> CqlType) -> Parts {
+        for column in &mut self.columns {
+            column.ty = map(&column.ty);
+        }
+        self
+    }
+
+    fn column(&mut self, name: &str) -> Option<&mut Column> {
+        self.columns.iter_mut().find(|c| &*c.name == name)
+    }
+
+    /// The changed table; ids of dropped columns stay taken.
+    pub(super) fn build(self, table: &Table) -> Table {
+        let mut built = Table::new(
+            table.id,
+            table.keyspace.clone(),
+            table.name.clone(),
+            self.columns,
+            self.options,
+        );
+        built.dropped = self.dropped;
+        built.is_virtual = table.is_virtual;
+        built.reserve_column_ids(self.next);
+        built
+    }
+}
+
+fn add_columns(
+    keyspace: &Keyspace,
+    table: &Table,
+    columns: &[ColumnDefinition],
+    if_not_exists: bool,
+) -> Result<Parts, CqlError> {
+    let mut parts = Parts::of(table);
+    let was_counter = tables::is_counter_table(table);
+    let has_values = table.statics().len() + table.regulars().len() > 0;
+    for column in columns {
+        if column.mask.is_some() {
+            return tables::masks_disabled();
+        }
+        let name = &column.name;
+        let ty = column.ty.resolve(&keyspace.name, &keyspace.types)?;
+        if parts.column(name).is_some() {
+            if if_not_exists {
+                continue;
+            }
+            return invalid(format!("Column with name '{name}' already exists"));
+        }
+        if column.is_static && table.clustering_key().len() == 0 {
+            return tables::static_without_clustering();
+        }
+        if tables::has_nested_collections(&ty) {
+            return invalid(format!(
+                "Non-frozen UDTs with nested non-frozen collections are not supported for column \
+                 {name}"
+            ));
+        }
+        check_re_added(table, column, &ty, was_counter)?;
+        if ty.is_counter() && !was_counter && has_values {
+            return Err(CqlError::Config(format!(
+                "{}.{}: Cannot have a counter column (\"{name}\") in a non counter table",
+                table.keyspace, table.name
+            )));
+        }
+        parts.columns.push(Column {
+            id: parts.next,
+            name: Arc::from(name.as_str()),
+            ty,
+            kind: tables::kind_of(column),
+            position: 0,
+            order: Order::Ascending,
+        });
+        parts.next = ColumnId(parts.next.0 + 1);
+    }
+    let (columns, dropped) = (parts.columns.clone(), parts.dropped.clone());
+    let options = parts.options.clone();
+    let built = parts.build(table);
+    tables::validate(&built)?;
+    Ok(Parts {
+        columns,
+        dropped,
+        options,
+        next: built.next_column_id(),
+    })
+}
+
+/// Old cells of a dropped column lie in files under its name: a new one must be able to read
+/// them.
+fn check_re_added(
+    table: &Table,
+    column: &ColumnDefinition,
+    ty: &CqlType,
+    is_counter: bool,
+) -> Result<(), CqlError> {
+    let name = &column.name;
+    let Some(dropped) = table.dropped.iter().find(|d| *d.name == **name) else {
+        return Ok(());
+    };
+    if !reads_dropped(ty, &dropped.ty) {
+        return invalid(format!(
+            "Cannot re-add previously dropped column '{name}' of type {ty}, incompatible with \
+             previous type {}",
+            dropped.ty
+        ));
+    }
+    if dropped.is_static != column.is_static {
+        let kind = |is_static| if is_static { "STATIC" } else { "REGULAR" };
+        return invalid(format!(
+            "Cannot re-add previously dropped column '{name}' of kind {}, incompatible with \
+             previous kind {}",
+            kind(column.is_static),
+            kind(dropped.is_static)
+        ));
+    }
+    if is_counter {
+        return invalid(format!(
+            "Cannot re-add previously dropped counter column {name}"
+        ));
+    }
+    Ok(())
+}
+
+/// Can values of the dropped type be read as the new one, cell by cell
+/// (`AbstractType.isSerializationCompatibleWith`)?
+fn reads_dropped(ty: &CqlType, dropped: &CqlType) -> bool {
+    if ty.is_multi_cell() != dropped.is_multi_cell() {
+        return false;
+    }
+    let variable = |ty: &CqlType| matches!(ty, CqlType::Text | CqlType::Ascii | CqlType::Blob);
+    match (ty, dropped) {
+        (a, b) if a == b => true,
+        (CqlType::Blob, b) => variable(b),
+        (CqlType::Text, CqlType::Ascii) => true,
+        (CqlType::Bigint, CqlType::Timestamp) | (CqlType::Timestamp, CqlType::Bigint) => true,
+        (CqlType::Uuid, CqlType::Timeuuid) => true,
+        // User types are kept as tuples once they are dropped.
+        (CqlType::Udt { definition, .. }, CqlType::Tuple(parts)) => {
+            definition.fields.len() >= parts.len()
+                && definition
+                    .fields
+                    .iter()
+                    .zip(parts)
+                    .all(|((_, a), b)| reads_dropped(&a.freeze(), b))
+        }
+        _ => false,
+    }
+}
+
+fn drop_columns(
+    table: &Table,
+    columns: &[String],
+    if_exists: bool,
+    dropped_at: i64,
+) -> Result<Parts, CqlError> {
+    let mut parts = Parts::of(table);
+    for name in columns {
+        let Some(column) = table.column_named(name) else {
+            if if_exists {
+                continue;
+            }
+            return invalid(format!(
+                "Column {name} was not found in table '{}.{}'",
+                table.keyspace, table.name
+            ));
+        };
+        if matches!(
+            column.kind,
+            ColumnKind::PartitionKey | ColumnKind::Clustering
+        ) {
+            return invalid(format!("Cannot drop PRIMARY KEY column {name}"));
+        }
+        if matches!(column.ty, CqlType::Udt { frozen: false, .. }) {
+            return invalid(format!(
+                "Cannot drop non-frozen column {name} of user type {}",
+                column.ty
+            ));
+        }
+        parts.columns.retain(|c| c.id != column.id);
+        parts.dropped.retain(|d| d.name != column.name);
+        parts.dropped.push(DroppedColumn {
+            name: column.name.clone(),
+            ty: expand_user_types(&column.ty),
+            is_static: column.kind == ColumnKind::Static,
+            dropped_at,
+        });
+    }
+    Ok(parts)
+}
+
+/// The type without references to user types, which may be altered or dropped later.
+fn expand_user_types(ty: &CqlType) -> CqlType {
+    let expand = |ty: &CqlType| Box::new(expand_user_types(ty));
+    match ty {
+        CqlType::Udt { definition, .. } => CqlType::Tuple(
+            definition
+                .fields
+                .iter()
+                .map(|(_, ty)| expand_user_types(&ty.freeze()))
+                .collect(),
+        ),
+        CqlType::Tuple(parts) => CqlType::Tuple(parts.iter().map(expand_user_types).collect()),
+        CqlType::List { element, frozen } => CqlType::List {
+            element: expand(element),
+            frozen: *frozen,
+        },
+        CqlType::Set { element, frozen } => CqlType::Set {
+            element: expand(element),
+            frozen: *frozen,
+        },
+        CqlType::Map { key, value, frozen } => CqlType::Map {
+            key: expand(key),
+            value: expand(value),
+            frozen: *frozen,
+        },
+        CqlType::Vector { element, dimension } => CqlType::Vector {
+            element: expand(element),
+            dimension: *dimension,
+        },
+        simple => simple.clone(),
+    }
+}
+
+fn rename_columns(table: &Table, renames: &[(String, String)]) -> Result<Parts, CqlError> {
+    let mut parts = Parts::of(table);
+    let shown = format!("{}.{}", table.keyspace, table.name);
+    for (old, new) in renames {
+        let Some(column) = table.column_named(old) else {
+            // Also with IF EXISTS, as in Cassandra.
+            return invalid(format!("Undefined column name {old} in table {shown}"));
+        };
+        if !matches!(
+            column.kind,
+            ColumnKind::PartitionKey | ColumnKind::Clustering
+        ) {
+            return invalid(format!("Cannot rename non PRIMARY KEY column {old}"));
+        }
+        if table.column_named(new).is_some() || parts.column(new).is_some() {
+            return invalid(format!(
+                "Cannot rename column {old} to {new} in table '{shown}'; another column with that \
+                 name already exists"
+            ));
+        }
+        if let Some(column) = parts.column(old) {
+            column.name = Arc::from(new.as_str());
+        }
+    }
+    Ok(parts)
+}

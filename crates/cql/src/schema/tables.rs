@@ -1,0 +1,358 @@
+//! CREATE and DROP TABLE, and what every table must fulfil.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use model::{Column, ColumnId, ColumnKind, CqlType, Keyspace, Order, Schema, Table};
+
+use super::properties::Properties;
+use super::{
+    ChangeKind, ChangeTarget, SchemaChange, Surroundings, changed, keyspace_of, options, unchanged,
+    with_keyspace,
+};
+use crate::CqlError;
+use crate::ast::{ColumnDefinition, CreateTable, Drop};
+
+/// With the id behind it, the name of a table is the name of a folder of at most 255 bytes.
+const MAX_NAME: usize = 222;
+
+pub(super) fn invalid<T>(message: String) -> Result<T, CqlError> {
+    Err(CqlError::Invalid(message))
+}
+
+/// Checks what needs no schema: columns are declared once, there is one primary key, and the
+/// clustering order speaks of clustering columns.
+pub(super) fn check_form(create: &CreateTable) -> Result<(), CqlError> {
+    let table = format!("{}.{}", keyspace_of(&create.table), create.table.name);
+    let mut declared = BTreeSet::new();
+    for column in &create.columns {
+        if !declared.insert(column.name.as_str()) {
+            return invalid(format!(
+                "Duplicate column '{}' declaration for table '{table}'",
+                column.name
+            ));
+        }
+    }
+    let key = match create.primary_keys.as_slice() {
+        [] => {
+            return invalid(format!(
+                "No PRIMARY KEY specifed for table '{table}' (exactly one required)"
+            ));
+        }
+        [key] => key,
+        _ => {
+            return invalid(format!(
+                "Multiple PRIMARY KEY specified for table '{table}' (exactly one required)"
+            ));
+        }
+    };
+    let strangers: Vec<&str> = create
+        .clustering_order
+        .iter()
+        .map(|(name, _)| name.as_str())
+        .filter(|name| !key.clustering.iter().any(|column| column == name))
+        .collect();
+    if !strangers.is_empty() {
+        return invalid(format!(
+            "Only clustering key columns can be defined in CLUSTERING ORDER directive: [{}] are \
+             not clustering columns",
+            strangers.join(", ")
+        ));
+    }
+    if create.columns.iter().any(|column| column.mask.is_some()) {
+        return masks_disabled();
+    }
+    Ok(())
+}
+
+pub(super) fn masks_disabled<T>() -> Result<T, CqlError> {
+    invalid(
+        "Cannot mask columns because dynamic data masking is not enabled. You can enable it with \
+         the dynamic_data_masking_enabled property on cassandra.yaml"
+            .to_owned(),
+    )
+}
+
+pub(super) fn create(
+    schema: &Schema,
+    statement: &CreateTable,
+    with: Surroundings<'_>,
+) -> Result<SchemaChange, CqlError> {
+    let name = statement.table.name.as_str();
+    let Some(keyspace) = schema.keyspaces.get(keyspace_of(&statement.table)) else {
+        return invalid(format!(
+            "Keyspace '{}' doesn't exist",
+            keyspace_of(&statement.table)
+        ));
+    };
+    if keyspace.tables.contains_key(name) {
+        if statement.if_not_exists {
+            return Ok(unchanged(schema));
+        }
+        return Err(CqlError::AlreadyExists {
+            keyspace: keyspace.name.to_string(),
+            table: name.to_owned(),
+        });
+    }
+    let table = build(keyspace, statement, || (with.ids)())?;
+    validate(&table)?;
+    let mut keyspace = Keyspace::clone(keyspace);
+    keyspace.tables.insert(table.name.clone(), Arc::new(table));
+    let keyspace_name = keyspace.name.clone();
+    Ok(changed(
+        with_keyspace(schema, keyspace),
+        ChangeKind::Created,
+        ChangeTarget::Table,
+        &keyspace_name,
+        name,
+    ))
+}
+
+fn build(
+    keyspace: &Keyspace,
+    statement: &CreateTable,
+    id: impl FnOnce() -> model::TableId,
+) -> Result<Table, CqlError> {
+    let properties = Properties::collect(&statement.properties)?;
+    let options = options::create(&properties)?;
+    let table = statement.table.name.as_str();
+    let mut types = BTreeMap::new();
+    for column in &statement.columns {
+        let ty = column.ty.resolve(&keyspace.name, &keyspace.types)?;
+        types.insert(column.name.as_bytes(), (column, ty));
+    }
+    for (_, ty) in types.values() {
+        if has_nested_collections(ty) {
+            return invalid(
+                "Non-frozen UDTs with nested non-frozen collections are not supported".to_owned(),
+            );
+        }
+    }
+    let [key] = statement.primary_keys.as_slice() else {
+        return invalid(format!("Table '{table}' needs exactly one PRIMARY KEY"));
+    };
+    let mut in_key = BTreeSet::new();
+    for name in key.partition.iter().chain(&key.clustering) {
+        let Some((column, ty)) = types.get(name.as_bytes()) else {
+            return invalid(format!(
+                "Unknown column '{name}' referenced in PRIMARY KEY for table '{table}'"
+            ));
+        };
+        if !in_key.insert(name.as_bytes()) {
+            return invalid(format!(
+                "Duplicate column '{name}' in PRIMARY KEY clause for table '{table}'"
+            ));
+        }
+        check_key_column(&keyspace.name, column, ty)?;
+    }
+    let orders = clustering_orders(statement, &key.clustering)?;
+    if key.clustering.is_empty() && statement.columns.iter().any(|column| column.is_static) {
+        return static_without_clustering();
+    }
+    check_counters(&types, &in_key, options.default_time_to_live)?;
+
+    let mut columns = Vec::new();
+    let mut add = |name: &str, kind, position, order| {
+        if let Some((_, ty)) = types.get(name.as_bytes()) {
+            columns.push(Column {
+                id: ColumnId(columns.len() as u32),
+                name: Arc::from(name),
+                ty: ty.clone(),
+                kind,
+                position,
+                order,
+            });
+        }
+    };
+    for (position, name) in key.partition.iter().enumerate() {
+        add(name, ColumnKind::PartitionKey, position, Order::Ascending);
+    }
+    for (position, (name, order)) in key.clustering.iter().zip(orders).enumerate() {
+        add(name, ColumnKind::Clustering, position, order);
+    }
+    for (name, (column, _)) in &types {
+        if !in_key.contains(name) {
+            add(&column.name, kind_of(column), 0, Order::Ascending);
+        }
+    }
+    let id = options::id(&properties)?.unwrap_or_else(id);
+    let mut table = Table::new(id, keyspace.name.clone(), table, columns, options);
+    table.is_virtual = keyspace.is_virtual;
+    Ok(table)
+}
+
+pub(super) fn kind_of(column: &ColumnDefinition) -> ColumnKind {
+    if column.is_static {
+        ColumnKind::Static
+    } else {
+        ColumnKind::Regular
+    }
+}
+
+pub(super) fn static_without_clustering<T>() -> Result<T, CqlError> {
+    invalid(
+        "Static columns are only useful (and thus allowed) if the table has at least one \
+         clustering column"
+            .to_owned(),
+    )
+}
+
+/// A non-frozen user type with fields that are themselves spread over cells.
+pub(super) fn has_nested_collections(ty: &CqlType) -> bool {
+    match ty {
+        CqlType::Udt {
+            definition,
+            frozen: false,
+        } => definition.fields.iter().any(|(_, ty)| ty.is_multi_cell()),
+        _ => false,
+    }
+}
+
+fn check_key_column(
+    keyspace: &str,
+    column: &ColumnDefinition,
+    ty: &CqlType,
+) -> Result<(), CqlError> {
+    let name = &column.name;
+    if ty.is_multi_cell() {
+        if let CqlType::Udt { definition, .. } = ty {
+            return invalid(format!(
+                "Invalid non-frozen user-defined type \"{keyspace}.{}\" for PRIMARY KEY column \
+                 '{name}'",
+                definition.name
+            ));
+        }
+        return invalid(format!(
+            "Invalid non-frozen collection type {ty} for PRIMARY KEY column '{name}'"
+        ));
+    }
+    for (kind, text) in [
+        (CqlType::Counter, "counter"),
+        (CqlType::Duration, "duration"),
+    ] {
+        if ty.any(&|part| *part == kind) {
+            return invalid(format!(
+                "{text} type is not supported for PRIMARY KEY column '{name}'"
+            ));
+        }
+    }
+    if column.is_static {
+        return invalid(format!(
+            "Static column '{name}' cannot be part of the PRIMARY KEY"
+        ));
+    }
+    Ok(())
+}
+
+/// The direction of each clustering column: those not named ascend.
+fn clustering_orders(
+    statement: &CreateTable,
+    clustering: &[String],
+) -> Result<Vec<Order>, CqlError> {
+    let given = &statement.clustering_order;
+    for ((name, _), column) in given.iter().zip(clustering) {
+        if name == column {
+            continue;
+        }
+        if given.iter().any(|(name, _)| name == column) {
+            return invalid(format!(
+                "The order of columns in the CLUSTERING ORDER directive must match that of the \
+                 clustering columns ({column} must appear before {name})"
+            ));
+        }
+        return invalid(format!("Missing CLUSTERING ORDER for column {column}"));
+    }
+    let order_of = |column: &String| {
+        let found = given.iter().find(|(name, _)| name == column);
+        found.map_or(Order::Ascending, |(_, order)| *order)
+    };
+    Ok(clustering.iter().map(order_of).collect())
+}
+
+fn check_counters(
+    types: &BTreeMap<&[u8], (&ColumnDefinition, CqlType)>,
+    in_key: &BTreeSet<&[u8]>,
+    default_time_to_live: i32,
+) -> Result<(), CqlError> {
+    let mut values = types
+        .iter()
+        .filter(|(name, _)| !in_key.contains(*name))
+        .map(|(_, (_, ty))| ty);
+    if !values.clone().any(CqlType::is_counter) {
+        return Ok(());
+    }
+    if !values.all(CqlType::is_counter) {
+        return invalid("Cannot mix counter and non counter columns in the same table".to_owned());
+    }
+    if default_time_to_live > 0 {
+        return ttl_of_counters();
+    }
+    Ok(())
+}
+
+pub(super) fn ttl_of_counters<T>() -> Result<T, CqlError> {
+    invalid("Cannot set default_time_to_live on a table with counters".to_owned())
+}
+
+/// Is this a table of counters, or was it one?
+pub fn is_counter_table(table: &Table) -> bool {
+    table.columns().any(|column| column.ty.is_counter())
+        || table.dropped.iter().any(|column| column.ty.is_counter())
+}
+
+/// What every table must fulfil, however it was made (`TableMetadata.validate`).
+pub(super) fn validate(table: &Table) -> Result<(), CqlError> {
+    let name = &table.name;
+    let refuse = |reason: String| {
+        Err(CqlError::Config(format!(
+            "{}.{name}: {reason}",
+            table.keyspace
+        )))
+    };
+    if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+        return refuse(format!(
+            "Table name must not be empty or not contain non-alphanumeric-underscore characters \
+             (got \"{name}\")"
+        ));
+    }
+    if name.len() > MAX_NAME {
+        return refuse(format!(
+            "Table name must not be more than {MAX_NAME} characters long (got {} characters for \
+             \"{name}\")",
+            name.len()
+        ));
+    }
+    let is_counter = is_counter_table(table);
+    for column in table.statics().chain(table.regulars()) {
+        let name = &column.name;
+        if is_counter && !column.ty.is_counter() {
+            return refuse(format!(
+                "Cannot have a non counter column (\"{name}\") in a counter table"
+            ));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn drop(schema: &Schema, statement: &Drop) -> Result<SchemaChange, CqlError> {
+    let (keyspace, name) = (keyspace_of(&statement.name), statement.name.name.as_str());
+    let Some(found) = schema
+        .keyspaces
+        .get(keyspace)
+        .filter(|k| k.tables.contains_key(name))
+    else {
+        if statement.if_exists {
+            return Ok(unchanged(schema));
+        }
+        return invalid(format!("Table '{keyspace}.{name}' doesn't exist"));
+    };
+    let mut rest = Keyspace::clone(found);
+    rest.tables.remove(name);
+    Ok(changed(
+        with_keyspace(schema, rest),
+        ChangeKind::Dropped,
+        ChangeTarget::Table,
+        keyspace,
+        name,
+    ))
+}

@@ -1,0 +1,193 @@
+//! Types as statements name them, before the user types of a keyspace give them meaning
+//! (`CQL3Type.Raw`).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use model::{CqlType, UserType};
+
+use crate::CqlError;
+use crate::ast::DataType;
+
+/// The user types of a keyspace, by name.
+pub type UserTypes = BTreeMap<Arc<str>, Arc<UserType>>;
+
+/// The type that a Java class stands for. Classes that Helenus does not know as a type are
+/// refused: it could not order their values.
+fn known_class(class: &str) -> Result<CqlType, CqlError> {
+    match CqlType::from_marshal(class) {
+        Ok(CqlType::Custom(_)) | Err(_) => Err(CqlError::Syntax(format!(
+            "Error setting type {class}: Unable to find abstract-type class '{class}'"
+        ))),
+        Ok(ty) => Ok(ty),
+    }
+}
+
+fn invalid<T>(message: String) -> Result<T, CqlError> {
+    Err(CqlError::Invalid(message))
+}
+
+impl DataType {
+    /// Is it, without looking into it, a counter?
+    pub(super) fn is_counter(&self) -> bool {
+        matches!(self, DataType::Native(CqlType::Counter))
+    }
+
+    /// Is it a user type that is not frozen?
+    pub(super) fn is_unfrozen_user_type(&self) -> bool {
+        matches!(self, DataType::User { .. })
+    }
+
+    /// The type it stands for in `keyspace`, which has these user types.
+    pub fn resolve(&self, keyspace: &str, types: &UserTypes) -> Result<CqlType, CqlError> {
+        match self {
+            DataType::Native(ty) => Ok(ty.clone()),
+            DataType::Custom(class) => known_class(class),
+            DataType::User { .. } => self.resolve_user_type(keyspace, types),
+            DataType::List(_) | DataType::Set(_) | DataType::Map(..) => {
+                self.resolve_collection(self, keyspace, types)
+            }
+            DataType::Tuple(parts) => {
+                if parts.iter().any(DataType::is_counter) {
+                    return invalid("Counters are not allowed inside tuples".to_owned());
+                }
+                let parts: Result<Vec<CqlType>, CqlError> = parts
+                    .iter()
+                    .map(|part| Ok(part.resolve(keyspace, types)?.freeze()))
+                    .collect();
+                Ok(CqlType::Tuple(parts?).freeze())
+            }
+            DataType::Vector(element, dimension) => {
+                let element = element.resolve(keyspace, types)?;
+                match u32::try_from(*dimension) {
+                    Ok(dimension) if dimension > 0 => Ok(CqlType::Vector {
+                        element: element.into(),
+                        dimension,
+                    }),
+                    _ => invalid(format!(
+                        "vectors may only have positive dimensions; given {dimension}"
+                    )),
+                }
+            }
+            DataType::Frozen(inner) => match &**inner {
+                DataType::List(_) | DataType::Set(_) | DataType::Map(..) => {
+                    Ok(inner.resolve_collection(self, keyspace, types)?.freeze())
+                }
+                DataType::Tuple(_)
+                | DataType::User { .. }
+                | DataType::Vector(..)
+                | DataType::Frozen(_) => Ok(inner.resolve(keyspace, types)?.freeze()),
+                other => Err(CqlError::Syntax(format!(
+                    "frozen<> is only allowed on collections, tuples, and user-defined types (got \
+                     {other})"
+                ))),
+            },
+        }
+    }
+
+    fn resolve_user_type(&self, keyspace: &str, types: &UserTypes) -> Result<CqlType, CqlError> {
+        let DataType::User { keyspace: of, name } = self else {
+            return invalid(format!("{self} is no user type"));
+        };
+        if let Some(of) = of
+            && of != keyspace
+        {
+            return invalid(format!(
+                "Statement on keyspace {keyspace} cannot refer to a user type in keyspace {of}; \
+                 user types can only be used in the keyspace they are defined in"
+            ));
+        }
+        match types.get(name.as_str()) {
+            Some(definition) => Ok(CqlType::Udt {
+                definition: definition.clone(),
+                frozen: false,
+            }),
+            None => invalid(format!("Unknown type {keyspace}.{name}")),
+        }
+    }
+
+    /// A collection; `shown` is how messages name it, with the `frozen` around it. Elements of a
+    /// frozen collection are frozen with it.
+    fn resolve_collection(
+        &self,
+        shown: &DataType,
+        keyspace: &str,
+        types: &UserTypes,
+    ) -> Result<CqlType, CqlError> {
+        let frozen = matches!(shown, DataType::Frozen(_));
+        let inner = |ty: &DataType| -> Result<CqlType, CqlError> {
+            if ty.is_counter() {
+                return invalid(format!(
+                    "Counters are not allowed inside collections: {shown}"
+                ));
+            }
+            let resolved = match ty {
+                DataType::List(_) | DataType::Set(_) | DataType::Map(..) if frozen => {
+                    ty.resolve_collection(&DataType::Frozen(ty.clone().into()), keyspace, types)?
+                }
+                _ => ty.resolve(keyspace, types)?,
+            };
+            if resolved.is_multi_cell() && !frozen {
+                let what = if resolved.is_collection() {
+                    "collections"
+                } else {
+                    "UDTs"
+                };
+                return invalid(format!(
+                    "Non-frozen {what} are not allowed inside collections: {shown}"
+                ));
+            }
+            Ok(resolved.freeze())
+        };
+        match self {
+            DataType::List(element) => Ok(CqlType::List {
+                element: inner(element)?.into(),
+                frozen: false,
+            }),
+            DataType::Set(element) => {
+                let element = inner(element)?;
+                if element == CqlType::Duration {
+                    return invalid(format!("Durations are not allowed inside sets: {shown}"));
+                }
+                Ok(CqlType::Set {
+                    element: element.into(),
+                    frozen: false,
+                })
+            }
+            DataType::Map(key, value) => {
+                let (key, value) = (inner(key)?, inner(value)?);
+                if key == CqlType::Duration {
+                    return invalid(format!("Durations are not allowed as map keys: {shown}"));
+                }
+                Ok(CqlType::Map {
+                    key: key.into(),
+                    value: value.into(),
+                    frozen: false,
+                })
+            }
+            other => invalid(format!("{other} is no collection")),
+        }
+    }
+}
+
+impl DataType {
+    /// The type with the keyspace of user types named, as some messages show it.
+    pub(super) fn qualified(&self, keyspace: &str) -> DataType {
+        let inner = |ty: &DataType| Box::new(ty.qualified(keyspace));
+        match self {
+            DataType::User { name, .. } => DataType::User {
+                keyspace: Some(keyspace.to_owned()),
+                name: name.clone(),
+            },
+            DataType::List(element) => DataType::List(inner(element)),
+            DataType::Set(element) => DataType::Set(inner(element)),
+            DataType::Map(key, value) => DataType::Map(inner(key), inner(value)),
+            DataType::Tuple(parts) => {
+                DataType::Tuple(parts.iter().map(|ty| ty.qualified(keyspace)).collect())
+            }
+            DataType::Vector(element, dimension) => DataType::Vector(inner(element), *dimension),
+            DataType::Frozen(ty) => DataType::Frozen(inner(ty)),
+            simple => simple.clone(),
+        }
+    }
+}
