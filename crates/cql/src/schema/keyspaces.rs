@@ -67,7 +67,7 @@ pub(super) fn create(
     }
     let keyspace = Keyspace {
         name: Arc::from(name),
-        replication: replication::normalize(name, replication, &BTreeMap::new(), with.datacenters)?,
+        replication: replication::normalize(name, replication, &BTreeMap::new(), &with)?,
         durable_writes: durable_writes.unwrap_or(true),
         tables: BTreeMap::new(),
         types: BTreeMap::new(),
