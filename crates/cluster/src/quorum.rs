@@ -1,0 +1,415 @@
+//! Quorums: how many answers a request needs, and what has become of it
+//! (`ConsistencyLevel.blockFor`, `ReplicaPlans.assureSufficientLiveReplicas`,
+//! `AbstractWriteResponseHandler`, `ReadCallback`).
+//!
+//! What is needed is one or more *groups* of replicas with a number for each: mostly one group
+//! (all replicas, or those of the local data centre), and one for each data centre at
+//! EACH_QUORUM. A request is done when every group has its number of responses, and has failed as
+//! soon as some group cannot reach it any more.
+
+use std::collections::BTreeMap;
+
+use crate::{Consistency, NodeIndex, ReplicationStrategy};
+
+/// A replica of the token a request is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replica<'r> {
+    /// The node.
+    pub node: NodeIndex,
+    /// Its data centre.
+    pub datacenter: &'r str,
+    /// Is it believed to be up?
+    pub alive: bool,
+    /// Is it only becoming a replica? It gets writes, which then need one more response; it is
+    /// not read from.
+    pub pending: bool,
+}
+
+/// Too few replicas are up: nothing was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("Cannot achieve consistency level {consistency}")]
+pub struct Unavailable {
+    /// The level asked for.
+    pub consistency: Consistency,
+    /// Responses needed.
+    pub required: u32,
+    /// Replicas that are up.
+    pub alive: u32,
+}
+
+/// Why a replica failed (`RequestFailureReason`), with its code in the native protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum FailureReason {
+    /// Anything else.
+    Unknown = 0,
+    /// A read that met too many tombstones.
+    ReadTooManyTombstones = 1,
+    /// The replica itself gave up.
+    Timeout = 2,
+    /// Coordinator and replica do not have the same schema.
+    IncompatibleSchema = 3,
+    /// A read that took too much memory.
+    ReadSize = 4,
+    /// The node went down.
+    NodeDown = 5,
+    /// An index is not built yet.
+    IndexNotAvailable = 6,
+}
+
+/// How a request ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// As many responses as needed.
+    Done,
+    /// Time was up first.
+    Timeout {
+        /// Responses until then.
+        received: u32,
+        /// Responses needed.
+        block_for: u32,
+    },
+    /// Too many replicas failed.
+    Failure {
+        /// Responses until then.
+        received: u32,
+        /// Responses needed.
+        block_for: u32,
+        /// Which replicas failed, and why.
+        failures: BTreeMap<NodeIndex, FailureReason>,
+    },
+}
+
+/// More than half of `factor` replicas.
+pub fn quorum_of(factor: u32) -> u32 {
+    factor / 2 + 1
+}
+
+impl Consistency {
+    /// How many responses a request needs of a keyspace; `datacenter` is the coordinator's.
+    pub fn block_for(self, strategy: &ReplicationStrategy, datacenter: &str) -> u32 {
+        let local = || strategy.factor_in(datacenter);
+        match self {
+            Consistency::Any
+            | Consistency::One
+            | Consistency::LocalOne
+            | Consistency::NodeLocal => 1,
+            Consistency::Two => 2,
+            Consistency::Three => 3,
+            Consistency::All => strategy.factor(),
+            Consistency::Quorum | Consistency::Serial => quorum_of(strategy.factor()),
+            Consistency::LocalQuorum | Consistency::LocalSerial => {
+                quorum_of(local().unwrap_or_else(|| strategy.factor()))
+            }
+            Consistency::EachQuorum => match strategy {
+                ReplicationStrategy::NetworkTopology { datacenters } => {
+                    datacenters.values().map(|factor| quorum_of(*factor)).sum()
+                }
+                _ => quorum_of(strategy.factor()),
+            },
+        }
+    }
+}
+
+/// Replicas of which a number must respond.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Group {
+    /// Only those of this data centre; `None`: all.
+    datacenter: Option<String>,
+    needed: u32,
+    responses: u32,
+    /// Those that may still respond, and those that have.
+    candidates: u32,
+}
+
+/// What a request at `consistency` needs.
+fn groups(consistency: Consistency, strategy: &ReplicationStrategy, local: &str) -> Vec<Group> {
+    let group = |datacenter: Option<&str>, needed| Group {
+        datacenter: datacenter.map(str::to_owned),
+        needed,
+        responses: 0,
+        candidates: 0,
+    };
+    let all = || vec![group(None, consistency.block_for(strategy, local))];
+    match (consistency, strategy) {
+        (Consistency::EachQuorum, ReplicationStrategy::NetworkTopology { datacenters }) => {
+            let of_each = datacenters.iter();
+            of_each
+                .map(|(dc, factor)| group(Some(dc), quorum_of(*factor)))
+                .collect()
+        }
+        (Consistency::LocalOne, _) => vec![group(Some(local), 1)],
+        (
+            Consistency::LocalQuorum | Consistency::LocalSerial,
+            ReplicationStrategy::NetworkTopology { .. },
+        ) => vec![group(Some(local), consistency.block_for(strategy, local))],
+        _ => all(),
+    }
+}
+
+impl Group {
+    fn counts(&self, datacenter: &str) -> bool {
+        self.datacenter
+            .as_deref()
+            .is_none_or(|own| own == datacenter)
+    }
+}
+
+/// What has come in so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Tally {
+    groups: Vec<Group>,
+    /// The replicas that were asked and have not answered, with their data centres.
+    open: BTreeMap<NodeIndex, String>,
+    failures: BTreeMap<NodeIndex, FailureReason>,
+    finished: bool,
+}
+
+impl Tally {
+    /// Asks a replica.
+    fn ask(&mut self, replica: &Replica<'_>) {
+        let known = self.failures.contains_key(&replica.node);
+        if known || self.open.contains_key(&replica.node) {
+            return;
+        }
+        self.open
+            .insert(replica.node, replica.datacenter.to_owned());
+        for group in &mut self.groups {
+            group.candidates += u32::from(group.counts(replica.datacenter));
+        }
+    }
+
+    fn respond(&mut self, node: NodeIndex) -> Option<Outcome> {
+        let datacenter = self.open.remove(&node)?;
+        for group in &mut self.groups {
+            group.responses += u32::from(group.counts(&datacenter));
+        }
+        let enough = |group: &Group| group.responses >= group.needed;
+        if self.groups.iter().all(enough) {
+            return self.finish(Outcome::Done);
+        }
+        None
+    }
+
+    fn fail(&mut self, node: NodeIndex, reason: FailureReason) -> Option<Outcome> {
+        let datacenter = self.open.remove(&node)?;
+        self.failures.insert(node, reason);
+        for group in &mut self.groups {
+            group.candidates -= u32::from(group.counts(&datacenter));
+        }
+        let hopeless = |group: &Group| group.candidates < group.needed;
+        if self.groups.iter().any(hopeless) {
+            let outcome = Outcome::Failure {
+                received: self.received(),
+                block_for: self.block_for(),
+                failures: self.failures.clone(),
+            };
+            return self.finish(outcome);
+        }
+        None
+    }
+
+    fn time_out(&mut self) -> Option<Outcome> {
+        let block_for = self.block_for();
+        self.finish(Outcome::Timeout {
+            // Responses of one data centre may be enough in sum, but not where they are needed.
+            received: self.received().min(block_for.saturating_sub(1)),
+            block_for,
+        })
+    }
+
+    fn finish(&mut self, outcome: Outcome) -> Option<Outcome> {
+        let first = !std::mem::replace(&mut self.finished, true);
+        first.then_some(outcome)
+    }
+
+    fn received(&self) -> u32 {
+        self.groups.iter().map(|group| group.responses).sum()
+    }
+
+    fn block_for(&self) -> u32 {
+        self.groups.iter().map(|group| group.needed).sum()
+    }
+}
+
+/// Refuses if fewer of the replicas are up than needed.
+fn check_alive(
+    consistency: Consistency,
+    groups: &[Group],
+    replicas: &[Replica<'_>],
+) -> Result<(), Unavailable> {
+    // The coordinator can always keep a hint.
+    if consistency == Consistency::Any {
+        return Ok(());
+    }
+    for group in groups {
+        let counted = |replica: &&Replica<'_>| replica.alive && group.counts(replica.datacenter);
+        let alive = replicas.iter().filter(counted).count() as u32;
+        if alive < group.needed {
+            return Err(Unavailable {
+                consistency,
+                required: group.needed,
+                alive,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// A write on its way to all replicas that are up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriteQuorum {
+    tally: Tally,
+    contacts: Vec<NodeIndex>,
+    hints: Vec<NodeIndex>,
+}
+
+impl WriteQuorum {
+    /// Starts a write. `replicas` are those of the token, pending ones too; `datacenter` is the
+    /// coordinator's.
+    pub fn new(
+        consistency: Consistency,
+        strategy: &ReplicationStrategy,
+        datacenter: &str,
+        replicas: &[Replica<'_>],
+    ) -> Result<WriteQuorum, Unavailable> {
+        let mut groups = groups(consistency, strategy, datacenter);
+        if consistency != Consistency::Any {
+            for group in &mut groups {
+                let pending = |r: &&Replica<'_>| r.pending && group.counts(r.datacenter);
+                group.needed += replicas.iter().filter(pending).count() as u32;
+            }
+        }
+        check_alive(consistency, &groups, replicas)?;
+        let mut tally = Tally {
+            groups,
+            open: BTreeMap::new(),
+            failures: BTreeMap::new(),
+            finished: false,
+        };
+        let (mut contacts, mut hints) = (Vec::new(), Vec::new());
+        for replica in replicas {
+            if replica.alive {
+                tally.ask(replica);
+                contacts.push(replica.node);
+            } else {
+                hints.push(replica.node);
+            }
+        }
+        Ok(WriteQuorum {
+            tally,
+            contacts,
+            hints,
+        })
+    }
+
+    /// The replicas to send the write to.
+    pub fn contacts(&self) -> &[NodeIndex] {
+        &self.contacts
+    }
+
+    /// The replicas that are down, and get it later.
+    pub fn hints(&self) -> &[NodeIndex] {
+        &self.hints
+    }
+
+    /// A replica has the write. `Some`: the request is over.
+    pub fn respond(&mut self, node: NodeIndex) -> Option<Outcome> {
+        self.tally.respond(node)
+    }
+
+    /// A replica could not write. `Some`: the request is over.
+    pub fn fail(&mut self, node: NodeIndex, reason: FailureReason) -> Option<Outcome> {
+        self.tally.fail(node, reason)
+    }
+
+    /// The write cannot reach any replica, but the coordinator has kept a hint: at ANY that will
+    /// do.
+    pub fn hint_stored(&mut self, consistency: Consistency) -> Option<Outcome> {
+        if consistency == Consistency::Any {
+            return self.tally.finish(Outcome::Done);
+        }
+        None
+    }
+
+    /// Time is up. `None`: the request was over before.
+    pub fn time_out(&mut self) -> Option<Outcome> {
+        self.tally.time_out()
+    }
+}
+
+/// A read on its way to as many replicas as must respond.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadQuorum {
+    tally: Tally,
+    contacts: Vec<NodeIndex>,
+    data_from: Option<NodeIndex>,
+    data_present: bool,
+}
+
+impl ReadQuorum {
+    /// Starts a read. `replicas` are those of the token, the preferred first: data comes from the
+    /// first one contacted, digests from the others. `datacenter` is the coordinator's.
+    pub fn new(
+        consistency: Consistency,
+        strategy: &ReplicationStrategy,
+        datacenter: &str,
+        replicas: &[Replica<'_>],
+    ) -> Result<ReadQuorum, Unavailable> {
+        let groups = groups(consistency, strategy, datacenter);
+        let readable: Vec<Replica<'_>> = replicas.iter().filter(|r| !r.pending).cloned().collect();
+        check_alive(consistency, &groups, &readable)?;
+        let mut tally = Tally {
+            groups,
+            open: BTreeMap::new(),
+            failures: BTreeMap::new(),
+            finished: false,
+        };
+        let mut contacts = Vec::new();
+        for replica in readable.iter().filter(|replica| replica.alive) {
+            let wanted = |g: &Group| g.counts(replica.datacenter) && g.candidates < g.needed;
+            if tally.groups.iter().any(wanted) {
+                tally.ask(replica);
+                contacts.push(replica.node);
+            }
+        }
+        Ok(ReadQuorum {
+            tally,
+            data_from: contacts.first().copied(),
+            contacts,
+            data_present: false,
+        })
+    }
+
+    /// The replicas to read from; the first is asked for data, the others for digests.
+    pub fn contacts(&self) -> &[NodeIndex] {
+        &self.contacts
+    }
+
+    /// Asks one more replica, because others are slow.
+    pub fn speculate(&mut self, replica: &Replica<'_>) {
+        self.tally.ask(replica);
+        self.contacts.push(replica.node);
+    }
+
+    /// A replica has answered. `Some`: the request is over.
+    pub fn respond(&mut self, node: NodeIndex) -> Option<Outcome> {
+        self.data_present |= self.data_from == Some(node);
+        self.tally.respond(node)
+    }
+
+    /// A replica could not read. `Some`: the request is over.
+    pub fn fail(&mut self, node: NodeIndex, reason: FailureReason) -> Option<Outcome> {
+        self.tally.fail(node, reason)
+    }
+
+    /// Time is up. `None`: the request was over before.
+    pub fn time_out(&mut self) -> Option<Outcome> {
+        self.tally.time_out()
+    }
+
+    /// Has the replica answered that was asked for data? (Clients are told with a timeout.)
+    pub fn data_present(&self) -> bool {
+        self.data_present
+    }
+}
