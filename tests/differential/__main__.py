@@ -1,0 +1,118 @@
+"""python -m differential [--seeds N] [--first SEED] [--workers N] [--save]
+
+Runs the saved cases and then the seeds on Helenus and on Cassandra, and compares. The two servers
+are started for it unless --left and --right give addresses. Exits with 1 if anything differs;
+failing sequences are shrunk and printed, and saved as cases with --save.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import pathlib
+import sys
+import time
+
+import harness
+from harness.protocol import Failure
+
+from .generator import sequence
+from .runner import Runner, compare
+from .shrink import shrink
+
+CASES = pathlib.Path(__file__).parent / "cases"
+MOST_FAILURES = 50
+
+
+def saved_cases() -> list[tuple[str, list]]:
+    return [(path.stem, json.loads(path.read_text())["steps"]) for path in sorted(CASES.glob("*.json"))]
+
+
+class Worker:
+    """Runs sequences one after another over its own pair of connections."""
+
+    def __init__(self, number: int, left: str, right: str):
+        self.keyspace = f"d{number}"
+        self.left, self.right = Runner(left), Runner(right)
+
+    def check(self, name: str, steps: list, small: bool):
+        """(name, steps, index, difference) of a failure, or None."""
+        found = compare(self.left, self.right, steps, self.keyspace)
+        if not found:
+            return None
+        steps = steps[: found[0] + 1]
+        if small:
+            steps = shrink(steps, lambda candidate: compare(self.left, self.right, candidate, self.keyspace))
+            found = compare(self.left, self.right, steps, self.keyspace) or found
+        return name, steps, found[0], found[1]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="differential", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=100)
+    parser.add_argument("--first", type=int, default=1)
+    parser.add_argument("--length", type=int, default=60)
+    parser.add_argument("--workers", type=int, default=3)
+    parser.add_argument("--left", help="address of the server under test (default: starts Helenus)")
+    parser.add_argument("--right", help="address of the oracle (default: starts Cassandra)")
+    parser.add_argument("--save", action="store_true", help="keep shrunk failures in tests/differential/cases")
+    parser.add_argument("--no-shrink", action="store_true")
+    arguments = parser.parse_args()
+    started = []
+    try:
+        left, right = arguments.left, arguments.right
+        if not right:
+            started.append(harness.make("cassandra").start())
+            right = started[-1].address
+        if not left:
+            started.append(harness.make("helenus").start())
+            left = started[-1].address
+        return run(arguments, left, right)
+    finally:
+        for server in started:
+            server.stop()
+
+
+def run(arguments, left: str, right: str) -> int:
+    began = time.monotonic()
+    work = saved_cases() if arguments.first == 1 else []
+    cases = len(work)
+    work += [(f"seed {seed}", None) for seed in range(arguments.first, arguments.first + arguments.seeds)]
+    failures = []
+
+    def job(number: int) -> int:
+        worker, done = Worker(number, left, right), 0
+        for name, steps in work[number :: arguments.workers]:
+            if len(failures) >= MOST_FAILURES:
+                break
+            steps = steps or sequence(int(name.split()[1]), arguments.length)
+            try:
+                failure = worker.check(name, steps, not arguments.no_shrink)
+            except (Failure, OSError) as error:
+                failure = (name, steps, 0, f"the sequence could not run: {error!r}")
+                worker = Worker(number, left, right)
+            done += 1
+            if failure:
+                failures.append(failure)
+                report(failure, arguments.save)
+        return done
+
+    with concurrent.futures.ThreadPoolExecutor(arguments.workers) as pool:
+        done = sum(pool.map(job, range(arguments.workers)))
+    seconds = time.monotonic() - began
+    print(f"differential: {done} sequences ({cases} saved cases), {len(failures)} differ, {seconds:.0f} s")
+    return 1 if failures or done < len(work) else 0
+
+
+def report(failure, save: bool):
+    name, steps, index, text = failure
+    print(f"--- {name} differs at step {index + 1} of {len(steps)} (under test | oracle): {text}")
+    for step in steps:
+        print("   ", json.dumps(step, ensure_ascii=False))
+    sys.stdout.flush()
+    if save:
+        path = CASES / (name.replace(" ", "-") + ".json")
+        path.write_text(json.dumps({"found": text, "steps": steps}, ensure_ascii=False, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

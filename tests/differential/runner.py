@@ -1,0 +1,137 @@
+"""Runs a sequence on a server and compares two servers' answers.
+
+Rows are compared as bytes and in order, with the names and types of their columns; errors by code.
+Only ttl() may differ, by the seconds between the two runs. A table that Cassandra prints with its
+id loses the id.
+"""
+
+import re
+import struct
+
+from harness.protocol import UNSET, Closed, Connection, Failure
+
+TTL_SLACK = 30
+PAGES = 2000
+
+
+class Runner:
+    """One connection to one server."""
+
+    def __init__(self, address: str):
+        self.address = address
+        self.connection = Connection(address)
+        self.broken = ""
+
+    def reset(self, keyspace: str):
+        """A keyspace of that name with nothing in it."""
+        self.keyspace = keyspace
+        self.connection.query(f"DROP KEYSPACE IF EXISTS {keyspace}")
+        self.connection.query(
+            f"CREATE KEYSPACE {keyspace} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}"
+        )
+        self.connection.query(f"USE {keyspace}")
+
+    def drop(self):
+        self.connection.query(f"DROP KEYSPACE {self.keyspace}")
+
+    def run(self, step: dict):
+        """The answer as something that can be compared: ("error", code, text) or (kind, ...)."""
+        try:
+            if "batch" in step:
+                return self.batch(step)
+            return self.statement(step)
+        except Failure as failure:
+            return ("error", failure.code, failure.message)
+        except (Closed, OSError) as error:
+            # The connection is the server's to keep: losing it is an answer of its own.
+            self.connection = Connection(self.address)
+            self.connection.query(f"USE {self.keyspace}")
+            return ("closed", -1, repr(error))
+
+    def batch(self, step):
+        children = []
+        for text, items, prepare in step["batch"]:
+            children.append((self.connection.prepare(text) if prepare else text, unhexed(items)))
+        result = self.connection.batch(children, step["kind"], timestamp=step["timestamp"])
+        return (result.kind, result.detail)
+
+    def statement(self, step):
+        text = step["cql"].replace("{keyspace}", self.keyspace)
+        items = unhexed(step.get("values", []))
+        options = {"items": items, "page": step.get("page", 0), "timestamp": step["timestamp"]}
+        prepared = self.connection.prepare(text) if step.get("prepare") else None
+        rows, state, result = [], None, None
+        for _ in range(PAGES):
+            if prepared:
+                result = self.connection.execute(prepared, state=state, **options)
+            else:
+                result = self.connection.query(text, state=state, **options)
+            rows += result.rows
+            state = result.paging_state
+            if state is None:
+                break
+        if text.startswith("DESCRIBE"):
+            rows = [tuple(v and v.replace(self.keyspace.encode(), b"{keyspace}") for v in row) for row in rows]
+        if result.kind == "rows":
+            return ("rows", result.columns, rows)
+        return (result.kind, tuple(d.replace(self.keyspace, "{keyspace}") for d in result.detail))
+
+
+def unhexed(items):
+    return [None if i is None else UNSET if i == "unset" else bytes.fromhex(i) for i in items]
+
+
+def difference(a, b) -> str:
+    """What differs between two answers; empty if nothing does."""
+    if a[0] != b[0]:
+        return f"{shown(a)} | {shown(b)}"
+    if a[0] == "error" and b[1] == 0:
+        # The oracle tripped over its own bug (an exception nobody caught): any refusal will do.
+        return ""
+    if a[0] in ("error", "closed"):
+        return "" if a[1] == b[1] else f"{shown(a)} | {shown(b)}"
+    if a[0] != "rows":
+        return "" if a == b else f"{a} | {b}"
+    if a[1] != b[1]:
+        return f"columns {a[1]} | {b[1]}"
+    if len(a[2]) != len(b[2]):
+        return f"{len(a[2])} rows | {len(b[2])} rows: {shown(a)} | {shown(b)}"
+    for i, (left, right) in enumerate(zip(a[2], b[2])):
+        for (name, _), x, y in zip(a[1], left, right):
+            if x != y and not (name.startswith("ttl(") and close(x, y)) and not same_description(name, x, y):
+                return f"row {i}, column {name}: {x!r} | {y!r}"
+    return ""
+
+
+def close(x, y) -> bool:
+    """Whether two TTLs differ by no more than the run took."""
+    return x is not None and y is not None and abs(struct.unpack(">i", x)[0] - struct.unpack(">i", y)[0]) <= TTL_SLACK
+
+
+def same_description(name, x, y) -> bool:
+    def plain(data):
+        return re.sub(rb"ID = [0-9a-f-]+\s+AND ", b"", data)
+
+    return name == "create_statement" and x is not None and y is not None and plain(x) == plain(y)
+
+
+def shown(answer) -> str:
+    if answer[0] == "rows":
+        return f"{len(answer[2])} rows {answer[2][:20]}"
+    return f"error {answer[1]:#06x} {answer[2]!r}" if answer[0] == "error" else str(answer)
+
+
+def compare(left: Runner, right: Runner, steps: list, keyspace: str) -> tuple[int, str] | None:
+    """Runs the steps on both; the first step whose answers differ, and how."""
+    left.reset(keyspace)
+    # One server may be compared with itself, which proves the generator's determinism.
+    right.reset(keyspace + "_again" if left.address == right.address else keyspace)
+    try:
+        for i, step in enumerate(steps):
+            found = difference(left.run(step), right.run(step))
+            if found:
+                return i, found
+        return None
+    finally:
+        left.drop()
+        right.drop()

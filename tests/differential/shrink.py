@@ -1,0 +1,26 @@
+"""Takes out of a failing sequence what its failure does not need."""
+
+BUDGET = 300
+
+
+def shrink(steps: list, fails) -> list:
+    """The shortest failing sequence found by removing ever smaller runs of steps (ddmin).
+
+    `fails(steps)` runs a candidate; at most BUDGET candidates are run.
+    """
+    spent = 0
+    size = max(len(steps) // 2, 1)
+    while True:
+        i, progress = 0, False
+        while i < len(steps):
+            if spent >= BUDGET:
+                return steps
+            candidate = steps[:i] + steps[i + size :]
+            spent += 1
+            if candidate and fails(candidate):
+                steps, progress = candidate, True
+            else:
+                i += size
+        if size == 1 and not progress:
+            return steps
+        size = max(size // 2, 1)

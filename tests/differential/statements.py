@@ -1,0 +1,331 @@
+"""Statements for a table: writes, reads of every form, changes of the schema, mistakes."""
+
+import random
+import re
+
+from .tables import OPTIONS, Column, Table
+from .values import NATIVE, draw, draw_type
+
+COMPARISONS = ["=", ">", ">=", "<", "<="]
+
+
+class Writer:
+    """Writes one statement: values become literals, or bind markers with their bytes beside."""
+
+    def __init__(self, rng: random.Random, bound: bool):
+        self.rng, self.bound, self.values = rng, bound, []
+
+    def put(self, literal: str, data) -> str:
+        """The literal, or a marker."""
+        if not self.bound:
+            return literal
+        self.values.append(data)
+        return "?"
+
+    def value(self, ty, null: float = 0.0) -> str:
+        """A value of the type; at times null, unset, or bytes that are no such value."""
+        if self.rng.random() < null:
+            return self.put("null", None if self.rng.random() < 0.7 or not self.bound else "unset")
+        literal, data = draw(self.rng, ty)
+        if self.bound and self.rng.random() < 0.003:
+            data = self.rng.choice([b"", b"\x01\x02\x03", data + b"\0"])
+        return self.put(literal, data)
+
+    def number(self, number: int, size: int = 4) -> str:
+        return self.put(str(number), number.to_bytes(size, "big", signed=True))
+
+
+class Statements:
+    """Draws statements for the tables of a sequence."""
+
+    def __init__(self, rng: random.Random):
+        self.rng = rng
+        self.ttl = 10_000
+
+    # --- writes
+
+    def using(self, w: Writer, ttl: bool) -> str:
+        """USING ...: timestamps from a small range, so that writes tie; every TTL its own."""
+        wanted = ["TIMESTAMP"] if self.rng.random() < 0.4 else []
+        wanted += ["TTL"] if ttl and self.rng.random() < 0.15 else []
+        self.rng.shuffle(wanted)
+        parts = []
+        for name in wanted:
+            self.ttl += 100
+            number = self.rng.randrange(1, 30) if name == "TIMESTAMP" else self.rng.choice([self.ttl] * 3 + [0])
+            parts.append(f"{name} {w.number(number, 8 if name == 'TIMESTAMP' else 4)}")
+        return " USING " + " AND ".join(parts) if parts else ""
+
+    def insert(self, t: Table, w: Writer) -> str:
+        static_only = bool(t.of("static")) and self.rng.random() < 0.15
+        keys = t.key if static_only else t.key + t.clustering
+        others = t.of("static") if static_only else t.of("static", "regular")
+        chosen = [c for c in others if self.rng.random() < 0.7]
+        columns = keys + chosen
+        self.rng.shuffle(columns)
+        values = [w.value(c.type, 0.1 if c in chosen else 0.005) for c in columns]
+        text = f"INSERT INTO {t.name} ({', '.join(c.name for c in columns)}) VALUES ({', '.join(values)})"
+        return text + self.using(w, True)
+
+    def key_equals(self, t: Table, w: Writer) -> list[str]:
+        relations = []
+        for c in t.key:
+            if self.rng.random() < 0.06:
+                relations.append(f"{c.name} IN ({', '.join(w.value(c.type) for _ in range(2))})")
+            else:
+                relations.append(f"{c.name} = {w.value(c.type, 0.003)}")
+        return relations
+
+    def row_equals(self, t: Table, w: Writer) -> list[str]:
+        clustering = []
+        for c in t.clustering:
+            if self.rng.random() < 0.05:
+                clustering.append(f"{c.name} IN ({w.value(c.type)}, {w.value(c.type)})")
+            else:
+                clustering.append(f"{c.name} = {w.value(c.type)}")
+        return self.key_equals(t, w) + clustering
+
+    def update(self, t: Table, w: Writer) -> str:
+        statics, regulars = t.of("static"), t.of("regular")
+        static_only = bool(statics) and (not regulars or self.rng.random() < 0.2)
+        pool = statics if static_only else regulars + [c for c in statics if self.rng.random() < 0.3]
+        if not pool:
+            return self.insert(t, w)
+        using = self.using(w, True)
+        chosen = self.rng.sample(pool, self.rng.randrange(1, min(3, len(pool)) + 1))
+        sets = ", ".join(self.assignment(c, w) for c in chosen)
+        where = self.key_equals(t, w) if static_only else self.row_equals(t, w)
+        return f"UPDATE {t.name}{using} SET {sets} WHERE {' AND '.join(where)}"
+
+    def assignment(self, c: Column, w: Writer) -> str:
+        ty, roll = c.type, self.rng.random()
+        if not ty.multi_cell or roll < 0.25:
+            return f"{c.name} = {w.value(ty, 0.1)}"
+        if ty.kind == "udt":
+            i = self.rng.randrange(len(ty.fields))
+            return f"{c.name}.{ty.fields[i]} = {w.value(ty.parts[i], 0.2)}"
+        if ty.kind == "list":
+            form = self.rng.randrange(5)
+            if form == 0:
+                return f"{c.name} = {w.value(ty)} + {c.name}"
+            if form == 1:
+                return f"{c.name}[{w.number(self.rng.randrange(0, 3))}] = {w.value(ty.parts[0], 0.2)}"
+            return f"{c.name} = {c.name} {'+' if form < 4 else '-'} {w.value(ty)}"
+        if ty.kind == "map":
+            if roll < 0.5:
+                return f"{c.name}[{w.value(ty.parts[0])}] = {w.value(ty.parts[1], 0.2)}"
+            if roll < 0.75:
+                as_set = type(ty)("set", (ty.parts[0],))
+                return f"{c.name} = {c.name} - {w.value(as_set)}"
+        return f"{c.name} {self.rng.choice(['+=', '-=']) if ty.kind == 'set' else '+='} {w.value(ty)}"
+
+    def delete(self, t: Table, w: Writer) -> str:
+        roll = self.rng.random()
+        statics, regulars = t.of("static"), t.of("regular")
+        what, where = "", None
+        if roll < 0.35 and regulars + statics:
+            static_only = bool(statics) and (not regulars or self.rng.random() < 0.25)
+            pool = statics if static_only else regulars
+            chosen = self.rng.sample(pool, self.rng.randrange(1, min(2, len(pool)) + 1))
+            what = " " + ", ".join(self.deleted(c, w) for c in chosen)
+            using = self.using(w, False)
+            where = self.key_equals(t, w) if static_only else self.row_equals(t, w)
+        else:
+            using = self.using(w, False)
+            if roll < 0.6:
+                where = self.row_equals(t, w)
+            elif roll < 0.85 and t.clustering:
+                where = self.key_equals(t, w) + self.slice(t, w)
+            else:
+                where = self.key_equals(t, w)
+        return f"DELETE{what} FROM {t.name}{using} WHERE {' AND '.join(where)}"
+
+    def deleted(self, c: Column, w: Writer) -> str:
+        if c.type.multi_cell and self.rng.random() < 0.6:
+            if c.type.kind == "udt":
+                return f"{c.name}.{self.rng.choice(c.type.fields)}"
+            if c.type.kind == "list":
+                return f"{c.name}[{w.number(self.rng.randrange(0, 3))}]"
+            return f"{c.name}[{w.value(c.type.parts[0])}]"
+        return c.name
+
+    # --- reads
+
+    def slice(self, t: Table, w: Writer) -> list[str]:
+        """Relations on a prefix of the clustering columns."""
+        relations = []
+        prefix = self.rng.randrange(len(t.clustering))
+        for c in t.clustering[:prefix]:
+            relations.append(f"{c.name} = {w.value(c.type)}")
+        rest = t.clustering[prefix:]
+        roll = self.rng.random()
+        if roll < 0.3 and len(rest) > 1:
+            count = self.rng.randrange(1, len(rest) + 1)
+            names = ", ".join(c.name for c in rest[:count])
+            low = self.rng.choice([">", ">=", "<", "<=", "="])
+            relations.append(f"({names}) {low} {self.components(rest[:count], w)}")
+            if low[0] == ">" and self.rng.random() < 0.5:
+                again = self.rng.randrange(1, len(rest) + 1)
+                names = ", ".join(c.name for c in rest[:again])
+                relations.append(f"({names}) {self.rng.choice(['<', '<='])} {self.components(rest[:again], w)}")
+        elif roll < 0.4 and len(rest) > 1:
+            names = ", ".join(c.name for c in rest)
+            relations.append(f"({names}) IN ({self.components(rest, w)}, {self.components(rest, w)})")
+        elif roll < 0.5:
+            items = ", ".join(w.value(rest[0].type) for _ in range(self.rng.randrange(0, 4)))
+            relations.append(f"{rest[0].name} IN ({items})")
+        else:
+            c = rest[0]
+            low = self.rng.choice(COMPARISONS)
+            relations.append(f"{c.name} {low} {w.value(c.type)}")
+            if low[0] == ">" and self.rng.random() < 0.5:
+                relations.append(f"{c.name} {self.rng.choice(['<', '<='])} {w.value(c.type)}")
+        return relations
+
+    def components(self, columns, w: Writer) -> str:
+        return "(" + ", ".join(w.value(c.type) for c in columns) + ")"
+
+    def selection(self, t: Table) -> str:
+        """What comes between SELECT and FROM."""
+        roll = self.rng.random()
+        if roll < 0.35:
+            return "*"
+        if roll < 0.45:
+            return self.rng.choice(["count(*)", "COUNT(1)", "count(*) AS n", f"count({self.rng.choice(t.columns).name})"])
+        if roll < 0.52:
+            names = [c.name for c in t.key] + [c.name for c in t.of("static") if self.rng.random() < 0.7]
+            return "DISTINCT " + ", ".join(names)
+        if roll < 0.57:
+            c = self.rng.choice(t.columns)
+            return f"{self.rng.choice(['min', 'max', 'count'])}({c.name})"
+        picks = [self.selector(t) for _ in range(self.rng.randrange(1, 5))]
+        return ", ".join(picks)
+
+    def selector(self, t: Table) -> str:
+        c = self.rng.choice(t.columns)
+        roll = self.rng.random()
+        if roll < 0.5:
+            return c.name + (" AS alias" if self.rng.random() < 0.1 else "")
+        if roll < 0.68:
+            plain = [x for x in t.of("static", "regular")] or t.columns
+            return f"{self.rng.choice(['writetime', 'ttl', 'WRITETIME'])}({self.rng.choice(plain).name})"
+        if roll < 0.8:
+            return f"token({', '.join(x.name for x in t.key)})"
+        if roll < 0.86 and c.type.kind == "udt":
+            return f"{c.name}.{self.rng.choice(c.type.fields)}"
+        if roll < 0.93 and c.type.kind in NATIVE:
+            return self.function(c)
+        return c.name
+
+    def function(self, c: Column) -> str:
+        kind = c.type.kind
+        if kind == "timeuuid":
+            return self.rng.choice(["toDate", "toTimestamp", "toUnixTimestamp", "to_date", "to_timestamp"]) + f"({c.name})"
+        if kind == "timestamp":
+            return self.rng.choice(["toDate", "toUnixTimestamp", "minTimeuuid", "maxTimeuuid"]) + f"({c.name})"
+        if kind == "date":
+            return self.rng.choice(["toTimestamp", "toUnixTimestamp", "to_unix_timestamp"]) + f"({c.name})"
+        if kind in ("int", "bigint", "double", "float", "smallint", "varint", "decimal", "tinyint"):
+            return f"CAST({c.name} AS {self.rng.choice(['text', 'bigint', 'double', 'int'])})"
+        return f"{'text' if kind == 'varchar' else kind}AsBlob({c.name})"
+
+    def select(self, t: Table, w: Writer) -> str:
+        selection = self.selection(t)
+        roll = self.rng.random()
+        relations, order, single = [], "", False
+        if roll < 0.2:
+            pass
+        elif roll < 0.3:
+            relations = self.token_range(t, w)
+        elif roll < 0.45:
+            i = self.rng.randrange(len(t.key))
+            for j, c in enumerate(t.key):
+                if j == i:
+                    items = ", ".join(w.value(c.type) for _ in range(self.rng.randrange(1, 5)))
+                    relations.append(f"{c.name} IN ({items})")
+                else:
+                    relations.append(f"{c.name} = {w.value(c.type)}")
+        else:
+            single = True
+            relations = [f"{c.name} = {w.value(c.type, 0.003)}" for c in t.key]
+        distinct = selection.startswith("DISTINCT")
+        if t.clustering and relations and not distinct and "token" not in relations[0] and self.rng.random() < 0.6:
+            relations += self.slice(t, w)
+        if t.clustering and not distinct and self.rng.random() < (0.3 if single else 0.04):
+            order = " ORDER BY " + self.order(t)
+        text = f"SELECT {selection} FROM {t.name}"
+        if relations:
+            if not w.bound and self.rng.random() < 0.1:
+                self.rng.shuffle(relations)
+            text += " WHERE " + " AND ".join(relations)
+        text += order
+        if self.rng.random() < 0.15:
+            text += " PER PARTITION LIMIT " + w.number(self.rng.choice([1, 2, 3, 100]))
+        if self.rng.random() < 0.25:
+            text += " LIMIT " + w.number(self.rng.choice([1, 2, 3, 5, 100]))
+        return text
+
+    def order(self, t: Table) -> str:
+        """ORDER BY: mostly the table's order or its reverse, at times neither."""
+        reverse = self.rng.random() < 0.6
+        count = self.rng.randrange(1, len(t.clustering) + 1)
+        parts = []
+        for c in t.clustering[:count]:
+            descending = c.descending != reverse
+            if self.rng.random() < 0.05:
+                descending = not descending
+            parts.append(f"{c.name} {'DESC' if descending else self.rng.choice(['ASC', ''])}".strip())
+        return ", ".join(parts)
+
+    def token_range(self, t: Table, w: Writer) -> list[str]:
+        names = ", ".join(c.name for c in t.key)
+
+        def bound():
+            if self.rng.random() < 0.5:
+                return f"token({', '.join(w.value(c.type) for c in t.key)})"
+            return w.number(self.rng.choice([0, -(2**62), 2**62, -(2**63), 2**63 - 1]), 8)
+
+        low = self.rng.choice([">", ">="])
+        relations = [f"token({names}) {low} {bound()}"]
+        if self.rng.random() < 0.5:
+            relations.append(f"token({names}) {self.rng.choice(['<', '<='])} {bound()}")
+        return relations
+
+    # --- schema
+
+    def alter(self, t: Table, udts: list, spare: int) -> tuple[str, object]:
+        """ALTER TABLE, and what it does to the table if the server accepts it."""
+        roll = self.rng.random()
+        if roll < 0.4:
+            static = bool(t.clustering) and self.rng.random() < 0.2
+            column = Column(f"n{spare}", draw_type(self.rng, udts), "static" if static else "regular")
+            add = f"ALTER TABLE {t.name} ADD {column.name} {column.type.cql()}{' static' if static else ''}"
+            return add, lambda: t.columns.append(column)
+        if roll < 0.6:
+            column = self.rng.choice(t.columns)
+            return f"ALTER TABLE {t.name} DROP {column.name}", lambda: t.columns.remove(column)
+        if roll < 0.75:
+            column = self.rng.choice(t.columns)
+            new = f"r{spare}"
+            return f"ALTER TABLE {t.name} RENAME {column.name} TO {new}", lambda: setattr(column, "name", new)
+        return f"ALTER TABLE {t.name} WITH {self.rng.choice(OPTIONS)}", lambda: None
+
+
+TOKENS = re.compile(r"'(?:[^']|'')*'|\w+|[^\s\w]")
+
+
+def spoil(rng: random.Random, text: str) -> str:
+    """A statement with a mistake: a token missing, doubled, swapped or foreign."""
+    tokens = TOKENS.findall(text)
+    i = rng.randrange(len(tokens))
+    roll = rng.randrange(4)
+    if roll == 0:
+        del tokens[i]
+    elif roll == 1:
+        tokens.insert(i, tokens[i])
+    elif roll == 2:
+        j = rng.randrange(len(tokens))
+        tokens[i], tokens[j] = tokens[j], tokens[i]
+    else:
+        tokens[i] = rng.choice(["nosuch", "'text'", "12", "(", ")", ",", "null", "true", "0xff", "[1]", "{}", "1.5", "k0", "c0", "v0"])
+    return " ".join(tokens)
