@@ -9,6 +9,9 @@ pub mod ast;
 pub mod describe;
 mod error;
 pub mod functions;
+mod lexer;
+mod parser;
 pub mod schema;
 
 pub use error::CqlError;
+pub use parser::{parse, parse_term, parse_type};

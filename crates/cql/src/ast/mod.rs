@@ -6,6 +6,7 @@
 
 mod auth;
 mod describe;
+mod display;
 mod modify;
 mod schema;
 mod select;
@@ -122,8 +123,6 @@ pub enum Statement {
     },
     /// `LIST USERS`
     ListUsers,
-    /// `LIST SUPERUSERS`
-    ListSuperusers,
     /// `GRANT role TO role`
     GrantRole {
         /// The role that is granted.

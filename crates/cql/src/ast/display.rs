@@ -1,0 +1,114 @@
+//! Terms and selectors as text, in Cassandra's form: it names columns of results and stands in
+//! messages.
+
+use std::fmt::{self, Display, Formatter};
+
+use model::quote_identifier;
+
+use super::{InValues, LiteralKind, Selector, Term, WriteTimeKind};
+
+/// Items with commas between.
+fn list<T: Display>(f: &mut Formatter<'_>, open: &str, items: &[T], close: &str) -> fmt::Result {
+    f.write_str(open)?;
+    for (i, item) in items.iter().enumerate() {
+        write!(f, "{}{item}", if i == 0 { "" } else { ", " })?;
+    }
+    f.write_str(close)
+}
+
+/// Pairs with commas between.
+fn entries<K: Display, V: Display>(f: &mut Formatter<'_>, entries: &[(K, V)]) -> fmt::Result {
+    f.write_str("{")?;
+    for (i, (key, value)) in entries.iter().enumerate() {
+        write!(f, "{}{key}: {value}", if i == 0 { "" } else { ", " })?;
+    }
+    f.write_str("}")
+}
+
+impl Display for Term {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Term::Literal(literal) if literal.kind == LiteralKind::String => {
+                write!(f, "'{}'", literal.text)
+            }
+            Term::Literal(literal) => f.write_str(&literal.text),
+            Term::Null => f.write_str("NULL"),
+            Term::Marker(_) => f.write_str("?"),
+            Term::List(items) => list(f, "[", items, "]"),
+            Term::Set(items) => list(f, "{", items, "}"),
+            Term::Map(pairs) => entries(f, pairs),
+            Term::User(fields) => {
+                let quoted: Vec<(String, &Term)> = fields
+                    .iter()
+                    .map(|(name, term)| (quote_identifier(name), term))
+                    .collect();
+                entries(f, &quoted)
+            }
+            Term::Tuple(items) => list(f, "(", items, ")"),
+            Term::Function { name, arguments } => list(f, &format!("{name}("), arguments, ")"),
+            Term::Operation {
+                operator,
+                left,
+                right,
+            } => write!(f, "{left} {} {right}", operator.symbol()),
+            Term::Negation(term) => write!(f, "-{term}"),
+            Term::TypeHint(ty, term) => write!(f, "({ty}){term}"),
+            Term::Cast(term, ty) => write!(f, "cast({term} as {ty})"),
+        }
+    }
+}
+
+impl Display for InValues {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            InValues::Terms(terms) => list(f, "(", terms, ")"),
+            InValues::Marker(_) => f.write_str("?"),
+        }
+    }
+}
+
+impl Display for WriteTimeKind {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            WriteTimeKind::WriteTime => "writetime",
+            WriteTimeKind::MaxWriteTime => "maxwritetime",
+            WriteTimeKind::Ttl => "ttl",
+        })
+    }
+}
+
+impl Display for Selector {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Selector::Column(name) => f.write_str(&quote_identifier(name)),
+            Selector::Term(term) => term.fmt(f),
+            Selector::TypeHint(ty, selector) => write!(f, "({ty}){selector}"),
+            Selector::Parentheses(items) => list(f, "(", items, ")"),
+            Selector::List(items) => list(f, "[", items, "]"),
+            Selector::Set(items) => list(f, "{", items, "}"),
+            Selector::Map(pairs) => entries(f, pairs),
+            Selector::CountRows => f.write_str("count(*)"),
+            Selector::WriteTime(kind, selector) => write!(f, "{kind}({selector})"),
+            Selector::Cast(selector, ty) => write!(f, "cast({selector} as {ty})"),
+            Selector::Function { name, arguments } => list(f, &format!("{name}("), arguments, ")"),
+            Selector::Operation {
+                operator,
+                left,
+                right,
+            } => write!(f, "{left} {} {right}", operator.symbol()),
+            Selector::Negation(selector) => write!(f, "-{selector}"),
+            Selector::Field(selector, field) => {
+                write!(f, "{selector}.{}", quote_identifier(field))
+            }
+            Selector::Element(selector, key) => write!(f, "{selector}[{key}]"),
+            Selector::Slice(selector, from, to) => {
+                let text = |end: &Option<Box<Term>>| {
+                    end.as_ref()
+                        .map(|term| term.to_string())
+                        .unwrap_or_default()
+                };
+                write!(f, "{selector}[{}..{}]", text(from), text(to))
+            }
+        }
+    }
+}
