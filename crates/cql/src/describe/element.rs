@@ -1,7 +1,6 @@
 //! What DESCRIBE can show.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use model::{CqlType, Keyspace, Table, UserType};
 
@@ -52,31 +51,45 @@ impl<'s> Element<'s> {
     }
 }
 
-/// The types of a keyspace in an order in which they can be created: each after those it uses, by
-/// name where that leaves a choice.
+/// The types of a keyspace in an order in which they can be created: by name, but each after
+/// those it uses (`Types.sortedStream`).
 pub(super) fn types_in_order(keyspace: &Keyspace) -> Vec<&UserType> {
-    let mut left: Vec<&Arc<UserType>> = keyspace.types.values().collect();
-    let mut done: BTreeSet<&str> = BTreeSet::new();
     let mut ordered = Vec::new();
-    while !left.is_empty() {
-        let ready = left.iter().position(|ty| {
-            ty.fields
-                .iter()
-                .all(|(_, field)| uses_only(field, &done, keyspace))
-        });
-        // Types cannot go in circles; if rows from outside say so, any order is as good.
-        let next = left.remove(ready.unwrap_or(0));
-        done.insert(&next.name);
-        ordered.push(next.as_ref());
+    let mut done = BTreeSet::new();
+    for ty in keyspace.types.values() {
+        add_after_used(ty, keyspace, &mut done, &mut ordered);
     }
     ordered
 }
 
-fn uses_only(ty: &CqlType, done: &BTreeSet<&str>, keyspace: &Keyspace) -> bool {
-    !ty.any(&|part| match part {
-        CqlType::Udt { definition, .. } => {
-            keyspace.types.contains_key(&definition.name) && !done.contains(&*definition.name)
+fn add_after_used<'s>(
+    ty: &'s UserType,
+    keyspace: &'s Keyspace,
+    done: &mut BTreeSet<&'s str>,
+    ordered: &mut Vec<&'s UserType>,
+) {
+    if !done.insert(&ty.name) {
+        return;
+    }
+    for (_, field) in &ty.fields {
+        add_used_by(field, keyspace, done, ordered);
+    }
+    ordered.push(ty);
+}
+
+fn add_used_by<'s>(
+    ty: &'s CqlType,
+    keyspace: &'s Keyspace,
+    done: &mut BTreeSet<&'s str>,
+    ordered: &mut Vec<&'s UserType>,
+) {
+    if let CqlType::Udt { definition, .. } = ty {
+        if let Some(used) = keyspace.types.get(&definition.name) {
+            add_after_used(used, keyspace, done, ordered);
         }
-        _ => false,
-    })
+        return;
+    }
+    for part in ty.parts() {
+        add_used_by(part, keyspace, done, ordered);
+    }
 }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use model::CqlType;
 use num_bigint::BigInt;
 
-use super::number::{Number, fits, is_integer, is_numeric, whole_part};
+use super::number::{Number, fits, is_integer, is_numeric};
 use super::{Call, Scalar, time};
 use crate::CqlError;
 
@@ -176,7 +176,7 @@ fn numbers(call: &Call<'_>) -> Result<Option<Bytes>, CqlError> {
 /// is 2.0 (`DecimalType.toBigDecimal`).
 fn as_decimal(number: &Number) -> Option<BigDecimal> {
     match number {
-        Number::Int(_) => Number::Double(number.to_f64()).to_decimal(),
+        Number::Int(_) | Number::Float(_) => Number::Double(number.to_f64()).to_decimal(),
         other => other.to_decimal(),
     }
 }
@@ -236,8 +236,8 @@ fn decimals(
         return Err("the exponents are too far apart");
     }
     match operator {
-        Operator::Add => Ok(left + right),
-        Operator::Subtract => Ok(left - right),
+        Operator::Add => Ok(add(&left, &right)),
+        Operator::Subtract => Ok(add(&left, &-right)),
         Operator::Multiply => {
             let (a, b) = (
                 left.as_bigint_and_exponent(),
@@ -248,7 +248,7 @@ fn decimals(
         Operator::Divide if right.is_zero() => Err("BigInteger divide by zero"),
         Operator::Divide => divide(&left, &right),
         Operator::Modulo if right.is_zero() => Err("Division by zero"),
-        Operator::Modulo => remainder(&left, &right),
+        Operator::Modulo => Ok(remainder(&left, &right)),
     }
 }
 
@@ -262,11 +262,9 @@ fn divide(left: &BigDecimal, right: &BigDecimal) -> Result<BigDecimal, &'static 
     };
     let (a, a_scale) = left.as_bigint_and_exponent();
     let (b, b_scale) = right.as_bigint_and_exponent();
-    let scale = (MIN_DIGITS - (whole_digits(left) - whole_digits(right)))
-        .max(a_scale)
-        .max(b_scale)
-        .max(MIN_DIGITS)
-        .min(MAX_SCALE);
+    let wanted = MIN_DIGITS - (whole_digits(left) - whole_digits(right));
+    let scale = wanted.max(a_scale).max(b_scale);
+    let scale = scale.clamp(MIN_DIGITS, MAX_SCALE);
     // One digit more than wanted, and whether anything follows, decide the rounding.
     let shift = scale + 1 - a_scale + b_scale;
     let ten = |n: i64| BigInt::from(10).pow(n.unsigned_abs() as u32);
@@ -283,17 +281,40 @@ fn divide(left: &BigDecimal, right: &BigDecimal) -> Result<BigDecimal, &'static 
     Ok(rounded.normalized())
 }
 
-/// `left - right * (left / right, cut to a whole number)`
-fn remainder(left: &BigDecimal, right: &BigDecimal) -> Result<BigDecimal, &'static str> {
+/// The unscaled numbers of both at the larger of their scales, and that scale.
+fn aligned(left: &BigDecimal, right: &BigDecimal) -> (BigInt, BigInt, i64) {
     let (a, a_scale) = left.as_bigint_and_exponent();
     let (b, b_scale) = right.as_bigint_and_exponent();
     let scale = a_scale.max(b_scale);
     let at_scale = |n: BigInt, from: i64| n * BigInt::from(10).pow((scale - from) as u32);
-    let (a, b) = (at_scale(a, a_scale), at_scale(b, b_scale));
+    (at_scale(a, a_scale), at_scale(b, b_scale), scale)
+}
+
+/// With the larger scale of the two, whatever the values.
+fn add(left: &BigDecimal, right: &BigDecimal) -> BigDecimal {
+    let (a, b, scale) = aligned(left, right);
+    BigDecimal::new(a + b, scale)
+}
+
+/// `left - quotient * right` with the scale that Java gives it: the one of the left operand, or
+/// what the whole quotient times the right one has once zeros are stripped from the quotient
+/// (`BigDecimal.divideToIntegralValue`).
+fn remainder(left: &BigDecimal, right: &BigDecimal) -> BigDecimal {
+    let (_, left_scale) = left.as_bigint_and_exponent();
+    let (_, right_scale) = right.as_bigint_and_exponent();
+    let (a, b, scale) = aligned(left, right);
+    let mut quotient = &a / &b;
     let rest = BigDecimal::new(a % b, scale);
-    // Java gives the scale of the left operand unless something was taken from it.
-    let smaller = whole_part(&(left / right)).is_some_and(|whole| whole == BigInt::ZERO);
-    Ok(if smaller { left.clone() } else { rest })
+    let preferred = left_scale - right_scale;
+    let mut quotient_scale = preferred.max(0);
+    if quotient == BigInt::ZERO {
+        quotient_scale = preferred;
+    }
+    while quotient_scale > preferred && &quotient % 10 == BigInt::ZERO {
+        quotient /= 10;
+        quotient_scale -= 1;
+    }
+    rest.with_scale(left_scale.max(quotient_scale + right_scale))
 }
 
 fn concatenate(call: &Call<'_>) -> Result<Option<Bytes>, CqlError> {

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use model::CqlType;
 
 use super::number::{Number, is_numeric};
-use super::{Call, Scalar, time};
+use super::{Argument, Call, Function, Receiver, SYSTEM, Scalar, resolve, time};
 use crate::CqlError;
 
 /// The function that casts `from` to `to`; `None` where Cassandra has none. A cast to the type a
@@ -24,7 +24,30 @@ pub fn cast(from: &CqlType, to: &CqlType) -> Option<Scalar> {
     Some(Scalar::new(name(to)?, [from.clone()], to.clone(), body))
 }
 
-/// All casts to a type, for messages.
+/// The function that `CAST(argument AS to)` calls: by the rules of overloads, so that an argument
+/// whose values are also those of another type is cast as that one. `None` if the argument is of
+/// the type already.
+pub fn resolve_cast(argument: &dyn Argument, to: &CqlType) -> Result<Option<Function>, CqlError> {
+    if argument.exact_type().as_ref() == Some(to) {
+        return Ok(None);
+    }
+    let receiver = Receiver {
+        ty: None,
+        partition_key: &[],
+    };
+    let found = match name(to) {
+        Some(name) => resolve(Some(SYSTEM), name, &[argument], receiver)?,
+        None => None,
+    };
+    match found {
+        Some(function) => Ok(Some(function)),
+        None => Err(CqlError::Invalid(format!(
+            "{argument} cannot be cast to {to}"
+        ))),
+    }
+}
+
+/// All casts to a type.
 pub(super) fn casts_to(to: &CqlType) -> Vec<Scalar> {
     SIMPLE.iter().filter_map(|from| cast(from, to)).collect()
 }
@@ -37,7 +60,7 @@ pub(super) fn target(function: &str) -> Option<CqlType> {
         .cloned()
 }
 
-const SIMPLE: [CqlType; 17] = [
+const SIMPLE: [CqlType; 18] = [
     CqlType::Ascii,
     CqlType::Text,
     CqlType::Tinyint,
@@ -51,6 +74,7 @@ const SIMPLE: [CqlType; 17] = [
     CqlType::Decimal,
     CqlType::Boolean,
     CqlType::Date,
+    CqlType::Inet,
     CqlType::Time,
     CqlType::Timestamp,
     CqlType::Timeuuid,

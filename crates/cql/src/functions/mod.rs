@@ -9,6 +9,8 @@ mod aggregate;
 mod arithmetic;
 mod blob;
 mod cast;
+#[cfg(test)]
+mod golden_tests;
 mod math;
 mod number;
 mod resolve;
@@ -25,7 +27,7 @@ use crate::CqlError;
 
 pub use aggregate::{Accumulator, Aggregate};
 pub use arithmetic::{Operator, negation, operation};
-pub use cast::cast;
+pub use cast::{cast, resolve_cast};
 pub(crate) use number::double_text;
 pub use resolve::{Argument, Assignment, Receiver, assign_type, resolve};
 

@@ -53,8 +53,8 @@ pub fn assign_type(from: &CqlType, to: &CqlType) -> Assignment {
 /// Is every value of `from` one of `to` (`AbstractType.isValueCompatibleWith`)?
 fn reads_values_of(to: &CqlType, from: &CqlType) -> bool {
     use CqlType::{
-        Ascii, Bigint, Blob, Counter, Int, List, Map, Set, Text, Time, Timestamp, Timeuuid, Tuple,
-        Uuid, Varint,
+        Ascii, Bigint, Blob, Counter, Date, Int, List, Map, Set, Text, Time, Timestamp, Timeuuid,
+        Tuple, Uuid, Varint,
     };
     match (to, from) {
         (to, from) if to == from => true,
@@ -64,7 +64,7 @@ fn reads_values_of(to: &CqlType, from: &CqlType) -> bool {
         (Bigint, Timestamp) | (Timestamp, Bigint) => true,
         (Varint, Int | Bigint | Timestamp) => true,
         (Uuid, Timeuuid) => true,
-        (Time, Bigint) => true,
+        (Time, Bigint) | (Date, Int) => true,
         (List { element: a, .. }, List { element: b, .. })
         | (Set { element: a, .. }, Set { element: b, .. }) => reads_values_of(a, b),
         (

@@ -146,8 +146,9 @@ fn current_time(call: &Call<'_>) -> Outcome {
     value(nanos.to_be_bytes())
 }
 
+/// Cut towards 1970, as Cassandra does: the last millisecond of 1969 is still its first day.
 fn date_of(millis: i64) -> [u8; 4] {
-    (((millis.div_euclid(MILLIS_PER_DAY)) + DATE_EPOCH) as u32).to_be_bytes()
+    ((millis / MILLIS_PER_DAY + DATE_EPOCH) as u32).to_be_bytes()
 }
 
 /// Milliseconds since 1970 of a value of any type that is a point in time.
@@ -211,6 +212,11 @@ pub(super) fn shift(
     back: bool,
 ) -> Result<Bytes, String> {
     let mut duration = Duration::decode(duration).map_err(|e| e.to_string())?;
+    if *ty == CqlType::Date && duration.nanoseconds % NANOS_PER_DAY != 0 {
+        return Err(format!(
+            "The duration must have a day precision. Was: {duration}"
+        ));
+    }
     if back {
         duration = Duration {
             months: duration.months.wrapping_neg(),
@@ -219,11 +225,6 @@ pub(super) fn shift(
         };
     }
     let out_of_range = || "the result is out of range".to_owned();
-    if *ty == CqlType::Date && duration.nanoseconds % NANOS_PER_DAY != 0 {
-        return Err(
-            "The duration must have a day precision. Was: ".to_owned() + &duration.to_string()
-        );
-    }
     let millis = millis_of(ty, moment)
         .and_then(|millis| add(millis, &duration, 1))
         .ok_or_else(out_of_range)?;
@@ -262,17 +263,14 @@ fn floor(call: &Call<'_>) -> Outcome {
         return Ok(None);
     };
     let duration = Duration::decode(duration).map_err(|e| CqlError::Invalid(e.to_string()))?;
-    if duration.months < 0 || duration.days < 0 || duration.nanoseconds < 0 {
-        return refuse("Negative durations are not supported by the floor function");
-    }
     if *result == CqlType::Time {
         return floor_time(call, &duration);
     }
     if *result == CqlType::Date && duration.nanoseconds % NANOS_PER_DAY != 0 {
-        return refuse(
-            "The floor on date values cannot be computed for durations with a precision \
-             below the day",
-        );
+        return refuse(&format!(
+            "The floor on date values cannot be computed for the {duration} duration as precision \
+             is below 1 day"
+        ));
     }
     let Some(millis) = millis_argument(call, 0) else {
         return Ok(None);
@@ -286,6 +284,9 @@ fn floor(call: &Call<'_>) -> Outcome {
     };
     if start > millis {
         return refuse("The floor function starting time is greater than the provided time");
+    }
+    if duration.months < 0 || duration.days < 0 || duration.nanoseconds < 0 {
+        return refuse("Negative durations are not supported by the floor function");
     }
     let floor = floor_millis(millis, start, &duration)
         .ok_or_else(|| CqlError::Invalid("The floor is out of range".to_owned()))?;
@@ -332,7 +333,7 @@ fn floor_time(call: &Call<'_>, duration: &Duration) -> Outcome {
                 .to_owned(),
         ));
     }
-    if duration.nanoseconds == 0 {
+    if duration.nanoseconds <= 0 {
         return value(nanos.to_be_bytes());
     }
     value((nanos - nanos % duration.nanoseconds).to_be_bytes())
