@@ -1,1 +1,29 @@
 //! The system keyspaces: what is in them, and how schema is kept in them.
+//!
+//! Their definitions are CQL of this folder, compiled when the node starts. The rows of
+//! `system_schema` are the durable truth of the schema: [`schema_to_mutations`] writes what
+//! changed, [`schema_from_rows`] reads all of it back, also as Cassandra wrote it. The tables of
+//! the virtual keyspaces are made on the fly by [`virtual_rows`].
+
+mod definitions;
+#[cfg(test)]
+mod golden_tests;
+mod local;
+mod rows;
+mod schema_read;
+mod schema_write;
+#[cfg(test)]
+mod view_tests;
+mod virtual_schema;
+mod virtual_tables;
+
+pub use definitions::system_keyspaces;
+pub use local::{
+    CQL_VERSION, LocalNode, NATIVE_PROTOCOL_VERSION, PARTITIONER, RELEASE_VERSION, local_mutation,
+};
+pub use schema_read::{SCHEMA_TABLES, SchemaProblem, schema_from_rows};
+pub use schema_write::schema_to_mutations;
+pub use virtual_tables::{
+    CacheInfo, ClientInfo, Latencies, NodeInfo, SstableTask, TableInfo, ThreadPoolInfo,
+    virtual_rows,
+};

@@ -1,0 +1,357 @@
+//! Rows of `system_schema` to schema, also as Cassandra 3.x to 5.0 wrote them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cql::schema::{is_local_system_keyspace, is_system_keyspace, version_of};
+use model::{
+    Column, ColumnId, ColumnKind, CqlType, DroppedColumn, Keyspace, Order, Partition, Schema,
+    Table, TableOptions, UserType,
+};
+
+use super::rows::RowReader;
+
+/// The tables of `system_schema` that [`schema_from_rows`] wants to see the rows of.
+pub const SCHEMA_TABLES: [&str; 9] = [
+    "keyspaces",
+    "types",
+    "tables",
+    "columns",
+    "dropped_columns",
+    "indexes",
+    "views",
+    "functions",
+    "aggregates",
+];
+
+/// A part of the schema that cannot be served. What else there is, is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SchemaProblem {
+    /// A table that was left out.
+    #[error("table {keyspace}.{table} is not served: {reason}")]
+    Table {
+        /// Its keyspace.
+        keyspace: String,
+        /// Its name.
+        table: String,
+        /// Why.
+        reason: String,
+    },
+    /// A user type that was left out.
+    #[error("type {keyspace}.{name} is not served: {reason}")]
+    Type {
+        /// Its keyspace.
+        keyspace: String,
+        /// Its name.
+        name: String,
+        /// Why.
+        reason: String,
+    },
+    /// Something that Helenus does not have yet.
+    #[error("{what} of keyspace {keyspace} are not served: they are not supported yet")]
+    Unsupported {
+        /// Its keyspace.
+        keyspace: String,
+        /// What it is, in the plural.
+        what: &'static str,
+    },
+}
+
+/// The rows of one table of `system_schema`, by keyspace.
+type Rows<'a> = BTreeMap<&'a str, &'a Partition>;
+
+/// The schema that these rows of `system_schema` hold: the partitions of each table by its name.
+/// `system` are the definitions of the node itself: they stand for what rows say of the system
+/// keyspaces, except how those are replicated.
+pub fn schema_from_rows(
+    system: &Schema,
+    rows: &BTreeMap<&'static str, Vec<Partition>>,
+) -> (Schema, Vec<SchemaProblem>) {
+    let mut reader = Reader {
+        system,
+        rows: BTreeMap::new(),
+        problems: Vec::new(),
+    };
+    for (table, partitions) in rows {
+        let by_keyspace: Rows<'_> = partitions
+            .iter()
+            .filter_map(|p| Some((std::str::from_utf8(p.key.key()).ok()?, p)))
+            .collect();
+        reader.rows.insert(table, by_keyspace);
+    }
+    let schema = reader.schema();
+    (schema, reader.problems)
+}
+
+struct Reader<'a> {
+    system: &'a Schema,
+    rows: BTreeMap<&'static str, Rows<'a>>,
+    problems: Vec<SchemaProblem>,
+}
+
+impl<'a> Reader<'a> {
+    fn schema(&mut self) -> Schema {
+        let mut schema = self.system.clone();
+        let keyspaces = self.rows.get("keyspaces").cloned().unwrap_or_default();
+        for name in keyspaces.keys() {
+            if is_local_system_keyspace(name) {
+                continue;
+            }
+            let Some(keyspace) = self.keyspace(name) else {
+                continue;
+            };
+            schema
+                .keyspaces
+                .insert(keyspace.name.clone(), Arc::new(keyspace));
+        }
+        schema.version = version_of(&schema);
+        schema
+    }
+
+    /// The rows of a table of `system_schema` that speak of a keyspace.
+    fn rows_of(&self, table: &'static str, keyspace: &str) -> Vec<RowReader<'a>> {
+        let definition = self.system.table("system_schema", table);
+        let partition = self.rows.get(table).and_then(|rows| rows.get(keyspace));
+        match (definition, partition) {
+            (Some(definition), Some(partition)) => partition
+                .rows
+                .iter()
+                .map(|row| RowReader::new(definition, row))
+                .collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn keyspace(&mut self, name: &str) -> Option<Keyspace> {
+        let rows = self.rows_of("keyspaces", name);
+        let row = rows.first()?;
+        let mut keyspace = Keyspace {
+            name: Arc::from(name),
+            replication: row.text_map("replication").unwrap_or_default(),
+            durable_writes: row.boolean("durable_writes").unwrap_or(true),
+            tables: BTreeMap::new(),
+            types: BTreeMap::new(),
+            is_virtual: false,
+        };
+        if is_system_keyspace(name) {
+            let defined = self.system.keyspaces.get(name)?;
+            keyspace.tables = defined.tables.clone();
+            keyspace.types = defined.types.clone();
+            return Some(keyspace);
+        }
+        for (table, what) in [
+            ("indexes", "secondary indexes"),
+            ("views", "materialized views"),
+            ("functions", "user-defined functions"),
+            ("aggregates", "user-defined aggregates"),
+        ] {
+            if !self.rows_of(table, name).is_empty() {
+                self.problems.push(SchemaProblem::Unsupported {
+                    keyspace: name.to_owned(),
+                    what,
+                });
+            }
+        }
+        self.read_types(&mut keyspace);
+        self.read_tables(&mut keyspace);
+        Some(keyspace)
+    }
+
+    /// A type may use types that come later by name, so that rounds are made until all are known.
+    fn read_types(&mut self, keyspace: &mut Keyspace) {
+        let mut left: Vec<(String, Vec<(String, String)>)> = Vec::new();
+        for row in self.rows_of("types", &keyspace.name) {
+            let names = row.texts("field_names").unwrap_or_default();
+            let types = row.texts("field_types").unwrap_or_default();
+            if let Some(name) = row.text("type_name") {
+                let fields = names.iter().zip(&types);
+                let fields = fields.map(|(n, t)| ((*n).to_owned(), (*t).to_owned()));
+                left.push((name.to_owned(), fields.collect()));
+            }
+        }
+        loop {
+            let before = left.len();
+            let mut reasons = Vec::new();
+            left.retain(|(name, fields)| {
+                let fields: Result<Vec<(Arc<str>, CqlType)>, _> = fields
+                    .iter()
+                    .map(|(field, ty)| {
+                        let ty = CqlType::from_cql(ty, &keyspace.types)?;
+                        Ok::<_, model::TypeNameError>((Arc::from(field.as_str()), ty))
+                    })
+                    .collect();
+                match fields {
+                    Ok(fields) => {
+                        let ty = UserType {
+                            keyspace: keyspace.name.clone(),
+                            name: Arc::from(name.as_str()),
+                            fields,
+                        };
+                        keyspace.types.insert(ty.name.clone(), Arc::new(ty));
+                        false
+                    }
+                    Err(error) => {
+                        reasons.push((name.clone(), error.to_string()));
+                        true
+                    }
+                }
+            });
+            if left.is_empty() || left.len() == before {
+                let problems = reasons
+                    .into_iter()
+                    .map(|(name, reason)| SchemaProblem::Type {
+                        keyspace: keyspace.name.to_string(),
+                        name,
+                        reason,
+                    });
+                self.problems.extend(problems);
+                return;
+            }
+        }
+    }
+
+    fn read_tables(&mut self, keyspace: &mut Keyspace) {
+        for row in self.rows_of("tables", &keyspace.name) {
+            let Some(name) = row.text("table_name") else {
+                continue;
+            };
+            match self.table(keyspace, name, &row) {
+                Ok(table) => {
+                    keyspace.tables.insert(table.name.clone(), Arc::new(table));
+                }
+                Err(reason) => self.problems.push(SchemaProblem::Table {
+                    keyspace: keyspace.name.to_string(),
+                    table: name.to_owned(),
+                    reason,
+                }),
+            }
+        }
+    }
+
+    fn table(&self, keyspace: &Keyspace, name: &str, row: &RowReader<'_>) -> Result<Table, String> {
+        let flags = row.texts("flags").unwrap_or_default();
+        if !flags.contains(&"compound") || flags.contains(&"dense") || flags.contains(&"super") {
+            return Err("COMPACT STORAGE is not supported yet".to_owned());
+        }
+        let id = row.uuid("id").ok_or("its id is missing")?;
+        let mut columns = Vec::new();
+        for row in self.rows_of("columns", &keyspace.name) {
+            if row.text("table_name") == Some(name) {
+                columns.push(column(keyspace, &row, columns.len())?);
+            }
+        }
+        check_keys(&columns)?;
+        let mut table = Table::new(id, keyspace.name.clone(), name, columns, options(row));
+        for row in self.rows_of("dropped_columns", &keyspace.name) {
+            if row.text("table_name") == Some(name) {
+                table.dropped.push(dropped_column(keyspace, &row)?);
+            }
+        }
+        Ok(table)
+    }
+}
+
+fn column_type(keyspace: &Keyspace, row: &RowReader<'_>) -> Result<CqlType, String> {
+    let text = row.text("type").ok_or("the type of a column is missing")?;
+    CqlType::from_cql(text, &keyspace.types).map_err(|error| error.to_string())
+}
+
+fn column(keyspace: &Keyspace, row: &RowReader<'_>, number: usize) -> Result<Column, String> {
+    let name = row.text("column_name").ok_or("a column has no name")?;
+    let kind = match row.text("kind") {
+        Some("partition_key") => ColumnKind::PartitionKey,
+        Some("clustering") => ColumnKind::Clustering,
+        Some("static") => ColumnKind::Static,
+        Some("regular") => ColumnKind::Regular,
+        other => return Err(format!("column {name} has the unknown kind {other:?}")),
+    };
+    let position = usize::try_from(row.int("position").unwrap_or(0)).unwrap_or(0);
+    Ok(Column {
+        id: ColumnId(number as u32),
+        name: Arc::from(name),
+        ty: column_type(keyspace, row)?,
+        kind,
+        position,
+        order: match row.text("clustering_order") {
+            Some("desc") => Order::Descending,
+            _ => Order::Ascending,
+        },
+    })
+}
+
+/// Positions of key columns must be 0, 1, … each once: a table cannot be made otherwise.
+fn check_keys(columns: &[Column]) -> Result<(), String> {
+    for kind in [ColumnKind::PartitionKey, ColumnKind::Clustering] {
+        let of_kind = columns.iter().filter(|column| column.kind == kind);
+        let mut positions: Vec<usize> = of_kind.map(|column| column.position).collect();
+        positions.sort_unstable();
+        if positions
+            .iter()
+            .enumerate()
+            .any(|(i, position)| i != *position)
+        {
+            return Err("rows of columns of its key are missing".to_owned());
+        }
+        if kind == ColumnKind::PartitionKey && positions.is_empty() {
+            return Err("its partition key is missing".to_owned());
+        }
+    }
+    Ok(())
+}
+
+fn dropped_column(keyspace: &Keyspace, row: &RowReader<'_>) -> Result<DroppedColumn, String> {
+    Ok(DroppedColumn {
+        name: Arc::from(
+            row.text("column_name")
+                .ok_or("a dropped column has no name")?,
+        ),
+        ty: column_type(keyspace, row)?,
+        is_static: row.text("kind") == Some("static"),
+        dropped_at: row.bigint("dropped_time").unwrap_or(0).saturating_mul(1000),
+    })
+}
+
+/// What is not set has its default: rows of older versions lack the newer columns.
+fn options(row: &RowReader<'_>) -> TableOptions {
+    let defaults = TableOptions::default();
+    let text = |column: &str, default: String| row.text(column).map_or(default, str::to_owned);
+    TableOptions {
+        additional_write_policy: text("additional_write_policy", defaults.additional_write_policy),
+        allow_auto_snapshot: row
+            .boolean("allow_auto_snapshot")
+            .unwrap_or(defaults.allow_auto_snapshot),
+        bloom_filter_fp_chance: row
+            .double("bloom_filter_fp_chance")
+            .unwrap_or(defaults.bloom_filter_fp_chance),
+        caching: row.text_map("caching").unwrap_or(defaults.caching),
+        cdc: row.boolean("cdc").unwrap_or(defaults.cdc),
+        comment: text("comment", defaults.comment),
+        compaction: row.text_map("compaction").unwrap_or(defaults.compaction),
+        compression: row.text_map("compression").unwrap_or(defaults.compression),
+        crc_check_chance: row
+            .double("crc_check_chance")
+            .unwrap_or(defaults.crc_check_chance),
+        default_time_to_live: row
+            .int("default_time_to_live")
+            .unwrap_or(defaults.default_time_to_live),
+        extensions: row.blob_map("extensions").unwrap_or(defaults.extensions),
+        gc_grace_seconds: row
+            .int("gc_grace_seconds")
+            .unwrap_or(defaults.gc_grace_seconds),
+        incremental_backups: row
+            .boolean("incremental_backups")
+            .unwrap_or(defaults.incremental_backups),
+        max_index_interval: row
+            .int("max_index_interval")
+            .unwrap_or(defaults.max_index_interval),
+        memtable: text("memtable", defaults.memtable),
+        memtable_flush_period_in_ms: row
+            .int("memtable_flush_period_in_ms")
+            .unwrap_or(defaults.memtable_flush_period_in_ms),
+        min_index_interval: row
+            .int("min_index_interval")
+            .unwrap_or(defaults.min_index_interval),
+        read_repair: text("read_repair", defaults.read_repair),
+        speculative_retry: text("speculative_retry", defaults.speculative_retry),
+    }
+}

@@ -1,0 +1,410 @@
+//! The tables of `system_views`, made when they are read.
+//!
+//! What the node measures is shown; a table of something that the node does not have (hints,
+//! repairs, indexes, snapshots) is empty, which is the truth.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use model::{Partition, Schema, Table};
+use uuid::Uuid;
+
+use super::local::{LocalNode, RELEASE_VERSION};
+use super::rows::{
+    RowWriter, VirtualRows, bigint, boolean, double, inet, int, text, text_map, uuid,
+};
+use super::virtual_schema;
+
+/// A connected client.
+#[derive(Clone, Debug)]
+pub struct ClientInfo {
+    /// Its address and port.
+    pub address: SocketAddr,
+    /// The options of its STARTUP.
+    pub options: BTreeMap<String, String>,
+    /// The keyspace it uses.
+    pub keyspace: Option<String>,
+    /// The version of the native protocol it speaks.
+    pub protocol_version: u8,
+    /// How many requests it has made.
+    pub requests: u64,
+    /// Who it is.
+    pub username: String,
+    /// Has it finished its STARTUP?
+    pub ready: bool,
+}
+
+/// A cache.
+#[derive(Clone, Debug)]
+pub struct CacheInfo {
+    /// What it caches: `rows`, `keys`, …
+    pub name: String,
+    /// Bytes it may take.
+    pub capacity: u64,
+    /// Bytes it takes.
+    pub size: u64,
+    /// Entries in it.
+    pub entries: u64,
+    /// Times something was found in it.
+    pub hits: u64,
+    /// Times something was looked for.
+    pub requests: u64,
+}
+
+/// A queue of work: what Cassandra has thread pools for.
+#[derive(Clone, Debug)]
+pub struct ThreadPoolInfo {
+    /// Its name.
+    pub name: String,
+    /// Tasks under way.
+    pub active: u32,
+    /// Tasks that may be under way at once.
+    pub limit: u32,
+    /// Tasks that wait.
+    pub pending: u32,
+    /// Tasks done since the start.
+    pub completed: u64,
+    /// Tasks that wait for room in the queue.
+    pub blocked: u64,
+    /// Tasks that ever waited for it.
+    pub blocked_all_time: u64,
+}
+
+/// A compaction or flush under way.
+#[derive(Clone, Debug)]
+pub struct SstableTask {
+    /// The keyspace of the table.
+    pub keyspace: String,
+    /// The table.
+    pub table: String,
+    /// The identity of the task: a time uuid.
+    pub id: Uuid,
+    /// What it does: `compaction`, `flush`, …
+    pub kind: String,
+    /// How many sstables go in.
+    pub sstables: u32,
+    /// How much is done.
+    pub progress: u64,
+    /// How much there is to do.
+    pub total: u64,
+    /// What is counted: `bytes`.
+    pub unit: String,
+}
+
+/// Latencies of one kind of request on one table, in milliseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Latencies {
+    /// How many there were.
+    pub count: u64,
+    /// The longest.
+    pub max: f64,
+    /// The median.
+    pub p50: f64,
+    /// The 99th percentile.
+    pub p99: f64,
+    /// How many a second, of late.
+    pub per_second: f64,
+}
+
+/// What is known of a table.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TableInfo {
+    /// Reads of single partitions.
+    pub reads: Latencies,
+    /// Reads of ranges.
+    pub scans: Latencies,
+    /// Writes.
+    pub writes: Latencies,
+    /// Bytes of its sstables.
+    pub disk_bytes: u64,
+    /// Bytes of its largest partition.
+    pub largest_partition_bytes: u64,
+    /// Bytes of its largest sstable.
+    pub largest_sstable_bytes: u64,
+}
+
+/// All that the virtual tables show.
+#[derive(Clone, Debug)]
+pub struct NodeInfo<'a> {
+    /// The schema, which `system_virtual_schema` describes.
+    pub schema: &'a Schema,
+    /// The node.
+    pub local: &'a LocalNode,
+    /// Connected clients.
+    pub clients: Vec<ClientInfo>,
+    /// Caches.
+    pub caches: Vec<CacheInfo>,
+    /// Queues of work.
+    pub thread_pools: Vec<ThreadPoolInfo>,
+    /// Compactions and flushes.
+    pub sstable_tasks: Vec<SstableTask>,
+    /// Settings, by name.
+    pub settings: BTreeMap<String, String>,
+    /// Statements in the cache of prepared ones.
+    pub prepared_statements: u64,
+    /// Prepared statements that were dropped from the cache.
+    pub prepared_statements_evicted: u64,
+    /// Executions of prepared statements.
+    pub prepared_statements_executed: u64,
+    /// Executions of other statements.
+    pub regular_statements_executed: u64,
+    /// What is known of tables, by keyspace and name. Tables without an entry count zero.
+    pub tables: BTreeMap<(String, String), TableInfo>,
+}
+
+/// All partitions of a virtual table, in the order of the ring.
+pub fn virtual_rows(table: &Arc<Table>, node: &NodeInfo<'_>) -> Vec<Partition> {
+    let mut rows = VirtualRows::new(table);
+    if &*table.keyspace == "system_virtual_schema" {
+        virtual_schema::fill(&mut rows, &table.name, node.schema);
+        return rows.finish();
+    }
+    match &*table.name {
+        "clients" => node.clients.iter().for_each(|c| client(&mut rows, c)),
+        "caches" => node.caches.iter().for_each(|c| cache(&mut rows, c)),
+        "thread_pools" => node.thread_pools.iter().for_each(|p| pool(&mut rows, p)),
+        "sstable_tasks" => node.sstable_tasks.iter().for_each(|t| task(&mut rows, t)),
+        "settings" => settings(&mut rows, node),
+        "system_properties" => properties(&mut rows),
+        "cql_metrics" => cql_metrics(&mut rows, node),
+        "batch_metrics" => batch_metrics(&mut rows),
+        "gossip_info" => gossip_info(&mut rows, node),
+        "coordinator_read_latency" | "local_read_latency" => {
+            latencies(&mut rows, node, |t| t.reads)
+        }
+        "coordinator_scan_latency" | "local_scan_latency" => {
+            latencies(&mut rows, node, |t| t.scans)
+        }
+        "coordinator_write_latency" | "local_write_latency" => {
+            latencies(&mut rows, node, |t| t.writes);
+        }
+        "disk_usage" => sizes(&mut rows, node, |t| t.disk_bytes),
+        "max_partition_size" => sizes(&mut rows, node, |t| t.largest_partition_bytes),
+        "max_sstable_size" => sizes(&mut rows, node, |t| t.largest_sstable_bytes),
+        // The node has nothing of what the others show.
+        _ => {}
+    }
+    rows.finish()
+}
+
+/// Counts beyond what the column holds show as its largest value.
+fn count(value: u64) -> Bytes {
+    bigint(i64::try_from(value).unwrap_or(i64::MAX))
+}
+
+fn small_count(value: u64) -> Bytes {
+    int(i32::try_from(value).unwrap_or(i32::MAX))
+}
+
+fn client(rows: &mut VirtualRows, client: &ClientInfo) {
+    let key = [
+        inet(client.address.ip()),
+        int(i32::from(client.address.port())),
+    ];
+    rows.add(&key, |row| {
+        row.set("client_options", text_map(&client.options))
+            .set(
+                "connection_stage",
+                text(if client.ready { "ready" } else { "startup" }),
+            )
+            .set("hostname", text(&client.address.ip().to_string()))
+            .set("protocol_version", int(i32::from(client.protocol_version)))
+            .set("request_count", count(client.requests))
+            .set("ssl_enabled", boolean(false))
+            .set("username", text(&client.username));
+        for (column, option) in [
+            ("driver_name", "DRIVER_NAME"),
+            ("driver_version", "DRIVER_VERSION"),
+        ] {
+            if let Some(value) = client.options.get(option) {
+                row.set(column, text(value));
+            }
+        }
+        if let Some(keyspace) = &client.keyspace {
+            row.set("keyspace_name", text(keyspace));
+        }
+    });
+}
+
+fn cache(rows: &mut VirtualRows, cache: &CacheInfo) {
+    rows.add(&[text(&cache.name)], |row| {
+        row.set("capacity_bytes", count(cache.capacity))
+            .set("entry_count", small_count(cache.entries))
+            .set("hit_count", count(cache.hits))
+            .set(
+                "hit_ratio",
+                double(cache.hits as f64 / cache.requests as f64),
+            )
+            .set("recent_hit_rate_per_second", bigint(0))
+            .set("recent_request_rate_per_second", bigint(0))
+            .set("request_count", count(cache.requests))
+            .set("size_bytes", count(cache.size));
+    });
+}
+
+fn pool(rows: &mut VirtualRows, pool: &ThreadPoolInfo) {
+    rows.add(&[text(&pool.name)], |row| {
+        row.set("active_tasks", small_count(pool.active.into()))
+            .set("active_tasks_limit", small_count(pool.limit.into()))
+            .set("blocked_tasks", count(pool.blocked))
+            .set("blocked_tasks_all_time", count(pool.blocked_all_time))
+            .set("completed_tasks", count(pool.completed))
+            .set("pending_tasks", small_count(pool.pending.into()));
+    });
+}
+
+fn task(rows: &mut VirtualRows, task: &SstableTask) {
+    let key = [text(&task.keyspace), text(&task.table), uuid(task.id)];
+    let ratio = match task.total {
+        0 => 0.0,
+        total => task.progress as f64 / total as f64,
+    };
+    rows.add(&key, |row| {
+        row.set("completion_ratio", double(ratio))
+            .set("kind", text(&task.kind))
+            .set("progress", count(task.progress))
+            .set("sstables", small_count(task.sstables.into()))
+            .set("total", count(task.total))
+            .set("unit", text(&task.unit));
+    });
+}
+
+fn named_value(rows: &mut VirtualRows, name: &str, value: &str) {
+    rows.add(&[text(name)], |row| {
+        row.set("value", text(value));
+    });
+}
+
+fn settings(rows: &mut VirtualRows, node: &NodeInfo<'_>) {
+    let local = node.local;
+    let known = [
+        ("cluster_name", local.cluster_name.clone()),
+        ("listen_address", local.listen_address.to_string()),
+        ("rpc_address", local.rpc_address.to_string()),
+        ("native_transport_port", local.rpc_port.to_string()),
+        ("storage_port", local.listen_port.to_string()),
+        ("num_tokens", local.tokens.len().to_string()),
+        ("partitioner", super::PARTITIONER.to_owned()),
+    ];
+    for (name, value) in known {
+        if !node.settings.contains_key(name) {
+            named_value(rows, name, &value);
+        }
+    }
+    for (name, value) in &node.settings {
+        named_value(rows, name, value);
+    }
+}
+
+/// There is no Java whose properties could be shown; the version is what tools look for.
+fn properties(rows: &mut VirtualRows) {
+    named_value(rows, "helenus.version", env!("CARGO_PKG_VERSION"));
+    named_value(rows, "cassandra.compatible_version", RELEASE_VERSION);
+}
+
+fn cql_metrics(rows: &mut VirtualRows, node: &NodeInfo<'_>) {
+    let executed = node.prepared_statements_executed as f64;
+    let all = executed + node.regular_statements_executed as f64;
+    let metrics = [
+        ("prepared_statements_count", node.prepared_statements as f64),
+        (
+            "prepared_statements_evicted",
+            node.prepared_statements_evicted as f64,
+        ),
+        ("prepared_statements_executed", executed),
+        (
+            "prepared_statements_ratio",
+            if all > 0.0 { executed / all } else { 0.0 },
+        ),
+        (
+            "regular_statements_executed",
+            node.regular_statements_executed as f64,
+        ),
+    ];
+    for (name, value) in metrics {
+        rows.add(&[text(name)], |row| {
+            row.set("value", double(value));
+        });
+    }
+}
+
+/// Batches are not measured by size yet.
+fn batch_metrics(rows: &mut VirtualRows) {
+    for kind in ["counter", "logged", "unlogged"] {
+        let name = format!("partitions_per_{kind}_batch");
+        rows.add(&[text(&name)], |row| {
+            row.set("max", bigint(0))
+                .set("p50th", double(0.0))
+                .set("p99th", double(0.0))
+                .set("p999th", double(0.0));
+        });
+    }
+}
+
+/// The node itself: the only member it knows.
+fn gossip_info(rows: &mut VirtualRows, node: &NodeInfo<'_>) {
+    let local = node.local;
+    let key = [
+        inet(local.listen_address),
+        int(i32::from(local.listen_port)),
+    ];
+    rows.add(&key, |row| {
+        row.set("dc", text(&local.data_center))
+            .set("rack", text(&local.rack))
+            .set("generation", int(local.gossip_generation))
+            .set("host_id", text(&local.host_id.to_string()))
+            .set("hostname", text(&local.listen_address.to_string()))
+            .set("release_version", text(RELEASE_VERSION))
+            .set("rpc_address", text(&local.rpc_address.to_string()))
+            .set("rpc_ready", text("true"))
+            .set("schema", text(&node.schema.version.to_string()))
+            .set("status", text(&status(local)))
+            .set("status_with_port", text(&status(local)))
+            .set(
+                "native_address_and_port",
+                text(&SocketAddr::new(local.rpc_address, local.rpc_port).to_string()),
+            );
+    });
+}
+
+fn status(local: &LocalNode) -> String {
+    match local.tokens.first() {
+        Some(token) => format!("NORMAL,{}", token.0),
+        None => "NORMAL".to_owned(),
+    }
+}
+
+/// Calls `write` for each table that is stored.
+fn for_tables(
+    rows: &mut VirtualRows,
+    node: &NodeInfo<'_>,
+    write: impl Fn(&mut RowWriter<'_>, &TableInfo),
+) {
+    for keyspace in node.schema.keyspaces.values().filter(|k| !k.is_virtual) {
+        for table in keyspace.tables.values() {
+            let name = (keyspace.name.to_string(), table.name.to_string());
+            let info = node.tables.get(&name).copied().unwrap_or_default();
+            rows.add(&[text(&name.0), text(&name.1)], |row| write(row, &info));
+        }
+    }
+}
+
+fn latencies(rows: &mut VirtualRows, node: &NodeInfo<'_>, of: impl Fn(&TableInfo) -> Latencies) {
+    for_tables(rows, node, |row, table| {
+        let latencies = of(table);
+        row.set("count", count(latencies.count))
+            .set("max_ms", double(latencies.max))
+            .set("p50th_ms", double(latencies.p50))
+            .set("p99th_ms", double(latencies.p99))
+            .set("per_second", double(latencies.per_second));
+    });
+}
+
+fn sizes(rows: &mut VirtualRows, node: &NodeInfo<'_>, of: impl Fn(&TableInfo) -> u64) {
+    const MEBIBYTE: u64 = 1024 * 1024;
+    for_tables(rows, node, |row, table| {
+        row.set("mebibytes", count(of(table).div_ceil(MEBIBYTE)));
+    });
+}
