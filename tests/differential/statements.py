@@ -77,13 +77,13 @@ class Statements:
         return relations
 
     def row_equals(self, t: Table, w: Writer) -> list[str]:
-        clustering = []
+        relations = self.key_equals(t, w)
         for c in t.clustering:
             if self.rng.random() < 0.05:
-                clustering.append(f"{c.name} IN ({w.value(c.type)}, {w.value(c.type)})")
+                relations.append(f"{c.name} IN ({w.value(c.type)}, {w.value(c.type)})")
             else:
-                clustering.append(f"{c.name} = {w.value(c.type)}")
-        return self.key_equals(t, w) + clustering
+                relations.append(f"{c.name} = {w.value(c.type)}")
+        return relations
 
     def update(self, t: Table, w: Writer) -> str:
         statics, regulars = t.of("static"), t.of("regular")
