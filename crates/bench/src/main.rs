@@ -1,2 +1,36 @@
-//! The workloads people judge by.
-fn main() {}
+//! `helenus-bench`: the workloads people judge a database by, over a real driver.
+//!
+//! Speaks CQL to any server, so that Helenus and its peers are measured by the same client. Load
+//! comes from threads with an executor and a session each, so that the client is seldom what is
+//! measured; each keeps a number of operations in flight (closed loop), or issues them when they
+//! are due (`--rate`), whether or not the ones before have been answered.
+
+// Here real time is what is measured.
+#![allow(clippy::disallowed_methods)]
+
+mod client;
+mod cpu;
+mod database;
+mod generator;
+
+mod measurement;
+mod options;
+mod pacing;
+mod report;
+mod run;
+mod workload;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let options = options::Options::parse();
+    match run::run(&options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

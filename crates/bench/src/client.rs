@@ -1,0 +1,241 @@
+//! The threads that make the load: each has an executor, a session and some of the workers.
+
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tokio::task::LocalSet;
+
+use crate::database::{Buffers, Database};
+use crate::measurement::Recorder;
+use crate::options::Common;
+use crate::pacing::{self, Pacing};
+use crate::workload::{Kind, Workload};
+
+/// What all threads share.
+#[derive(Debug)]
+pub(crate) struct Load {
+    pub(crate) options: Common,
+    pub(crate) workload: Workload,
+    /// One for each thread.
+    pub(crate) recorders: Vec<Recorder>,
+    /// No more operations.
+    stop: AtomicBool,
+    /// How many operations may be done, and have been begun; neither counts the warm-up.
+    limit: AtomicU64,
+    begun: AtomicU64,
+}
+
+impl Load {
+    pub(crate) fn new(options: Common, workload: Workload, client_threads: usize) -> Load {
+        Load {
+            options,
+            workload,
+            recorders: (0..client_threads).map(|_| Recorder::new()).collect(),
+            stop: AtomicBool::new(false),
+            limit: AtomicU64::new(u64::MAX),
+            begun: AtomicU64::new(0),
+        }
+    }
+
+    /// From now on, only so many operations.
+    pub(crate) fn limit_to(&self, operations: u64) {
+        self.begun.store(0, Ordering::Relaxed);
+        self.limit.store(operations, Ordering::Relaxed);
+    }
+
+    /// The end.
+    pub(crate) fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// May one more operation begin?
+    fn begin(&self) -> bool {
+        if self.stop.load(Ordering::Relaxed) {
+            return false;
+        }
+        let limit = self.limit.load(Ordering::Relaxed);
+        if limit == u64::MAX || self.begun.fetch_add(1, Ordering::Relaxed) < limit {
+            return true;
+        }
+        self.stop();
+        false
+    }
+}
+
+/// Threads that are connected, and wait for the start.
+pub(crate) struct Clients {
+    threads: Vec<JoinHandle<Result<(), String>>>,
+    starts: Vec<mpsc::Sender<Start>>,
+    pacer: Option<JoinHandle<()>>,
+}
+
+/// What a thread is told when it may go: when, or at which moments.
+enum Start {
+    At(Instant),
+    Paced(Arc<Pacing>),
+}
+
+impl Clients {
+    /// Starts the threads and waits until all are connected.
+    pub(crate) fn connect(load: &Arc<Load>) -> Result<Clients, String> {
+        let mut clients = Clients {
+            threads: Vec::new(),
+            starts: Vec::new(),
+            pacer: None,
+        };
+        let (ready, all_ready) = mpsc::channel();
+        for index in 0..load.recorders.len() {
+            let (start, started) = mpsc::channel();
+            let (load, ready) = (load.clone(), ready.clone());
+            let thread = std::thread::Builder::new().name(format!("client-{index}"));
+            let work = move || run_thread(&load, index, &ready, &started);
+            let thread = thread.spawn(work).map_err(|error| error.to_string())?;
+            clients.threads.push(thread);
+            clients.starts.push(start);
+        }
+        for _ in &clients.threads {
+            let connected = all_ready
+                .recv()
+                .map_err(|_| "a client thread ended".to_owned())?;
+            connected?;
+        }
+        Ok(clients)
+    }
+
+    /// Lets them go, all at one moment.
+    pub(crate) fn start(&mut self, load: &Arc<Load>) {
+        let moment = Instant::now() + Duration::from_millis(10);
+        let count = self.starts.len();
+        // Each thread has its share of the rate, and its moments between those of the others.
+        let pacings = load.options.rate.map(|rate| {
+            let offset = |i| Duration::from_nanos(i as u64 * 1_000_000_000 / rate);
+            let pacing = |i| Pacing::new(moment + offset(i), rate as f64 / count as f64);
+            (0..count).map(|i| Arc::new(pacing(i))).collect::<Vec<_>>()
+        });
+        for (i, start) in self.starts.iter().enumerate() {
+            let order = match &pacings {
+                Some(pacings) => Start::Paced(pacings[i].clone()),
+                None => Start::At(moment),
+            };
+            // A thread that is gone says why when it is joined.
+            let _ = start.send(order);
+        }
+        if let Some(pacings) = pacings {
+            let load = load.clone();
+            let drive = move || pacing::drive(&pacings, &load.stop);
+            self.pacer = Some(std::thread::spawn(drive));
+        }
+    }
+
+    /// Have all ended?
+    pub(crate) fn finished(&self) -> bool {
+        self.threads.iter().all(JoinHandle::is_finished)
+    }
+
+    /// Waits for the end.
+    pub(crate) fn join(self) -> Result<(), String> {
+        for thread in self.threads {
+            thread
+                .join()
+                .map_err(|_| "a client thread panicked".to_owned())??;
+        }
+        Ok(())
+    }
+}
+
+fn run_thread(
+    load: &Arc<Load>,
+    index: usize,
+    ready: &mpsc::Sender<Result<(), String>>,
+    started: &mpsc::Receiver<Start>,
+) -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| error.to_string())?;
+    let database = runtime.block_on(Database::open(&load.options));
+    let (database, answer) = match database {
+        Ok(database) => (Some(database), Ok(())),
+        Err(error) => (None, Err(error.to_string())),
+    };
+    let told = ready.send(answer).is_ok();
+    let (Some(database), true, Ok(start)) = (database, told, started.recv()) else {
+        // The reason was told.
+        return Ok(());
+    };
+    let local = LocalSet::new();
+    local.block_on(&runtime, run_workers(load, index, database, start))
+}
+
+/// All workers of one thread, to their end.
+async fn run_workers(
+    load: &Arc<Load>,
+    index: usize,
+    database: Database,
+    start: Start,
+) -> Result<(), String> {
+    let (clients, workers) = (load.recorders.len(), load.options.threads);
+    let database = Rc::new(database);
+    let pacing = match start {
+        Start::Paced(pacing) => Some(pacing),
+        Start::At(moment) => {
+            tokio::time::sleep_until(moment.into()).await;
+            None
+        }
+    };
+    let mut running = Vec::new();
+    for worker in (index..workers.max(clients)).step_by(clients) {
+        let (load, database, pacing) = (load.clone(), database.clone(), pacing.clone());
+        let work = async move { work(&load, index, worker, &database, pacing.as_deref()).await };
+        running.push(tokio::task::spawn_local(work));
+    }
+    for worker in running {
+        worker.await.map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+/// One worker: one operation after the other.
+async fn work(
+    load: &Load,
+    index: usize,
+    worker: usize,
+    database: &Database,
+    pacing: Option<&Pacing>,
+) {
+    let recorder = &load.recorders[index];
+    let seed = load
+        .options
+        .seed
+        .wrapping_mul(1 << 20)
+        .wrapping_add(worker as u64);
+    let mut chooser = load.workload.worker(seed);
+    let mut buffers = Buffers::default();
+    loop {
+        let begun = match pacing {
+            None => Instant::now(),
+            Some(pacing) => match pacing.next().await {
+                Some(due) => due,
+                None => return,
+            },
+        };
+        if !load.begin() {
+            return;
+        }
+        let operation = chooser.next();
+        let done = database
+            .execute(&operation, &mut chooser.random, &mut buffers)
+            .await;
+        match done {
+            Ok(found) => recorder.succeeded(operation.kind, begun.elapsed(), found),
+            Err(error) => recorder.failed(error),
+        }
+        if operation.kind == Kind::Insert {
+            // Also if it failed: those behind it must not wait for ever.
+            load.workload.inserted(operation.record);
+        }
+    }
+}

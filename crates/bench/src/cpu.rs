@@ -1,0 +1,126 @@
+//! How much CPU time a process took, and which of its threads (`/proc/PID/stat`).
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use serde::Serialize;
+
+/// CPU time up to one moment, in clock ticks: of the process, and of each thread by number, with
+/// the thread's name.
+#[derive(Clone, Debug)]
+pub(crate) struct Snapshot {
+    process: u64,
+    threads: BTreeMap<u32, (String, u64)>,
+}
+
+/// CPU time between two moments.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub(crate) struct Usage {
+    /// Of all threads, in seconds.
+    pub(crate) seconds: f64,
+    /// Of the threads of each name (digits left out), in seconds; those that ended are missing.
+    pub(crate) threads: BTreeMap<String, f64>,
+}
+
+impl Snapshot {
+    /// Reads the counters of a process.
+    pub(crate) fn take(pid: u32) -> io::Result<Snapshot> {
+        let folder = Path::new("/proc").join(pid.to_string());
+        let (_, process) = read(&folder.join("stat"))?;
+        let mut threads = BTreeMap::new();
+        for entry in fs::read_dir(folder.join("task"))? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let Some(number) = name.to_str().and_then(|name| name.parse().ok()) else {
+                continue;
+            };
+            // A thread may end while we look at the others.
+            if let Ok(stat) = read(&entry.path().join("stat")) {
+                threads.insert(number, stat);
+            }
+        }
+        Ok(Snapshot { process, threads })
+    }
+
+    /// What was used from `self` to `later`.
+    pub(crate) fn usage_until(&self, later: &Snapshot) -> Usage {
+        let tick = 1.0 / rustix::param::clock_ticks_per_second() as f64;
+        let mut threads: BTreeMap<String, f64> = BTreeMap::new();
+        for (number, (name, ticks)) in &later.threads {
+            let before = self.threads.get(number).map_or(0, |(_, ticks)| *ticks);
+            let used = ticks.saturating_sub(before);
+            if used > 0 {
+                *threads.entry(group_of(name)).or_default() += used as f64 * tick;
+            }
+        }
+        Usage {
+            seconds: later.process.saturating_sub(self.process) as f64 * tick,
+            threads,
+        }
+    }
+}
+
+/// The cores this process may use.
+pub(crate) fn cores() -> usize {
+    let affinity = rustix::thread::sched_getaffinity(None);
+    affinity.map_or(1, |set| (set.count() as usize).max(1))
+}
+
+/// A name without its numbers: `shard-3` is one of `shard`.
+fn group_of(name: &str) -> String {
+    let group: String = name.chars().filter(|c| !c.is_ascii_digit()).collect();
+    let group = group.trim_matches(|c: char| !c.is_alphanumeric());
+    if group.is_empty() { name } else { group }.to_owned()
+}
+
+/// Name, and user and system time together.
+fn read(path: &Path) -> io::Result<(String, u64)> {
+    parse(&fs::read_to_string(path)?)
+        .ok_or_else(|| io::Error::other(format!("{} has an unknown form", path.display())))
+}
+
+/// `proc_pid_stat(5)`: the name is in brackets and may hold anything, brackets too.
+fn parse(stat: &str) -> Option<(String, u64)> {
+    let (before, after) = stat.rsplit_once(')')?;
+    let (_, name) = before.split_once('(')?;
+    // Behind the name come the fields from the third on.
+    let mut fields = after.split_whitespace().skip(14 - 3);
+    let user: u64 = fields.next()?.parse().ok()?;
+    let system: u64 = fields.next()?.parse().ok()?;
+    Some((name.to_owned(), user + system))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stat_is_taken_apart() {
+        let stat = "42 (a) b(c)) S 1 2 3 4 5 6 7 8 9 10 100 23 0 0 20 0 1";
+        assert_eq!(parse(stat), Some(("a) b(c)".to_owned(), 123)));
+        assert_eq!(parse("42 (x) S 1"), None);
+    }
+
+    #[test]
+    fn our_own_time_is_counted() {
+        let before = Snapshot::take(std::process::id()).unwrap();
+        let mut sum = 0u64;
+        let start = std::time::Instant::now();
+        while start.elapsed().as_millis() < 200 {
+            sum = std::hint::black_box(sum.wrapping_mul(31).wrapping_add(7));
+        }
+        let usage = before.usage_until(&Snapshot::take(std::process::id()).unwrap());
+        assert!(usage.seconds > 0.05, "{usage:?}");
+        assert!(!usage.threads.is_empty());
+        assert!(Snapshot::take(u32::MAX).is_err());
+    }
+
+    #[test]
+    fn threads_are_grouped_by_name() {
+        assert_eq!(group_of("shard-13"), "shard");
+        assert_eq!(group_of("GC Thread#0"), "GC Thread");
+        assert_eq!(group_of("7"), "7");
+    }
+}

@@ -1,0 +1,232 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use scylla::statement::Consistency;
+
+const EXAMPLES: &str = "\
+Examples:
+  Load a million records (1 KB each), then half reads and half updates for a minute:
+    helenus-bench load --records 1000000
+    helenus-bench run a --records 1000000 --threads 64 --warmup 10s --duration 60s
+
+  Reads at a fixed rate, with latency counted from the moment each was due, and the CPU time
+  that the server took for an operation:
+    helenus-bench run c --records 1000000 --rate 50000 --duration 60s --pid $(pidof helenus)
+
+  As `bin/ycsb run cassandra-cql -P workloads/workloada -threads 32 -p operationcount=1000000`:
+    helenus-bench run a --threads 32 --operations 1000000 --out result.json
+";
+
+/// YCSB over the Scylla Rust driver, against any server that speaks CQL.
+#[derive(Debug, Parser)]
+#[command(name = "helenus-bench", version, after_help = EXAMPLES)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Make the table, and insert the records
+    #[command(after_help = EXAMPLES)]
+    Load {
+        /// Drop the keyspace first
+        #[arg(long)]
+        drop: bool,
+        /// Replicas of the keyspace, if it is made
+        #[arg(long, value_name = "N", default_value_t = 1)]
+        replication_factor: u32,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Run one of YCSB's workloads on loaded records
+    #[command(after_help = EXAMPLES)]
+    Run {
+        /// a: 50 % reads, 50 % updates. b: 95 %, 5 %. c: reads only. d: 95 % reads of the latest,
+        /// 5 % inserts. e: 95 % short scans, 5 % inserts. f: 50 % reads, 50 % read-modify-writes
+        #[arg(value_name = "WORKLOAD")]
+        workload: WorkloadName,
+        /// Which records are asked for [default: that of the workload]
+        #[arg(long, value_name = "NAME")]
+        distribution: Option<Distribution>,
+        /// Run before anything is counted
+        #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
+        warmup: Duration,
+        /// Measure for so long [default: 30s, unless --operations is given]
+        #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+        duration: Option<Duration>,
+        /// Measure so many operations
+        #[arg(long, value_name = "N")]
+        operations: Option<u64>,
+        #[command(flatten)]
+        common: Common,
+    },
+}
+
+/// What both commands take.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Common {
+    /// Nodes to connect to first
+    #[arg(
+        long,
+        value_name = "HOST[:PORT],...",
+        value_delimiter = ',',
+        default_value = "127.0.0.1"
+    )]
+    pub(crate) hosts: Vec<String>,
+    /// User name
+    #[arg(long, requires = "password")]
+    pub(crate) user: Option<String>,
+    /// Password
+    #[arg(long, requires = "user")]
+    pub(crate) password: Option<String>,
+    /// Keyspace
+    #[arg(long, default_value = "ycsb")]
+    pub(crate) keyspace: String,
+    /// Consistency level of all operations
+    #[arg(long, short, value_name = "LEVEL", default_value = "QUORUM", value_parser = parse_consistency)]
+    pub(crate) consistency: Consistency,
+    /// Records that are, or will be, in the table
+    #[arg(long, short, value_name = "N", default_value_t = 100_000)]
+    pub(crate) records: u64,
+    /// Fields of a record
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub(crate) fields: usize,
+    /// Bytes of a field
+    #[arg(long, value_name = "BYTES", default_value_t = 100)]
+    pub(crate) field_length: usize,
+    /// Operations in flight, over all connections
+    #[arg(long, short, value_name = "N", default_value_t = 64)]
+    pub(crate) threads: usize,
+    /// Connections of each client thread to each node, or to each shard of a node that has shards
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    pub(crate) connections: usize,
+    /// Threads of this program [default: one for each core it may use]
+    #[arg(long, value_name = "N")]
+    pub(crate) client_threads: Option<usize>,
+    /// Operations a second, issued when they are due [default: as fast as answers come]
+    #[arg(long, value_name = "OPS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) rate: Option<u64>,
+    /// Process of the server on this machine, to count its CPU time
+    #[arg(long, value_name = "PID")]
+    pub(crate) pid: Option<u32>,
+    /// Write all figures here, as JSON
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Seed of all that is random
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Time between two lines of progress
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
+    pub(crate) progress: Duration,
+}
+
+/// YCSB's workloads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WorkloadName {
+    A,
+    B,
+    C,
+    D,
+    E,
+    F,
+}
+
+/// Which records are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Distribution {
+    /// Some far more often than others, spread over the table
+    Zipfian,
+    /// Those inserted last more often
+    Latest,
+    /// All alike
+    Uniform,
+}
+
+impl Options {
+    pub(crate) fn common(&self) -> &Common {
+        match &self.command {
+            Command::Load { common, .. } | Command::Run { common, .. } => common,
+        }
+    }
+}
+
+/// `500ms`, `30s`, `5m`, `1h`; without a unit, seconds.
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.');
+    let (number, unit) = text.split_at(split.unwrap_or(text.len()));
+    let seconds = match unit {
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(format!("unknown unit `{unit}`: use ms, s, m or h")),
+    };
+    let number: f64 = number
+        .parse()
+        .map_err(|_| "expected a time as 30s".to_owned())?;
+    Duration::try_from_secs_f64(number * seconds).map_err(|error| error.to_string())
+}
+
+const LEVELS: [(&str, Consistency); 9] = [
+    ("ANY", Consistency::Any),
+    ("ONE", Consistency::One),
+    ("TWO", Consistency::Two),
+    ("THREE", Consistency::Three),
+    ("QUORUM", Consistency::Quorum),
+    ("ALL", Consistency::All),
+    ("LOCAL_QUORUM", Consistency::LocalQuorum),
+    ("EACH_QUORUM", Consistency::EachQuorum),
+    ("LOCAL_ONE", Consistency::LocalOne),
+];
+
+fn parse_consistency(text: &str) -> Result<Consistency, String> {
+    let names = LEVELS.map(|(name, _)| name).join(", ");
+    LEVELS
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case(text))
+        .map(|(_, level)| *level)
+        .ok_or_else(|| format!("use one of {names}"))
+}
+
+/// The name of a level that the command line takes.
+pub(crate) fn name_of(level: Consistency) -> &'static str {
+    let found = LEVELS.iter().find(|(_, known)| *known == level);
+    found.map_or("another level", |(name, _)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Options::command().debug_assert();
+    }
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!(parse_duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(parse_duration("1.5m"), Ok(Duration::from_secs(90)));
+        assert_eq!(parse_duration("3"), Ok(Duration::from_secs(3)));
+        assert!(parse_duration("3d").is_err());
+        assert!(parse_duration("s").is_err());
+    }
+
+    #[test]
+    fn examples_are_understood() {
+        let lines = EXAMPLES
+            .lines()
+            .filter(|line| line.starts_with("    helenus-bench"));
+        for line in lines {
+            let line = line.replace("$(pidof helenus)", "1");
+            let parsed = Options::try_parse_from(line.split_whitespace());
+            assert!(parsed.is_ok(), "{line}: {parsed:?}");
+        }
+    }
+}
