@@ -9,6 +9,7 @@ mod aggregate;
 mod arithmetic;
 mod blob;
 mod cast;
+mod factories;
 #[cfg(test)]
 mod golden_tests;
 mod math;

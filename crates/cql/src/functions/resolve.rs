@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use model::CqlType;
 
-use super::{Aggregate, Function, SYSTEM, Scalar, blob, cast, math, time};
+use super::{Aggregate, Function, SYSTEM, Scalar, blob, cast, factories, math, time};
 use crate::CqlError;
 
 /// How well a term fits a type (`AssignmentTestable.TestResult`).
@@ -140,7 +140,10 @@ fn candidates(
             let ty = only_type(name, arguments, None)?;
             vec![scalar(to_json(name, ty))]
         }
-        _ => overloads(name).into_iter().map(scalar).collect(),
+        _ => match factories::named(name, arguments, receiver.ty)? {
+            Some(function) => vec![scalar(function)],
+            None => overloads(name).into_iter().map(scalar).collect(),
+        },
     })
 }
 
@@ -203,18 +206,33 @@ fn only_type(
     arguments: &[&dyn Argument],
     receiver: Option<&CqlType>,
 ) -> Result<CqlType, CqlError> {
-    let [argument] = arguments else {
-        return Err(CqlError::Invalid(format!(
-            "Invalid number of arguments for function {SYSTEM}.{name}(any)"
-        )));
-    };
+    match arguments {
+        [argument] => infer(name, "any", *argument, receiver),
+        _ => wrong_count(name, "any"),
+    }
+}
+
+/// Refuses a wrong number of arguments of a function that is made for its arguments.
+pub(super) fn wrong_count<T>(name: &str, parameters: &str) -> Result<T, CqlError> {
+    Err(CqlError::Invalid(format!(
+        "Invalid number of arguments for function {SYSTEM}.{name}({parameters})"
+    )))
+}
+
+/// The type of an argument of a function that is made for its arguments.
+pub(super) fn infer(
+    name: &str,
+    parameters: &str,
+    argument: &dyn Argument,
+    receiver: Option<&CqlType>,
+) -> Result<CqlType, CqlError> {
     argument
         .exact_type()
         .or_else(|| receiver.cloned())
         .ok_or_else(|| {
             CqlError::Invalid(format!(
-                "Cannot infer type of argument {argument} in call to function {SYSTEM}.{name}: use \
-                 type casts to disambiguate"
+                "Cannot infer type of argument {argument} in call to function \
+                 {SYSTEM}.{name}({parameters}): use type casts to disambiguate"
             ))
         })
 }

@@ -44,14 +44,7 @@ pub(super) fn alter(
             if_exists,
             mask,
         } => {
-            if mask.is_some() {
-                return tables::masks_disabled();
-            }
-            if table.column_named(column).is_none() && !if_exists {
-                return invalid(format!(
-                    "Column with name '{column}' doesn't exist on table '{name}'"
-                ));
-            }
+            check_mask(table, column, *if_exists, mask.is_some())?;
             return Ok(unchanged(schema));
         }
         AlterTableAction::Add {
@@ -87,6 +80,20 @@ pub(super) fn alter(
         keyspace_name,
         name,
     ))
+}
+
+/// There are no masks, so that dropping one changes nothing.
+fn check_mask(table: &Table, column: &str, if_exists: bool, add: bool) -> Result<(), CqlError> {
+    if add {
+        return tables::masks_disabled();
+    }
+    if table.column_named(column).is_none() && !if_exists {
+        return invalid(format!(
+            "Column with name '{column}' doesn't exist on table '{}'",
+            table.name
+        ));
+    }
+    Ok(())
 }
 
 /// The parts of a table that can change.

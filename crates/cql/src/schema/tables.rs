@@ -11,7 +11,7 @@ use super::{
     with_keyspace,
 };
 use crate::CqlError;
-use crate::ast::{ColumnDefinition, CreateTable, Drop};
+use crate::ast::{ColumnDefinition, CreateTable, Drop, PrimaryKey};
 
 /// With the id behind it, the name of a table is the name of a folder of at most 255 bytes.
 const MAX_NAME: usize = 222;
@@ -128,23 +128,7 @@ fn build(
             );
         }
     }
-    let [key] = statement.primary_keys.as_slice() else {
-        return invalid(format!("Table '{table}' needs exactly one PRIMARY KEY"));
-    };
-    let mut in_key = BTreeSet::new();
-    for name in key.partition.iter().chain(&key.clustering) {
-        let Some((column, ty)) = types.get(name.as_bytes()) else {
-            return invalid(format!(
-                "Unknown column '{name}' referenced in PRIMARY KEY for table '{table}'"
-            ));
-        };
-        if !in_key.insert(name.as_bytes()) {
-            return invalid(format!(
-                "Duplicate column '{name}' in PRIMARY KEY clause for table '{table}'"
-            ));
-        }
-        check_key_column(&keyspace.name, column, ty)?;
-    }
+    let (key, in_key) = check_key(keyspace, statement, &types)?;
     let orders = clustering_orders(statement, &key.clustering)?;
     if key.clustering.is_empty() && statement.columns.iter().any(|column| column.is_static) {
         return static_without_clustering();
@@ -179,6 +163,36 @@ fn build(
     let mut table = Table::new(id, keyspace.name.clone(), table, columns, options);
     table.is_virtual = keyspace.is_virtual;
     Ok(table)
+}
+
+/// The columns of a statement by name, with their types.
+type Types<'s> = BTreeMap<&'s [u8], (&'s ColumnDefinition, CqlType)>;
+
+/// The primary key, and the names of all its columns.
+fn check_key<'s>(
+    keyspace: &Keyspace,
+    statement: &'s CreateTable,
+    types: &Types<'s>,
+) -> Result<(&'s PrimaryKey, BTreeSet<&'s [u8]>), CqlError> {
+    let table = statement.table.name.as_str();
+    let [key] = statement.primary_keys.as_slice() else {
+        return invalid(format!("Table '{table}' needs exactly one PRIMARY KEY"));
+    };
+    let mut in_key = BTreeSet::new();
+    for name in key.partition.iter().chain(&key.clustering) {
+        let Some((column, ty)) = types.get(name.as_bytes()) else {
+            return invalid(format!(
+                "Unknown column '{name}' referenced in PRIMARY KEY for table '{table}'"
+            ));
+        };
+        if !in_key.insert(name.as_bytes()) {
+            return invalid(format!(
+                "Duplicate column '{name}' in PRIMARY KEY clause for table '{table}'"
+            ));
+        }
+        check_key_column(&keyspace.name, column, ty)?;
+    }
+    Ok((key, in_key))
 }
 
 pub(super) fn kind_of(column: &ColumnDefinition) -> ColumnKind {
@@ -270,7 +284,7 @@ fn clustering_orders(
 }
 
 fn check_counters(
-    types: &BTreeMap<&[u8], (&ColumnDefinition, CqlType)>,
+    types: &Types<'_>,
     in_key: &BTreeSet<&[u8]>,
     default_time_to_live: i32,
 ) -> Result<(), CqlError> {

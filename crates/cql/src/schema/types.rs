@@ -12,6 +12,19 @@ use crate::ast::DataType;
 /// The user types of a keyspace, by name.
 pub type UserTypes = BTreeMap<Arc<str>, Arc<UserType>>;
 
+/// Of how many types a type may be made, those within user types counted each time: a few types
+/// that each use the one before twice would otherwise take for ever to walk through.
+const MAX_PARTS: usize = 4096;
+
+/// Is the type made of more types than the budget has left?
+fn is_too_large(ty: &CqlType, budget: &mut usize) -> bool {
+    match budget.checked_sub(1) {
+        Some(left) => *budget = left,
+        None => return true,
+    }
+    ty.parts().any(|part| is_too_large(part, budget))
+}
+
 /// The type that a Java class stands for. Classes that Helenus does not know as a type are
 /// refused: it could not order their values.
 fn known_class(class: &str) -> Result<CqlType, CqlError> {
@@ -98,10 +111,19 @@ impl DataType {
             ));
         }
         match types.get(name.as_str()) {
-            Some(definition) => Ok(CqlType::Udt {
-                definition: definition.clone(),
-                frozen: false,
-            }),
+            Some(definition) => {
+                let ty = CqlType::Udt {
+                    definition: definition.clone(),
+                    frozen: false,
+                };
+                if is_too_large(&ty, &mut { MAX_PARTS }) {
+                    return invalid(format!(
+                        "Type {keyspace}.{name} is made of more than {MAX_PARTS} types: it cannot \
+                         be part of another one or of a table"
+                    ));
+                }
+                Ok(ty)
+            }
             None => invalid(format!("Unknown type {keyspace}.{name}")),
         }
     }
@@ -189,5 +211,38 @@ impl DataType {
             DataType::Frozen(ty) => DataType::Frozen(inner(ty)),
             simple => simple.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_that_double_with_each_other_are_refused() {
+        let mut types = UserTypes::new();
+        let mut refused = None;
+        for i in 0..40 {
+            let field = match i {
+                0 => Ok(CqlType::Int),
+                _ => DataType::Frozen(Box::new(DataType::User {
+                    keyspace: None,
+                    name: format!("t{}", i - 1),
+                }))
+                .resolve("ks", &types),
+            };
+            let Ok(field) = field else {
+                refused = Some(i);
+                break;
+            };
+            let name: Arc<str> = Arc::from(format!("t{i}"));
+            let user_type = UserType {
+                keyspace: Arc::from("ks"),
+                name: name.clone(),
+                fields: vec![(Arc::from("a"), field.clone()), (Arc::from("b"), field)],
+            };
+            types.insert(name, Arc::new(user_type));
+        }
+        assert_eq!(refused, Some(12));
     }
 }

@@ -226,12 +226,7 @@ pub(super) fn drop(schema: &Schema, statement: &Drop) -> Result<SchemaChange, Cq
 
 /// Does a type refer to the user type of this name, itself or through other user types?
 fn uses(ty: &CqlType, name: &str) -> bool {
-    ty.any(&|part| match part {
-        CqlType::Udt { definition, .. } => {
-            *definition.name == *name || definition.fields.iter().any(|(_, ty)| uses(ty, name))
-        }
-        _ => false,
-    })
+    ty.any(&|part| matches!(part, CqlType::Udt { definition, .. } if *definition.name == *name))
 }
 
 /// The keyspace with a user type redefined, and with it all types and tables that use it.
