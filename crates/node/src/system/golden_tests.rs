@@ -13,7 +13,9 @@ use cql::schema::{ChangeEvent, ChangeKind, ChangeTarget, SchemaPlan};
 use model::{Mutation, Partition, PartitionUpdate, Row, Schema, Table};
 use uuid::Uuid;
 
-use super::{SCHEMA_TABLES, schema_from_rows, schema_to_mutations, system_keyspaces};
+use super::{
+    SCHEMA_TABLES, SYSTEM_SCHEMA_TIMESTAMP, schema_from_rows, schema_to_mutations, system_keyspaces,
+};
 
 const GOLDEN: &str = include_str!("golden/ddl.golden");
 
@@ -42,7 +44,7 @@ impl Session {
             keyspace: None,
             now: 1_700_000_000_000_000,
         };
-        let all = schema_to_mutations(&Schema::default(), &session.schema, session.now);
+        let all = schema_to_mutations(&Schema::default(), &session.schema, SYSTEM_SCHEMA_TIMESTAMP);
         session.store(all);
         session
     }

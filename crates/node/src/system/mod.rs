@@ -22,7 +22,7 @@ pub use local::{
     CQL_VERSION, LocalNode, NATIVE_PROTOCOL_VERSION, PARTITIONER, RELEASE_VERSION, local_mutation,
 };
 pub use schema_read::{SCHEMA_TABLES, SchemaProblem, schema_from_rows};
-pub use schema_write::schema_to_mutations;
+pub use schema_write::{SYSTEM_SCHEMA_TIMESTAMP, schema_to_mutations};
 pub use virtual_tables::{
     CacheInfo, ClientInfo, Latencies, NodeInfo, SstableTask, TableInfo, ThreadPoolInfo,
     virtual_rows,

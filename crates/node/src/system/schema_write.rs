@@ -41,6 +41,10 @@ const ALL: [&str; 11] = [
     "aggregates",
 ];
 
+/// When the rows of the system keyspaces themselves are written: before any change by a user, so
+/// that a node may write them at each start and an altered replication stays.
+pub const SYSTEM_SCHEMA_TIMESTAMP: i64 = 1;
+
 /// What turns the rows of `old` into those of `new`; `new` knows the tables of `system_schema`.
 /// `timestamp` (microseconds since 1970) must be later than that of any change before: a deletion
 /// wins over an insert of the same time. Virtual keyspaces have no rows.
