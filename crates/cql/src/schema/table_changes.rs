@@ -56,7 +56,9 @@ pub(super) fn alter(
             columns,
             timestamp,
         } => {
-            let dropped_at = timestamp.unwrap_or(with.now_micros);
+            // system_schema keeps milliseconds: what was written in this one must not come back
+            // when the schema is read again.
+            let dropped_at = timestamp.unwrap_or_else(|| next_millisecond(with.now_micros));
             drop_columns(table, columns, *if_exists, dropped_at)?
         }
         AlterTableAction::Rename { renames, .. } => rename_columns(table, renames)?,
@@ -80,6 +82,10 @@ pub(super) fn alter(
         keyspace_name,
         name,
     ))
+}
+
+fn next_millisecond(micros: i64) -> i64 {
+    (micros.div_euclid(1000) + i64::from(micros.rem_euclid(1000) > 0)) * 1000
 }
 
 /// There are no masks, so that dropping one changes nothing.
