@@ -1,0 +1,127 @@
+# Helenus: `make run` starts a node, `make test` proves it. `make help` lists everything.
+#
+# Every part of the proof is a target of its own; tests/all.sh runs them one after another, says
+# which it had to skip for want of a toolchain, and prints what each of them counted.
+SHELL := /bin/bash
+.SHELLFLAGS := -eo pipefail -c
+.DEFAULT_GOAL := help
+ROOT := $(CURDIR)
+TOOLS := $(ROOT)/.tools
+CACHE := $(ROOT)/.cache
+PYTHON := $(TOOLS)/python/cassandra-driver
+PYTHON_SCYLLA := $(TOOLS)/python/scylla-driver
+HELENUS := target/release/helenus
+
+# The server that the client suites talk to: helenus or cassandra.
+SERVER ?= helenus
+N ?=
+SEEDS ?= 500
+SECONDS ?= 600
+DATA ?= ./data
+
+export PYTHONPATH := $(ROOT)/tests
+export PYTHONDONTWRITEBYTECODE := 1
+export GOMODCACHE := $(CACHE)/go/mod
+export GOCACHE := $(CACHE)/go/build
+export GOFLAGS := -modcacherw -buildvcs=false
+# One folder for all that cargo builds, the Rust client's own workspace too.
+export CARGO_TARGET_DIR := $(ROOT)/target
+SERVED := $(PYTHON)/bin/python -m harness --server $(SERVER) run --
+ifeq ($(SERVER),helenus)
+SERVER_NEEDS := $(HELENUS)
+endif
+
+.PHONY: help run build test test-long
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+run: build ## build the release binary and start a node on 127.0.0.1:9042, with its data in ./data
+	exec $(HELENUS) start --data $(DATA) $(ARGUMENTS)
+
+build: ## the release binary, target/release/helenus
+	cargo build --release -p server
+
+# Cargo decides what to build anew.
+.PHONY: $(HELENUS)
+$(HELENUS):
+	@cargo build --release -q -p server
+
+test: ## everything that this project calls a test; CI=true lets nothing be skipped
+	@tests/all.sh
+
+test-long: ## the long forms: 2,000 sequences, 200 kills, 10,000 seeds, ten minutes of each fuzz target
+	$(MAKE) differential N=2000
+	$(MAKE) crash N=200
+	$(MAKE) sim SEEDS=10000
+	$(MAKE) fuzz SECONDS=600
+
+##  parts of `make test`
+.PHONY: format tidy lint unit sim python protocol cqlsh java go rust differential crash sstables
+
+format: ## cargo fmt --check
+	cargo fmt --all --check
+	cd tests/clients/rust && cargo fmt --check
+
+tidy: ## the house's own rules: floors, sizes, docs
+	cargo xtask tidy
+
+lint: ## clippy, warnings denied
+	cargo clippy -q --workspace --all-targets -- -D warnings
+
+unit: ## unit and property tests of every crate, fuzz corpora replayed
+	cargo test --workspace
+
+sim: ## SEEDS=N: seeds of the simulated storage path with crashes and disk faults
+	cargo run --release -q -p sim -- --seeds $(SEEDS)
+
+python: $(PYTHON)/.installed $(PYTHON_SCYLLA)/.installed $(SERVER_NEEDS) ## the application over cassandra-driver and scylla-driver
+	$(SERVED) $(PYTHON)/bin/pytest -q tests/clients/python
+	$(SERVED) $(PYTHON_SCYLLA)/bin/pytest -q tests/clients/python
+
+protocol: $(PYTHON)/.installed $(SERVER_NEEDS) ## sockets: malformed frames, slow readers, corners of requests
+	$(SERVED) $(PYTHON)/bin/pytest -q tests/clients/protocol
+
+cqlsh: $(PYTHON)/.installed $(SERVER_NEEDS) ## cqlsh from PyPI
+	$(SERVED) $(PYTHON)/bin/pytest -q tests/clients/cqlsh
+
+java: $(PYTHON)/.installed $(SERVER_NEEDS) ## the application over the Java driver 4
+	$(SERVED) mvn -q -B -f tests/clients/java/pom.xml verify
+
+go: $(PYTHON)/.installed $(SERVER_NEEDS) ## the application over gocql
+	cd tests/clients/go && $(SERVED) go test -count=1 -v ./... | grep -vE '^=== '
+
+rust: $(PYTHON)/.installed $(SERVER_NEEDS) ## the application over the Rust scylla driver
+	$(SERVED) cargo test --manifest-path tests/clients/rust/Cargo.toml
+
+differential: $(PYTHON)/.installed $(HELENUS) ## N=count: statement sequences answered as Cassandra answers them
+	$(PYTHON)/bin/python -m differential --seeds $(or $(N),100) $(DIFFERENTIAL)
+
+crash: $(PYTHON)/.installed $(HELENUS) ## N=rounds: kill -9 under load, every acknowledged write found
+	$(PYTHON)/bin/python -m crash --rounds $(or $(N),20)
+
+sstables: $(PYTHON)/.installed $(HELENUS) ## Cassandra's tools and Cassandra itself read what Helenus wrote
+	$(PYTHON)/bin/python -m sstables_check
+
+##  beside `make test`
+.PHONY: fuzz compare tools clean
+
+fuzz: ## SECONDS=N: each fuzz target for so long
+	tests/fuzz.sh $(SECONDS)
+
+compare: build ## YCSB against Helenus and Cassandra side by side
+	cargo build --release -p bench
+	bench/compare
+
+tools: $(PYTHON)/.installed $(PYTHON_SCYLLA)/.installed ## the Python drivers, into .tools
+	tests/cassandra/run.sh fetch
+
+clean: ## what builds and tests left behind
+	cargo clean
+	rm -rf $(CACHE)/servers tests/clients/java/target
+
+# A virtual environment each, as both drivers are called `cassandra`.
+$(TOOLS)/python/%/.installed: tests/requirements/%.txt
+	python3 -m venv $(@D)
+	$(@D)/bin/pip install -q --disable-pip-version-check -r $<
+	touch $@
