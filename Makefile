@@ -86,7 +86,7 @@ cqlsh: $(PYTHON)/.installed $(SERVER_NEEDS) ## cqlsh from PyPI
 	$(SERVED) $(PYTHON)/bin/pytest -q tests/clients/cqlsh
 
 java: $(PYTHON)/.installed $(SERVER_NEEDS) ## the application over the Java driver 4
-	$(SERVED) mvn -q -B -f tests/clients/java/pom.xml verify
+	$(SERVED) mvn -B -ntp -f tests/clients/java/pom.xml verify
 
 go: $(PYTHON)/.installed $(SERVER_NEEDS) ## the application over gocql
 	cd tests/clients/go && $(SERVED) go test -count=1 -v ./... | grep -vE '^=== '
