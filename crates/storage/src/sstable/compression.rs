@@ -136,7 +136,8 @@ fn algorithm(class: &str, options: &BTreeMap<String, String>) -> Result<Algorith
 }
 
 impl Algorithm {
-    fn class(self) -> &'static str {
+    /// The simple name of the Java class.
+    pub fn class(self) -> &'static str {
         match self {
             Algorithm::Lz4 => "LZ4Compressor",
             Algorithm::Snappy => "SnappyCompressor",
@@ -149,7 +150,7 @@ impl Algorithm {
 
 /// What `CompressionInfo.db` says.
 #[derive(Clone, Debug, PartialEq)]
-pub struct CompressionInfo {
+pub(crate) struct CompressionInfo {
     /// How the chunks were compressed.
     pub parameters: CompressionParameters,
     /// The length of the data before compression.
@@ -202,7 +203,8 @@ impl CompressionInfo {
         };
         let data_length = input.u64()?;
         let count = input.count(8)?;
-        if data_length.div_ceil(chunk_length as u64) != count as u64 {
+        // After a compaction Cassandra may leave a last chunk with nothing in it.
+        if data_length.div_ceil(chunk_length as u64) > count as u64 {
             return Err(DecodeError::Invalid(
                 "the number of chunks does not fit the length of the data",
             ));

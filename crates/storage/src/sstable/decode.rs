@@ -7,12 +7,12 @@
 
 use bytes::Bytes;
 use model::{
-    Bound, BoundKind, Cell, Clustering, ColumnId, ComplexDeletion, DecoratedKey, DeletionTime,
-    Liveness, NO_DELETION_TIME, NO_TTL, Row,
+    Bound, BoundKind, Cell, Clustering, ColumnId, ComplexDeletion, DeletionTime, Liveness,
+    NO_DELETION_TIME, NO_TTL, Row,
 };
 use smallvec::SmallVec;
 
-use super::encode::{LARGE_COLUMN_COUNT, cell_flag, flag, kind};
+use super::encode::{LARGE_COLUMN_COUNT, MAX_CLUSTERING_VALUE, cell_flag, flag, kind};
 use super::error::DecodeError;
 use super::input::{Input, deletion_time, legacy_deletion_time};
 use super::layout::{Layout, LayoutColumn};
@@ -40,7 +40,7 @@ impl ColumnSelection {
 
 /// The fixed part of a partition's beginning.
 pub(crate) struct RawHead {
-    pub key: DecoratedKey,
+    pub key: Bytes,
     pub deletion: DeletionTime,
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn head(
     let key = input.short_bytes()?;
     Ok(RawHead {
         deletion: input.deletion_time(layout.unsigned_deletion_time)?,
-        key: DecoratedKey::new(bytes.slice_ref(key)),
+        key: bytes.slice_ref(key),
     })
 }
 
@@ -140,11 +140,26 @@ pub(crate) fn clustering(
             values.push(if absent {
                 Bytes::new()
             } else {
-                bytes.slice_ref(value(input, *length)?)
+                bytes.slice_ref(clustering_value(input, *length)?)
             });
         }
     }
     Ok(Clustering(values))
+}
+
+/// A value of a clustering: longer ones than Cassandra allows are not waited for.
+fn clustering_value<'a>(
+    input: &mut Input<'a>,
+    length: Option<usize>,
+) -> Result<&'a [u8], DecodeError> {
+    let length = match length {
+        Some(length) => length,
+        None => input.vint_len()?,
+    };
+    if length > MAX_CLUSTERING_VALUE {
+        return Err(DecodeError::Invalid("a clustering value is too long"));
+    }
+    input.take(length)
 }
 
 /// A value, with its length unless its type says it.

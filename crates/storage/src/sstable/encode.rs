@@ -19,49 +19,60 @@ use crate::{PartitionHead, RangeTombstoneMarker, Unfiltered};
 
 /// Flags of an item.
 pub(super) mod flag {
-    pub const END_OF_PARTITION: u8 = 0x01;
-    pub const IS_MARKER: u8 = 0x02;
-    pub const HAS_TIMESTAMP: u8 = 0x04;
-    pub const HAS_TTL: u8 = 0x08;
-    pub const HAS_DELETION: u8 = 0x10;
-    pub const HAS_ALL_COLUMNS: u8 = 0x20;
-    pub const HAS_COMPLEX_DELETION: u8 = 0x40;
-    pub const EXTENSION: u8 = 0x80;
+    pub(crate) const END_OF_PARTITION: u8 = 0x01;
+    pub(crate) const IS_MARKER: u8 = 0x02;
+    pub(crate) const HAS_TIMESTAMP: u8 = 0x04;
+    pub(crate) const HAS_TTL: u8 = 0x08;
+    pub(crate) const HAS_DELETION: u8 = 0x10;
+    pub(crate) const HAS_ALL_COLUMNS: u8 = 0x20;
+    pub(crate) const HAS_COMPLEX_DELETION: u8 = 0x40;
+    pub(crate) const EXTENSION: u8 = 0x80;
     /// In the second byte that `EXTENSION` announces.
-    pub const IS_STATIC: u8 = 0x01;
+    pub(crate) const IS_STATIC: u8 = 0x01;
     /// In the second byte: a deletion that a later row marker takes back (materialized views).
-    pub const HAS_SHADOWABLE_DELETION: u8 = 0x02;
+    pub(crate) const HAS_SHADOWABLE_DELETION: u8 = 0x02;
 }
 
 /// Flags of a cell.
 pub(super) mod cell_flag {
-    pub const IS_DELETED: u8 = 0x01;
-    pub const IS_EXPIRING: u8 = 0x02;
-    pub const HAS_EMPTY_VALUE: u8 = 0x04;
-    pub const USE_ROW_TIMESTAMP: u8 = 0x08;
-    pub const USE_ROW_TTL: u8 = 0x10;
+    pub(crate) const IS_DELETED: u8 = 0x01;
+    pub(crate) const IS_EXPIRING: u8 = 0x02;
+    pub(crate) const HAS_EMPTY_VALUE: u8 = 0x04;
+    pub(crate) const USE_ROW_TIMESTAMP: u8 = 0x08;
+    pub(crate) const USE_ROW_TTL: u8 = 0x10;
 }
 
 /// What stands where a clustering or a bound is written with its kind (`ClusteringPrefix.Kind`).
 pub(super) mod kind {
-    pub const EXCLUSIVE_END: u8 = 0;
-    pub const INCLUSIVE_START: u8 = 1;
-    pub const EXCLUSIVE_END_INCLUSIVE_START: u8 = 2;
-    pub const CLUSTERING: u8 = 4;
-    pub const INCLUSIVE_END_EXCLUSIVE_START: u8 = 5;
-    pub const INCLUSIVE_END: u8 = 6;
-    pub const EXCLUSIVE_START: u8 = 7;
+    pub(crate) const EXCLUSIVE_END: u8 = 0;
+    pub(crate) const INCLUSIVE_START: u8 = 1;
+    pub(crate) const EXCLUSIVE_END_INCLUSIVE_START: u8 = 2;
+    pub(crate) const CLUSTERING: u8 = 4;
+    pub(crate) const INCLUSIVE_END_EXCLUSIVE_START: u8 = 5;
+    pub(crate) const INCLUSIVE_END: u8 = 6;
+    pub(crate) const EXCLUSIVE_START: u8 = 7;
 }
 
 /// From so many columns on, those of a row are listed by number instead of in a bitmap.
 pub(super) const LARGE_COLUMN_COUNT: usize = 64;
 
-/// What cannot be encoded: a value whose length is not that of its type.
+/// The longest value of a clustering column, in bytes; CQL does not allow longer ones.
+pub(super) const MAX_CLUSTERING_VALUE: usize = 65_535;
+
+/// What cannot be encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a value of {actual} bytes where the type has {expected}")]
-pub(crate) struct WrongLength {
-    expected: usize,
-    actual: usize,
+pub(crate) enum EncodeError {
+    /// The type of a value has a length, and the value another.
+    #[error("a value of {actual} bytes where the type has {expected}")]
+    WrongLength {
+        /// The type's.
+        expected: usize,
+        /// The value's.
+        actual: usize,
+    },
+    /// A value of a clustering column is too long.
+    #[error("a clustering value of {0} bytes is longer than {MAX_CLUSTERING_VALUE}")]
+    TooLong(usize),
 }
 
 /// Encodes the items of partitions. Keeps its working memory.
@@ -87,7 +98,7 @@ impl Encoder {
         &mut self,
         out: &mut Vec<u8>,
         head: &PartitionHead,
-    ) -> Result<(), WrongLength> {
+    ) -> Result<(), EncodeError> {
         write_short_bytes(out, head.key.key());
         let unsigned = self.layout.unsigned_deletion_time;
         write_deletion_time(out, &head.deletion, unsigned);
@@ -104,7 +115,7 @@ impl Encoder {
         out: &mut Vec<u8>,
         item: &Unfiltered,
         previous: u64,
-    ) -> Result<(), WrongLength> {
+    ) -> Result<(), EncodeError> {
         match item {
             Unfiltered::Row(row) => self.row(out, row, false, previous),
             Unfiltered::Marker(marker) => self.marker(out, marker, previous),
@@ -122,7 +133,7 @@ impl Encoder {
         row: &Row,
         is_static: bool,
         previous: u64,
-    ) -> Result<(), WrongLength> {
+    ) -> Result<(), EncodeError> {
         let columns = &self.layout.columns(is_static).columns;
         let present = |c: &LayoutColumn| {
             c.id.is_some_and(|id| {
@@ -173,7 +184,7 @@ impl Encoder {
         flags: u8,
         columns: &[LayoutColumn],
         present: &impl Fn(&LayoutColumn) -> bool,
-    ) -> Result<(), WrongLength> {
+    ) -> Result<(), EncodeError> {
         if flags & flag::HAS_TIMESTAMP != 0 {
             self.timestamp(out, row.liveness.timestamp);
         }
@@ -209,7 +220,7 @@ impl Encoder {
         cell: &Cell,
         column: &LayoutColumn,
         row: &Liveness,
-    ) -> Result<(), WrongLength> {
+    ) -> Result<(), EncodeError> {
         let deleted = cell.is_tombstone();
         let expiring = cell.is_expiring();
         let same_timestamp = !row.is_empty() && cell.timestamp == row.timestamp;
@@ -253,7 +264,7 @@ impl Encoder {
         out: &mut Vec<u8>,
         marker: &RangeTombstoneMarker,
         previous: u64,
-    ) -> Result<(), WrongLength> {
+    ) -> Result<(), EncodeError> {
         out.push(flag::IS_MARKER);
         write_bound(out, marker, &self.layout.clustering)?;
         let mut body = std::mem::take(&mut self.body);
@@ -332,12 +343,12 @@ fn write_columns(
 }
 
 /// Appends a value, with its length unless its type says it.
-fn write_value(out: &mut Vec<u8>, value: &[u8], length: Option<usize>) -> Result<(), WrongLength> {
+fn write_value(out: &mut Vec<u8>, value: &[u8], length: Option<usize>) -> Result<(), EncodeError> {
     match length {
         None => write_vint_bytes(out, value),
         Some(expected) if expected == value.len() => out.extend(value),
         Some(expected) => {
-            return Err(WrongLength {
+            return Err(EncodeError::WrongLength {
                 expected,
                 actual: value.len(),
             });
@@ -352,7 +363,7 @@ pub(super) fn write_clustering(
     out: &mut Vec<u8>,
     clustering: &Clustering,
     lengths: &[Option<usize>],
-) -> Result<(), WrongLength> {
+) -> Result<(), EncodeError> {
     let values: &[Bytes] = &clustering.0;
     debug_assert!(values.len() <= lengths.len());
     for (values, lengths) in values.chunks(32).zip(lengths.chunks(32)) {
@@ -363,6 +374,9 @@ pub(super) fn write_clustering(
             .fold(0u64, |header, (i, _)| header | 1 << (2 * i));
         write_unsigned(out, header);
         for (value, length) in values.iter().zip(lengths) {
+            if value.len() > MAX_CLUSTERING_VALUE {
+                return Err(EncodeError::TooLong(value.len()));
+            }
             if !value.is_empty() {
                 write_value(out, value, *length)?;
             }
@@ -376,7 +390,7 @@ pub(super) fn write_bound(
     out: &mut Vec<u8>,
     marker: &RangeTombstoneMarker,
     lengths: &[Option<usize>],
-) -> Result<(), WrongLength> {
+) -> Result<(), EncodeError> {
     out.push(match (marker.bound.kind, marker.is_boundary()) {
         (BoundKind::InclusiveStart | BoundKind::ExclusiveEnd, true) => {
             kind::EXCLUSIVE_END_INCLUSIVE_START

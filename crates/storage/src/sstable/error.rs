@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 /// Why bytes do not decode. Knows nothing of files: [`SSTableError`] says which one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DecodeError {
+pub(crate) enum DecodeError {
     /// The input ends before the thing does. Where more input may come, try again with more.
     #[error("it ends too early")]
     Incomplete,

@@ -13,7 +13,7 @@ use super::version::Version;
 
 /// A bloom filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BloomFilter {
+pub(crate) struct BloomFilter {
     hashes: u32,
     bits: Bits,
 }
@@ -34,14 +34,14 @@ const MAX_HASHES: u32 = 64;
 
 impl BloomFilter {
     /// The filter that knows nothing.
-    pub const ALWAYS_PRESENT: BloomFilter = BloomFilter {
+    pub(crate) const ALWAYS_PRESENT: BloomFilter = BloomFilter {
         hashes: 0,
         bits: Bits::AlwaysPresent,
     };
 
     /// An empty filter for so many keys that gives wrong answers with this chance
     /// (`FilterFactory.getFilter`).
-    pub fn new(keys: u64, false_positive_chance: f64) -> BloomFilter {
+    pub(crate) fn new(keys: u64, false_positive_chance: f64) -> BloomFilter {
         if false_positive_chance >= 1.0 {
             return BloomFilter::ALWAYS_PRESENT;
         }
@@ -55,7 +55,7 @@ impl BloomFilter {
     }
 
     /// Adds the key of this hash ([`model::murmur3_x64_128`] of its bytes).
-    pub fn add(&mut self, hash: [i64; 2]) {
+    pub(crate) fn add(&mut self, hash: [i64; 2]) {
         let hashes = self.hashes;
         if let Bits::Growing(bits) = &mut self.bits {
             let capacity = bits.len() as i64 * 8;
@@ -66,7 +66,7 @@ impl BloomFilter {
     }
 
     /// May the key of this hash be there?
-    pub fn may_contain(&self, hash: [i64; 2]) -> bool {
+    pub(crate) fn may_contain(&self, hash: [i64; 2]) -> bool {
         let Some(bits) = self.bytes() else {
             return true;
         };
@@ -83,7 +83,7 @@ impl BloomFilter {
     }
 
     /// How much memory it takes, in bytes.
-    pub fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.bytes().map_or(0, <[u8]>::len)
     }
 

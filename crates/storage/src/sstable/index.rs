@@ -13,7 +13,7 @@ use model::vint::{write_signed, write_unsigned};
 use model::{Bound, Clustering, ClusteringComparator, DecoratedKey, DeletionTime};
 
 use super::decode;
-use super::encode::{WrongLength, kind, write_bound, write_clustering};
+use super::encode::{EncodeError, kind, write_bound, write_clustering};
 use super::error::DecodeError;
 use super::input::{Input, write_deletion_time, write_short_bytes};
 use super::layout::Layout;
@@ -186,7 +186,7 @@ impl IndexWriter {
         from: u64,
         to: u64,
         layout: &Layout,
-    ) -> Result<(), WrongLength> {
+    ) -> Result<(), EncodeError> {
         self.last.clear();
         write_place(&mut self.last, item, layout)?;
         if self.start.is_none() {
@@ -251,7 +251,7 @@ impl IndexWriter {
     }
 }
 
-fn write_place(out: &mut Vec<u8>, item: &Unfiltered, layout: &Layout) -> Result<(), WrongLength> {
+fn write_place(out: &mut Vec<u8>, item: &Unfiltered, layout: &Layout) -> Result<(), EncodeError> {
     match item {
         Unfiltered::Row(row) => {
             out.push(kind::CLUSTERING);

@@ -39,10 +39,6 @@ impl<'a> Input<'a> {
         Ok(taken)
     }
 
-    pub(crate) fn skip(&mut self, len: usize) -> Result<(), DecodeError> {
-        self.take(len).map(|_| ())
-    }
-
     fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         let bytes = self.take(N)?;
         Ok(bytes.try_into().expect("as many bytes as were asked for"))

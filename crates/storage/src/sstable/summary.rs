@@ -5,7 +5,7 @@
 //! machines it runs on (`org.apache.cassandra.io.sstable.indexsummary.IndexSummary`).
 
 use bytes::Bytes;
-use model::DecoratedKey;
+use model::{DecoratedKey, Token};
 
 use super::error::DecodeError;
 use super::input::Input;
@@ -15,15 +15,15 @@ pub(crate) const BASE_SAMPLING_LEVEL: u32 = 128;
 
 /// A sample of the index.
 #[derive(Clone, Debug)]
-pub struct Summary {
+pub(crate) struct Summary {
     /// The tokens of the sampled keys: what a search compares first, packed closely.
     tokens: Vec<i64>,
     /// The keys and their places in the index.
     entries: Vec<(Bytes, u64)>,
     /// The first key of the sstable.
-    pub first: DecoratedKey,
+    pub(crate) first: DecoratedKey,
     /// The last key of the sstable.
-    pub last: DecoratedKey,
+    pub(crate) last: DecoratedKey,
 }
 
 impl Summary {
@@ -60,22 +60,18 @@ impl Summary {
         Some((self.entries[at].1, self.entries.get(after).map(|e| e.1)))
     }
 
+    /// The place of the last sample before all keys of `token`, or the beginning.
+    pub(crate) fn position_before(&self, token: Token) -> u64 {
+        let after = self.tokens.partition_point(|t| *t < token.0);
+        after.checked_sub(1).map_or(0, |at| self.entries[at].1)
+    }
+
     /// How much memory it takes, roughly, in bytes.
-    pub fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.entries
             .iter()
             .map(|(key, _)| key.len() + 48)
             .sum::<usize>()
-    }
-
-    /// The number of samples.
-    pub fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// No samples?
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
     }
 
     /// The component's bytes, sampled at `min_index_interval`.

@@ -18,7 +18,7 @@ const SERIAL_VERSION: i32 = 2;
 
 /// An estimator of the number of distinct keys.
 #[derive(Clone, Debug)]
-pub struct Cardinality {
+pub(crate) struct Cardinality {
     state: State,
 }
 
@@ -45,7 +45,7 @@ impl Default for Cardinality {
 
 impl Cardinality {
     /// Counts a partition key.
-    pub fn add(&mut self, key: &[u8]) {
+    pub(crate) fn add(&mut self, key: &[u8]) {
         self.add_hash(murmur2_64(key));
     }
 
@@ -83,7 +83,7 @@ impl Cardinality {
     }
 
     /// The bytes that `HyperLogLogPlus.getBytes` gives.
-    pub fn encode(&mut self) -> Vec<u8> {
+    pub(crate) fn encode(&mut self) -> Vec<u8> {
         self.merge_recent();
         let mut out = Vec::new();
         out.extend((-SERIAL_VERSION).to_be_bytes());

@@ -446,8 +446,10 @@ fn contents(
         return Err(WRONG);
     }
     let mut contents = Vec::new();
-    for (i, (kind, start)) in starts.iter().enumerate() {
-        let mut end = starts.get(i + 1).map_or(bytes.len(), |(_, next)| *next);
+    for (kind, start) in &starts {
+        // Other servers than Cassandra do not keep the parts in the order of the table.
+        let behind = starts.iter().map(|(_, s)| *s).filter(|s| s > start);
+        let mut end = behind.min().unwrap_or(bytes.len());
         let part = bytes.get(*start..end).ok_or(DecodeError::Incomplete)?;
         if features.metadata_checksum {
             let content = part.len().checked_sub(4).ok_or(DecodeError::Incomplete)?;

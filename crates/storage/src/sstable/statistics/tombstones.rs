@@ -92,6 +92,8 @@ impl TombstoneHistogram {
         unsigned: bool,
     ) -> Result<TombstoneHistogram, DecodeError> {
         let mut histogram = TombstoneHistogram::default();
+        // How many bins it may have; nobody needs it.
+        input.u32()?;
         if unsigned {
             for _ in 0..input.count(12)? {
                 let point = input.i64()?;
@@ -99,7 +101,6 @@ impl TombstoneHistogram {
             }
             return Ok(histogram);
         }
-        input.u32()?;
         for _ in 0..input.count(16)? {
             // A cast of a float saturates; what is no number becomes 0.
             let point = input.f64()? as i64;
@@ -118,14 +119,14 @@ fn round_up(point: i64) -> i64 {
 
 /// Collects times.
 #[derive(Clone, Debug, Default)]
-pub struct TombstoneHistogramBuilder {
+pub(crate) struct TombstoneHistogramBuilder {
     spool: BTreeMap<i64, u64>,
     histogram: TombstoneHistogram,
 }
 
 impl TombstoneHistogramBuilder {
     /// Counts one thing of this local deletion time.
-    pub fn add(&mut self, local_deletion_time: u32) {
+    pub(crate) fn add(&mut self, local_deletion_time: u32) {
         let point = round_up(i64::from(local_deletion_time));
         if self.spool.len() >= SPOOL && !self.spool.contains_key(&point) {
             self.drain();
@@ -141,7 +142,7 @@ impl TombstoneHistogramBuilder {
     }
 
     /// The histogram.
-    pub fn finish(mut self) -> TombstoneHistogram {
+    pub(crate) fn finish(mut self) -> TombstoneHistogram {
         self.drain();
         self.histogram
     }

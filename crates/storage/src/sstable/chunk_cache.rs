@@ -1,0 +1,198 @@
+//! A cache of decompressed chunks, one a shard.
+//!
+//! Bounded in bytes; which chunk goes is decided by the clock algorithm: a hand goes round the
+//! slots and takes the first one that was not used since it last passed. Chunks of files that are
+//! gone are never asked for again and so leave by themselves.
+
+use std::cell::{Cell, RefCell};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::rc::Rc;
+
+use bytes::Bytes;
+use hashbrown::HashMap;
+
+/// Which chunk: the file's number in this cache, and the chunk's number in its file.
+type Key = (u64, u64);
+
+/// Multiplies and folds: keys are small numbers that nobody outside chooses.
+#[derive(Clone, Copy, Default)]
+struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        let product = u128::from(self.0 ^ value) * 0x9e37_79b9_7f4a_7c15;
+        self.0 = (product >> 64) as u64 ^ product as u64;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+struct Slot {
+    key: Key,
+    chunk: Bytes,
+    used: Cell<bool>,
+}
+
+#[derive(Default)]
+struct Clock {
+    by_key: HashMap<Key, usize, BuildHasherDefault<KeyHasher>>,
+    slots: Vec<Slot>,
+    hand: usize,
+    size: usize,
+    capacity: usize,
+}
+
+/// A cache of chunks; clones share it.
+#[derive(Clone)]
+pub struct ChunkCache {
+    clock: Rc<RefCell<Clock>>,
+    next_file: Rc<Cell<u64>>,
+    hits: Rc<Cell<u64>>,
+    misses: Rc<Cell<u64>>,
+}
+
+/// What a cache did since it was made, and what it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkCacheStats {
+    /// Chunks found.
+    pub hits: u64,
+    /// Chunks that had to be read.
+    pub misses: u64,
+    /// Bytes held.
+    pub size: usize,
+    /// Bytes it may hold.
+    pub capacity: usize,
+}
+
+/// What a slot takes besides the chunk, roughly.
+const SLOT_OVERHEAD: usize = 96;
+
+impl ChunkCache {
+    /// A cache that holds at most `capacity` bytes; with 0, nothing.
+    pub fn new(capacity: usize) -> ChunkCache {
+        ChunkCache {
+            clock: Rc::new(RefCell::new(Clock {
+                capacity,
+                ..Clock::default()
+            })),
+            next_file: Rc::default(),
+            hits: Rc::default(),
+            misses: Rc::default(),
+        }
+    }
+
+    /// Changes how much it may hold; frees what is too much.
+    pub fn set_capacity(&self, capacity: usize) {
+        let mut clock = self.clock.borrow_mut();
+        clock.capacity = capacity;
+        clock.shrink();
+    }
+
+    /// What it did and holds.
+    pub fn stats(&self) -> ChunkCacheStats {
+        let clock = self.clock.borrow();
+        ChunkCacheStats {
+            hits: self.hits.get(),
+            misses: self.misses.get(),
+            size: clock.size,
+            capacity: clock.capacity,
+        }
+    }
+
+    /// A number for a file, never given before.
+    pub(crate) fn register_file(&self) -> u64 {
+        let file = self.next_file.get();
+        self.next_file.set(file + 1);
+        file
+    }
+
+    pub(crate) fn get(&self, file: u64, chunk: u64) -> Option<Bytes> {
+        let clock = self.clock.borrow();
+        let Some(at) = clock.by_key.get(&(file, chunk)) else {
+            self.misses.set(self.misses.get() + 1);
+            return None;
+        };
+        self.hits.set(self.hits.get() + 1);
+        let slot = &clock.slots[*at];
+        slot.used.set(true);
+        Some(slot.chunk.clone())
+    }
+
+    pub(crate) fn insert(&self, file: u64, chunk: u64, bytes: Bytes) {
+        let mut clock = self.clock.borrow_mut();
+        let key = (file, chunk);
+        let size = bytes.len() + SLOT_OVERHEAD;
+        // One chunk must not push out most of the others.
+        if size > clock.capacity / 4 || clock.by_key.contains_key(&key) {
+            return;
+        }
+        clock.size += size;
+        clock.shrink();
+        let at = clock.slots.len();
+        clock.by_key.insert(key, at);
+        clock.slots.push(Slot {
+            key,
+            chunk: bytes,
+            used: Cell::new(false),
+        });
+    }
+}
+
+impl Clock {
+    fn shrink(&mut self) {
+        while self.size > self.capacity && !self.slots.is_empty() {
+            if self.hand >= self.slots.len() {
+                self.hand = 0;
+            }
+            if self.slots[self.hand].used.replace(false) {
+                self.hand += 1;
+                continue;
+            }
+            let gone = self.slots.swap_remove(self.hand);
+            self.by_key.remove(&gone.key);
+            self.size -= gone.chunk.len() + SLOT_OVERHEAD;
+            if let Some(moved) = self.slots.get(self.hand) {
+                self.by_key.insert(moved.key, self.hand);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stays_within_its_bounds_and_keeps_what_is_used() {
+        let cache = ChunkCache::new(100 * (1000 + SLOT_OVERHEAD));
+        let file = cache.register_file();
+        for chunk in 0..1000 {
+            cache.insert(file, chunk, Bytes::from(vec![chunk as u8; 1000]));
+            assert_eq!(cache.get(file, 0).map(|c| c[0]), Some(0));
+        }
+        let stats = cache.stats();
+        assert!(stats.size <= stats.capacity);
+        assert!(stats.size > stats.capacity / 2);
+        assert_eq!(cache.get(file, 500), None);
+        cache.set_capacity(0);
+        assert_eq!(cache.stats().size, 0);
+        assert_eq!(cache.get(file, 0), None);
+    }
+
+    #[test]
+    fn files_do_not_mix() {
+        let cache = ChunkCache::new(1 << 20);
+        let (a, b) = (cache.register_file(), cache.register_file());
+        cache.insert(a, 7, Bytes::from_static(b"a"));
+        assert_eq!(cache.get(b, 7), None);
+        assert_eq!(cache.get(a, 7).as_deref(), Some(&b"a"[..]));
+    }
+}

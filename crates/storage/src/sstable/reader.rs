@@ -1,0 +1,537 @@
+//! An sstable that can be read.
+//!
+//! A look-up of a key asks the first and last key, the bloom filter, the summary (all in memory),
+//! then reads the piece of the index between two samples and at last the partition. What of the
+//! index and the data was read before is in the chunk cache.
+
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use io::Env;
+use model::{DecoratedKey, Slice, Table, murmur3_x64_128};
+
+use super::chunk_cache::ChunkCache;
+use super::chunked_file::{self, Checksums, ChunkedFile, Encoding};
+use super::compression::{CompressionInfo, CompressionParameters};
+use super::cursor::Cursor;
+use super::decode::ColumnSelection;
+use super::descriptor::{Component, Descriptor, ShardOrigin, decode_toc};
+use super::error::{DecodeError, SSTableError};
+use super::filter::BloomFilter;
+use super::header::EncodingStats;
+use super::index::IndexEntry;
+use super::input::Input;
+use super::layout::Layout;
+use super::partition::PartitionReader;
+use super::scan::{ScanOptions, Scanner};
+use super::statistics::{PARTITIONER, Statistics, Stats};
+use super::summary::{BASE_SAMPLING_LEVEL, Summary};
+
+/// The largest component that is read as a whole; a larger one is damaged or not of this world.
+const MAX_COMPONENT: u64 = 4 << 30;
+
+/// An open sstable; clones share it.
+#[derive(Clone)]
+pub struct SSTable {
+    inner: Rc<Inner>,
+}
+
+struct Inner {
+    env: Env,
+    descriptor: Descriptor,
+    /// The table as known now, and the columns of the file matched with it.
+    schema: RefCell<Schema>,
+    statistics: Statistics,
+    summary: Summary,
+    filter: BloomFilter,
+    data: Rc<ChunkedFile>,
+    index: Rc<ChunkedFile>,
+    origin: Option<ShardOrigin>,
+    disk_size: u64,
+}
+
+#[derive(Clone)]
+pub(super) struct Schema {
+    pub table: Arc<Table>,
+    pub layout: Rc<Layout>,
+}
+
+/// Where a partition lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Location {
+    /// In the data.
+    pub data: u64,
+    /// Its promoted index: where in the index, and how long; 0 if it has none.
+    pub promoted: (u64, usize),
+}
+
+impl SSTable {
+    /// Opens an sstable of a table: reads what must be in memory and checks that what must be
+    /// there is there. A summary or bloom filter that is missing or damaged is made anew from the
+    /// index, in memory only.
+    pub async fn open(
+        env: &Env,
+        descriptor: &Descriptor,
+        table: &Arc<Table>,
+        cache: &ChunkCache,
+    ) -> Result<SSTable, SSTableError> {
+        let path = |component| descriptor.path(component);
+        let statistics = read_statistics(env, descriptor).await?;
+        let encoding = data_encoding(env, descriptor, &statistics).await?;
+        let data_path = path(Component::Data);
+        let data_file = chunked_file::open(env, &data_path).await?;
+        let index_path = path(Component::Index);
+        let index_file = chunked_file::open(env, &index_path).await?;
+        let disk_size = data_file.1 + index_file.1;
+        let data = Rc::new(ChunkedFile::new(
+            data_file,
+            data_path,
+            encoding,
+            cache.clone(),
+        )?);
+        let index = Rc::new(ChunkedFile::new(
+            index_file,
+            index_path,
+            Encoding::Plain,
+            cache.clone(),
+        )?);
+
+        let summary = read_summary(env, descriptor, index.length()).await?;
+        let filter = read_filter(env, descriptor, &statistics).await?;
+        let (summary, filter) = match (summary, filter) {
+            (Some(summary), Some(filter)) => (summary, filter),
+            (summary, filter) => {
+                tracing::warn!(sstable = %descriptor, "summary or filter made anew from the index");
+                let rebuilt = Rebuilt::from_index(env, index.clone(), &statistics).await?;
+                let summary = summary.unwrap_or(rebuilt.summary);
+                (summary, filter.unwrap_or(rebuilt.filter))
+            }
+        };
+        let origin = read_component(env, &path(Component::Helenus))
+            .await?
+            .and_then(|bytes| ShardOrigin::decode(&bytes));
+        let layout = Layout::new(&statistics.header, descriptor.version, table);
+        check_clustering(descriptor, &layout, table)?;
+        Ok(SSTable {
+            inner: Rc::new(Inner {
+                env: env.clone(),
+                descriptor: descriptor.clone(),
+                schema: RefCell::new(Schema {
+                    table: table.clone(),
+                    layout: Rc::new(layout),
+                }),
+                statistics,
+                summary,
+                filter,
+                data,
+                index,
+                origin,
+                disk_size,
+            }),
+        })
+    }
+
+    /// Tells it that the table was altered: from now on reads give the columns of `table`.
+    pub fn set_table(&self, table: &Arc<Table>) {
+        let inner = &self.inner;
+        let layout = Layout::new(&inner.statistics.header, inner.descriptor.version, table);
+        *inner.schema.borrow_mut() = Schema {
+            table: table.clone(),
+            layout: Rc::new(layout),
+        };
+    }
+
+    /// Where it lies.
+    pub fn descriptor(&self) -> &Descriptor {
+        &self.inner.descriptor
+    }
+
+    /// The first partition.
+    pub fn first_key(&self) -> &DecoratedKey {
+        &self.inner.summary.first
+    }
+
+    /// The last partition.
+    pub fn last_key(&self) -> &DecoratedKey {
+        &self.inner.summary.last
+    }
+
+    /// What it holds.
+    pub fn stats(&self) -> &Stats {
+        &self.inner.statistics.stats
+    }
+
+    /// All that is said about it.
+    pub fn statistics(&self) -> &Statistics {
+        &self.inner.statistics
+    }
+
+    /// Lower bounds of the times in it: what a compaction starts from.
+    pub fn encoding_stats(&self) -> EncodingStats {
+        self.inner.statistics.header.encoding
+    }
+
+    /// How many partitions it holds.
+    pub fn partitions(&self) -> u64 {
+        let count = self.stats().partition_sizes.count();
+        u64::try_from(count).unwrap_or(0)
+    }
+
+    /// How its data is compressed, if it is.
+    pub fn compression(&self) -> Option<&CompressionParameters> {
+        self.inner.data.compression()
+    }
+
+    /// The length of its data before compression, in bytes.
+    pub fn data_length(&self) -> u64 {
+        self.inner.data.length()
+    }
+
+    /// What data and index take on disk, in bytes.
+    pub fn disk_size(&self) -> u64 {
+        self.inner.disk_size
+    }
+
+    /// What it keeps in memory as long as it is open, roughly, in bytes.
+    pub fn memory_size(&self) -> usize {
+        self.inner.filter.size() + self.inner.summary.size()
+    }
+
+    /// Which shard of how many wrote it; `None` if Cassandra did.
+    pub fn origin(&self) -> Option<ShardOrigin> {
+        self.inner.origin
+    }
+
+    /// Can it hold something of `key`? Never wrong if it says no.
+    pub fn may_contain(&self, key: &DecoratedKey) -> bool {
+        let inner = &self.inner;
+        (&inner.summary.first..=&inner.summary.last).contains(&key)
+            && inner.filter.may_contain(murmur3_x64_128(key.key()))
+    }
+
+    /// Can it hold something that a read of these slices of a partition needs? Never wrong if it
+    /// says no: neither rows nor deletions of rows nor a static row nor the deletion of a
+    /// partition.
+    pub fn may_contain_slices(&self, slices: &[Slice]) -> bool {
+        let stats = self.stats();
+        let Some(covered) = &stats.covered else {
+            return true;
+        };
+        let header = &self.inner.statistics.header;
+        if stats.has_partition_deletions || !header.statics.is_empty() {
+            return true;
+        }
+        let schema = self.inner.schema.borrow();
+        let comparator = schema.table.comparator();
+        slices.iter().any(|slice| {
+            comparator
+                .compare_bounds(&slice.start, &covered.end)
+                .is_lt()
+                && comparator
+                    .compare_bounds(&covered.start, &slice.end)
+                    .is_lt()
+        })
+    }
+
+    /// Reads a partition, if it is here: the rows in `slices` (sorted, not overlapping), from the
+    /// last to the first if `reversed`. A deletion that reaches beyond a slice is cut at its ends.
+    pub async fn get(
+        &self,
+        key: &DecoratedKey,
+        slices: Rc<[Slice]>,
+        reversed: bool,
+        columns: &ColumnSelection,
+    ) -> Result<Option<PartitionReader>, SSTableError> {
+        if !self.may_contain(key) {
+            return Ok(None);
+        }
+        let Some(location) = self.locate(key).await? else {
+            return Ok(None);
+        };
+        let cursor = Cursor::new(self.inner.data.clone(), location.data);
+        let selection = (slices, reversed, columns.clone());
+        PartitionReader::open(self.clone(), cursor, location, key, selection)
+            .await
+            .map(Some)
+    }
+
+    /// Reads the partitions of a range, in ring order.
+    pub fn scan(&self, options: ScanOptions) -> Scanner {
+        Scanner::new(self.clone(), options)
+    }
+
+    /// Reads all of the data past the cache and checks all checksums, that of the whole file
+    /// (`Digest.crc32`) included.
+    pub async fn verify(&self) -> Result<(), SSTableError> {
+        let data = &self.inner.data;
+        let mut scanner = self.scan(ScanOptions::default());
+        while scanner.next_partition().await?.is_some() {
+            while scanner.next().await?.is_some() {}
+            self.inner.env.maybe_yield().await;
+        }
+        let digest_path = self.inner.descriptor.path(Component::Digest);
+        let Some(digest) = read_component(&self.inner.env, &digest_path).await? else {
+            return Ok(());
+        };
+        let said: Option<u32> = std::str::from_utf8(&digest)
+            .ok()
+            .and_then(|text| text.trim().parse().ok());
+        let (file, length) = chunked_file::open(&self.inner.env, data.path()).await?;
+        let mut hasher = crc32fast::Hasher::new();
+        let mut position = 0;
+        while position < length {
+            let piece = (length - position).min(1 << 20) as usize;
+            let bytes = file
+                .read_exact_at(position, piece)
+                .await
+                .map_err(|e| SSTableError::io(data.path(), e))?;
+            hasher.update(&bytes);
+            position += piece as u64;
+            self.inner.env.maybe_yield().await;
+        }
+        if said != Some(hasher.finalize()) {
+            let what = "it is not the checksum of the data file";
+            return Err(SSTableError::corrupt(&digest_path, 0, what));
+        }
+        Ok(())
+    }
+
+    pub(super) fn schema(&self) -> Schema {
+        self.inner.schema.borrow().clone()
+    }
+
+    pub(super) fn env(&self) -> &Env {
+        &self.inner.env
+    }
+
+    pub(super) fn data(&self) -> &Rc<ChunkedFile> {
+        &self.inner.data
+    }
+
+    pub(super) fn index(&self) -> &Rc<ChunkedFile> {
+        &self.inner.index
+    }
+
+    pub(super) fn summary(&self) -> &Summary {
+        &self.inner.summary
+    }
+
+    /// Finds a key in the index.
+    async fn locate(&self, key: &DecoratedKey) -> Result<Option<Location>, SSTableError> {
+        let Some((from, to)) = self.inner.summary.range_of(key) else {
+            return Ok(None);
+        };
+        let end = to.unwrap_or(self.inner.index.length());
+        let mut cursor = Cursor::new(self.inner.index.clone(), from);
+        while cursor.position() < end {
+            let found = next_entry(&mut cursor, |entry| entry.key == &key.key()[..]).await?;
+            if let (true, location) = found {
+                return Ok(Some(location));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Takes an entry of the index, promoted index included, and what `see` made of it.
+pub(super) async fn next_entry<T>(
+    cursor: &mut Cursor,
+    see: impl Fn(&IndexEntry<'_>) -> T,
+) -> Result<(T, Location), SSTableError> {
+    loop {
+        let mut input = cursor.input();
+        match IndexEntry::decode(&mut input) {
+            Ok(entry) => {
+                let seen = see(&entry);
+                let promoted = cursor.position() + input.position() as u64;
+                let location = Location {
+                    data: entry.position,
+                    promoted: (promoted, entry.promoted_length),
+                };
+                let end = promoted.saturating_add(entry.promoted_length as u64);
+                if end > cursor.length() {
+                    return Err(cursor.corrupt("an entry exceeds the file"));
+                }
+                cursor.seek(end);
+                return Ok((seen, location));
+            }
+            Err(DecodeError::Incomplete) => cursor.extend().await?,
+            Err(error) => return Err(cursor.failed(error)),
+        }
+    }
+}
+
+/// The rows must have as many clustering columns as the table.
+fn check_clustering(
+    descriptor: &Descriptor,
+    layout: &Layout,
+    table: &Table,
+) -> Result<(), SSTableError> {
+    let (file, schema) = (layout.clustering.len(), table.clustering_key().len());
+    if file == schema {
+        return Ok(());
+    }
+    Err(SSTableError::Unsupported {
+        path: descriptor.path(Component::Statistics),
+        what: format!(
+            "it has {file} clustering columns, table {}.{} has {schema}; was it copied from \
+             another table?",
+            table.keyspace, table.name
+        ),
+    })
+}
+
+/// Reads a small component whole; `None` if it is not there.
+pub(super) async fn read_component(env: &Env, path: &Path) -> Result<Option<Bytes>, SSTableError> {
+    let (file, length) = match chunked_file::open(env, path).await {
+        Ok(opened) => opened,
+        Err(SSTableError::Missing { .. }) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    if length > MAX_COMPONENT {
+        return Err(SSTableError::corrupt(path, 0, "it is too large"));
+    }
+    let bytes = file
+        .read_exact_at(0, length as usize)
+        .await
+        .map_err(|e| SSTableError::io(path, e))?;
+    Ok(Some(Bytes::from(bytes)))
+}
+
+fn missing(path: PathBuf) -> SSTableError {
+    SSTableError::Missing { path }
+}
+
+async fn read_statistics(env: &Env, descriptor: &Descriptor) -> Result<Statistics, SSTableError> {
+    let path = descriptor.path(Component::Statistics);
+    let Some(bytes) = read_component(env, &path).await? else {
+        return Err(missing(path));
+    };
+    let statistics = Statistics::decode(&bytes, descriptor.version)
+        .map_err(|(offset, error)| SSTableError::corrupt(&path, offset, error.to_string()))?;
+    if statistics.partitioner != PARTITIONER {
+        let what = format!(
+            "its partitions are in the order of {}; only Murmur3Partitioner is supported",
+            statistics.partitioner
+        );
+        return Err(SSTableError::Unsupported { path, what });
+    }
+    Ok(statistics)
+}
+
+/// How the data is kept. That it is compressed is known from the statistics too, so a missing
+/// `CompressionInfo.db` does not pass unnoticed.
+async fn data_encoding(
+    env: &Env,
+    descriptor: &Descriptor,
+    statistics: &Statistics,
+) -> Result<Encoding, SSTableError> {
+    let data_path = descriptor.path(Component::Data);
+    let path = descriptor.path(Component::CompressionInfo);
+    if let Some(bytes) = read_component(env, &path).await? {
+        let (_, file_length) = chunked_file::open(env, &data_path).await?;
+        let mut input = Input::new(&bytes);
+        return match CompressionInfo::decode(&mut input, descriptor.version, file_length) {
+            Ok(Ok(info)) => Ok(Encoding::Compressed(info)),
+            Ok(Err(what)) => Err(SSTableError::Unsupported { path, what }),
+            Err(DecodeError::Invalid(what)) if what.contains("data file") => {
+                Err(SSTableError::corrupt(&data_path, file_length, what))
+            }
+            Err(error) => {
+                let offset = input.position() as u64;
+                Err(SSTableError::corrupt(&path, offset, error.to_string()))
+            }
+        };
+    }
+    let listed = read_component(env, &descriptor.path(Component::Toc))
+        .await?
+        .and_then(|toc| decode_toc(&toc).ok())
+        .unwrap_or_default();
+    let compressed = statistics.stats.compression_ratio >= 0.0
+        || listed
+            .iter()
+            .any(|c| c == Component::CompressionInfo.name());
+    if compressed {
+        return Err(missing(path));
+    }
+    let path = descriptor.path(Component::Crc);
+    match read_component(env, &path).await? {
+        None => Ok(Encoding::Plain),
+        Some(bytes) => Checksums::decode(&bytes)
+            .map(Encoding::Checksummed)
+            .map_err(|e| SSTableError::corrupt(&path, 0, e.to_string())),
+    }
+}
+
+/// `None`: it has to be made anew.
+async fn read_summary(
+    env: &Env,
+    descriptor: &Descriptor,
+    index_length: u64,
+) -> Result<Option<Summary>, SSTableError> {
+    let bytes = read_component(env, &descriptor.path(Component::Summary)).await?;
+    Ok(bytes.and_then(|bytes| Summary::decode(&bytes, index_length).ok()))
+}
+
+/// `None`: it has to be made anew.
+async fn read_filter(
+    env: &Env,
+    descriptor: &Descriptor,
+    statistics: &Statistics,
+) -> Result<Option<BloomFilter>, SSTableError> {
+    if statistics.bloom_filter_fp_chance >= 1.0 {
+        return Ok(Some(BloomFilter::ALWAYS_PRESENT));
+    }
+    let bytes = read_component(env, &descriptor.path(Component::Filter)).await?;
+    Ok(bytes.and_then(|bytes| BloomFilter::decode(bytes, descriptor.version).ok()))
+}
+
+/// What can be made from the index.
+struct Rebuilt {
+    summary: Summary,
+    filter: BloomFilter,
+}
+
+impl Rebuilt {
+    async fn from_index(
+        env: &Env,
+        index: Rc<ChunkedFile>,
+        statistics: &Statistics,
+    ) -> Result<Rebuilt, SSTableError> {
+        // No entry takes less than three bytes, whatever damaged statistics say.
+        let keys = (statistics.stats.partition_sizes.count().max(0) as u64)
+            .min(index.length() / 3)
+            .max(1);
+        let mut filter = BloomFilter::new(keys, statistics.bloom_filter_fp_chance);
+        let mut samples = Vec::new();
+        let mut last: Option<DecoratedKey> = None;
+        let mut count = 0u32;
+        let mut cursor = Cursor::new(index, 0);
+        while cursor.position() < cursor.length() {
+            let position = cursor.position();
+            let (key, _) =
+                next_entry(&mut cursor, |entry| Bytes::copy_from_slice(entry.key)).await?;
+            let key = DecoratedKey::new(key);
+            if last.as_ref().is_some_and(|last| *last >= key) {
+                return Err(cursor.corrupt("the keys are not in order"));
+            }
+            filter.add(murmur3_x64_128(key.key()));
+            if count.is_multiple_of(BASE_SAMPLING_LEVEL) {
+                samples.push((key.clone(), position));
+            }
+            count += 1;
+            last = Some(key);
+            env.maybe_yield().await;
+        }
+        let (Some((first, _)), Some(last)) = (samples.first().cloned(), last) else {
+            return Err(cursor.corrupt("it has no entries"));
+        };
+        Ok(Rebuilt {
+            summary: Summary::new(samples, first, last),
+            filter,
+        })
+    }
+}

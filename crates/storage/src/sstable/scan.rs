@@ -1,0 +1,191 @@
+//! Reading the partitions of a range, in ring order: what range reads and compactions do.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use io::TaskGroup;
+use model::{DecoratedKey, PartitionBound, ShardId, Sharder, Slice};
+
+use super::cursor::Cursor;
+use super::decode::ColumnSelection;
+use super::error::SSTableError;
+use super::partition::PartitionReader;
+use super::reader::{Location, SSTable, next_entry};
+use crate::{PartitionHead, Unfiltered};
+
+/// What a scan reads.
+#[derive(Clone)]
+pub struct ScanOptions {
+    /// The lower end of the range.
+    pub start: PartitionBound,
+    /// The upper end of the range.
+    pub end: PartitionBound,
+    /// Only partitions of this shard's tokens.
+    pub owner: Option<(Sharder, ShardId)>,
+    /// Which rows of each partition.
+    pub slices: Rc<[Slice]>,
+    /// Rows from the last to the first?
+    pub reversed: bool,
+    /// Whose values.
+    pub columns: ColumnSelection,
+    /// How far to read ahead, in bytes, once the scan has shown that it goes on.
+    pub read_ahead: u64,
+    /// Whose share of the time and of the disk reading ahead takes.
+    pub group: TaskGroup,
+}
+
+impl Default for ScanOptions {
+    /// All of everything.
+    fn default() -> ScanOptions {
+        ScanOptions {
+            start: PartitionBound::Unbounded,
+            end: PartitionBound::Unbounded,
+            owner: None,
+            slices: Rc::new([Slice::ALL]),
+            reversed: false,
+            columns: ColumnSelection::All,
+            read_ahead: 256 * 1024,
+            group: TaskGroup::Foreground,
+        }
+    }
+}
+
+/// Reads partitions one after the other.
+pub struct Scanner {
+    sstable: SSTable,
+    options: ScanOptions,
+    /// Reads the index; `None` before the first partition.
+    index: Option<Cursor>,
+    /// The partition that is being read, or the cursor that the next one is read with.
+    state: State,
+}
+
+enum State {
+    Between(Option<Cursor>),
+    In(Box<PartitionReader>),
+    Ended,
+}
+
+impl Scanner {
+    pub(super) fn new(sstable: SSTable, options: ScanOptions) -> Scanner {
+        Scanner {
+            sstable,
+            options,
+            index: None,
+            state: State::Between(None),
+        }
+    }
+
+    /// Goes to the next partition of the range, whatever is left of this one; `None` at the end.
+    pub async fn next_partition(&mut self) -> Result<Option<PartitionHead>, SSTableError> {
+        let cursor = match std::mem::replace(&mut self.state, State::Ended) {
+            State::Ended => return Ok(None),
+            State::Between(cursor) => cursor,
+            State::In(reader) => Some(reader.into_cursor()),
+        };
+        let Some((key, location)) = self.next_key().await? else {
+            return Ok(None);
+        };
+        let cursor = cursor.unwrap_or_else(|| {
+            Cursor::with_read_ahead(
+                self.sstable.data().clone(),
+                location.data,
+                self.options.read_ahead,
+                self.sstable.env(),
+                self.options.group,
+            )
+        });
+        let options = &self.options;
+        let selection = (
+            options.slices.clone(),
+            options.reversed,
+            options.columns.clone(),
+        );
+        let reader =
+            PartitionReader::open(self.sstable.clone(), cursor, location, &key, selection).await?;
+        let head = reader.head().clone();
+        self.state = State::In(Box::new(reader));
+        Ok(Some(head))
+    }
+
+    /// The next row or marker of the partition; `None` at its end.
+    pub async fn next(&mut self) -> Result<Option<Unfiltered>, SSTableError> {
+        match &mut self.state {
+            State::In(reader) => reader.next().await,
+            _ => Ok(None),
+        }
+    }
+
+    /// Takes the next entry of the index that is wanted.
+    async fn next_key(&mut self) -> Result<Option<(DecoratedKey, Location)>, SSTableError> {
+        let sstable = &self.sstable;
+        if ends_before(&self.options.end, sstable.first_key())
+            || starts_behind(&self.options.start, sstable.last_key())
+        {
+            return Ok(None);
+        }
+        let index = self.index.get_or_insert_with(|| {
+            let start = start_position(sstable, &self.options.start);
+            Cursor::with_read_ahead(
+                sstable.index().clone(),
+                start,
+                self.options.read_ahead,
+                sstable.env(),
+                self.options.group,
+            )
+        });
+        while index.position() < index.length() {
+            let (key, location) =
+                next_entry(index, |entry| Bytes::copy_from_slice(entry.key)).await?;
+            let key = DecoratedKey::new(key);
+            if ends_before(&self.options.end, &key) {
+                return Ok(None);
+            }
+            let owned = self
+                .options
+                .owner
+                .is_none_or(|(sharder, shard)| sharder.shard_of(key.token()) == shard);
+            if owned && !starts_behind(&self.options.start, &key) {
+                return Ok(Some((key, location)));
+            }
+            sstable.env().maybe_yield().await;
+        }
+        Ok(None)
+    }
+}
+
+/// Is `key` behind this upper end?
+fn ends_before(end: &PartitionBound, key: &DecoratedKey) -> bool {
+    match end {
+        PartitionBound::Unbounded => false,
+        PartitionBound::TokenInclusive(token) => key.token() > *token,
+        PartitionBound::TokenExclusive(token) => key.token() >= *token,
+        PartitionBound::KeyInclusive(end) => key > end,
+        PartitionBound::KeyExclusive(end) => key >= end,
+    }
+}
+
+/// Is `key` before this lower end?
+fn starts_behind(start: &PartitionBound, key: &DecoratedKey) -> bool {
+    match start {
+        PartitionBound::Unbounded => false,
+        PartitionBound::TokenInclusive(token) => key.token() < *token,
+        PartitionBound::TokenExclusive(token) => key.token() <= *token,
+        PartitionBound::KeyInclusive(start) => key < start,
+        PartitionBound::KeyExclusive(start) => key <= start,
+    }
+}
+
+/// Where in the index to begin.
+fn start_position(sstable: &SSTable, start: &PartitionBound) -> u64 {
+    let summary = sstable.summary();
+    match start {
+        PartitionBound::Unbounded => 0,
+        PartitionBound::TokenInclusive(token) | PartitionBound::TokenExclusive(token) => {
+            summary.position_before(*token)
+        }
+        PartitionBound::KeyInclusive(key) | PartitionBound::KeyExclusive(key) => {
+            summary.position_before(key.token())
+        }
+    }
+}

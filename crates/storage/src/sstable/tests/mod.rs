@@ -1,0 +1,7 @@
+//! Tests of whole sstables: written and read, read from Cassandra, damaged.
+
+mod corpus;
+mod damage;
+mod dump;
+mod roundtrip;
+pub(super) mod support;

@@ -1,0 +1,157 @@
+//! What the tests share.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use io::Env;
+use model::{Column, ColumnId, ColumnKind, CqlType, Order, Table, TableOptions};
+use uuid::Uuid;
+
+use crate::sstable::*;
+use crate::{PartitionHead, Unfiltered};
+
+/// Runs one shard on the real driver.
+pub(super) fn run<T: 'static, F: Future<Output = T> + 'static>(
+    body: impl FnOnce(Env) -> F + 'static,
+) -> T {
+    io::block_on(body(Env::default()))
+}
+
+/// A folder of its own, removed at the end.
+pub(super) struct TempDir(pub PathBuf);
+
+impl TempDir {
+    pub(super) fn new() -> TempDir {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("helenus-sstable-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).expect("a folder");
+        TempDir(path)
+    }
+}
+
+impl Drop for TempDir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A table of these columns: name, type, part.
+pub(in crate::sstable) fn table_of(columns: Vec<(String, CqlType, ColumnKind, Order)>) -> Table {
+    let mut positions = [0usize; 2];
+    let columns = columns
+        .into_iter()
+        .enumerate()
+        .map(|(i, (name, ty, kind, order))| {
+            let next = match kind {
+                ColumnKind::PartitionKey => &mut positions[0],
+                ColumnKind::Clustering => &mut positions[1],
+                _ => &mut 0,
+            };
+            let position = *next;
+            *next += 1;
+            Column {
+                id: ColumnId(i as u32),
+                name: name.into(),
+                ty,
+                kind,
+                position,
+                order,
+            }
+        })
+        .collect();
+    Table::new(Uuid::nil(), "ks", "t", columns, TableOptions::default())
+}
+
+/// The table that an sstable was written for, as far as its header tells.
+pub(super) fn table_of_header(header: &SerializationHeader) -> Table {
+    let keys = CqlType::key_types_from_marshal(&header.key_type).expect("a key type");
+    let key = |(i, ty)| {
+        (
+            format!("key{i}"),
+            ty,
+            ColumnKind::PartitionKey,
+            Order::Ascending,
+        )
+    };
+    let mut columns: Vec<_> = keys.into_iter().enumerate().map(key).collect();
+    for (i, (ty, order)) in header.clustering.iter().enumerate() {
+        let name = format!("clustering{i}");
+        columns.push((name, ty.clone(), ColumnKind::Clustering, *order));
+    }
+    for (kind, list) in [
+        (ColumnKind::Static, &header.statics),
+        (ColumnKind::Regular, &header.regulars),
+    ] {
+        for column in list {
+            let (name, ty) = (column.name.clone(), column.ty.clone());
+            columns.push((name, ty, kind, Order::Ascending));
+        }
+    }
+    table_of(columns)
+}
+
+/// A partition with all its items.
+pub(super) type Partition = (PartitionHead, Vec<Unfiltered>);
+
+/// Everything in an sstable, in order.
+pub(super) async fn read_all(
+    sstable: &SSTable,
+    options: ScanOptions,
+) -> Result<Vec<Partition>, SSTableError> {
+    let mut scanner = sstable.scan(options);
+    let mut partitions = Vec::new();
+    while let Some(head) = scanner.next_partition().await? {
+        let mut items = Vec::new();
+        while let Some(item) = scanner.next().await? {
+            items.push(item);
+        }
+        partitions.push((head, items));
+    }
+    Ok(partitions)
+}
+
+/// Writes partitions.
+pub(super) async fn write_all(
+    env: &Env,
+    dir: &Path,
+    table: &Arc<Table>,
+    partitions: &[Partition],
+    options: WriterOptions,
+) -> Result<Descriptor, WriteError> {
+    let descriptor = Descriptor::new(dir, 1);
+    let mut writer = Writer::create(env, descriptor, table, options).await?;
+    for (head, items) in partitions {
+        writer.begin_partition(head).await?;
+        for item in items {
+            writer.append(item).await?;
+        }
+        writer.end_partition().await?;
+    }
+    Ok(writer.finish().await?.expect("there are partitions"))
+}
+
+/// The usual options, with times encoded as for these partitions.
+pub(super) fn options_for(partitions: &[Partition]) -> WriterOptions {
+    let mut stats = EncodingStatsCollector::default();
+    for (head, items) in partitions {
+        stats.update_deletion(&head.deletion);
+        head.static_row.iter().for_each(|row| stats.update_row(row));
+        for item in items {
+            match item {
+                Unfiltered::Row(row) => stats.update_row(row),
+                Unfiltered::Marker(marker) => [marker.closes, marker.opens]
+                    .iter()
+                    .flatten()
+                    .for_each(|d| stats.update_deletion(d)),
+            }
+        }
+    }
+    let origin = ShardOrigin {
+        shard: 0,
+        shards: 1,
+    };
+    WriterOptions::new(partitions.len() as u64, stats.finish(), origin)
+}

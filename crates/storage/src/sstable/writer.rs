@@ -1,0 +1,451 @@
+//! Writing an sstable.
+//!
+//! Partitions come in ring order, their items in the order of the table. Data and index are
+//! written as they come; everything else is kept in memory and written at the end. The data file
+//! has a temporary name until all components are durable; the rename is the moment at which the
+//! sstable comes into existence. What a crash leaves behind is removed by
+//! [`super::folder::recover`].
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use io::{Env, File, OpenOptions};
+use model::{DecoratedKey, DeletionTime, PartitionUpdate, Table, murmur3_x64_128};
+use uuid::Uuid;
+
+use super::chunk_writer::ChunkWriter;
+use super::compression::CompressionParameters;
+use super::descriptor::{Component, Descriptor, ShardOrigin, encode_toc};
+use super::encode::{EncodeError, Encoder};
+use super::error::WriteError;
+use super::filter::BloomFilter;
+use super::header::{EncodingStats, SerializationHeader};
+use super::index::IndexWriter;
+use super::layout::Layout;
+use super::statistics::{Collector, PARTITIONER, Statistics};
+use super::summary::{BASE_SAMPLING_LEVEL, Summary};
+use super::version::Version;
+use crate::{PartitionHead, Unfiltered};
+
+/// Blocks of the promoted index, in bytes: `column_index_size` as Cassandra 5.0 has it for this
+/// format.
+pub const COLUMN_INDEX_SIZE: u64 = 64 * 1024;
+/// How much is gathered before it is written, in bytes.
+const FLUSH_LENGTH: usize = 256 * 1024;
+
+/// How an sstable is written.
+#[derive(Clone, Debug)]
+pub struct WriterOptions {
+    /// About how many partitions there will be: the bloom filter is made for so many.
+    pub estimated_partitions: u64,
+    /// Lower bounds of the times there will be. The ttl must not be above any that comes; the
+    /// others cost space where they are.
+    pub encoding: EncodingStats,
+    /// The shard that writes.
+    pub origin: ShardOrigin,
+    /// The level in leveled compaction.
+    pub level: u32,
+    /// When the data was repaired, in milliseconds since 1970; 0 if never.
+    pub repaired_at: i64,
+    /// This node.
+    pub host: Option<Uuid>,
+    /// Blocks of wide partitions, in bytes.
+    pub column_index_size: u64,
+}
+
+impl WriterOptions {
+    /// The usual options.
+    pub fn new(estimated_partitions: u64, encoding: EncodingStats, origin: ShardOrigin) -> Self {
+        WriterOptions {
+            estimated_partitions,
+            encoding,
+            origin,
+            level: 0,
+            repaired_at: 0,
+            host: None,
+            column_index_size: COLUMN_INDEX_SIZE,
+        }
+    }
+}
+
+/// Writes an sstable of version `nb`.
+pub struct Writer {
+    env: Env,
+    descriptor: Descriptor,
+    table: Arc<Table>,
+    options: WriterOptions,
+    header: SerializationHeader,
+    encoder: Encoder,
+    collector: Collector,
+    filter: BloomFilter,
+    samples: Vec<(DecoratedKey, u64)>,
+    partitions: u64,
+    first: Option<DecoratedKey>,
+    last: Option<DecoratedKey>,
+    data: ChunkWriter,
+    data_file: Output,
+    index: IndexWriter,
+    index_bytes: Vec<u8>,
+    index_file: Output,
+    /// An item before it goes to the data.
+    item: Vec<u8>,
+    partition: Option<OpenPartition>,
+}
+
+/// The partition that is being written.
+struct OpenPartition {
+    key: DecoratedKey,
+    deletion: DeletionTime,
+    start: u64,
+    /// Where the item before starts, from the start of the partition.
+    previous: u64,
+}
+
+/// A file that is written from its start to its end.
+struct Output {
+    file: File,
+    path: PathBuf,
+    position: u64,
+}
+
+impl Output {
+    async fn create(env: &Env, path: PathBuf) -> Result<Output, WriteError> {
+        let options = OpenOptions {
+            write: true,
+            create: true,
+            truncate: true,
+            ..OpenOptions::default()
+        };
+        match env.open(&path, options).await {
+            Ok(file) => Ok(Output {
+                file,
+                path,
+                position: 0,
+            }),
+            Err(source) => Err(WriteError::Io { path, source }),
+        }
+    }
+
+    fn failed(&self, source: std::io::Error) -> WriteError {
+        WriteError::Io {
+            path: self.path.clone(),
+            source,
+        }
+    }
+
+    /// Writes; gives the buffer back.
+    async fn append(&mut self, bytes: Vec<u8>) -> Result<Vec<u8>, WriteError> {
+        let length = bytes.len() as u64;
+        let (written, buffer) = self.file.write_all_at(bytes, self.position).await;
+        written.map_err(|e| self.failed(e))?;
+        self.position += length;
+        Ok(buffer)
+    }
+
+    async fn sync(&self) -> Result<(), WriteError> {
+        self.file.sync_data().await.map_err(|e| self.failed(e))
+    }
+}
+
+impl Writer {
+    /// Begins a new sstable. `descriptor` must be of the version that is written and must not
+    /// exist.
+    pub async fn create(
+        env: &Env,
+        descriptor: Descriptor,
+        table: &Arc<Table>,
+        options: WriterOptions,
+    ) -> Result<Writer, WriteError> {
+        let invalid = |what: String| WriteError::Invalid {
+            path: descriptor.path(Component::Data),
+            what,
+        };
+        if descriptor.version != Version::Nb {
+            return Err(invalid(format!(
+                "version {} is not written",
+                descriptor.version
+            )));
+        }
+        let compression =
+            CompressionParameters::from_options(&table.options.compression).map_err(invalid)?;
+        let header = SerializationHeader::of_table(table, options.encoding);
+        let layout = Layout::new(&header, descriptor.version, table);
+        let data_file = Output::create(env, descriptor.temporary_path(Component::Data)).await?;
+        let index_file = Output::create(env, descriptor.path(Component::Index)).await?;
+        let data = ChunkWriter::new(compression).map_err(|e| data_file.failed(e))?;
+        Ok(Writer {
+            env: env.clone(),
+            table: table.clone(),
+            header,
+            encoder: Encoder::new(layout),
+            collector: Collector::new(table.comparator().clone()),
+            filter: BloomFilter::new(
+                options.estimated_partitions.max(1),
+                table.options.bloom_filter_fp_chance,
+            ),
+            samples: Vec::new(),
+            partitions: 0,
+            first: None,
+            last: None,
+            data,
+            data_file,
+            index: IndexWriter::new(options.column_index_size),
+            index_bytes: Vec::new(),
+            index_file,
+            item: Vec::new(),
+            partition: None,
+            descriptor,
+            options,
+        })
+    }
+
+    /// Where it is going to be.
+    pub fn descriptor(&self) -> &Descriptor {
+        &self.descriptor
+    }
+
+    /// The bytes of data so far, before compression.
+    pub fn data_length(&self) -> u64 {
+        self.data.position()
+    }
+
+    /// The bytes of the data file so far.
+    pub fn disk_length(&self) -> u64 {
+        self.data.file_length()
+    }
+
+    /// The partitions so far.
+    pub fn partitions(&self) -> u64 {
+        self.partitions
+    }
+
+    /// Writes a whole partition.
+    pub async fn append_partition(&mut self, update: &PartitionUpdate) -> Result<(), WriteError> {
+        let head = PartitionHead {
+            key: update.key.clone(),
+            deletion: update.deletion,
+            static_row: update.static_row.clone(),
+        };
+        self.begin_partition(&head).await?;
+        for item in super::stream::items(update) {
+            self.append(&item).await?;
+        }
+        self.end_partition().await
+    }
+
+    /// Begins a partition; its key must be behind that of the one before.
+    pub async fn begin_partition(&mut self, head: &PartitionHead) -> Result<(), WriteError> {
+        if self.partition.is_some() {
+            return Err(self.invalid("a partition begins within another"));
+        }
+        if self.last.as_ref().is_some_and(|last| *last >= head.key) {
+            return Err(self.invalid("the partitions are not in order"));
+        }
+        if head.key.key().len() > usize::from(u16::MAX) {
+            return Err(self.invalid("a key is longer than 65535 bytes"));
+        }
+        let start = self.data.position();
+        self.item.clear();
+        let encoded = self.encoder.head(&mut self.item, head);
+        self.write_item(encoded)?;
+        self.index.begin(self.item.len() as u64);
+        self.collector.begin_partition(head);
+        self.partition = Some(OpenPartition {
+            key: head.key.clone(),
+            deletion: head.deletion,
+            start,
+            previous: 0,
+        });
+        self.flush().await
+    }
+
+    /// Writes a row or marker; it must be behind the one before.
+    pub async fn append(&mut self, item: &Unfiltered) -> Result<(), WriteError> {
+        let Some(partition) = &mut self.partition else {
+            return Err(self.invalid("a row outside of a partition"));
+        };
+        let position = self.data.position() - partition.start;
+        let previous = position - partition.previous;
+        partition.previous = position;
+        self.item.clear();
+        let encoded = self.encoder.unfiltered(&mut self.item, item, previous);
+        self.write_item(encoded)?;
+        let end = position + self.item.len() as u64;
+        let indexed = self.index.item(item, position, end, self.encoder.layout());
+        indexed.map_err(|e| self.invalid(&e.to_string()))?;
+        self.collector.unfiltered(item);
+        self.flush().await
+    }
+
+    /// Ends the partition.
+    pub async fn end_partition(&mut self) -> Result<(), WriteError> {
+        let Some(partition) = self.partition.take() else {
+            return Err(self.invalid("no partition to end"));
+        };
+        self.item.clear();
+        self.encoder.end(&mut self.item);
+        self.write_item(Ok(()))?;
+        let length = self.data.position() - partition.start;
+        let index_position = self.index_file.position + self.index_bytes.len() as u64;
+        self.index.end(
+            &mut self.index_bytes,
+            &partition.key,
+            &partition.deletion,
+            (partition.start, length),
+            self.encoder.layout(),
+        );
+        self.filter.add(murmur3_x64_128(partition.key.key()));
+        self.collector.end_partition(partition.key.key(), length);
+        if self.partitions.is_multiple_of(self.sampling_interval()) {
+            self.samples.push((partition.key.clone(), index_position));
+        }
+        self.partitions += 1;
+        if self.first.is_none() {
+            self.first = Some(partition.key.clone());
+        }
+        self.last = Some(partition.key);
+        self.flush().await
+    }
+
+    /// Finishes the sstable: when this returns, it exists and survives a crash. `None`, and no
+    /// file, if no partition was written.
+    pub async fn finish(mut self) -> Result<Option<Descriptor>, WriteError> {
+        if self.partition.is_some() {
+            return Err(self.invalid("a partition was not ended"));
+        }
+        let (Some(first), Some(last)) = (self.first.take(), self.last.take()) else {
+            self.abort().await?;
+            return Ok(None);
+        };
+        let samples = std::mem::take(&mut self.samples);
+        let interval = self.sampling_interval() as u32;
+        let summary = Summary::new(samples, first, last).encode(interval);
+        let Writer {
+            env,
+            descriptor,
+            mut data_file,
+            mut index_file,
+            ..
+        } = self;
+        index_file.append(self.index_bytes).await?;
+        index_file.sync().await?;
+        let written = self.data.finish().map_err(|e| data_file.failed(e))?;
+        data_file.append(written.ready).await?;
+        data_file.sync().await?;
+
+        let (mut stats, cardinality) = self.collector.finish();
+        stats.compression_ratio = written.compression_ratio;
+        stats.level = self.options.level;
+        stats.repaired_at = self.options.repaired_at;
+        stats.originating_host = self.options.host;
+        let statistics = Statistics {
+            partitioner: PARTITIONER.to_owned(),
+            bloom_filter_fp_chance: self.table.options.bloom_filter_fp_chance,
+            cardinality: cardinality.into(),
+            stats,
+            header: self.header,
+        };
+        let contents = [
+            (Component::CompressionInfo, written.info.map(|i| i.encode())),
+            (Component::Crc, written.checksums),
+            (Component::Filter, self.filter.encode()),
+            (Component::Summary, Some(summary)),
+            (Component::Statistics, Some(statistics.encode())),
+            (
+                Component::Digest,
+                Some(written.digest.to_string().into_bytes()),
+            ),
+            (Component::Helenus, Some(self.options.origin.encode())),
+        ];
+        commit(&env, &descriptor, contents).await?;
+        Ok(Some(descriptor))
+    }
+
+    /// Gives up: removes what was written.
+    pub async fn abort(self) -> Result<(), WriteError> {
+        for output in [&self.data_file, &self.index_file] {
+            self.env
+                .remove_file(&output.path)
+                .await
+                .map_err(|e| output.failed(e))?;
+        }
+        Ok(())
+    }
+
+    /// Every how many partitions the summary has one: the base of Cassandra's sampling.
+    fn sampling_interval(&self) -> u64 {
+        let asked = self.table.options.min_index_interval;
+        u64::try_from(asked)
+            .ok()
+            .filter(|i| *i > 0)
+            .unwrap_or(BASE_SAMPLING_LEVEL.into())
+    }
+
+    fn write_item(&mut self, encoded: Result<(), EncodeError>) -> Result<(), WriteError> {
+        encoded.map_err(|e| self.invalid(&e.to_string()))?;
+        self.data
+            .append(&self.item)
+            .map_err(|e| self.data_file.failed(e))
+    }
+
+    /// Writes what has gathered, if it is enough.
+    async fn flush(&mut self) -> Result<(), WriteError> {
+        if self.data.ready_len() >= FLUSH_LENGTH {
+            let ready = self.data.take_ready();
+            let buffer = self.data_file.append(ready).await?;
+            self.data.recycle(buffer);
+            self.env.maybe_yield().await;
+        }
+        if self.index_bytes.len() >= FLUSH_LENGTH {
+            let bytes = std::mem::take(&mut self.index_bytes);
+            self.index_bytes = self.index_file.append(bytes).await?;
+            self.index_bytes.clear();
+        }
+        Ok(())
+    }
+
+    fn invalid(&self, what: &str) -> WriteError {
+        WriteError::Invalid {
+            path: self.descriptor.path(Component::Data),
+            what: what.to_owned(),
+        }
+    }
+}
+
+/// Writes the components besides data and index, then gives the data its name.
+async fn commit(
+    env: &Env,
+    descriptor: &Descriptor,
+    contents: impl IntoIterator<Item = (Component, Option<Vec<u8>>)>,
+) -> Result<(), WriteError> {
+    let mut components = vec![Component::Data, Component::Index];
+    for (component, content) in contents {
+        if let Some(content) = content {
+            write_file(env, descriptor.path(component), content).await?;
+            components.push(component);
+        }
+    }
+    components.push(Component::Toc);
+    let toc = encode_toc(&components);
+    write_file(env, descriptor.path(Component::Toc), toc).await?;
+    sync_dir(env, &descriptor.dir).await?;
+    let path = descriptor.path(Component::Data);
+    env.rename(&descriptor.temporary_path(Component::Data), &path)
+        .await
+        .map_err(|source| WriteError::Io { path, source })?;
+    sync_dir(env, &descriptor.dir).await
+}
+
+/// Writes a small file, durably.
+async fn write_file(env: &Env, path: PathBuf, content: Vec<u8>) -> Result<(), WriteError> {
+    let mut output = Output::create(env, path).await?;
+    output.append(content).await?;
+    output.sync().await
+}
+
+async fn sync_dir(env: &Env, dir: &Path) -> Result<(), WriteError> {
+    env.sync_dir(dir).await.map_err(|source| WriteError::Io {
+        path: dir.to_owned(),
+        source,
+    })
+}
