@@ -184,11 +184,16 @@ fn merge_cells(mut left: Vec<Cell>, mut right: Vec<Cell>, table: &Table) -> Vec<
         left.append(&mut right);
         return left;
     }
+    let same = |(a, b): (&Cell, &Cell)| a.column == b.column && a.path == b.path;
+    if left.len() == right.len() && left.iter().zip(&right).all(same) {
+        // The same columns written again, which is the usual case.
+        let pairs = left.into_iter().zip(right);
+        return pairs.map(|(a, b)| reconcile(a, b, table)).collect();
+    }
     let mut merged = Vec::with_capacity(left.len() + right.len());
     let (mut left, mut right) = (left.into_iter().peekable(), right.into_iter().peekable());
     while let (Some(a), Some(b)) = (left.peek(), right.peek()) {
-        let ordering = compare_cells(table, a, b);
-        match ordering {
+        match compare_cells(table, a, b) {
             Ordering::Less => merged.extend(left.next()),
             Ordering::Greater => merged.extend(right.next()),
             Ordering::Equal => {

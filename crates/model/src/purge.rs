@@ -117,3 +117,57 @@ impl Purge {
         self.takes_deletion(deletion)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Clustering, NO_DELETION_TIME};
+    use bytes::Bytes;
+
+    fn purged(cell: Cell, purge: Purge) -> Vec<Cell> {
+        let mut row = Row::new(Clustering::EMPTY);
+        row.cells = vec![cell];
+        row.purge(&purge);
+        row.cells
+    }
+
+    fn cell(ttl: i32, local_deletion_time: u32) -> Cell {
+        Cell {
+            column: ColumnId(0),
+            path: None,
+            timestamp: 5,
+            ttl,
+            local_deletion_time,
+            value: Bytes::from_static(b"v"),
+        }
+    }
+
+    const PURGE: Purge = Purge {
+        now_seconds: 100,
+        gc_before: 50,
+        purgeable_before: 6,
+    };
+
+    #[test]
+    fn an_expired_cell_becomes_a_tombstone_of_the_time_it_was_written() {
+        let young = cell(20, 90);
+        let left = purged(young, PURGE);
+        assert_eq!((left[0].ttl, left[0].local_deletion_time), (NO_TTL, 70));
+        assert!(left[0].value.is_empty() && left[0].is_tombstone());
+        // Written before all that must be kept, though it expired after.
+        assert!(purged(cell(60, 90), PURGE).is_empty());
+        assert_eq!(purged(cell(60, 101), PURGE).len(), 1, "it lives");
+        assert_eq!(purged(cell(NO_TTL, NO_DELETION_TIME), PURGE).len(), 1);
+    }
+
+    #[test]
+    fn limits_are_exclusive() {
+        assert!(purged(cell(NO_TTL, 49), PURGE).is_empty());
+        assert_eq!(purged(cell(NO_TTL, 50), PURGE).len(), 1);
+        let older = Purge {
+            purgeable_before: 5,
+            ..PURGE
+        };
+        assert_eq!(purged(cell(NO_TTL, 49), older).len(), 1);
+    }
+}
