@@ -1,0 +1,128 @@
+//! The commit log: what makes an acknowledged write survive.
+//!
+//! `DIR/commitlog` holds the segments of all shards. [`format`] says what is in a file,
+//! [`record`] what a group's payload is; [`log`] appends and lets go, [`writer`] brings groups to
+//! the drive, [`release`] removes segments, [`replay`] reads them at start, and [`truncation`]
+//! keeps what replay must not bring back.
+
+mod format;
+mod log;
+mod record;
+mod release;
+mod replay;
+mod truncation;
+mod writer;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) use format::{Position, SegmentName};
+pub(crate) use log::{CommitLog, Ticket};
+pub(crate) use release::SPARE_EXTENSION;
+pub(crate) use replay::{Replay, ReplayedGroup};
+pub(crate) use truncation::{Truncation, Truncations};
+
+pub use replay::ReplayError;
+
+/// When a write is acknowledged: `commitlog_sync`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommitlogSync {
+    /// When the drive has it; all writes that wait meanwhile go together. The default.
+    Group,
+    /// At once; the drive has it at most this much later. A crash of the machine loses what was
+    /// acknowledged since.
+    Periodic {
+        /// `commitlog_sync_period`.
+        every: Duration,
+    },
+    /// When the drive has it. With one group in flight there is nothing left to wait for, so this
+    /// is the same as `Group` here; Cassandra's `group` waits for a window besides.
+    Batch,
+}
+
+/// How a commit log is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommitLogConfig {
+    /// When a write is acknowledged.
+    pub sync: CommitlogSync,
+    /// Bytes of a segment's file (`commitlog_segment_size`); half of it is the largest mutation.
+    pub segment_bytes: u64,
+    /// Bytes of all segments of this shard beyond which memtables are flushed to free the oldest
+    /// (`commitlog_total_space`, as a share of a shard).
+    pub total_bytes: u64,
+    /// Bytes under way to the drive beyond which writes are refused.
+    pub pending_bytes: usize,
+}
+
+impl Default for CommitLogConfig {
+    fn default() -> CommitLogConfig {
+        CommitLogConfig {
+            sync: CommitlogSync::Group,
+            segment_bytes: 32 << 20,
+            total_bytes: 1 << 30,
+            pending_bytes: 32 << 20,
+        }
+    }
+}
+
+/// Why a mutation is not in the log.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum AppendError {
+    /// Too much is under way to the drive.
+    #[error("the commit log's drive is behind")]
+    Overloaded,
+    /// The mutation is larger than the log takes.
+    #[error("a mutation of {bytes} bytes is larger than {limit} bytes, half a commit-log segment")]
+    TooLarge {
+        /// How large it is.
+        bytes: u64,
+        /// How large it may be.
+        limit: u64,
+    },
+    /// The log has failed for good.
+    #[error("{0}")]
+    Failed(Arc<str>),
+}
+
+/// Durations, summed up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Latency {
+    /// How many.
+    pub count: u64,
+    /// Their sum.
+    pub sum: Duration,
+    /// The longest.
+    pub max: Duration,
+}
+
+impl Latency {
+    /// One more.
+    pub(crate) fn add(&mut self, duration: Duration) {
+        self.count += 1;
+        self.sum += duration;
+        self.max = self.max.max(duration);
+    }
+}
+
+/// Counters of a shard's commit log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogStats {
+    /// Segments that are there.
+    pub segments: u64,
+    /// Bytes of their files.
+    pub bytes: u64,
+    /// Records that the drive does not have yet.
+    pub pending_records: u64,
+    /// Bytes on their way to the drive.
+    pub pending_bytes: u64,
+    /// Records appended since the start.
+    pub records: u64,
+    /// Groups written since the start.
+    pub groups: u64,
+    /// Bytes written since the start, padding included.
+    pub written_bytes: u64,
+    /// Syncs since the start.
+    pub syncs: u64,
+    /// How long a group took to be written and synced.
+    pub group_latency: Latency,
+}

@@ -1,0 +1,115 @@
+//! The task that removes segments whose writes are all in sstables.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::format::SegmentName;
+use super::log::Inner;
+
+/// How often to look whether the other shards have let go of a file too, or a removal that
+/// failed succeeds now.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// How many files are kept to be used again.
+const SPARES: usize = 1;
+
+enum Next {
+    /// Nothing can go now.
+    Nothing,
+    /// A file waits for other shards.
+    Waits,
+    /// The file of this segment goes.
+    Remove(SegmentName),
+    /// The last shard to need it has removed it.
+    Gone(SegmentName),
+}
+
+impl Inner {
+    /// Removes segments as they become free, until the log is closed.
+    pub(super) async fn run_releases(&self) {
+        while !self.closing.get() {
+            let again = self.release_free().await;
+            if again {
+                let _ = self.env.timeout(LOOK_AGAIN, self.release.notified()).await;
+            } else {
+                self.release.notified().await;
+            }
+        }
+    }
+
+    /// Removes what can go; is there something to look after again?
+    async fn release_free(&self) -> bool {
+        loop {
+            match self.next_release() {
+                Next::Nothing => return false,
+                Next::Waits => return true,
+                Next::Gone(name) => {
+                    self.state.borrow_mut().segments.remove(&name);
+                }
+                Next::Remove(name) => {
+                    if let Err(error) = self.remove(name).await {
+                        let path = self.dir.join(name.file_name());
+                        tracing::warn!("commit log: removing {}: {error}", path.display());
+                        return true;
+                    }
+                    self.state.borrow_mut().segments.remove(&name);
+                }
+            }
+        }
+    }
+
+    /// What to do with the oldest segment.
+    fn next_release(&self) -> Next {
+        let mut state = self.state.borrow_mut();
+        if state.replaying {
+            return Next::Nothing;
+        }
+        let Some((name, segment)) = state.segments.iter_mut().next() else {
+            return Next::Nothing;
+        };
+        if !segment.dirty.is_empty() || !segment.sealed {
+            return Next::Nothing;
+        }
+        if name.shards == self.sharder.shards() {
+            return Next::Remove(*name);
+        }
+        let path = self.dir.join(name.file_name());
+        if !segment.let_go {
+            segment.let_go = true;
+            segment.last = self.shared.let_go(&path, self.sharder.shards());
+        }
+        if segment.last {
+            Next::Remove(*name)
+        } else if self.shared.is_gone(&path) {
+            Next::Gone(*name)
+        } else {
+            Next::Waits
+        }
+    }
+
+    async fn remove(&self, name: SegmentName) -> std::io::Result<()> {
+        let path = self.dir.join(name.file_name());
+        let ours = name.shards == self.sharder.shards();
+        if ours && self.state.borrow().spares.len() < SPARES {
+            let spare = self.spare_path(name);
+            self.env.rename(&path, &spare).await?;
+            self.env.sync_dir(&self.dir).await?;
+            self.state.borrow_mut().spares.push(spare);
+        } else {
+            self.env.remove_file(&path).await?;
+            // Before anything younger is removed: see the order in which segments go.
+            self.env.sync_dir(&self.dir).await?;
+        }
+        if !ours {
+            self.shared.removed(&path);
+        }
+        Ok(())
+    }
+
+    fn spare_path(&self, name: SegmentName) -> PathBuf {
+        self.dir
+            .join(format!("{}.{SPARE_EXTENSION}", name.file_name()))
+    }
+}
+
+/// The extension of files that are kept to be used again, and removed at the next start.
+pub(crate) const SPARE_EXTENSION: &str = "spare";

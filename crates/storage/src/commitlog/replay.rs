@@ -1,0 +1,355 @@
+//! Reading the commit log at start.
+//!
+//! Segments are read in the order of their numbers, groups in their order in the file. Where a
+//! group should begin and none does, the writer's run ended there, torn or not, unless a group
+//! that the same run wrote later vouches that this place was on the drive: then the file is
+//! damaged, and replay refuses to go on. Of a segment that this number of shards wrote, only its
+//! own shard reads; others are read by all shards, each taking the tokens that it owns today.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use io::{Env, OpenOptions};
+use model::{Table, TableId};
+
+use super::format::{self, BLOCK, GROUP_HEADER, HeaderError, Position, SegmentHeader, SegmentName};
+use super::record::{self, Declared, RecordError, RecordedMutation};
+
+/// Why the commit log cannot be replayed.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// The drive refused.
+    #[error("reading {path} failed: {error}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the drive said.
+        error: std::io::Error,
+    },
+    /// Bytes that were on the drive before are not what they were.
+    #[error(
+        "{path} is damaged at offset {offset}: {reason}; acknowledged writes may be lost. Restore \
+         the file, or move it away to start without the writes in it"
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Where the damage begins, in bytes.
+        offset: u64,
+        /// What is wrong there.
+        reason: String,
+    },
+    /// A segment in the middle is not there.
+    #[error(
+        "{path} is missing, though segments before and after it are there; acknowledged writes \
+         may be lost. Restore the file, or move the older ones away to start without their writes"
+    )]
+    Missing {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A format that a later Helenus writes.
+    #[error("{path} is of commit-log version {version}, which this Helenus does not know")]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        version: u16,
+    },
+}
+
+/// The mutations of one group.
+#[derive(Debug)]
+pub(crate) struct ReplayedGroup {
+    /// The segment.
+    pub(crate) segment: SegmentName,
+    /// Where in it the group begins.
+    pub(crate) position: Position,
+    /// What it holds, updates of unknown tables left out.
+    pub(crate) mutations: Vec<RecordedMutation>,
+}
+
+/// A reading of all old segments, from the oldest to the youngest.
+pub(crate) struct Replay {
+    env: Env,
+    dir: PathBuf,
+    /// Those still to be read, youngest first.
+    names: Vec<SegmentName>,
+    all: Vec<SegmentName>,
+    current: Option<OpenSegment>,
+    /// Writers whose run ended in a torn tail: what else the run wrote does not count.
+    ended: Vec<EndedRun>,
+}
+
+struct EndedRun {
+    shard: u16,
+    shards: u16,
+    run: u64,
+}
+
+struct OpenSegment {
+    name: SegmentName,
+    header: SegmentHeader,
+    bytes: Bytes,
+    offset: usize,
+    declared: Vec<Option<Declared>>,
+}
+
+impl Replay {
+    /// Reads the segments of these names in `dir`.
+    pub(crate) fn new(env: Env, dir: &Path, mut names: Vec<SegmentName>) -> Replay {
+        names.sort();
+        Replay {
+            env,
+            dir: dir.to_owned(),
+            all: names.clone(),
+            names: names.into_iter().rev().collect(),
+            current: None,
+            ended: Vec::new(),
+        }
+    }
+
+    /// The next group, its tables resolved by `find`; `None` at the end.
+    pub(crate) async fn next(
+        &mut self,
+        find: &dyn Fn(TableId) -> Option<Arc<Table>>,
+    ) -> Result<Option<ReplayedGroup>, ReplayError> {
+        loop {
+            let Some(open) = &mut self.current else {
+                let Some(name) = self.names.pop() else {
+                    return Ok(None);
+                };
+                self.current = self.open(name).await?;
+                continue;
+            };
+            if open.offset >= open.bytes.len() {
+                self.current = None;
+                continue;
+            }
+            let at = open.position();
+            let Some(group) = valid_group(&open.bytes, at) else {
+                let open = self.current.take().expect("matched above");
+                self.end_of_run(&open).await?;
+                continue;
+            };
+            let start = open.offset + GROUP_HEADER;
+            let payload = open.bytes.slice(start..start + group.payload);
+            open.offset += group.len_in_file();
+            if group.records == 0 {
+                self.current = None;
+                continue;
+            }
+            let mutations =
+                open.read_records(payload, find)
+                    .map_err(|error| ReplayError::Damaged {
+                        path: self.dir.join(open.name.file_name()),
+                        offset: at.offset,
+                        reason: error.to_string(),
+                    })?;
+            return Ok(Some(ReplayedGroup {
+                segment: open.name,
+                position: at,
+                mutations,
+            }));
+        }
+    }
+
+    /// Reads a segment's file; `None` if nothing in it counts.
+    async fn open(&mut self, name: SegmentName) -> Result<Option<OpenSegment>, ReplayError> {
+        let bytes = self.read_file(name).await?;
+        let header = match SegmentHeader::decode(&bytes) {
+            Ok(header) if header.segment == name.segment => header,
+            Err(HeaderError::Version(version)) => {
+                let path = self.dir.join(name.file_name());
+                return Err(ReplayError::Version { path, version });
+            }
+            // The crash came before the header was on the drive, or it is damaged.
+            Ok(_) | Err(HeaderError::Invalid) => {
+                self.check_not_vouched(name, None, 0, Bytes::new()).await?;
+                return Ok(None);
+            }
+        };
+        self.check_no_gap(name, &header)?;
+        let torn = |ended: &EndedRun| {
+            (ended.shard, ended.shards, ended.run) == (name.shard, name.shards, header.run)
+        };
+        if self.ended.iter().any(torn) {
+            return Ok(None);
+        }
+        Ok(Some(OpenSegment {
+            name,
+            header,
+            bytes,
+            offset: BLOCK,
+            declared: Vec::new(),
+        }))
+    }
+
+    async fn read_file(&self, name: SegmentName) -> Result<Bytes, ReplayError> {
+        let path = self.dir.join(name.file_name());
+        let read = async {
+            let options = OpenOptions {
+                read: true,
+                ..OpenOptions::default()
+            };
+            let file = self.env.open(&path, options).await?;
+            let len = file.len().await?;
+            file.read_exact_at(0, len as usize).await
+        };
+        match read.await {
+            Ok(bytes) => Ok(Bytes::from(bytes)),
+            Err(error) => Err(ReplayError::Io { path, error }),
+        }
+    }
+
+    /// Segments of one run are numbered without gaps, and go in order.
+    fn check_no_gap(&self, name: SegmentName, header: &SegmentHeader) -> Result<(), ReplayError> {
+        let before = self
+            .all
+            .iter()
+            .filter(|other| (other.shard, other.shards) == (name.shard, name.shards))
+            .take_while(|other| other.segment < name.segment)
+            .last();
+        match before {
+            Some(before) if header.run <= before.segment && before.segment + 1 < name.segment => {
+                let missing = SegmentName {
+                    segment: before.segment + 1,
+                    ..name
+                };
+                Err(ReplayError::Missing {
+                    path: self.dir.join(missing.file_name()),
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// No group begins where one should: a torn tail, or damage?
+    async fn end_of_run(&mut self, open: &OpenSegment) -> Result<(), ReplayError> {
+        let at = open.position();
+        let rest = open.bytes.slice(open.offset..);
+        self.check_not_vouched(open.name, Some(open.header.run), at.offset, rest)
+            .await?;
+        self.ended.push(EndedRun {
+            shard: open.name.shard,
+            shards: open.name.shards,
+            run: open.header.run,
+        });
+        Ok(())
+    }
+
+    /// Fails if a group that the same run wrote later (in `rest`, the bytes of the file from
+    /// `offset` on, or in a later segment) says that the place was on the drive. Without a run,
+    /// whichever run could have written the segment counts.
+    async fn check_not_vouched(
+        &self,
+        name: SegmentName,
+        run: Option<u64>,
+        offset: u64,
+        rest: Bytes,
+    ) -> Result<(), ReplayError> {
+        let place = Position {
+            segment: name.segment,
+            offset,
+        };
+        let mut vouched = vouched_in(&rest, name.segment, offset);
+        let later: Vec<SegmentName> = self
+            .all
+            .iter()
+            .filter(|n| (n.shard, n.shards) == (name.shard, name.shards))
+            .filter(|n| n.segment > name.segment)
+            .copied()
+            .collect();
+        for later in later {
+            let bytes = self.read_file(later).await?;
+            let same_run = |found: u64| run.map_or(found <= name.segment, |run| run == found);
+            match SegmentHeader::decode(&bytes) {
+                Ok(header) if header.segment == later.segment && !same_run(header.run) => break,
+                _ => {
+                    let found = vouched_in(&bytes, later.segment, 0);
+                    vouched = vouched.max(found);
+                }
+            }
+        }
+        if vouched > place {
+            return Err(ReplayError::Damaged {
+                path: self.dir.join(name.file_name()),
+                offset,
+                reason: "what stands here does not check out, but was on the drive before"
+                    .to_owned(),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// The furthest place that a group in these bytes vouches for; they begin at `offset` of the
+/// file of `segment`.
+fn vouched_in(bytes: &Bytes, segment: u64, offset: u64) -> Position {
+    let end = offset + bytes.len() as u64;
+    let mut vouched = Position::default();
+    let mut from = 0;
+    while from + BLOCK <= bytes.len() {
+        let at = Position {
+            segment,
+            offset: offset + from as u64,
+        };
+        let block = &bytes[from..];
+        let found = format::peek_group(block, at, end)
+            .filter(|group| format::group_checks_out(&block[..GROUP_HEADER + group.payload]));
+        match found {
+            Some(group) => {
+                vouched = vouched.max(group.durable);
+                from += group.len_in_file();
+            }
+            None => from += BLOCK,
+        }
+    }
+    vouched
+}
+
+/// The group that begins at a place of a file, if a valid one does.
+fn valid_group(file: &Bytes, at: Position) -> Option<format::GroupHeader> {
+    let from = at.offset as usize;
+    let group = format::peek_group(&file[from..], at, file.len() as u64)?;
+    format::group_checks_out(&file[from..from + GROUP_HEADER + group.payload]).then_some(group)
+}
+
+impl OpenSegment {
+    fn position(&self) -> Position {
+        Position {
+            segment: self.name.segment,
+            offset: self.offset as u64,
+        }
+    }
+
+    fn read_records(
+        &mut self,
+        mut payload: Bytes,
+        find: &dyn Fn(TableId) -> Option<Arc<Table>>,
+    ) -> Result<Vec<RecordedMutation>, RecordError> {
+        let mut mutations = Vec::new();
+        while !payload.is_empty() {
+            let (kind, body) = record::split_record(&mut payload)?;
+            match kind {
+                record::SCHEMA => {
+                    let (number, declared) = record::read_schema(body, find)?;
+                    let slot = number as usize;
+                    // Numbers are given in turn.
+                    if slot > self.declared.len() {
+                        return Err(RecordError::Unknown("table number"));
+                    }
+                    self.declared
+                        .resize(self.declared.len().max(slot + 1), None);
+                    self.declared[slot] = Some(declared);
+                }
+                record::MUTATION => {
+                    mutations.push(record::read_mutation(body, &self.declared)?);
+                }
+                _ => return Err(RecordError::Unknown("kind of record")),
+            }
+        }
+        Ok(mutations)
+    }
+}

@@ -1,0 +1,268 @@
+//! The task that brings groups to the drive, and makes the files for them.
+
+use std::cell::RefCell;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
+
+use io::{File, Instant, Notify, OpenOptions, TaskGroup};
+
+use super::CommitlogSync;
+use super::format::{self, BLOCK, GROUP_HEADER, Position, SegmentHeader};
+use super::log::{Group, Inner};
+
+/// How long the writer waits before it tries again to make a segment on a full drive.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// The writer of a log: the only one who touches the files of the run.
+pub(super) struct Writer {
+    inner: Rc<Inner>,
+    /// The segment being written.
+    open: Option<(u64, File)>,
+    /// Where the writes that are not synced yet end, and how many appends they hold.
+    unsynced: Option<(Position, u64)>,
+    synced_at: Instant,
+    next: Rc<Next>,
+}
+
+/// The file of the next segment, made ahead of need.
+#[derive(Default)]
+struct Next {
+    state: RefCell<NextState>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+enum NextState {
+    #[default]
+    Absent,
+    UnderWay,
+    Ready(u64, File),
+}
+
+impl Writer {
+    pub(super) fn new(inner: Rc<Inner>) -> Writer {
+        Writer {
+            open: None,
+            unsynced: None,
+            synced_at: inner.env.now(),
+            next: Rc::default(),
+            inner,
+        }
+    }
+
+    /// Writes groups until the log is closed or fails.
+    pub(super) async fn run(mut self) {
+        loop {
+            let group = self.inner.state.borrow_mut().take_group();
+            let result = match group {
+                Some(group) => self.write_group(group).await,
+                None if self.sync_due() => self.sync().await,
+                None if self.inner.closing.get() => return,
+                None => {
+                    self.wait().await;
+                    Ok(())
+                }
+            };
+            if let Err(reason) = result {
+                self.inner.state.borrow_mut().fail(reason);
+                return;
+            }
+        }
+    }
+
+    async fn wait(&self) {
+        let inner = &*self.inner;
+        match (inner.config.sync, self.unsynced) {
+            (CommitlogSync::Periodic { every }, Some(_)) => {
+                let due = self.synced_at + every;
+                let left = due.saturating_duration_since(inner.env.now());
+                // Whether the time is up or there is work, the loop looks again.
+                let _ = inner.env.timeout(left, inner.work.notified()).await;
+            }
+            _ => inner.work.notified().await,
+        }
+    }
+
+    fn sync_due(&self) -> bool {
+        if self.unsynced.is_none() {
+            return false;
+        }
+        let inner = &*self.inner;
+        match inner.config.sync {
+            CommitlogSync::Group | CommitlogSync::Batch => true,
+            CommitlogSync::Periodic { every } => {
+                inner.state.borrow().sync_wanted
+                    || inner.closing.get()
+                    || inner.env.now() >= self.synced_at + every
+            }
+        }
+    }
+
+    async fn write_group(&mut self, mut group: Group) -> Result<(), String> {
+        let file = self.segment_file(group.segment).await?;
+        let at = Position {
+            segment: group.segment,
+            offset: group.offset,
+        };
+        let payload = group.bytes.len() - GROUP_HEADER;
+        let durable = self.inner.state.borrow().durable_to;
+        format::seal_group(&mut group.bytes, at, durable, group.records);
+        let len = group.bytes.len().next_multiple_of(BLOCK);
+        group.bytes.resize(len, 0);
+        let begun = self.inner.env.now();
+        let (result, _) = file.write_all_at(group.bytes, at.offset).await;
+        if let Err(error) = result {
+            return Err(self.describe("writing", at, &error));
+        }
+        {
+            let mut state = self.inner.state.borrow_mut();
+            state.pending_bytes = state.pending_bytes.saturating_sub(payload);
+            state.stats.groups += 1;
+            state.stats.written_bytes += len as u64;
+        }
+        let end = Position {
+            offset: at.offset + len as u64,
+            ..at
+        };
+        self.unsynced = Some((end, group.last_sequence));
+        if self.sync_due() {
+            self.sync().await?;
+            let took = self.inner.env.now().saturating_duration_since(begun);
+            self.inner.state.borrow_mut().stats.group_latency.add(took);
+        }
+        Ok(())
+    }
+
+    async fn sync(&mut self) -> Result<(), String> {
+        let Some((_, file)) = &self.open else {
+            return Ok(());
+        };
+        let Some((end, sequence)) = self.unsynced else {
+            return Ok(());
+        };
+        if let Err(error) = file.sync_data().await {
+            return Err(self.describe("syncing", end, &error));
+        }
+        self.unsynced = None;
+        self.synced_at = self.inner.env.now();
+        let mut state = self.inner.state.borrow_mut();
+        state.stats.syncs += 1;
+        state.durable = sequence;
+        state.durable_to = end;
+        if state.appended == sequence {
+            state.sync_wanted = false;
+        }
+        state.wake();
+        Ok(())
+    }
+
+    fn describe(&self, what: &str, at: Position, error: &std::io::Error) -> String {
+        let path = self.inner.path(at.segment);
+        format!(
+            "{what} {} at offset {} failed: {error}; no write is acknowledged until the node is \
+             started again",
+            path.display(),
+            at.offset
+        )
+    }
+
+    /// The file of a segment; goes on to the next segment where that is asked for.
+    async fn segment_file(&mut self, segment: u64) -> Result<File, String> {
+        if let Some((open, file)) = &self.open {
+            if *open == segment {
+                return Ok(file.clone());
+            }
+            // The end of a segment must be on the drive before anything behind it is.
+            self.sync().await?;
+        }
+        let file = self.next_file(segment).await;
+        if let Some((finished, _)) = self.open.replace((segment, file.clone())) {
+            let name = self.inner.name(finished);
+            if let Some(segment) = self.inner.state.borrow_mut().segments.get_mut(&name) {
+                segment.sealed = true;
+            }
+            self.inner.release.notify_one();
+        }
+        self.prepare(segment + 1);
+        Ok(file)
+    }
+
+    /// Takes the file made ahead, or makes it, however long the drive takes to have room for it.
+    async fn next_file(&self, segment: u64) -> File {
+        loop {
+            let state = self.next.state.take();
+            match state {
+                NextState::Ready(found, file) if found == segment => return file,
+                NextState::UnderWay => {
+                    self.next.state.replace(NextState::UnderWay);
+                    self.next.changed.notified().await;
+                }
+                NextState::Absent | NextState::Ready(..) => {
+                    match create_segment(&self.inner, segment).await {
+                        Ok(file) => return file,
+                        Err(error) => {
+                            tracing::error!(
+                                "commit log: making {} failed: {error}; trying again",
+                                self.inner.path(segment).display()
+                            );
+                            self.inner.env.sleep(RETRY).await;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn prepare(&self, segment: u64) {
+        if self.inner.closing.get() {
+            return;
+        }
+        self.next.state.replace(NextState::UnderWay);
+        let (inner, next) = (self.inner.clone(), self.next.clone());
+        let make = async move {
+            let made = create_segment(&inner, segment).await;
+            next.state.replace(match made {
+                Ok(file) => NextState::Ready(segment, file),
+                // The writer tries again when it needs the file, and complains then.
+                Err(_) => NextState::Absent,
+            });
+            next.changed.notify_one();
+        };
+        drop(self.inner.env.spawn(TaskGroup::Foreground, make));
+    }
+}
+
+/// Makes the file of a segment, on the drive with its header and name when this returns.
+async fn create_segment(inner: &Inner, segment: u64) -> std::io::Result<File> {
+    let path = inner.path(segment);
+    let spare: Option<PathBuf> = inner.state.borrow_mut().spares.pop();
+    if let Some(spare) = &spare {
+        inner.env.rename(spare, &path).await?;
+    }
+    let options = OpenOptions {
+        read: false,
+        write: true,
+        create: true,
+        ..OpenOptions::default()
+    };
+    let file = inner.env.open(&path, options).await?;
+    let bytes = inner.config.segment_bytes;
+    // Where the file ends, the segment does: a file of another size may be used again.
+    if file.len().await? > bytes {
+        file.set_len(bytes).await?;
+    }
+    file.allocate(bytes).await?;
+    let header = SegmentHeader {
+        shard: inner.shard,
+        sharder: inner.sharder,
+        segment,
+        run: inner.run,
+    };
+    let mut block = vec![0; BLOCK];
+    header.encode(&mut block);
+    file.write_all_at(block, 0).await.0?;
+    file.sync_all().await?;
+    inner.env.sync_dir(&inner.dir).await?;
+    Ok(file)
+}

@@ -1,0 +1,146 @@
+//! What can go wrong, by operation.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use model::TableId;
+
+use crate::commitlog::{AppendError, ReplayError};
+use crate::sstable::{SSTableError, folder::FolderError};
+
+/// The store, or a table of it, cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The drive refused.
+    #[error("{path}: {error}")]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the drive said.
+        error: std::io::Error,
+    },
+    /// The commit log cannot be replayed.
+    #[error("commit log: {0}")]
+    Replay(#[from] ReplayError),
+    /// An sstable cannot be opened.
+    #[error("sstable: {0}")]
+    SSTable(#[from] SSTableError),
+    /// A file of ours is damaged.
+    #[error("{path} is damaged: {reason}")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and what to do.
+        reason: String,
+    },
+    /// Memtables could not be flushed while the commit log was replayed.
+    #[error("flushing while the commit log is replayed: {0}")]
+    Flush(#[from] FlushError),
+}
+
+/// A write did not happen, or nobody knows whether it did.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WriteError {
+    /// Refused at once: more is under way than the drive or the memory takes. Nothing was written.
+    #[error("shard overloaded: {0}")]
+    Overloaded(&'static str),
+    /// Larger than the commit log takes. Nothing was written.
+    #[error("mutation of {bytes} bytes is larger than the maximum of {limit} bytes")]
+    TooLarge {
+        /// How large it is, in bytes.
+        bytes: u64,
+        /// How large it may be, in bytes.
+        limit: u64,
+    },
+    /// No such table here, or it is being dropped. Nothing was written.
+    #[error("no table with id {0}")]
+    UnknownTable(TableId),
+    /// The commit log failed: the write may be there after a restart, or not.
+    #[error("commit log: {0}")]
+    CommitLog(Arc<str>),
+    /// The store was drained. Nothing was written.
+    #[error("the node is shutting down")]
+    Closed,
+}
+
+impl From<AppendError> for WriteError {
+    fn from(error: AppendError) -> WriteError {
+        match error {
+            AppendError::Overloaded => WriteError::Overloaded("the commit log's drive is behind"),
+            AppendError::TooLarge { bytes, limit } => WriteError::TooLarge { bytes, limit },
+            AppendError::Failed(reason) => WriteError::CommitLog(reason),
+        }
+    }
+}
+
+/// A read failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// No such table here.
+    #[error("no table with id {0}")]
+    UnknownTable(TableId),
+    /// An sstable is damaged or cannot be read; names the file and the place.
+    #[error(transparent)]
+    SSTable(#[from] SSTableError),
+}
+
+/// A flush, or something that needs one, failed. What was in memory still is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FlushError {
+    /// Writing or opening the sstable failed; it is tried again in a while.
+    #[error("{0}")]
+    Failed(String),
+    /// No such table here.
+    #[error("no table with id {0}")]
+    UnknownTable(TableId),
+    /// The store was closed meanwhile.
+    #[error("the node is shutting down")]
+    Closed,
+}
+
+/// A compaction failed. Its inputs are as they were.
+#[derive(Debug, thiserror::Error)]
+pub enum CompactionError {
+    /// An input cannot be read.
+    #[error("reading: {0}")]
+    Read(#[from] SSTableError),
+    /// The output cannot be written.
+    #[error("writing: {0}")]
+    Write(#[from] crate::sstable::WriteError),
+    /// Replacing the inputs by the output failed.
+    #[error("{path}: {error}")]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the drive said.
+        error: std::io::Error,
+    },
+    /// Inputs cannot be removed.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// The table was truncated or dropped meanwhile, or the store closed.
+    #[error("the table was truncated or dropped, or the node is shutting down")]
+    Cancelled,
+    /// No such table here.
+    #[error("no table with id {0}")]
+    UnknownTable(TableId),
+}
+
+/// A truncation failed.
+#[derive(Debug, thiserror::Error)]
+pub enum TruncateError {
+    /// No such table here.
+    #[error("no table with id {0}")]
+    UnknownTable(TableId),
+    /// The drive refused. The table may be empty after a restart, or as it was.
+    #[error("{path}: {error}")]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the drive said.
+        error: std::io::Error,
+    },
+    /// Files cannot be removed; they are at the next start.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+}

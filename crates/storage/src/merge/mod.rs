@@ -1,0 +1,430 @@
+//! Several versions of a partition become one stream.
+//!
+//! Sources give items in the same direction, each well formed by itself. [`Merger`] decides, with
+//! the next item of each source before it, what comes next: of rows at one place one row, of
+//! markers at one place the marker (if any) at which the strongest deletion of all sources
+//! changes. What a deletion covers is dropped on the way, so that what comes out says the same as
+//! what went in, with nothing in it that has no effect.
+
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Ordering;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use model::{DecoratedKey, DeletionTime, PartitionBound, Row, Slice, Table};
+
+use crate::memtable::{MemStream, Memtable};
+use crate::sstable::{PartitionReader, SSTableError, Scanner};
+use crate::{PartitionHead, RangeTombstoneMarker, Unfiltered};
+
+/// The next item of a source.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) enum Next {
+    /// Not asked for yet.
+    #[default]
+    Unknown,
+    /// This.
+    Item(Unfiltered),
+    /// No more.
+    End,
+}
+
+/// Decides what comes next.
+pub(crate) struct Merger {
+    table: Arc<Table>,
+    reversed: bool,
+    /// The deletion of the partition, from all sources.
+    partition: DeletionTime,
+    /// The deleted range that each source is in.
+    open: Vec<Option<DeletionTime>>,
+    /// The deleted range that the output is in.
+    in_force: Option<DeletionTime>,
+}
+
+impl Merger {
+    /// For so many sources of a partition whose deletion, from all of them, is `partition`.
+    pub(crate) fn new(
+        table: Arc<Table>,
+        sources: usize,
+        partition: DeletionTime,
+        reversed: bool,
+    ) -> Merger {
+        Merger {
+            table,
+            reversed,
+            partition,
+            open: vec![None; sources],
+            in_force: None,
+        }
+    }
+
+    /// Takes what comes first out of `next` (none of them unknown), leaving `Unknown` there.
+    /// `None` where nothing is left of it.
+    pub(crate) fn step(&mut self, next: &mut [Next]) -> Option<Unfiltered> {
+        let first = self.first(next)?;
+        let taken = take(&mut next[first])?;
+        match taken {
+            Unfiltered::Row(mut row) => {
+                for other in &mut next[first + 1..] {
+                    if self.same_row(other, &row)
+                        && let Some(Unfiltered::Row(version)) = take(other)
+                    {
+                        row.merge(version, &self.table);
+                    }
+                }
+                let range = self.in_force.unwrap_or(DeletionTime::LIVE);
+                row.shadow_by(self.partition.merge(range));
+                (!row.is_empty()).then_some(Unfiltered::Row(row))
+            }
+            Unfiltered::Marker(marker) => {
+                self.open[first] = marker.in_force_after(self.reversed);
+                for (at, other) in next.iter_mut().enumerate().skip(first + 1) {
+                    if self.same_place(other, &marker)
+                        && let Some(Unfiltered::Marker(other)) = take(other)
+                    {
+                        self.open[at] = other.in_force_after(self.reversed);
+                    }
+                }
+                self.marker_at(marker)
+            }
+        }
+    }
+
+    /// The first source, in order, of those whose item comes first.
+    fn first(&self, next: &[Next]) -> Option<usize> {
+        let mut first: Option<(usize, &Unfiltered)> = None;
+        for (at, candidate) in next.iter().enumerate() {
+            debug_assert_ne!(*candidate, Next::Unknown);
+            let Next::Item(item) = candidate else {
+                continue;
+            };
+            let before = first.is_none_or(|(_, known)| {
+                let order = item.compare(known, self.table.comparator());
+                order == self.forward()
+            });
+            if before {
+                first = Some((at, item));
+            }
+        }
+        first.map(|(at, _)| at)
+    }
+
+    /// How what comes first in the stream compares with what comes later.
+    fn forward(&self) -> Ordering {
+        match self.reversed {
+            false => Ordering::Less,
+            true => Ordering::Greater,
+        }
+    }
+
+    fn same_row(&self, next: &Next, row: &Row) -> bool {
+        let Next::Item(Unfiltered::Row(other)) = next else {
+            return false;
+        };
+        let comparator = self.table.comparator();
+        comparator.compare(&other.clustering, &row.clustering) == Ordering::Equal
+    }
+
+    fn same_place(&self, next: &Next, marker: &RangeTombstoneMarker) -> bool {
+        let Next::Item(Unfiltered::Marker(other)) = next else {
+            return false;
+        };
+        let comparator = self.table.comparator();
+        comparator.compare_bounds(&other.bound, &marker.bound) == Ordering::Equal
+    }
+
+    fn marker_at(&mut self, marker: RangeTombstoneMarker) -> Option<Unfiltered> {
+        let strongest = self
+            .open
+            .iter()
+            .flatten()
+            .fold(DeletionTime::LIVE, |a, b| a.merge(*b));
+        let after = strongest.supersedes(&self.partition).then_some(strongest);
+        let before = std::mem::replace(&mut self.in_force, after);
+        let (closes, opens) = match self.reversed {
+            false => (before, after),
+            true => (after, before),
+        };
+        RangeTombstoneMarker::between(marker.bound, closes, opens).map(Unfiltered::Marker)
+    }
+}
+
+fn take(next: &mut Next) -> Option<Unfiltered> {
+    match std::mem::take(next) {
+        Next::Item(item) => Some(item),
+        other => {
+            *next = other;
+            None
+        }
+    }
+}
+
+/// The head of a partition, from all who know of it.
+pub(crate) fn merge_heads(
+    heads: impl IntoIterator<Item = PartitionHead>,
+    table: &Table,
+) -> Option<PartitionHead> {
+    let mut heads = heads.into_iter();
+    let mut merged = heads.next()?;
+    for head in heads {
+        merged.deletion = merged.deletion.merge(head.deletion);
+        match (&mut merged.static_row, head.static_row) {
+            (Some(row), Some(other)) => row.merge(other, table),
+            (known @ None, other) => *known = other,
+            (Some(_), None) => {}
+        }
+    }
+    if let Some(row) = &mut merged.static_row {
+        row.shadow_by(merged.deletion);
+    }
+    merged.static_row.take_if(|row| row.is_empty());
+    Some(merged)
+}
+
+/// Gives the items of one partition, one after the other.
+pub(crate) trait Items {
+    /// The next item.
+    async fn next(&mut self) -> Result<Option<Unfiltered>, SSTableError>;
+}
+
+/// A partition of a memtable or an sstable.
+pub(crate) enum Source {
+    /// In memory.
+    Memory(MemStream),
+    /// On disk.
+    File(Box<PartitionReader>),
+}
+
+impl Items for Source {
+    async fn next(&mut self) -> Result<Option<Unfiltered>, SSTableError> {
+        match self {
+            Source::Memory(stream) => Ok(stream.next()),
+            Source::File(reader) => reader.next().await,
+        }
+    }
+}
+
+impl Source {
+    /// Key, deletion and static row.
+    pub(crate) fn head(&self) -> PartitionHead {
+        match self {
+            Source::Memory(stream) => stream.head(),
+            Source::File(reader) => reader.head().clone(),
+        }
+    }
+}
+
+/// The merged items of some sources.
+struct MergedItems {
+    merger: Merger,
+    next: Vec<Next>,
+}
+
+impl MergedItems {
+    fn new(
+        table: Arc<Table>,
+        sources: usize,
+        deletion: DeletionTime,
+        reversed: bool,
+    ) -> MergedItems {
+        MergedItems {
+            merger: Merger::new(table, sources, deletion, reversed),
+            next: (0..sources).map(|_| Next::Unknown).collect(),
+        }
+    }
+
+    async fn next(
+        &mut self,
+        sources: &mut [impl Items],
+    ) -> Result<Option<Unfiltered>, SSTableError> {
+        loop {
+            let mut ended = true;
+            for (next, source) in self.next.iter_mut().zip(sources.iter_mut()) {
+                if *next == Next::Unknown {
+                    *next = match source.next().await? {
+                        Some(item) => Next::Item(item),
+                        None => Next::End,
+                    };
+                }
+                ended &= *next == Next::End;
+            }
+            if ended {
+                return Ok(None);
+            }
+            if let Some(item) = self.merger.step(&mut self.next) {
+                return Ok(Some(item));
+            }
+        }
+    }
+}
+
+/// One partition, from all who know of it.
+pub(crate) struct MergedPartition {
+    head: PartitionHead,
+    items: MergedItems,
+    sources: Vec<Source>,
+}
+
+impl MergedPartition {
+    /// Merges `sources`; `None` if there are none.
+    pub(crate) fn new(
+        table: Arc<Table>,
+        sources: Vec<Source>,
+        reversed: bool,
+    ) -> Option<MergedPartition> {
+        let head = merge_heads(sources.iter().map(Source::head), &table)?;
+        Some(MergedPartition {
+            items: MergedItems::new(table, sources.len(), head.deletion, reversed),
+            head,
+            sources,
+        })
+    }
+
+    /// Key, deletion and static row.
+    pub(crate) fn head(&self) -> &PartitionHead {
+        &self.head
+    }
+
+    /// The next item.
+    pub(crate) async fn next(&mut self) -> Result<Option<Unfiltered>, SSTableError> {
+        self.items.next(&mut self.sources).await
+    }
+}
+
+/// The partitions of a range of a memtable.
+pub(crate) struct MemScan {
+    memtable: Rc<Memtable>,
+    table: Arc<Table>,
+    start: PartitionBound,
+    end: PartitionBound,
+    slices: Rc<[Slice]>,
+    at: Option<DecoratedKey>,
+    stream: Option<MemStream>,
+}
+
+impl MemScan {
+    /// The slices of the partitions between `start` and `end`.
+    pub(crate) fn new(
+        memtable: Rc<Memtable>,
+        table: Arc<Table>,
+        (start, end): (PartitionBound, PartitionBound),
+        slices: Rc<[Slice]>,
+    ) -> MemScan {
+        MemScan {
+            memtable,
+            table,
+            start,
+            end,
+            slices,
+            at: None,
+            stream: None,
+        }
+    }
+
+    fn next_partition(&mut self) -> Option<PartitionHead> {
+        let found = self
+            .memtable
+            .next(&self.start, &self.end, self.at.as_ref())?;
+        self.at = Some(found.key.clone());
+        let stream = MemStream::new(found, self.table.clone(), self.slices.clone(), false);
+        let head = stream.head();
+        self.stream = Some(stream);
+        Some(head)
+    }
+}
+
+/// The partitions of a range of a memtable or an sstable.
+pub(crate) enum ScanSource {
+    /// In memory.
+    Memory(Box<MemScan>),
+    /// On disk.
+    File(Box<Scanner>),
+}
+
+impl ScanSource {
+    async fn next_partition(&mut self) -> Result<Option<PartitionHead>, SSTableError> {
+        match self {
+            ScanSource::Memory(scan) => Ok(scan.next_partition()),
+            ScanSource::File(scanner) => scanner.next_partition().await,
+        }
+    }
+}
+
+impl Items for ScanSource {
+    async fn next(&mut self) -> Result<Option<Unfiltered>, SSTableError> {
+        match self {
+            ScanSource::Memory(scan) => Ok(scan.stream.as_mut().and_then(MemStream::next)),
+            ScanSource::File(scanner) => scanner.next().await,
+        }
+    }
+}
+
+/// The partitions of a range, from all who know of them, in ring order.
+pub(crate) struct MergedScan {
+    table: Arc<Table>,
+    /// The sources of the current partition first, `current` of them.
+    sources: Vec<(ScanSource, Option<PartitionHead>)>,
+    begun: bool,
+    items: Option<MergedItems>,
+}
+
+impl MergedScan {
+    /// Merges `sources`.
+    pub(crate) fn new(table: Arc<Table>, sources: Vec<ScanSource>) -> MergedScan {
+        MergedScan {
+            table,
+            sources: sources.into_iter().map(|source| (source, None)).collect(),
+            begun: false,
+            items: None,
+        }
+    }
+
+    /// Goes to the next partition, whatever is left of this one; `None` at the end.
+    pub(crate) async fn next_partition(&mut self) -> Result<Option<PartitionHead>, SSTableError> {
+        let in_use = self.items.take().map_or(0, |items| items.next.len());
+        let advance = if self.begun {
+            in_use
+        } else {
+            self.sources.len()
+        };
+        self.begun = true;
+        for (source, head) in &mut self.sources[..advance] {
+            *head = source.next_partition().await?;
+        }
+        self.sources.retain(|(_, head)| head.is_some());
+        let key = |head: &Option<PartitionHead>| head.as_ref().map(|head| head.key.clone());
+        let Some(first) = self.sources.iter().filter_map(|(_, head)| key(head)).min() else {
+            return Ok(None);
+        };
+        // Stable, so that equal sources stay in their order.
+        self.sources
+            .sort_by_key(|(_, head)| head.as_ref().is_none_or(|head| head.key != first));
+        let here = |head: &Option<PartitionHead>| head.as_ref().is_some_and(|h| h.key == first);
+        let count = self.sources.partition_point(|(_, head)| here(head));
+        let heads = self.sources[..count]
+            .iter_mut()
+            .filter_map(|(_, head)| head.clone());
+        let Some(head) = merge_heads(heads, &self.table) else {
+            return Ok(None);
+        };
+        let table = self.table.clone();
+        self.items = Some(MergedItems::new(table, count, head.deletion, false));
+        Ok(Some(head))
+    }
+
+    /// The next item of the partition.
+    pub(crate) async fn next(&mut self) -> Result<Option<Unfiltered>, SSTableError> {
+        match &mut self.items {
+            Some(items) => items.next(&mut self.sources).await,
+            None => Ok(None),
+        }
+    }
+}
+
+impl Items for (ScanSource, Option<PartitionHead>) {
+    async fn next(&mut self) -> Result<Option<Unfiltered>, SSTableError> {
+        self.0.next().await
+    }
+}

@@ -1,0 +1,151 @@
+//! What rows must fulfil besides their place: ALLOW FILTERING.
+
+use std::cmp::Ordering;
+
+use bytes::Bytes;
+use model::{
+    Column, ColumnId, ColumnKind, CqlType, DecoratedKey, FilterOperator, Row, RowFilter, Table,
+    collection, decode_key,
+};
+
+/// The filters of a command, sorted by what they are about.
+#[derive(Default)]
+pub(crate) struct Filters<'c> {
+    /// On key columns and static ones: they hold for a partition or not.
+    partition: Vec<(&'c Column, &'c RowFilter)>,
+    /// On clustering and regular columns.
+    row: Vec<(&'c Column, &'c RowFilter)>,
+    /// On a column that the table does not have: nothing fulfils it.
+    impossible: bool,
+}
+
+impl<'c> Filters<'c> {
+    /// The filters of a command on `table`.
+    pub(crate) fn new(filters: &'c [RowFilter], table: &'c Table) -> Filters<'c> {
+        let mut sorted = Filters::default();
+        for filter in filters {
+            match table.column(filter.column) {
+                None => sorted.impossible = true,
+                Some(column) => match column.kind {
+                    ColumnKind::PartitionKey | ColumnKind::Static => {
+                        sorted.partition.push((column, filter));
+                    }
+                    ColumnKind::Clustering | ColumnKind::Regular => {
+                        sorted.row.push((column, filter));
+                    }
+                },
+            }
+        }
+        sorted
+    }
+
+    /// Must rows fulfil anything, so that static data alone is no answer?
+    pub(crate) fn want_rows(&self) -> bool {
+        !self.row.is_empty()
+    }
+
+    /// May the partition of this key and this (live) static row hold what is asked for?
+    pub(crate) fn partition_passes(
+        &self,
+        key: &DecoratedKey,
+        static_row: Option<&Row>,
+        table: &Table,
+    ) -> bool {
+        if self.impossible {
+            return false;
+        }
+        self.partition.iter().all(|(column, filter)| {
+            if column.kind == ColumnKind::Static {
+                return static_row.is_some_and(|row| cells_pass(row, column, filter));
+            }
+            let components = decode_key(key.key(), table.partition_key().len());
+            components.is_ok_and(|components| {
+                components
+                    .get(column.position)
+                    .is_some_and(|value| value_passes(value, &column.ty, filter))
+            })
+        })
+    }
+
+    /// Does a (live) row fulfil all?
+    pub(crate) fn row_passes(&self, row: &Row) -> bool {
+        self.row.iter().all(|(column, filter)| match column.kind {
+            ColumnKind::Clustering => row
+                .clustering
+                .0
+                .get(column.position)
+                .is_some_and(|value| value_passes(value, &column.ty, filter)),
+            _ => cells_pass(row, column, filter),
+        })
+    }
+
+    /// The regular and static columns whose values the filters need.
+    pub(crate) fn columns(&self) -> impl Iterator<Item = ColumnId> {
+        let all = self.partition.iter().chain(&self.row);
+        all.filter(|(column, _)| matches!(column.kind, ColumnKind::Static | ColumnKind::Regular))
+            .map(|(column, _)| column.id)
+    }
+}
+
+fn cells_pass(row: &Row, column: &Column, filter: &RowFilter) -> bool {
+    let cells = row.cells_of(column.id);
+    if !column.ty.is_multi_cell() {
+        return cells
+            .first()
+            .is_some_and(|cell| value_passes(&cell.value, &column.ty, filter));
+    }
+    let one_of = |ty: &CqlType, value: &[u8]| {
+        let mut wanted = filter.values.iter();
+        wanted.any(|wanted| ty.compare(value, wanted) == Ordering::Equal)
+    };
+    match (filter.operator, &column.ty) {
+        (FilterOperator::Contains, CqlType::Set { element, .. }) => cells
+            .iter()
+            .any(|cell| cell.path.as_ref().is_some_and(|path| one_of(element, path))),
+        (FilterOperator::Contains, CqlType::List { element: value, .. })
+        | (FilterOperator::Contains, CqlType::Map { value, .. }) => {
+            cells.iter().any(|cell| one_of(value, &cell.value))
+        }
+        (FilterOperator::ContainsKey, CqlType::Map { key, .. }) => cells
+            .iter()
+            .any(|cell| cell.path.as_ref().is_some_and(|path| one_of(key, path))),
+        // CQL does not compare collections that are not frozen as a whole.
+        _ => false,
+    }
+}
+
+fn value_passes(value: &Bytes, ty: &CqlType, filter: &RowFilter) -> bool {
+    filter.values.iter().any(|wanted| {
+        let order = || ty.compare(value, wanted);
+        match filter.operator {
+            FilterOperator::Equal => order() == Ordering::Equal,
+            FilterOperator::Less => order() == Ordering::Less,
+            FilterOperator::LessOrEqual => order() != Ordering::Greater,
+            FilterOperator::Greater => order() == Ordering::Greater,
+            FilterOperator::GreaterOrEqual => order() != Ordering::Less,
+            FilterOperator::Contains => contains(value, ty, wanted),
+            FilterOperator::ContainsKey => contains_key(value, ty, wanted),
+        }
+    })
+}
+
+fn contains(value: &[u8], ty: &CqlType, wanted: &[u8]) -> bool {
+    let equal = |ty: &CqlType, value: &[u8]| ty.compare(value, wanted) == Ordering::Equal;
+    match ty {
+        CqlType::List { element, .. } | CqlType::Set { element, .. } => collection::elements(value)
+            .is_ok_and(|elements| elements.iter().any(|value| equal(element, value))),
+        CqlType::Map { value: of, .. } => collection::entries(value)
+            .is_ok_and(|entries| entries.iter().any(|(_, value)| equal(of, value))),
+        _ => false,
+    }
+}
+
+fn contains_key(value: &[u8], ty: &CqlType, wanted: &[u8]) -> bool {
+    match ty {
+        CqlType::Map { key, .. } => collection::entries(value).is_ok_and(|entries| {
+            let mut keys = entries.iter();
+            keys.any(|(found, _)| key.compare(found, wanted) == Ordering::Equal)
+        }),
+        _ => false,
+    }
+}

@@ -1,0 +1,339 @@
+//! Answering a [`ReadCommand`]: from memtables and sstables to a page of live rows.
+
+mod filter;
+mod page;
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use io::{Env, TaskGroup};
+use model::{
+    Bound, BoundKind, Clustering, ClusteringComparator, ColumnId, DecoratedKey, PartitionBound,
+    PartitionSelection, ReadCommand, ReadPage, Resume, ShardId, Sharder, Slice, Table,
+};
+
+use crate::memtable::{MemStream, Memtable};
+use crate::merge::{MemScan, MergedPartition, MergedScan, ScanSource, Source};
+use crate::sstable::{ColumnSelection, SSTable, SSTableError, ScanOptions};
+use crate::{PartitionHead, Unfiltered};
+use page::{Flow, PageBuilder};
+
+/// How many rows pass between two looks at the time.
+const ROWS_A_LOOK: u32 = 16;
+
+/// What a table consists of at one moment. Whatever is flushed or compacted later, a read that
+/// holds this sees all of it once.
+pub(crate) struct View {
+    /// The table.
+    pub(crate) table: Arc<Table>,
+    /// The memtables, the one that is written to first.
+    pub(crate) memtables: Vec<Rc<Memtable>>,
+    /// The sstables, the latest first.
+    pub(crate) sstables: Rc<[SSTable]>,
+    /// This shard.
+    pub(crate) owner: (Sharder, ShardId),
+}
+
+/// What reads count.
+#[derive(Debug, Default)]
+pub(crate) struct ReadCounters {
+    /// Reads of one partition.
+    pub(crate) keys: Cell<u64>,
+    /// Reads of ranges.
+    pub(crate) ranges: Cell<u64>,
+    /// sstables that a read of a key passed over, as their bloom filter or bounds allowed.
+    pub(crate) skipped: Cell<u64>,
+    /// sstables that had what was looked for.
+    pub(crate) found: Cell<u64>,
+    /// sstables that were looked into in vain.
+    pub(crate) in_vain: Cell<u64>,
+}
+
+fn count(counter: &Cell<u64>) {
+    counter.set(counter.get() + 1);
+}
+
+impl View {
+    /// Answers a command.
+    pub(crate) async fn read(
+        &self,
+        env: &Env,
+        command: &ReadCommand,
+        counters: &ReadCounters,
+    ) -> Result<ReadPage, SSTableError> {
+        let page = PageBuilder::new(command, &self.table);
+        if page.is_full() {
+            return Ok(page.finish(false));
+        }
+        let reading = Reading {
+            view: self,
+            env,
+            command,
+            counters,
+            columns: page.columns().into(),
+        };
+        match &command.partitions {
+            PartitionSelection::Key(key) => {
+                count(&counters.keys);
+                reading.key(key, page).await
+            }
+            PartitionSelection::Range { start, end } => {
+                count(&counters.ranges);
+                reading.range(start, end, page).await
+            }
+        }
+    }
+}
+
+struct Reading<'r> {
+    view: &'r View,
+    env: &'r Env,
+    command: &'r ReadCommand,
+    counters: &'r ReadCounters,
+    columns: Rc<[ColumnId]>,
+}
+
+impl<'r> Reading<'r> {
+    async fn key(
+        &self,
+        key: &DecoratedKey,
+        mut page: PageBuilder<'r>,
+    ) -> Result<ReadPage, SSTableError> {
+        let resume = self.command.resume.as_ref().filter(|r| r.key == *key);
+        let more = self.partition(key, resume, &mut page).await?;
+        Ok(page.finish(more))
+    }
+
+    /// Reads one partition, from where the page before ended in it. Says whether there is more of
+    /// it than the page took.
+    async fn partition(
+        &self,
+        key: &DecoratedKey,
+        resume: Option<&Resume>,
+        page: &mut PageBuilder<'r>,
+    ) -> Result<bool, SSTableError> {
+        let mut slices: Rc<[Slice]> = self.command.clustering.slices.as_slice().into();
+        let reversed = self.command.clustering.reversed;
+        if let Some(resume) = resume {
+            let comparator = self.view.table.comparator();
+            let Some(last) = behind(resume, comparator) else {
+                return Ok(false);
+            };
+            slices = slices_behind(&slices, last, reversed, comparator).into();
+            if slices.is_empty() || resume.remaining_in_partition == 0 {
+                return Ok(false);
+            }
+        }
+        let sources = self.sources(key, &slices, reversed).await?;
+        let table = &self.view.table;
+        let Some(mut merged) = MergedPartition::new(table.clone(), sources, reversed) else {
+            return Ok(false);
+        };
+        let remaining = resume.map(|resume| resume.remaining_in_partition);
+        if !page.begin(merged.head(), remaining, table) || slices.is_empty() {
+            return Ok(false);
+        }
+        let mut rows = 0;
+        while let Some(item) = merged.next().await? {
+            self.give_way(&mut rows).await;
+            let Unfiltered::Row(row) = item else { continue };
+            match page.row(row) {
+                Flow::More => {}
+                Flow::PartitionDone => return Ok(false),
+                Flow::PageDone => {
+                    return Ok(page.partition_may_go_on() && merged.next().await?.is_some());
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Who knows of a partition.
+    async fn sources(
+        &self,
+        key: &DecoratedKey,
+        slices: &Rc<[Slice]>,
+        reversed: bool,
+    ) -> Result<Vec<Source>, SSTableError> {
+        let view = self.view;
+        let mut sources = Vec::new();
+        for memtable in &view.memtables {
+            if let Some(found) = memtable.get(key) {
+                let table = view.table.clone();
+                let stream = MemStream::new(found, table, slices.clone(), reversed);
+                sources.push(Source::Memory(stream));
+            }
+        }
+        let columns = ColumnSelection::Values(self.columns.clone());
+        let mut deleted_to = sources
+            .iter()
+            .map(|source| source.head().deletion)
+            .fold(model::DeletionTime::LIVE, model::DeletionTime::merge);
+        for sstable in view.sstables.iter() {
+            if !sstable.may_contain(key)
+                || !sstable.may_contain_slices(slices)
+                || deleted_to.deletes(sstable.stats().max_timestamp)
+            {
+                count(&self.counters.skipped);
+                continue;
+            }
+            match sstable.get(key, slices.clone(), reversed, &columns).await? {
+                Some(reader) => {
+                    count(&self.counters.found);
+                    deleted_to = deleted_to.merge(reader.head().deletion);
+                    sources.push(Source::File(Box::new(reader)));
+                }
+                None => count(&self.counters.in_vain),
+            }
+        }
+        Ok(sources)
+    }
+
+    async fn range(
+        &self,
+        start: &PartitionBound,
+        end: &PartitionBound,
+        mut page: PageBuilder<'r>,
+    ) -> Result<ReadPage, SSTableError> {
+        let mut start = start.clone();
+        if let Some(resume) = &self.command.resume {
+            let (sharder, shard) = self.view.owner;
+            // Every shard is asked to go on, but only one of them began this partition.
+            let more = sharder.shard_of(resume.key.token()) == shard
+                && self.partition(&resume.key, Some(resume), &mut page).await?;
+            if more {
+                return Ok(page.finish(true));
+            }
+            page.end();
+            start = PartitionBound::KeyExclusive(resume.key.clone());
+        }
+        let mut scan = self.scan(start, end.clone());
+        let mut rows = 0;
+        // Full before the first partition: the one resumed filled the page to the brim.
+        let mut full = page.is_full();
+        while let Some(head) = scan.next_partition().await? {
+            self.give_way(&mut rows).await;
+            if full {
+                return Ok(page.finish(true));
+            }
+            let more = match self.command.clustering.reversed {
+                true => self.partition(&head.key, None, &mut page).await?,
+                false => self.scanned(&head, &mut scan, &mut page, &mut rows).await?,
+            };
+            if more {
+                return Ok(page.finish(true));
+            }
+            full = page.end();
+        }
+        Ok(page.finish(false))
+    }
+
+    /// Takes the rows of the current partition of a scan. Says whether there is more of it than
+    /// the page took.
+    async fn scanned(
+        &self,
+        head: &PartitionHead,
+        scan: &mut MergedScan,
+        page: &mut PageBuilder<'r>,
+        rows: &mut u32,
+    ) -> Result<bool, SSTableError> {
+        if !page.begin(head, None, &self.view.table) {
+            return Ok(false);
+        }
+        while let Some(item) = scan.next().await? {
+            self.give_way(rows).await;
+            let Unfiltered::Row(row) = item else { continue };
+            match page.row(row) {
+                Flow::More => {}
+                Flow::PartitionDone => return Ok(false),
+                Flow::PageDone => {
+                    return Ok(page.partition_may_go_on() && scan.next().await?.is_some());
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    fn scan(&self, start: PartitionBound, end: PartitionBound) -> MergedScan {
+        let view = self.view;
+        let slices: Rc<[Slice]> = self.command.clustering.slices.as_slice().into();
+        let mut sources = Vec::new();
+        for memtable in &view.memtables {
+            let bounds = (start.clone(), end.clone());
+            let scan = MemScan::new(memtable.clone(), view.table.clone(), bounds, slices.clone());
+            sources.push(ScanSource::Memory(Box::new(scan)));
+        }
+        for sstable in view.sstables.iter() {
+            let options = ScanOptions {
+                start: start.clone(),
+                end: end.clone(),
+                owner: view.owner_of(sstable),
+                slices: slices.clone(),
+                columns: ColumnSelection::Values(self.columns.clone()),
+                group: TaskGroup::Foreground,
+                ..ScanOptions::default()
+            };
+            sources.push(ScanSource::File(Box::new(sstable.scan(options))));
+        }
+        MergedScan::new(view.table.clone(), sources)
+    }
+
+    async fn give_way(&self, rows: &mut u32) {
+        *rows += 1;
+        if rows.is_multiple_of(ROWS_A_LOOK) {
+            self.env.maybe_yield().await;
+        }
+    }
+}
+
+impl View {
+    /// Whose tokens to read of an sstable: all, if this shard wrote it for itself.
+    pub(crate) fn owner_of(&self, sstable: &SSTable) -> Option<(Sharder, ShardId)> {
+        let (sharder, shard) = self.owner;
+        let ours = sstable
+            .origin()
+            .is_some_and(|o| (o.shard, o.shards) == (shard, sharder.shards()));
+        (!ours).then_some(self.owner)
+    }
+}
+
+/// The row behind which a partition goes on; `None` if it is finished.
+fn behind<'r>(resume: &'r Resume, comparator: &ClusteringComparator) -> Option<&'r Clustering> {
+    let last = resume.clustering.as_ref()?;
+    // Without clustering columns the one row there is was given.
+    (!comparator.columns().is_empty()).then_some(last)
+}
+
+/// What of `slices` lies behind the row `last` in the direction of reading.
+fn slices_behind(
+    slices: &[Slice],
+    last: &Clustering,
+    reversed: bool,
+    comparator: &ClusteringComparator,
+) -> Vec<Slice> {
+    let bound = |kind| Bound {
+        prefix: last.clone(),
+        kind,
+    };
+    let cut = |slice: &Slice| {
+        let mut slice = slice.clone();
+        if reversed {
+            let end = bound(BoundKind::ExclusiveEnd);
+            if comparator.compare_bounds(&end, &slice.end).is_lt() {
+                slice.end = end;
+            }
+        } else {
+            let start = bound(BoundKind::ExclusiveStart);
+            if comparator.compare_bounds(&start, &slice.start).is_gt() {
+                slice.start = start;
+            }
+        }
+        slice
+    };
+    slices
+        .iter()
+        .map(cut)
+        .filter(|slice| !slice.is_empty(comparator))
+        .collect()
+}

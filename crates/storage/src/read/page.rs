@@ -1,0 +1,181 @@
+//! Filling a page: what of the merged rows the client gets, and when to stop.
+
+use model::{
+    ColumnId, DataLimits, DecoratedKey, DeletionTime, Partition, ReadCommand, ReadPage, Row, Table,
+};
+
+use super::filter::Filters;
+use crate::PartitionHead;
+
+/// What to do after a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flow {
+    /// Go on.
+    More,
+    /// This partition has given all it may.
+    PartitionDone,
+    /// The page is full.
+    PageDone,
+}
+
+/// A page being filled.
+pub(crate) struct PageBuilder<'c> {
+    command: &'c ReadCommand,
+    filters: Filters<'c>,
+    page: ReadPage,
+    rows_left: u32,
+    bytes_left: u64,
+    current: Option<Current>,
+}
+
+/// The partition whose rows come.
+struct Current {
+    key: DecoratedKey,
+    static_row: Option<Row>,
+    rows: Vec<Row>,
+    rows_left: u32,
+    /// Did the page before end within it?
+    resumed: bool,
+}
+
+impl<'c> PageBuilder<'c> {
+    /// For a command on `table`, the table of today.
+    pub(crate) fn new(command: &'c ReadCommand, table: &'c Table) -> PageBuilder<'c> {
+        let DataLimits { rows, bytes, .. } = command.limits;
+        PageBuilder {
+            command,
+            filters: Filters::new(&command.filters, table),
+            page: ReadPage::default(),
+            rows_left: rows,
+            bytes_left: u64::from(bytes),
+            current: None,
+        }
+    }
+
+    /// The columns whose values are needed, sorted.
+    pub(crate) fn columns(&self) -> Vec<ColumnId> {
+        let mut columns: Vec<ColumnId> = self.command.columns.clone();
+        columns.extend(self.filters.columns());
+        columns.sort();
+        columns.dedup();
+        columns
+    }
+
+    /// May anything be added at all?
+    pub(crate) fn is_full(&self) -> bool {
+        self.rows_left == 0 || self.bytes_left == 0
+    }
+
+    /// Begins a partition; `false` if nothing of it is wanted. `resumed`, if the page before ended
+    /// within it, says how many rows it may still give.
+    pub(crate) fn begin(
+        &mut self,
+        head: &PartitionHead,
+        resumed: Option<u32>,
+        table: &Table,
+    ) -> bool {
+        let mut static_row = head.static_row.clone();
+        if let Some(row) = &mut static_row {
+            row.retain_live(self.command.now_seconds);
+        }
+        static_row.take_if(|row| row.is_empty());
+        let passes = self
+            .filters
+            .partition_passes(&head.key, static_row.as_ref(), table);
+        if !passes {
+            return false;
+        }
+        if let Some(row) = &mut static_row {
+            row.retain_columns(&self.command.columns);
+        }
+        static_row.take_if(|row| row.is_empty());
+        self.current = Some(Current {
+            key: head.key.clone(),
+            static_row,
+            rows: Vec::new(),
+            rows_left: resumed.unwrap_or(self.command.limits.rows_per_partition),
+            resumed: resumed.is_some(),
+        });
+        true
+    }
+
+    /// A merged row of the partition.
+    pub(crate) fn row(&mut self, mut row: Row) -> Flow {
+        let Some(current) = &mut self.current else {
+            return Flow::PartitionDone;
+        };
+        if current.rows_left == 0 {
+            return Flow::PartitionDone;
+        }
+        if !row.is_live(self.command.now_seconds) {
+            return Flow::More;
+        }
+        row.retain_live(self.command.now_seconds);
+        if !self.filters.row_passes(&row) {
+            return Flow::More;
+        }
+        row.retain_columns(&self.command.columns);
+        self.bytes_left = self.bytes_left.saturating_sub(row_bytes(&row));
+        current.rows.push(row);
+        current.rows_left -= 1;
+        let partition_done = current.rows_left == 0;
+        self.rows_left -= 1;
+        if self.is_full() {
+            Flow::PageDone
+        } else if partition_done {
+            Flow::PartitionDone
+        } else {
+            Flow::More
+        }
+    }
+
+    /// Ends the partition. Says whether the page is full.
+    pub(crate) fn end(&mut self) -> bool {
+        let Some(current) = self.current.take() else {
+            return self.is_full();
+        };
+        if current.rows.is_empty() {
+            let alone =
+                current.static_row.is_some() && !current.resumed && !self.filters.want_rows();
+            if !alone {
+                return self.is_full();
+            }
+            // Static data without rows shows as one row.
+            self.rows_left = self.rows_left.saturating_sub(1);
+        }
+        let fixed =
+            current.key.key().len() as u64 + current.static_row.as_ref().map_or(0, row_bytes);
+        self.bytes_left = self.bytes_left.saturating_sub(fixed);
+        self.page.partitions.push(Partition {
+            key: current.key,
+            deletion: DeletionTime::LIVE,
+            static_row: current.static_row,
+            rows: current.rows,
+            range_tombstones: Vec::new(),
+        });
+        self.is_full()
+    }
+
+    /// May the current partition give more rows than it has given?
+    pub(crate) fn partition_may_go_on(&self) -> bool {
+        self.current.as_ref().is_some_and(|c| c.rows_left > 0)
+    }
+
+    /// The page; `more` says whether there is anything behind it.
+    pub(crate) fn finish(mut self, more: bool) -> ReadPage {
+        self.end();
+        self.page.more = more && !self.page.partitions.is_empty();
+        self.page
+    }
+}
+
+/// About how many bytes a row takes in a page.
+fn row_bytes(row: &Row) -> u64 {
+    let clustering: usize = row.clustering.0.iter().map(|v| v.len() + 4).sum();
+    let cells: usize = row
+        .cells
+        .iter()
+        .map(|c| 16 + c.value.len() + c.path.as_ref().map_or(0, |p| p.len() + 4))
+        .sum();
+    (16 + clustering + cells) as u64
+}

@@ -1,0 +1,47 @@
+//! Files that all shards of a process read and only the last of them may remove.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// Who has let go of which file. One for all shards of a process, given to each store.
+///
+/// A commit-log segment or an sstable that was written for another number of shards belongs to
+/// all shards of today. Each lets go of it when it needs it no more; the last one removes it.
+/// Nothing of this is kept on disk: after a restart all shards open the file again and let go of
+/// it again. What it holds twice does no harm, because as long as the file is there no deletion is
+/// purged that shadows anything in it, and no younger segment of the log is removed.
+#[derive(Debug, Default)]
+pub struct SharedFiles {
+    files: Mutex<BTreeMap<PathBuf, File>>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct File {
+    let_go: u64,
+    gone: bool,
+}
+
+impl SharedFiles {
+    /// One more shard of `shards` lets go of `path`, each at most once. Is it the last one, which
+    /// has to remove the file?
+    #[must_use]
+    pub fn let_go(&self, path: &Path, shards: u16) -> bool {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = files.entry(path.to_owned()).or_default();
+        file.let_go += 1;
+        file.let_go >= u64::from(shards)
+    }
+
+    /// The last shard has removed the file.
+    pub fn removed(&self, path: &Path) {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        files.entry(path.to_owned()).or_default().gone = true;
+    }
+
+    /// Has the last shard removed the file?
+    pub fn is_gone(&self, path: &Path) -> bool {
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        files.get(path).is_some_and(|file| file.gone)
+    }
+}

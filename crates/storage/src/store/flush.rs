@@ -1,0 +1,247 @@
+//! From memtables to sstables.
+//!
+//! A memtable that is to be flushed is switched for an empty one at once and stays readable until
+//! its sstable is open. One task writes them one after the other. A flush that fails, be it that
+//! the drive is full, is tried again until it succeeds: the writes are in the commit log, and
+//! memory stays bounded because writers are refused meanwhile.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use io::oneshot;
+use model::{Row, Table, TableId};
+
+use super::Inner;
+use super::table::{TableStore, add};
+use crate::Unfiltered;
+use crate::error::FlushError;
+use crate::memtable::{MemStream, Memtable};
+use crate::sstable::{
+    Descriptor, SSTable, ShardOrigin, Writer, WriterOptions, folder as sstable_folder,
+};
+
+/// How long to wait before a flush that failed is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// A memtable to be written, or, without one, a sign that all before it are.
+pub(super) struct FlushJob {
+    table: Rc<TableStore>,
+    memtable: Option<Rc<Memtable>>,
+    /// Who waits for it.
+    waiter: Option<oneshot::Sender<Result<(), FlushError>>>,
+}
+
+impl Inner {
+    /// Switches the memtable of a table and has the full one flushed.
+    pub(super) fn begin_flush(&self, table: &Rc<TableStore>) {
+        if let Some(memtable) = table.switch() {
+            self.queue_flush(table, Some(memtable), None);
+        }
+    }
+
+    fn queue_flush(
+        &self,
+        table: &Rc<TableStore>,
+        memtable: Option<Rc<Memtable>>,
+        waiter: Option<oneshot::Sender<Result<(), FlushError>>>,
+    ) {
+        if let Some(memtable) = &memtable {
+            let bytes = memtable.bytes();
+            let memory = &self.memory;
+            memory.grow_active(-(bytes as isize));
+            memory.flushing.set(memory.flushing.get() + bytes);
+            add(&self.counters.pending_flushes, 1);
+        }
+        self.flushes.borrow_mut().push_back(FlushJob {
+            table: table.clone(),
+            memtable,
+            waiter,
+        });
+        self.flush_work.notify_one();
+    }
+
+    /// Flushes a table, or all, and waits for it and for what was to be flushed before.
+    pub(super) async fn flush(&self, id: Option<TableId>) -> Result<(), FlushError> {
+        let tables = match id {
+            Some(id) => vec![self.table(id).ok_or(FlushError::UnknownTable(id))?],
+            None => self.all_tables(),
+        };
+        let mut waiting = Vec::new();
+        for table in tables {
+            let (sender, receiver) = oneshot();
+            self.queue_flush(&table, table.switch(), Some(sender));
+            waiting.push(receiver);
+        }
+        for receiver in waiting {
+            receiver.await.unwrap_or(Err(FlushError::Closed))?;
+        }
+        Ok(())
+    }
+
+    /// Writes memtables as they come, until the store is closed and all are written.
+    pub(super) async fn run_flushes(self: Rc<Inner>) {
+        loop {
+            let job = self.flushes.borrow_mut().pop_front();
+            let Some(mut job) = job else {
+                if self.stopped.get() {
+                    return;
+                }
+                self.flush_work.notified().await;
+                continue;
+            };
+            let result = match &job.memtable {
+                Some(memtable) => {
+                    // A truncation under way decides first whether there is anything to write.
+                    job.table.entrance().await;
+                    self.flush_memtable(&job.table, memtable).await
+                }
+                None => Ok(()),
+            };
+            let failure = result.clone().err();
+            if let Some(waiter) = job.waiter.take() {
+                let _ = waiter.send(result);
+            }
+            if let Some(error) = failure {
+                self.flush_failed(job, &error);
+                self.env.sleep(RETRY).await;
+            }
+        }
+    }
+
+    /// Puts a job that failed back, and tells all who wait for the ones behind it.
+    fn flush_failed(&self, job: FlushJob, error: &FlushError) {
+        let table = job.table.table();
+        tracing::error!(
+            "flushing {}.{} failed: {error}; trying again",
+            table.keyspace,
+            table.name
+        );
+        add(&self.counters.failed_flushes, 1);
+        let mut flushes = self.flushes.borrow_mut();
+        for waiting in flushes.iter_mut() {
+            if let Some(waiter) = waiting.waiter.take() {
+                let _ = waiter.send(Err(error.clone()));
+            }
+        }
+        flushes.push_front(job);
+    }
+
+    /// Writes one memtable and puts its sstable in its place.
+    async fn flush_memtable(
+        &self,
+        table: &Rc<TableStore>,
+        memtable: &Rc<Memtable>,
+    ) -> Result<(), FlushError> {
+        let failed = |error: &dyn std::fmt::Display| FlushError::Failed(error.to_string());
+        let mut written = None;
+        if table.holds(memtable) {
+            let descriptor = self.write_memtable(table, memtable).await;
+            let descriptor = descriptor.map_err(|error| failed(&error))?;
+            if let Some(descriptor) = descriptor {
+                let opened =
+                    SSTable::open(&self.env, &descriptor, &table.table(), &self.cache).await;
+                written = Some(opened.map_err(|error| failed(&error))?);
+            }
+        }
+        if table.holds(memtable) {
+            if let Some(sstable) = &written {
+                add(&table.counters.flushed_bytes, sstable.disk_size());
+            }
+            add(&table.counters.flushes, 1);
+            table.flushed(memtable, written, self.now_seconds());
+        } else if let Some(sstable) = written {
+            // Truncated or dropped meanwhile.
+            let removed = sstable_folder::remove(&self.env, sstable.descriptor()).await;
+            removed.map_err(|error| failed(&error))?;
+        }
+        self.let_go_of(table.table().id, memtable);
+        let memory = &self.memory;
+        memory
+            .flushing
+            .set(memory.flushing.get().saturating_sub(memtable.bytes()));
+        memory.freed.notify_all();
+        let pending = &self.counters.pending_flushes;
+        pending.set(pending.get().saturating_sub(1));
+        self.compaction_work.notify_one();
+        Ok(())
+    }
+
+    /// Gives back to the log what a memtable held.
+    pub(super) fn let_go_of(&self, table: TableId, memtable: &Memtable) {
+        for (segment, count) in memtable.take_commits() {
+            self.log.give_back(segment, table, count);
+        }
+    }
+
+    async fn write_memtable(
+        &self,
+        table: &TableStore,
+        memtable: &Rc<Memtable>,
+    ) -> Result<Option<Descriptor>, crate::sstable::WriteError> {
+        let schema = table.table();
+        let descriptor = Descriptor::new(table.dir.clone(), table.next_generation());
+        let options = WriterOptions::new(memtable.len() as u64, memtable.times(), self.origin());
+        let mut writer = Writer::create(&self.env, descriptor, &schema, options).await?;
+        let all = std::rc::Rc::new([model::Slice::ALL]);
+        let unbounded = model::PartitionBound::Unbounded;
+        let mut at = None;
+        while let Some(partition) = memtable.next(&unbounded, &unbounded, at.as_ref()) {
+            at = Some(partition.key.clone());
+            let mut items = MemStream::new(partition, schema.clone(), all.clone(), false);
+            write_partition(&mut writer, &mut items, &schema).await?;
+            self.env.maybe_yield().await;
+        }
+        writer.finish().await
+    }
+
+    /// How sstables of this shard are marked.
+    pub(super) fn origin(&self) -> ShardOrigin {
+        ShardOrigin {
+            shard: self.env.shard().0,
+            shards: self.config.sharder.shards(),
+        }
+    }
+}
+
+async fn write_partition(
+    writer: &mut Writer,
+    items: &mut MemStream,
+    table: &Table,
+) -> Result<(), crate::sstable::WriteError> {
+    let mut head = items.head();
+    head.static_row = head.static_row.map(|row| without_dropped(row, table));
+    head.static_row.take_if(|row| row.is_empty());
+    let mut next = next_item(items, table);
+    if head.deletion.is_live() && head.static_row.is_none() && next.is_none() {
+        return Ok(());
+    }
+    writer.begin_partition(&head).await?;
+    while let Some(item) = next {
+        writer.append(&item).await?;
+        next = next_item(items, table);
+    }
+    writer.end_partition().await
+}
+
+/// The next item that says something of columns there are.
+fn next_item(items: &mut MemStream, table: &Table) -> Option<Unfiltered> {
+    loop {
+        match items.next()? {
+            Unfiltered::Row(row) => {
+                let row = without_dropped(row, table);
+                if !row.is_empty() {
+                    return Some(Unfiltered::Row(row));
+                }
+            }
+            marker => return Some(marker),
+        }
+    }
+}
+
+/// The row without what columns hold that were dropped since it was written.
+fn without_dropped(mut row: Row, table: &Table) -> Row {
+    row.cells.retain(|cell| table.column(cell.column).is_some());
+    row.complex_deletions
+        .retain(|complex| table.column(complex.column).is_some());
+    row
+}

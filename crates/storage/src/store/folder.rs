@@ -1,0 +1,222 @@
+//! What a start finds in the data folder.
+
+use std::path::{Path, PathBuf};
+
+use io::{Env, OpenOptions};
+
+use super::StoreConfig;
+use crate::commitlog::{SPARE_EXTENSION, SegmentName, Truncations};
+use crate::compaction::transaction;
+use crate::error::OpenError;
+use crate::sstable::{Component, Descriptor, Generation, ShardOrigin, folder as sstable_folder};
+
+/// `DIR/commitlog`.
+pub(super) fn commitlog_dir(config: &StoreConfig) -> PathBuf {
+    config.dir.join("commitlog")
+}
+
+/// `DIR/data`.
+pub(super) fn data_dir(config: &StoreConfig) -> PathBuf {
+    config.dir.join("data")
+}
+
+/// What is in the folder of the commit log.
+pub(super) struct FoundLog {
+    /// Segments that concern this shard, with the lengths of their files.
+    pub(super) segments: Vec<(SegmentName, u64)>,
+    /// A number that no segment of any shard has.
+    pub(super) next_segment: u64,
+    /// The truncations that any shard noted, this shard's first.
+    pub(super) truncations: Vec<Truncations>,
+}
+
+pub(super) fn io_error(path: &Path) -> impl FnOnce(std::io::Error) -> OpenError {
+    let path = path.to_owned();
+    move |error| OpenError::Io { path, error }
+}
+
+/// Looks through the folder of the commit log; makes it if it is not there.
+pub(super) async fn open_commitlog(env: &Env, config: &StoreConfig) -> Result<FoundLog, OpenError> {
+    let dir = commitlog_dir(config);
+    env.create_dir_all(&dir).await.map_err(io_error(&dir))?;
+    let (shard, shards) = (env.shard().0, config.sharder.shards());
+    let own = Truncations::new(shard, shards);
+    let mut found = FoundLog {
+        segments: Vec::new(),
+        next_segment: 1,
+        truncations: vec![own],
+    };
+    for entry in env.read_dir(&dir).await.map_err(io_error(&dir))? {
+        let path = dir.join(&entry.name);
+        if let Some(name) = SegmentName::parse(&entry.name) {
+            found.next_segment = found.next_segment.max(name.segment + 1);
+            if name.shards != shards || name.shard == shard {
+                found.segments.push((name, entry.len));
+            }
+        } else if let Some(of) = entry
+            .name
+            .strip_suffix(SPARE_EXTENSION)
+            .and_then(|name| SegmentName::parse(name.trim_end_matches('.')))
+        {
+            found.next_segment = found.next_segment.max(of.segment + 1);
+            // Shards that run already may have spares: each removes its own only.
+            let own = (of.shard, of.shards) == (shard, shards);
+            let nobodys = of.shards != shards && shard == 0;
+            if own || nobodys {
+                remove_if_there(env, &path).await?;
+            }
+        } else if let Some(mut noted) = Truncations::parse_file_name(&entry.name) {
+            let bytes = read(env, &path).await?;
+            noted.decode(&bytes).map_err(|_| OpenError::Damaged {
+                path,
+                reason: "without it truncated rows would come back. Restore the file, or remove \
+                         it and truncate the tables again that were truncated lately"
+                    .to_owned(),
+            })?;
+            found.next_segment = found.next_segment.max(noted.next_segment());
+            match noted.is_of(shard, shards) {
+                true => found.truncations[0] = noted,
+                false => found.truncations.push(noted),
+            }
+        }
+    }
+    Ok(found)
+}
+
+async fn read(env: &Env, path: &Path) -> Result<Vec<u8>, OpenError> {
+    let options = OpenOptions {
+        read: true,
+        ..OpenOptions::default()
+    };
+    let read = async {
+        let file = env.open(path, options).await?;
+        let len = file.len().await?;
+        file.read_exact_at(0, len as usize).await
+    };
+    read.await.map_err(io_error(path))
+}
+
+async fn remove_if_there(env: &Env, path: &Path) -> Result<(), OpenError> {
+    match env.remove_file(path).await {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io_error(path)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// What is in the folder of a table.
+pub(super) struct FoundTable {
+    /// sstables that hold, or may hold, partitions of this shard.
+    pub(super) sstables: Vec<(Descriptor, Option<ShardOrigin>)>,
+    /// The highest generation of any shard.
+    pub(super) generation: u64,
+}
+
+/// Looks through the folder of a table, makes it if it is not there, and finishes or undoes what
+/// a crash interrupted. Other shards do the same at the same time or are at work in it already:
+/// of leftovers each takes those whose generation is its own.
+pub(super) async fn open_table(
+    env: &Env,
+    config: &StoreConfig,
+    dir: &Path,
+) -> Result<FoundTable, OpenError> {
+    env.create_dir_all(dir).await.map_err(io_error(dir))?;
+    if let Some(parent) = dir.parent() {
+        env.sync_dir(parent).await.map_err(io_error(parent))?;
+        if let Some(data) = parent.parent() {
+            env.sync_dir(data).await.map_err(io_error(data))?;
+        }
+    }
+    let (shard, shards) = (env.shard().0, config.sharder.shards());
+    let mine = |generation| transaction::is_mine(generation, shard, shards);
+    let names = list(env, dir).await?;
+    let interrupted = transaction::interrupted(env, dir, &names, mine).await;
+    for (generation, inputs) in interrupted.map_err(io_error(dir))? {
+        for input in inputs {
+            remove_sstable(env, &input, &names).await?;
+        }
+        let finished = transaction::finish(env, dir, generation).await;
+        finished.map_err(io_error(dir))?;
+    }
+
+    let mut found = FoundTable {
+        sstables: Vec::new(),
+        generation: 0,
+    };
+    let names = list(env, dir).await?;
+    for name in &names {
+        let Some((descriptor, component)) = Descriptor::parse(dir, name) else {
+            continue;
+        };
+        let number = transaction::number(&descriptor.generation);
+        found.generation = found.generation.max(number);
+        if component == Component::Data.name() {
+            if let Some(sstable) = concerning(env, descriptor, (shard, shards)).await? {
+                found.sstables.push(sstable);
+            }
+        } else if mine(number) && !has_data(&names, &descriptor) {
+            remove_if_there(env, &dir.join(name)).await?;
+        }
+    }
+    Ok(found)
+}
+
+async fn list(env: &Env, dir: &Path) -> Result<Vec<String>, OpenError> {
+    let entries = env.read_dir(dir).await.map_err(io_error(dir))?;
+    let files = entries.into_iter().filter(|entry| !entry.is_dir);
+    Ok(files.map(|entry| entry.name).collect())
+}
+
+fn has_data(names: &[String], descriptor: &Descriptor) -> bool {
+    let data = format!("{}-{}", descriptor.prefix(), Component::Data.name());
+    names.contains(&data)
+}
+
+/// The sstable with its origin, unless it is another shard's own.
+async fn concerning(
+    env: &Env,
+    descriptor: Descriptor,
+    (shard, shards): (u16, u16),
+) -> Result<Option<(Descriptor, Option<ShardOrigin>)>, OpenError> {
+    let path = descriptor.path(Component::Helenus);
+    let origin = match read(env, &path).await {
+        Ok(bytes) => ShardOrigin::decode(&bytes),
+        Err(OpenError::Io { error, .. }) if error.kind() == std::io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error),
+    };
+    let others = origin.is_some_and(|o| o.shards == shards && o.shard != shard);
+    // Another shard may be removing it: its data goes first.
+    let data = descriptor.path(Component::Data);
+    let there = env.exists(&data).await.map_err(io_error(&data))?;
+    Ok((there && !others).then_some((descriptor, origin)))
+}
+
+/// Removes what of an sstable there is.
+pub(super) async fn remove_sstable(
+    env: &Env,
+    descriptor: &Descriptor,
+    names: &[String],
+) -> Result<(), OpenError> {
+    if has_data(names, descriptor) {
+        sstable_folder::remove(env, descriptor)
+            .await
+            .map_err(|error| OpenError::Io {
+                path: error.path,
+                error: error.source,
+            })?;
+    }
+    Ok(())
+}
+
+/// Is the sstable gone by a truncation that its writer noted?
+pub(super) fn is_truncated(
+    truncations: &[Truncations],
+    table: model::TableId,
+    (descriptor, origin): &(Descriptor, Option<ShardOrigin>),
+) -> bool {
+    let (Some(origin), Generation::Number(generation)) = (origin, &descriptor.generation) else {
+        return false;
+    };
+    let writer = (origin.shard, origin.shards);
+    let mut all = truncations.iter();
+    all.any(|noted| noted.covers_sstable(table, writer, *generation))
+}

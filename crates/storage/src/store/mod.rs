@@ -1,0 +1,412 @@
+//! The storage engine of one shard.
+//!
+//! **Writing.** A mutation is appended to the commit log, and when the log says that it may be
+//! acknowledged, taken into the memtables of its tables; only then is it visible. **Flushing.**
+//! When memtables take too much memory, or hold back the oldest segment of the log, they are
+//! switched for empty ones and written to sstables in the background, see [`flush`]. **Reading**
+//! merges what memtables and sstables know, see [`crate::read`]. **Compaction** keeps the number
+//! of sstables bounded, see [`compact`].
+//!
+//! **Memory.** Memtables, those being flushed included, never take more than their limit: writes
+//! wait for a flush a while and are then refused.
+
+mod compact;
+mod flush;
+mod folder;
+mod schema;
+mod stats;
+mod table;
+mod truncate;
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use io::{Env, Notify, TaskGroup};
+use model::{Mutation, ReadCommand, ReadPage, Schema, Sharder, TableId};
+
+use crate::SharedFiles;
+use crate::commitlog::{CommitLog, CommitLogConfig, SegmentName, Ticket, Truncations};
+use crate::error::{FlushError, OpenError, ReadError, WriteError};
+use crate::sstable::ChunkCache;
+use flush::FlushJob;
+use table::{TableStore, add};
+
+pub use stats::{StoreStats, TableStats};
+
+/// How long a write waits for memory before it is refused.
+const WRITE_WAIT: Duration = Duration::from_secs(1);
+/// How many writes may wait for memory at once.
+const MAX_WAITING: usize = 1024;
+
+/// How a store is kept.
+#[derive(Clone, Debug)]
+pub struct StoreConfig {
+    /// The data folder of the node.
+    pub dir: PathBuf,
+    /// How tokens are dealt to shards.
+    pub sharder: Sharder,
+    /// Bytes of memory for this shard's storage: half of it for memtables, a quarter for chunks of
+    /// sstables, the rest for what bloom filters, summaries and running operations take.
+    pub memory: u64,
+    /// The commit log.
+    pub commitlog: CommitLogConfig,
+    /// The files that all shards of this process share: one for all stores.
+    pub shared: Arc<SharedFiles>,
+}
+
+/// The storage engine of one shard. Cheap to clone.
+#[derive(Clone)]
+pub struct Store {
+    pub(crate) inner: Rc<Inner>,
+}
+
+pub(crate) struct Inner {
+    env: Env,
+    config: StoreConfig,
+    log: CommitLog,
+    /// Segments of earlier runs that concern this shard.
+    old_segments: Vec<SegmentName>,
+    /// What the commit log of earlier runs must not bring back.
+    truncations: RefCell<Vec<Truncations>>,
+    /// The tables whose old writes were replayed.
+    replayed: RefCell<Vec<TableId>>,
+    tables: RefCell<BTreeMap<TableId, Rc<TableStore>>>,
+    cache: ChunkCache,
+    memory: Memory,
+    flushes: RefCell<VecDeque<FlushJob>>,
+    /// Wakes the task that flushes.
+    flush_work: Notify,
+    /// Wakes the task that compacts.
+    compaction_work: Notify,
+    majors: RefCell<VecDeque<compact::Major>>,
+    /// Is replay through, so that compaction may begin?
+    ready: Cell<bool>,
+    /// No more writes.
+    closed: Cell<bool>,
+    /// No more flushes.
+    stopped: Cell<bool>,
+    counters: Counters,
+}
+
+#[derive(Default)]
+struct Counters {
+    refused: Cell<u64>,
+    failed_flushes: Cell<u64>,
+    pending_flushes: Cell<u64>,
+    running_compactions: Cell<u64>,
+    failed_compactions: Cell<u64>,
+}
+
+/// What memtables take.
+struct Memory {
+    limit: usize,
+    /// From here on the largest memtable is flushed.
+    flush_at: usize,
+    /// Of memtables that are written to.
+    active: Cell<usize>,
+    /// Of memtables being flushed.
+    flushing: Cell<usize>,
+    freed: Notify,
+    waiting: Cell<usize>,
+}
+
+impl Store {
+    /// Opens the store of a shard with these tables, and replays what the commit log has for them.
+    /// Of the others, the log is replayed by [`Store::replay`], once [`Store::set_schema`] has told
+    /// of them. Only one process may have the folder open: the caller sees to that.
+    pub async fn open(
+        env: Env,
+        config: StoreConfig,
+        system_tables: &Schema,
+    ) -> Result<Store, OpenError> {
+        let found = folder::open_commitlog(&env, &config).await?;
+        let log = CommitLog::start(
+            env.clone(),
+            folder::commitlog_dir(&config),
+            config.commitlog,
+            config.sharder,
+            found.next_segment,
+            found.segments.clone(),
+            config.shared.clone(),
+        );
+        let limit = usize::try_from(config.memory / 2)
+            .unwrap_or(usize::MAX)
+            .max(1 << 16);
+        let chunks = usize::try_from(config.memory / 4).unwrap_or(usize::MAX);
+        let inner = Rc::new(Inner {
+            log,
+            old_segments: found.segments.iter().map(|(name, _)| *name).collect(),
+            truncations: RefCell::new(found.truncations),
+            replayed: RefCell::default(),
+            tables: RefCell::default(),
+            cache: ChunkCache::new(chunks),
+            memory: Memory {
+                limit,
+                flush_at: limit / 2,
+                active: Cell::new(0),
+                flushing: Cell::new(0),
+                freed: Notify::new(),
+                waiting: Cell::new(0),
+            },
+            flushes: RefCell::default(),
+            flush_work: Notify::new(),
+            compaction_work: Notify::new(),
+            majors: RefCell::default(),
+            ready: Cell::new(false),
+            closed: Cell::new(false),
+            stopped: Cell::new(false),
+            counters: Counters::default(),
+            config,
+            env: env.clone(),
+        });
+        let store = Store { inner };
+        let flusher = store.inner.clone();
+        drop(env.spawn(TaskGroup::Flush, async move { flusher.run_flushes().await }));
+        let compactor = store.inner.clone();
+        let run = async move { compactor.run_compactions().await };
+        drop(env.spawn(TaskGroup::Compaction, run));
+        store.inner.set_schema(system_tables, false).await?;
+        store.inner.replay_known().await?;
+        Ok(store)
+    }
+
+    /// Tells of all tables there are: new ones are opened, altered ones take their new form, and
+    /// those that are not in the schema are dropped with their files.
+    pub async fn set_schema(&self, schema: &Schema) -> Result<(), OpenError> {
+        self.inner.set_schema(schema, true).await
+    }
+
+    /// Replays the commit log for the tables that were opened since [`Store::open`]. What it holds
+    /// of tables that are not known now is forgotten.
+    pub async fn replay(&self) -> Result<(), OpenError> {
+        let inner = &self.inner;
+        inner.replay_known().await?;
+        inner.forget_truncations().await?;
+        inner.log.replayed();
+        inner.ready.set(true);
+        inner.compaction_work.notify_one();
+        Ok(())
+    }
+
+    /// Writes. When this returns, the write is as durable as `commitlog_sync` says, and visible.
+    /// After an error of the commit log nobody knows whether it is; after the others it is not.
+    pub async fn apply(&self, mutation: Mutation) -> Result<(), WriteError> {
+        let inner = &*self.inner;
+        inner.admit().await?;
+        let write = Write::begin(inner, &mutation).await?;
+        if let Some(ticket) = write.ticket {
+            inner.log.acknowledge(ticket).await?;
+        }
+        write.finish(mutation);
+        Ok(())
+    }
+
+    /// Reads.
+    pub async fn read(&self, command: &ReadCommand) -> Result<ReadPage, ReadError> {
+        let inner = &self.inner;
+        let id = command.table.id;
+        let table = inner.table(id).ok_or(ReadError::UnknownTable(id))?;
+        let view = table.view();
+        Ok(view.read(&inner.env, command, &table.reads).await?)
+    }
+
+    /// Writes the memtables of a table, or of all, to sstables.
+    pub async fn flush(&self, table: Option<TableId>) -> Result<(), FlushError> {
+        self.inner.flush(table).await
+    }
+
+    /// Flushes all, closes the commit log, and takes no more writes. Compactions stop.
+    pub async fn drain(&self) -> Result<(), FlushError> {
+        let inner = &self.inner;
+        inner.closed.set(true);
+        inner.compaction_work.notify_one();
+        inner.memory.freed.notify_all();
+        let flushed = inner.flush(None).await;
+        inner.stopped.set(true);
+        inner.flush_work.notify_one();
+        let closed = inner.log.close().await;
+        flushed?;
+        closed.map_err(|error| FlushError::Failed(error.to_string()))
+    }
+
+    /// Why no write is acknowledged any more, if so: the commit log's drive failed.
+    pub fn failure(&self) -> Option<Arc<str>> {
+        self.inner.log.failure()
+    }
+
+    /// Counters for metrics.
+    pub fn stats(&self) -> StoreStats {
+        self.inner.stats()
+    }
+}
+
+impl Inner {
+    fn table(&self, id: TableId) -> Option<Rc<TableStore>> {
+        self.tables.borrow().get(&id).cloned()
+    }
+
+    fn all_tables(&self) -> Vec<Rc<TableStore>> {
+        self.tables.borrow().values().cloned().collect()
+    }
+
+    /// Waits until there is memory for a write.
+    async fn admit(&self) -> Result<(), WriteError> {
+        let memory = &self.memory;
+        if memory.used() < memory.limit && !self.closed.get() {
+            return Ok(());
+        }
+        let refuse = |reason| {
+            add(&self.counters.refused, 1);
+            Err(WriteError::Overloaded(reason))
+        };
+        if memory.waiting.get() >= MAX_WAITING {
+            return refuse("memtables are full and too many writes wait for a flush");
+        }
+        let _waiting = Waiting::new(&memory.waiting);
+        let room = async {
+            while memory.used() >= memory.limit && !self.closed.get() {
+                self.relieve();
+                memory.freed.notified().await;
+            }
+        };
+        let waited = self.env.timeout(WRITE_WAIT, room).await;
+        if self.closed.get() {
+            return Err(WriteError::Closed);
+        }
+        match waited {
+            Ok(()) => Ok(()),
+            Err(_) => refuse("memtables are full and their flush does not keep up"),
+        }
+    }
+
+    /// Flushes what has to be flushed for memory's sake or the log's.
+    fn relieve(&self) {
+        if self.memory.active.get() >= self.memory.flush_at {
+            let tables = self.tables.borrow();
+            let largest = tables
+                .values()
+                .filter(|table| !table.is_blocked())
+                .max_by_key(|table| table.active().bytes());
+            if let Some(table) = largest {
+                self.begin_flush(table);
+            }
+        }
+        for id in self.log.tables_to_flush() {
+            if let Some(table) = self.table(id)
+                && !table.is_blocked()
+            {
+                self.begin_flush(&table);
+            }
+        }
+    }
+}
+
+impl Memory {
+    fn used(&self) -> usize {
+        self.active.get() + self.flushing.get()
+    }
+
+    fn grow_active(&self, bytes: isize) {
+        self.active
+            .set(self.active.get().saturating_add_signed(bytes));
+    }
+}
+
+/// Counts one who waits, as long as it lives.
+struct Waiting<'c>(&'c Cell<usize>);
+
+impl<'c> Waiting<'c> {
+    fn new(count: &'c Cell<usize>) -> Waiting<'c> {
+        count.set(count.get() + 1);
+        Waiting(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+/// A write between the log and the memtables. If its caller gives up before it is through, what
+/// it counted is given back.
+struct Write<'s> {
+    inner: &'s Inner,
+    tables: smallvec::SmallVec<[Rc<TableStore>; 2]>,
+    ticket: Option<Ticket>,
+}
+
+impl<'s> Write<'s> {
+    /// Appends to the log.
+    async fn begin(inner: &'s Inner, mutation: &Mutation) -> Result<Write<'s>, WriteError> {
+        let mut write = Write {
+            inner,
+            tables: smallvec::SmallVec::new(),
+            ticket: None,
+        };
+        'again: loop {
+            let mut tables: smallvec::SmallVec<[Rc<TableStore>; 2]> = smallvec::SmallVec::new();
+            for update in &mutation.updates {
+                let id = update.table.id;
+                let table = inner.table(id).ok_or(WriteError::UnknownTable(id))?;
+                if table.is_blocked() {
+                    table.entrance().await;
+                    continue 'again;
+                }
+                tables.push(table);
+            }
+            if inner.closed.get() {
+                return Err(WriteError::Closed);
+            }
+            // Nothing gives way from here until all are entered.
+            if tables.iter().any(|table| table.durable.get()) {
+                write.ticket = Some(inner.log.append(mutation).inspect_err(|_| {
+                    add(&inner.counters.refused, 1);
+                })?);
+            }
+            for table in &tables {
+                table.enter();
+            }
+            write.tables = tables;
+            return Ok(write);
+        }
+    }
+
+    /// Takes the write into the memtables.
+    fn finish(mut self, mutation: Mutation) {
+        let ticket = self.ticket.take();
+        for (update, table) in mutation.updates.into_iter().zip(&self.tables) {
+            table.leave();
+            let schema = table.table();
+            let id = schema.id;
+            if table.dropped.get() {
+                if let Some(ticket) = ticket {
+                    self.inner.log.give_back(ticket.segment, id, 1);
+                }
+                continue;
+            }
+            add(&table.counters.writes, 1);
+            let segment = ticket.map(|ticket| ticket.segment);
+            let grown = table.active().apply(update, &schema, segment);
+            self.inner.memory.grow_active(grown);
+        }
+        self.tables.clear();
+        self.inner.relieve();
+    }
+}
+
+impl Drop for Write<'_> {
+    fn drop(&mut self) {
+        for table in self.tables.drain(..) {
+            table.leave();
+            if let Some(ticket) = self.ticket {
+                let id = table.table().id;
+                self.inner.log.give_back(ticket.segment, id, 1);
+            }
+        }
+    }
+}

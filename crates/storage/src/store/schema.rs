@@ -1,0 +1,230 @@
+//! Tables come, change and go; the commit log is replayed for them.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use model::{Schema, Table, TableId};
+
+use super::table::TableStore;
+use super::{Inner, folder};
+use crate::commitlog::{Position, Replay, ReplayedGroup};
+use crate::error::OpenError;
+use crate::sstable::{SSTable, folder as sstable_folder};
+
+impl Inner {
+    /// Opens, alters and, if `all` tables are in the schema, drops.
+    pub(super) async fn set_schema(
+        self: &Rc<Inner>,
+        schema: &Schema,
+        all: bool,
+    ) -> Result<(), OpenError> {
+        let mut wanted: BTreeMap<TableId, (Arc<Table>, bool)> = BTreeMap::new();
+        for keyspace in schema.keyspaces.values().filter(|k| !k.is_virtual) {
+            for table in keyspace.tables.values().filter(|t| !t.is_virtual) {
+                wanted.insert(table.id, (table.clone(), keyspace.durable_writes));
+            }
+        }
+        if all {
+            for table in self.all_tables() {
+                if !wanted.contains_key(&table.table().id) {
+                    self.drop_table(&table).await?;
+                }
+            }
+        }
+        for (id, (table, durable)) in wanted {
+            match self.table(id) {
+                Some(known) => {
+                    known.set_table(&table);
+                    known.durable.set(durable);
+                }
+                None => {
+                    let opened = self.open_table(table, durable).await?;
+                    self.tables.borrow_mut().insert(id, Rc::new(opened));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn open_table(&self, table: Arc<Table>, durable: bool) -> Result<TableStore, OpenError> {
+        let dir = TableStore::folder(&folder::data_dir(&self.config), &table);
+        let found = folder::open_table(&self.env, &self.config, &dir).await?;
+        let mut sstables = Vec::new();
+        for sstable in found.sstables {
+            let truncated = folder::is_truncated(&self.truncations.borrow(), table.id, &sstable);
+            let (descriptor, origin) = sstable;
+            if truncated {
+                let shards = self.config.sharder.shards();
+                let shared = origin.is_none_or(|o| o.shards != shards) && shards > 1;
+                let path = descriptor.path(crate::sstable::Component::Data);
+                if !shared || self.config.shared.let_go(&path, shards) {
+                    let removed = sstable_folder::remove(&self.env, &descriptor).await;
+                    removed.map_err(|error| OpenError::Io {
+                        path: error.path,
+                        error: error.source,
+                    })?;
+                    self.config.shared.removed(&path);
+                }
+                continue;
+            }
+            sstables.push(SSTable::open(&self.env, &descriptor, &table, &self.cache).await?);
+        }
+        let noted = self.truncations.borrow();
+        let noted = noted.iter().map(|noted| noted.generation(table.id)).max();
+        let owner = (self.config.sharder, self.env.shard().0);
+        Ok(TableStore::new(
+            table,
+            dir,
+            durable,
+            owner,
+            found.generation.max(noted.unwrap_or(0)),
+            sstables,
+            self.now_seconds(),
+        ))
+    }
+
+    async fn drop_table(&self, table: &Rc<TableStore>) -> Result<(), OpenError> {
+        let id = table.table().id;
+        table.dropped.set(true);
+        table.block().await;
+        self.tables.borrow_mut().remove(&id);
+        let removed = self.remove_content(table).await;
+        table.unblock();
+        removed.map_err(|error| OpenError::Io {
+            path: error.path,
+            error: error.source,
+        })?;
+        // The last shard to drop the table removes its folder.
+        if self
+            .config
+            .shared
+            .let_go(&table.dir, self.config.sharder.shards())
+        {
+            let removed = self.env.remove_dir_all(&table.dir).await;
+            removed.map_err(folder::io_error(&table.dir))?;
+            self.config.shared.removed(&table.dir);
+        }
+        Ok(())
+    }
+
+    /// Empties a blocked table in memory and on disk.
+    pub(super) async fn remove_content(
+        &self,
+        table: &TableStore,
+    ) -> Result<(), sstable_folder::FolderError> {
+        let (memtables, sstables) = table.clear();
+        let id = table.table().id;
+        // The last one is the active memtable; the flushing ones are counted by their jobs.
+        for (at, memtable) in memtables.iter().enumerate() {
+            self.let_go_of(id, memtable);
+            if at + 1 == memtables.len() {
+                self.memory.grow_active(-(memtable.bytes() as isize));
+            }
+        }
+        self.memory.freed.notify_all();
+        for sstable in sstables.iter() {
+            self.remove_sstable(table, sstable).await?;
+        }
+        Ok(())
+    }
+
+    /// Lets go of an sstable that is no longer part of its table; removes it if nobody else needs
+    /// it.
+    pub(super) async fn remove_sstable(
+        &self,
+        table: &TableStore,
+        sstable: &SSTable,
+    ) -> Result<(), sstable_folder::FolderError> {
+        let shared = &self.config.shared;
+        let path = sstable.descriptor().path(crate::sstable::Component::Data);
+        if table.is_shared(sstable) {
+            if !shared.let_go(&path, self.config.sharder.shards()) {
+                table.ghosts.borrow_mut().push(sstable.clone());
+                return Ok(());
+            }
+            sstable_folder::remove(&self.env, sstable.descriptor()).await?;
+            shared.removed(&path);
+            return Ok(());
+        }
+        sstable_folder::remove(&self.env, sstable.descriptor()).await
+    }
+
+    /// Replays the commit log of earlier runs for the tables that are open and were not replayed
+    /// yet.
+    pub(super) async fn replay_known(self: &Rc<Inner>) -> Result<(), OpenError> {
+        let new: BTreeMap<TableId, Rc<TableStore>> = {
+            let replayed = self.replayed.borrow();
+            let tables = self.tables.borrow();
+            let new = tables.iter().filter(|(id, _)| !replayed.contains(id));
+            new.map(|(id, table)| (*id, table.clone())).collect()
+        };
+        let dir = folder::commitlog_dir(&self.config);
+        let mut replay = Replay::new(self.env.clone(), &dir, self.old_segments.clone());
+        let find = |id: TableId| new.get(&id).map(|table| table.table());
+        while let Some(group) = replay.next(&find).await? {
+            self.replay_group(group, &new);
+            self.env.maybe_yield().await;
+            self.make_room().await?;
+        }
+        self.replayed.borrow_mut().extend(new.keys());
+        Ok(())
+    }
+
+    fn replay_group(&self, group: ReplayedGroup, tables: &BTreeMap<TableId, Rc<TableStore>>) {
+        let (sharder, shard) = (self.config.sharder, self.env.shard().0);
+        for mutation in group.mutations {
+            let token = mutation.key.token();
+            if sharder.shard_of(token) != shard {
+                continue;
+            }
+            for update in mutation.updates {
+                let id = update.table.id;
+                if self.is_truncated(id, token, group.position) {
+                    continue;
+                }
+                let Some(table) = tables.get(&id) else {
+                    continue;
+                };
+                self.log.count(group.segment, id);
+                let schema = table.table();
+                let grown = table.active().apply(update, &schema, Some(group.segment));
+                self.memory.grow_active(grown);
+            }
+        }
+    }
+
+    fn is_truncated(&self, table: TableId, token: model::Token, position: Position) -> bool {
+        let truncations = self.truncations.borrow();
+        let mut all = truncations.iter();
+        all.any(|noted| noted.covers(table, token, position))
+    }
+
+    /// Keeps memory bounded while nobody but replay writes.
+    async fn make_room(&self) -> Result<(), OpenError> {
+        if self.memory.active.get() >= self.memory.flush_at {
+            self.flush(None).await?;
+        }
+        Ok(())
+    }
+
+    /// Drops the notes on truncations that no segment contradicts any more.
+    pub(super) async fn forget_truncations(&self) -> Result<(), OpenError> {
+        let oldest = self.log.oldest_segment();
+        let own = {
+            let mut truncations = self.truncations.borrow_mut();
+            truncations.truncate(1);
+            let Some(own) = truncations.first_mut() else {
+                return Ok(());
+            };
+            if !own.forget_before(oldest) {
+                return Ok(());
+            }
+            own.clone()
+        };
+        let dir = folder::commitlog_dir(&self.config);
+        own.save(&self.env, &dir)
+            .await
+            .map_err(folder::io_error(&dir))
+    }
+}

@@ -1,0 +1,133 @@
+//! What a store did and holds, for metrics.
+
+use model::TableId;
+
+use super::Inner;
+use super::table::TableStore;
+use crate::commitlog::LogStats;
+use crate::sstable::{ChunkCacheStats, SSTable};
+
+/// What a shard's store did since the start, and what it holds now.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoreStats {
+    /// The commit log.
+    pub commitlog: LogStats,
+    /// Bytes of all memtables, those being flushed included.
+    pub memtable_bytes: u64,
+    /// Bytes of those being flushed.
+    pub flushing_bytes: u64,
+    /// Bytes that memtables may take.
+    pub memtable_limit: u64,
+    /// Writes that wait for memory.
+    pub waiting_writes: u64,
+    /// Writes refused since the start.
+    pub refused_writes: u64,
+    /// Flushes that failed, to be tried again.
+    pub failed_flushes: u64,
+    /// Memtables waiting to be flushed or being flushed.
+    pub pending_flushes: u64,
+    /// Compactions running now.
+    pub running_compactions: u64,
+    /// Compactions that failed.
+    pub failed_compactions: u64,
+    /// The cache of sstable chunks.
+    pub chunk_cache: ChunkCacheStats,
+    /// By table.
+    pub tables: Vec<TableStats>,
+}
+
+/// What a table of a shard's store did since the start, and what it holds now.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TableStats {
+    /// Its identity.
+    pub id: TableId,
+    /// Its keyspace.
+    pub keyspace: String,
+    /// Its name.
+    pub name: String,
+    /// Bytes of its memtables.
+    pub memtable_bytes: u64,
+    /// Partitions in its memtables.
+    pub memtable_partitions: u64,
+    /// Updates taken in by its memtables that are not in an sstable yet.
+    pub memtable_updates: u64,
+    /// sstables.
+    pub sstables: u64,
+    /// Their bytes on disk.
+    pub sstable_bytes: u64,
+    /// Bytes of bloom filters and summaries in memory.
+    pub sstable_memory: u64,
+    /// Partitions in the sstables; one in several counts several times.
+    pub sstable_partitions: u64,
+    /// Writes since the start.
+    pub writes: u64,
+    /// Reads of one partition since the start.
+    pub key_reads: u64,
+    /// Reads of ranges since the start.
+    pub range_reads: u64,
+    /// sstables passed over by their bloom filters and bounds.
+    pub sstables_skipped: u64,
+    /// sstables that had what was looked for.
+    pub sstables_found: u64,
+    /// sstables whose bloom filter was wrong.
+    pub bloom_false_positives: u64,
+    /// Flushes since the start.
+    pub flushes: u64,
+    /// Bytes written by flushes.
+    pub flushed_bytes: u64,
+    /// Compactions since the start.
+    pub compactions: u64,
+    /// Bytes written by compactions.
+    pub compacted_bytes: u64,
+}
+
+impl Inner {
+    pub(super) fn stats(&self) -> StoreStats {
+        let (memory, counters) = (&self.memory, &self.counters);
+        StoreStats {
+            commitlog: self.log.stats(),
+            memtable_bytes: memory.used() as u64,
+            flushing_bytes: memory.flushing.get() as u64,
+            memtable_limit: memory.limit as u64,
+            waiting_writes: memory.waiting.get() as u64,
+            refused_writes: counters.refused.get(),
+            failed_flushes: counters.failed_flushes.get(),
+            pending_flushes: counters.pending_flushes.get(),
+            running_compactions: counters.running_compactions.get(),
+            failed_compactions: counters.failed_compactions.get(),
+            chunk_cache: self.cache.stats(),
+            tables: self.all_tables().iter().map(|t| t.stats()).collect(),
+        }
+    }
+}
+
+impl TableStore {
+    fn stats(&self) -> TableStats {
+        let table = self.table();
+        let view = self.view();
+        let sum = |of: fn(&SSTable) -> u64| view.sstables.iter().map(of).sum();
+        let (reads, counters) = (&self.reads, &self.counters);
+        TableStats {
+            id: table.id,
+            keyspace: table.keyspace.to_string(),
+            name: table.name.to_string(),
+            memtable_bytes: view.memtables.iter().map(|m| m.bytes() as u64).sum(),
+            memtable_partitions: view.memtables.iter().map(|m| m.len() as u64).sum(),
+            memtable_updates: view.memtables.iter().map(|m| m.updates()).sum(),
+            sstables: view.sstables.len() as u64,
+            sstable_bytes: sum(SSTable::disk_size),
+            sstable_memory: sum(|sstable| sstable.memory_size() as u64),
+            sstable_partitions: sum(SSTable::partitions),
+            writes: counters.writes.get(),
+            key_reads: reads.keys.get(),
+            range_reads: reads.ranges.get(),
+            sstables_skipped: reads.skipped.get(),
+            sstables_found: reads.found.get(),
+            bloom_false_positives: reads.in_vain.get(),
+            flushes: counters.flushes.get(),
+            flushed_bytes: counters.flushed_bytes.get(),
+            compactions: counters.compactions.get(),
+            compacted_bytes: counters.compacted_bytes.get(),
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! One table on one shard: its memtables and sstables.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use io::Notify;
+use model::{ShardId, Sharder, Table};
+
+use crate::memtable::Memtable;
+use crate::read::{ReadCounters, View};
+use crate::sstable::{Descriptor, SSTable};
+
+/// One table on one shard.
+pub(crate) struct TableStore {
+    /// The table as of now.
+    schema: RefCell<Arc<Table>>,
+    /// Its folder.
+    pub(crate) dir: PathBuf,
+    /// Does its keyspace want writes in the commit log?
+    pub(crate) durable: Cell<bool>,
+    active: RefCell<Rc<Memtable>>,
+    /// Memtables on their way to the drive, the latest first.
+    flushing: RefCell<Vec<Rc<Memtable>>>,
+    /// The latest first.
+    sstables: RefCell<Rc<[SSTable]>>,
+    /// Shared sstables that this shard needs no more, but that are still there: until they are
+    /// gone, no deletion that covers something in them may be purged.
+    pub(crate) ghosts: RefCell<Vec<SSTable>>,
+    /// When each was opened, in seconds since 1970.
+    opened: RefCell<BTreeMap<Descriptor, u32>>,
+    generation: Cell<u64>,
+    owner: (Sharder, ShardId),
+    /// sstables that turned out to be damaged: no compaction reads them again.
+    pub(crate) suspects: RefCell<Vec<Descriptor>>,
+    /// Is it being truncated or dropped? Then no flush and no compaction begins, no write enters.
+    blocked: Cell<bool>,
+    /// Was it dropped?
+    pub(crate) dropped: Cell<bool>,
+    /// Writes that are in the log but not in the memtable yet, and a compaction whose inputs are
+    /// not removed yet.
+    in_flight: Cell<usize>,
+    changed: Notify,
+    /// What reads counted.
+    pub(crate) reads: ReadCounters,
+    /// What was done to it.
+    pub(crate) counters: TableCounters,
+}
+
+/// What was done to a table since the start.
+#[derive(Debug, Default)]
+pub(crate) struct TableCounters {
+    pub(crate) writes: Cell<u64>,
+    pub(crate) flushes: Cell<u64>,
+    pub(crate) flushed_bytes: Cell<u64>,
+    pub(crate) compactions: Cell<u64>,
+    pub(crate) compacted_bytes: Cell<u64>,
+}
+
+/// Adds to a counter.
+pub(crate) fn add(counter: &Cell<u64>, count: u64) {
+    counter.set(counter.get() + count);
+}
+
+impl TableStore {
+    /// A table with these sstables; `generation` is the highest in its folder.
+    pub(crate) fn new(
+        table: Arc<Table>,
+        dir: PathBuf,
+        durable: bool,
+        owner: (Sharder, ShardId),
+        generation: u64,
+        sstables: Vec<SSTable>,
+        now_seconds: u32,
+    ) -> TableStore {
+        let store = TableStore {
+            schema: RefCell::new(table),
+            dir,
+            durable: Cell::new(durable),
+            active: RefCell::default(),
+            flushing: RefCell::default(),
+            sstables: RefCell::new(Rc::new([])),
+            ghosts: RefCell::default(),
+            opened: RefCell::default(),
+            generation: Cell::new(generation),
+            owner,
+            suspects: RefCell::default(),
+            blocked: Cell::new(false),
+            dropped: Cell::new(false),
+            in_flight: Cell::new(0),
+            changed: Notify::new(),
+            reads: ReadCounters::default(),
+            counters: TableCounters::default(),
+        };
+        store.replace_sstables(&[], sstables, now_seconds);
+        store
+    }
+
+    /// The table as of now.
+    pub(crate) fn table(&self) -> Arc<Table> {
+        self.schema.borrow().clone()
+    }
+
+    /// The table was altered.
+    pub(crate) fn set_table(&self, table: &Arc<Table>) {
+        if Arc::ptr_eq(&self.schema.borrow(), table) {
+            return;
+        }
+        *self.schema.borrow_mut() = table.clone();
+        for sstable in self.sstables.borrow().iter() {
+            sstable.set_table(table);
+        }
+        for ghost in self.ghosts.borrow().iter() {
+            ghost.set_table(table);
+        }
+    }
+
+    /// All that the table consists of now.
+    pub(crate) fn view(&self) -> View {
+        let active = self.active.borrow().clone();
+        let mut memtables = vec![active];
+        memtables.extend(self.flushing.borrow().iter().cloned());
+        memtables.retain(|memtable| !memtable.is_empty());
+        View {
+            table: self.table(),
+            memtables,
+            sstables: self.sstables.borrow().clone(),
+            owner: self.owner,
+        }
+    }
+
+    /// The memtable that writes go to.
+    pub(crate) fn active(&self) -> Rc<Memtable> {
+        self.active.borrow().clone()
+    }
+
+    /// The sstables, the latest first.
+    pub(crate) fn sstables(&self) -> Rc<[SSTable]> {
+        self.sstables.borrow().clone()
+    }
+
+    /// Takes the active memtable out of use, to be flushed; `None` if it is empty.
+    pub(crate) fn switch(&self) -> Option<Rc<Memtable>> {
+        if self.active.borrow().is_empty() {
+            return None;
+        }
+        let full = self.active.replace(Rc::default());
+        self.flushing.borrow_mut().insert(0, full.clone());
+        Some(full)
+    }
+
+    /// Does the table still hold this memtable, to be flushed?
+    pub(crate) fn holds(&self, memtable: &Rc<Memtable>) -> bool {
+        self.flushing
+            .borrow()
+            .iter()
+            .any(|held| Rc::ptr_eq(held, memtable))
+    }
+
+    /// A memtable became an sstable (or nothing).
+    pub(crate) fn flushed(
+        &self,
+        memtable: &Rc<Memtable>,
+        sstable: Option<SSTable>,
+        now_seconds: u32,
+    ) {
+        self.flushing
+            .borrow_mut()
+            .retain(|held| !Rc::ptr_eq(held, memtable));
+        self.replace_sstables(&[], sstable.into_iter().collect(), now_seconds);
+    }
+
+    /// Does the table still consist of all these?
+    pub(crate) fn has_all(&self, sstables: &[SSTable]) -> bool {
+        let known = self.sstables.borrow();
+        sstables.iter().all(|sstable| {
+            let mut known = known.iter();
+            known.any(|k| k.descriptor() == sstable.descriptor())
+        })
+    }
+
+    /// Replaces some sstables by others.
+    pub(crate) fn replace_sstables(&self, old: &[SSTable], new: Vec<SSTable>, now_seconds: u32) {
+        let schema = self.table();
+        let mut opened = self.opened.borrow_mut();
+        for sstable in old {
+            opened.remove(sstable.descriptor());
+        }
+        opened.extend(new.iter().map(|s| (s.descriptor().clone(), now_seconds)));
+        for sstable in &new {
+            sstable.set_table(&schema);
+        }
+        let gone = |known: &SSTable| {
+            let mut old = old.iter();
+            old.any(|o| o.descriptor() == known.descriptor())
+        };
+        let known = self.sstables.borrow().clone();
+        let mut all: Vec<SSTable> = known.iter().filter(|k| !gone(k)).cloned().collect();
+        all.extend(new);
+        all.sort_by(|a, b| {
+            let latest = |s: &SSTable| s.stats().max_timestamp;
+            latest(b)
+                .cmp(&latest(a))
+                .then_with(|| b.descriptor().cmp(a.descriptor()))
+        });
+        *self.sstables.borrow_mut() = all.into();
+    }
+
+    /// For how many seconds an sstable has been open: at least so old is it.
+    pub(crate) fn age(&self, sstable: &SSTable, now_seconds: u32) -> u32 {
+        let opened = self.opened.borrow();
+        let since = opened.get(sstable.descriptor()).copied();
+        now_seconds.saturating_sub(since.unwrap_or(now_seconds))
+    }
+
+    /// Empties the table; gives what it consisted of.
+    pub(crate) fn clear(&self) -> (Vec<Rc<Memtable>>, Rc<[SSTable]>) {
+        let active = self.active.replace(Rc::default());
+        let mut memtables = std::mem::take(&mut *self.flushing.borrow_mut());
+        memtables.push(active);
+        let sstables = self.sstables.replace(Rc::new([]));
+        (memtables, sstables)
+    }
+
+    /// A generation that no sstable of the folder has, nor gets from another shard.
+    pub(crate) fn next_generation(&self) -> u64 {
+        let (sharder, shard) = self.owner;
+        let shards = u64::from(sharder.shards());
+        let mut generation = self.generation.get() + 1;
+        while generation % shards != u64::from(shard) {
+            generation += 1;
+        }
+        self.generation.set(generation);
+        generation
+    }
+
+    /// The highest generation given so far.
+    pub(crate) fn last_generation(&self) -> u64 {
+        self.generation.get()
+    }
+
+    /// Is it being truncated or dropped?
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.blocked.get()
+    }
+
+    /// Keeps flushes, compactions and writes from beginning, and waits for the writes under way.
+    pub(crate) async fn block(&self) {
+        while self.blocked.get() {
+            self.changed.notified().await;
+        }
+        self.blocked.set(true);
+        while self.in_flight.get() > 0 {
+            self.changed.notified().await;
+        }
+    }
+
+    /// Lets them begin again.
+    pub(crate) fn unblock(&self) {
+        self.blocked.set(false);
+        self.changed.notify_all();
+    }
+
+    /// Waits until writes may enter.
+    pub(crate) async fn entrance(&self) {
+        while self.blocked.get() && !self.dropped.get() {
+            self.changed.notified().await;
+        }
+    }
+
+    /// A write is in the log, or a compaction has an output.
+    pub(crate) fn enter(&self) {
+        self.in_flight.set(self.in_flight.get() + 1);
+    }
+
+    /// The write is in the memtable or was given up, or the compaction's inputs are gone.
+    pub(crate) fn leave(&self) {
+        self.in_flight.set(self.in_flight.get() - 1);
+        if self.in_flight.get() == 0 && self.blocked.get() {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Did this shard write an sstable for itself, or do others need it too?
+    pub(crate) fn is_shared(&self, sstable: &SSTable) -> bool {
+        let (sharder, shard) = self.owner;
+        let ours = sstable
+            .origin()
+            .is_some_and(|o| (o.shard, o.shards) == (shard, sharder.shards()));
+        !ours && sharder.shards() > 1
+    }
+
+    /// The folder of a table in `data`: `<keyspace>/<table>-<id without dashes>`.
+    pub(crate) fn folder(data: &Path, table: &Table) -> PathBuf {
+        data.join(&*table.keyspace)
+            .join(format!("{}-{}", table.name, table.id.simple()))
+    }
+}

@@ -1,0 +1,48 @@
+//! TRUNCATE: a table of this shard becomes empty, for good.
+//!
+//! Writes are held off and those under way awaited. Then the truncation is noted beside the commit
+//! log; from there on it has happened, also if the machine stops: a start removes the sstables the
+//! note covers and replays nothing that it covers. Then memory is emptied and the files go.
+
+use std::rc::Rc;
+
+use model::TableId;
+
+use super::table::TableStore;
+use super::{Inner, Store, folder};
+use crate::commitlog::Truncation;
+use crate::error::TruncateError;
+
+impl Store {
+    /// Empties a table.
+    pub async fn truncate(&self, table: TableId) -> Result<(), TruncateError> {
+        let inner = &self.inner;
+        let table = inner
+            .table(table)
+            .ok_or(TruncateError::UnknownTable(table))?;
+        table.block().await;
+        let result = inner.truncate(&table).await;
+        table.unblock();
+        result
+    }
+}
+
+impl Inner {
+    async fn truncate(&self, table: &Rc<TableStore>) -> Result<(), TruncateError> {
+        let id = table.table().id;
+        let truncation = Truncation {
+            position: self.log.position(),
+            generation: table.last_generation(),
+        };
+        let own = {
+            let mut truncations = self.truncations.borrow_mut();
+            let own = &mut truncations[0];
+            own.note(id, truncation);
+            own.clone()
+        };
+        let dir = folder::commitlog_dir(&self.config);
+        let saved = own.save(&self.env, &dir).await;
+        saved.map_err(|error| TruncateError::Io { path: dir, error })?;
+        Ok(self.remove_content(table).await?)
+    }
+}
