@@ -9,9 +9,19 @@ pub mod ast;
 pub mod describe;
 mod error;
 pub mod functions;
+mod json;
 mod lexer;
 mod parser;
+mod plan;
+mod prepare;
 pub mod schema;
+mod term;
 
 pub use error::CqlError;
 pub use parser::{parse, parse_term, parse_type};
+pub use plan::{
+    BatchPlan, ModifyPlan, Paging, Plan, Position, RowSink, SelectPlan, SelectRun, check_batch,
+    merge_mutations,
+};
+pub use prepare::{Context, Prepared, prepare, prepare_statement};
+pub use term::{ColumnSpec, Request, Value, Values};

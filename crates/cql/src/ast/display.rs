@@ -5,7 +5,9 @@ use std::fmt::{self, Display, Formatter};
 
 use model::quote_identifier;
 
-use super::{InValues, LiteralKind, Selector, Term, WriteTimeKind};
+use super::{
+    InValues, LiteralKind, Relation, RelationTarget, RelationValue, Selector, Term, WriteTimeKind,
+};
 
 /// Items with commas between.
 fn list<T: Display>(f: &mut Formatter<'_>, open: &str, items: &[T], close: &str) -> fmt::Result {
@@ -109,6 +111,32 @@ impl Display for Selector {
                 };
                 write!(f, "{selector}[{}..{}]", text(from), text(to))
             }
+        }
+    }
+}
+
+impl Display for RelationTarget {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let names = |f: &mut Formatter<'_>, open: &str, names: &[String]| {
+            let quoted: Vec<String> = names.iter().map(|name| quote_identifier(name)).collect();
+            list(f, open, &quoted, ")")
+        };
+        match self {
+            RelationTarget::Column(name) => f.write_str(&quote_identifier(name)),
+            RelationTarget::Element(name, key) => write!(f, "{}[{key}]", quote_identifier(name)),
+            RelationTarget::Columns(columns) => names(f, "(", columns),
+            RelationTarget::Token(columns) => names(f, "token(", columns),
+            RelationTarget::Expression(index) => write!(f, "expr({}, …)", index.name),
+        }
+    }
+}
+
+impl Display for Relation {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} ", self.target, self.comparison.symbol())?;
+        match &self.value {
+            RelationValue::Term(term) => term.fmt(f),
+            RelationValue::In(values) => values.fmt(f),
         }
     }
 }

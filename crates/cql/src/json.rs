@@ -1,0 +1,249 @@
+//! Values from JSON (`AbstractType.fromJSONObject`).
+
+use bytes::Bytes;
+use model::{CqlType, ValueError, collection};
+use serde_json::{Map, Value};
+
+use crate::ast::{Literal, LiteralKind};
+
+/// How deep JSON may nest: as deep as types can.
+const MAX_DEPTH: usize = 100;
+
+/// An object as names and values: names as columns are named, in lower case unless they are in
+/// quotes within the quotes (`Json.handleCaseSensitivity`).
+pub(crate) fn columns_of(object: Map<String, Value>) -> Vec<(String, Value)> {
+    object
+        .into_iter()
+        .map(|(name, value)| (column_name(&name), value))
+        .collect()
+}
+
+fn column_name(name: &str) -> String {
+    match name
+        .strip_prefix('"')
+        .and_then(|name| name.strip_suffix('"'))
+    {
+        Some(quoted) => quoted.replace("\"\"", "\""),
+        None => name.to_ascii_lowercase(),
+    }
+}
+
+/// The value of this type that JSON stands for; `None` for null.
+pub(crate) fn value_of(json: &Value, ty: &CqlType) -> Result<Option<Bytes>, ValueError> {
+    value_at(json, ty, 0)
+}
+
+fn refuse<T>(message: String) -> Result<T, ValueError> {
+    Err(ValueError::new(message))
+}
+
+/// What Java would call it, and its text.
+fn shown(json: &Value) -> String {
+    match json {
+        Value::Null => "null".to_owned(),
+        Value::Bool(value) => format!("Boolean: {value}"),
+        Value::String(text) => format!("String: {text}"),
+        Value::Array(_) => format!("ArrayList: {json}"),
+        Value::Object(_) => format!("LinkedHashMap: {json}"),
+        Value::Number(number) => {
+            let text = number.to_string();
+            let class = if text.contains(['.', 'e', 'E']) {
+                "Double"
+            } else if text.parse::<i32>().is_ok() {
+                "Integer"
+            } else if text.parse::<i64>().is_ok() {
+                "Long"
+            } else {
+                "BigInteger"
+            };
+            format!("{class}: {text}")
+        }
+    }
+}
+
+fn value_at(json: &Value, ty: &CqlType, depth: usize) -> Result<Option<Bytes>, ValueError> {
+    if depth > MAX_DEPTH {
+        return refuse(format!("JSON values may nest {MAX_DEPTH} deep, not deeper"));
+    }
+    if json.is_null() {
+        return Ok(None);
+    }
+    let bytes = match ty {
+        CqlType::List { element, .. } => {
+            let items = elements(json, element, "list", "a list", depth)?;
+            collection::pack_elements(items).into()
+        }
+        CqlType::Set { element, .. } => {
+            let what = "a list (representing a set)";
+            let mut items = elements(json, element, "set", what, depth)?;
+            items.sort_by(|a, b| element.compare(a, b));
+            items.dedup_by(|a, b| element.compare(a, b).is_eq());
+            collection::pack_elements(items).into()
+        }
+        CqlType::Map { key, value, .. } => map(json, key, value, depth)?,
+        CqlType::Tuple(types) => tuple(json, types, depth)?,
+        CqlType::Udt { definition, .. } => user_type(json, definition, ty, depth)?,
+        CqlType::Vector { element, dimension } => {
+            let items = elements(json, element, "vector", "a list", depth)?;
+            if items.len() != *dimension as usize {
+                return refuse(format!(
+                    "List representation of vector<{element}, {dimension}> has {} elements",
+                    items.len()
+                ));
+            }
+            collection::pack_vector(element, items).into()
+        }
+        simple => simple_value(json, simple)?,
+    };
+    Ok(Some(bytes))
+}
+
+/// JSON within a text, as Cassandra takes it for collections.
+fn inner(json: &Value) -> Value {
+    match json {
+        Value::String(text) => serde_json::from_str(text).unwrap_or_else(|_| json.clone()),
+        other => other.clone(),
+    }
+}
+
+fn elements(
+    json: &Value,
+    ty: &CqlType,
+    collection: &str,
+    expected: &str,
+    depth: usize,
+) -> Result<Vec<Bytes>, ValueError> {
+    let Value::Array(items) = inner(json) else {
+        return refuse(format!("Expected {expected}, but got a {}", shown(json)));
+    };
+    items
+        .iter()
+        .map(|item| match value_at(item, ty, depth + 1)? {
+            Some(value) => Ok(value),
+            None => refuse(format!("Invalid null element in {collection}")),
+        })
+        .collect()
+}
+
+fn map(json: &Value, key: &CqlType, value: &CqlType, depth: usize) -> Result<Bytes, ValueError> {
+    let Value::Object(entries) = inner(json) else {
+        return refuse(format!("Expected a map, but got a {}", shown(json)));
+    };
+    let mut pairs = Vec::with_capacity(entries.len());
+    for (k, v) in entries {
+        let Some(v) = value_at(&v, value, depth + 1)? else {
+            return refuse("Invalid null value in map".to_owned());
+        };
+        let Some(k) = value_at(&Value::String(k), key, depth + 1)? else {
+            return refuse("Invalid null key in map".to_owned());
+        };
+        pairs.push((k, v));
+    }
+    pairs.sort_by(|(a, _), (b, _)| key.compare(a, b));
+    pairs.dedup_by(|(a, _), (b, _)| key.compare(a, b).is_eq());
+    Ok(collection::pack_entries(pairs).into())
+}
+
+fn tuple(json: &Value, types: &[CqlType], depth: usize) -> Result<Bytes, ValueError> {
+    let Value::Array(items) = inner(json) else {
+        return refuse(format!(
+            "Expected a list representation of a tuple, but got a {}",
+            shown(json)
+        ));
+    };
+    if items.len() > types.len() {
+        return refuse(format!(
+            "Tuple contains extra items (expected {}): {json}",
+            types.len()
+        ));
+    }
+    if items.len() < types.len() {
+        return refuse(format!(
+            "Tuple is missing items (expected {}): {json}",
+            types.len()
+        ));
+    }
+    let components: Result<Vec<Option<Bytes>>, ValueError> = items
+        .iter()
+        .zip(types)
+        .map(|(item, ty)| value_at(item, ty, depth + 1))
+        .collect();
+    Ok(collection::pack_tuple(components?).into())
+}
+
+fn user_type(
+    json: &Value,
+    definition: &model::UserType,
+    ty: &CqlType,
+    depth: usize,
+) -> Result<Bytes, ValueError> {
+    let Value::Object(object) = inner(json) else {
+        return refuse(format!("Expected a map, but got a {}", shown(json)));
+    };
+    let mut fields: Vec<Option<Bytes>> = vec![None; definition.fields.len()];
+    for (name, value) in columns_of(object) {
+        let Some(index) = definition
+            .fields
+            .iter()
+            .position(|(field, _)| **field == *name)
+        else {
+            return refuse(format!(
+                "Unknown field '{name}' in value of user defined type {ty}"
+            ));
+        };
+        fields[index] = value_at(&value, &definition.fields[index].1, depth + 1)?;
+    }
+    Ok(collection::pack_tuple(fields).into())
+}
+
+fn simple_value(json: &Value, ty: &CqlType) -> Result<Bytes, ValueError> {
+    let unexpected = |what: &str| refuse(format!("Expected {what}, but got a {}", shown(json)));
+    match (ty, json) {
+        (CqlType::Blob, Value::String(text)) => match text.strip_prefix("0x") {
+            Some(digits) => CqlType::Blob.parse_string(digits),
+            None => refuse(format!(
+                "String representation of blob is missing 0x prefix: {text}"
+            )),
+        },
+        (_, Value::String(text)) => ty.parse_string(text),
+        (CqlType::Boolean, Value::Bool(value)) => ty.parse_string(&value.to_string()),
+        (
+            CqlType::Varint | CqlType::Decimal | CqlType::Float | CqlType::Double,
+            Value::Number(number),
+        ) => ty.parse_string(&number.to_string()),
+        (
+            CqlType::Int
+            | CqlType::Bigint
+            | CqlType::Smallint
+            | CqlType::Tinyint
+            | CqlType::Timestamp,
+            Value::Number(number),
+        ) if ty.parse_string(&number.to_string()).is_ok() && is_integer(&number.to_string()) => {
+            ty.parse_string(&number.to_string())
+        }
+        (CqlType::Int, _) => unexpected("an int value"),
+        (CqlType::Bigint, _) => unexpected("a bigint value"),
+        (CqlType::Smallint, _) => unexpected("a short value"),
+        (CqlType::Tinyint, _) => unexpected("a byte value"),
+        (CqlType::Float, _) => unexpected("a float value"),
+        (CqlType::Double, _) => unexpected("a double value"),
+        (CqlType::Boolean, _) => unexpected("a boolean value"),
+        (CqlType::Text, _) => unexpected("a UTF-8 string"),
+        (CqlType::Ascii, _) => unexpected("an ASCII string"),
+        (CqlType::Timestamp, _) => {
+            unexpected("a long or a datestring representation of a timestamp value")
+        }
+        (CqlType::Varint | CqlType::Decimal, _) => refuse(format!(
+            "Value '{json}' is not a valid representation of a {ty} value"
+        )),
+        _ => unexpected(&format!("a string representation of a {ty} value")),
+    }
+}
+
+fn is_integer(text: &str) -> bool {
+    crate::term::preferred_type(&Literal {
+        kind: LiteralKind::Integer,
+        text: text.to_owned(),
+    }) != CqlType::Varint
+        && !text.contains(['.', 'e', 'E'])
+}

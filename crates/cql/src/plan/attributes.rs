@@ -1,0 +1,102 @@
+//! `USING TIMESTAMP t AND TTL s` (`Attributes`).
+
+use model::{CqlType, NO_TTL, Table};
+
+use crate::CqlError;
+use crate::ast;
+use crate::error::invalid;
+use crate::term::{Analysis, Bound, Expression, Receiver, Request, prepare};
+
+/// The longest time to live: 20 years, in seconds.
+const MAX_TTL: i32 = 20 * 365 * 24 * 60 * 60;
+/// The last second, since 1970, that sstables of Cassandra 4 know.
+const LAST_EXPIRATION: i64 = i32::MAX as i64 - 1;
+
+/// The attributes of a write.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Attributes {
+    timestamp: Option<Expression>,
+    ttl: Option<Expression>,
+}
+
+impl Attributes {
+    /// Analyses the clause.
+    pub(crate) fn new(
+        analysis: &Analysis<'_>,
+        attributes: &ast::Attributes,
+    ) -> Result<Attributes, CqlError> {
+        let term = |term: &Option<ast::Term>, name: &str, ty: CqlType| {
+            term.as_ref()
+                .map(|term| prepare(analysis, term, &Receiver::new(name, ty)))
+                .transpose()
+        };
+        Ok(Attributes {
+            timestamp: term(&attributes.timestamp, "[timestamp]", CqlType::Bigint)?,
+            ttl: term(&attributes.ttl, "[ttl]", CqlType::Int)?,
+        })
+    }
+
+    /// Does it say when?
+    pub(crate) fn has_timestamp(&self) -> bool {
+        self.timestamp.is_some()
+    }
+
+    /// Does it say for how long?
+    pub(crate) fn has_ttl(&self) -> bool {
+        self.ttl.is_some()
+    }
+
+    /// The timestamp of this execution, in microseconds since 1970.
+    pub(crate) fn timestamp(&self, default: i64, request: &Request<'_>) -> Result<i64, CqlError> {
+        let Some(timestamp) = &self.timestamp else {
+            return Ok(default);
+        };
+        match timestamp.evaluate(request)? {
+            Bound::Unset => Ok(default),
+            Bound::Null => invalid!("Invalid null value of timestamp"),
+            Bound::Value(bytes) => match <[u8; 8]>::try_from(&*bytes).map(i64::from_be_bytes) {
+                Ok(i64::MIN) => invalid!(
+                    "Out of bound timestamp, must be in [{}, {}]",
+                    i64::MIN + 1,
+                    i64::MAX
+                ),
+                Ok(timestamp) => Ok(timestamp),
+                Err(_) => invalid!("Invalid timestamp value"),
+            },
+        }
+    }
+
+    /// The time to live of this execution, in seconds.
+    pub(crate) fn ttl(&self, table: &Table, request: &Request<'_>) -> Result<i32, CqlError> {
+        let default = table.options.default_time_to_live;
+        let ttl = match &self.ttl {
+            None => default,
+            Some(ttl) => match ttl.evaluate(request)? {
+                Bound::Unset => default,
+                Bound::Null => NO_TTL,
+                Bound::Value(bytes) => match <[u8; 4]>::try_from(&*bytes) {
+                    Ok(bytes) => i32::from_be_bytes(bytes),
+                    Err(_) => return invalid!("Invalid TTL value"),
+                },
+            },
+        };
+        if ttl < 0 {
+            return invalid!("A TTL must be greater or equal to 0, but was {ttl}");
+        }
+        if ttl > MAX_TTL {
+            return invalid!("ttl is too large. requested ({ttl}) maximum ({MAX_TTL})");
+        }
+        if i64::from(request.now_seconds) + i64::from(ttl) > LAST_EXPIRATION && ttl != NO_TTL {
+            return invalid!(
+                "Request on table {}.{} with ttl of {ttl} seconds exceeds maximum supported \
+                 expiration date of 2038-01-19T03:14:06+00:00. In order to avoid this use a lower \
+                 TTL, change the expiration date overflow policy or upgrade to a version where \
+                 this limitation is fixed. See CASSANDRA-14092 and CASSANDRA-14227 for more \
+                 details.",
+                table.keyspace,
+                table.name
+            );
+        }
+        Ok(ttl)
+    }
+}

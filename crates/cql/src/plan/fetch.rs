@@ -1,0 +1,412 @@
+//! From a row of a table to the values that a selection is made of.
+//!
+//! A selection asks for slots: columns of the key, cells, whole collections, times of cells. For
+//! each row they are filled in one walk over its cells; what lies in one piece is borrowed.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use model::{Cell, Column, ColumnId, CqlType, NO_TTL, Partition, Row, Table, collection, counter};
+use smallvec::SmallVec;
+
+use crate::CqlError;
+use crate::ast::WriteTimeKind;
+use crate::error::invalid;
+use crate::term::{Bound, Expression, Request};
+
+/// Which cells of a column a time is asked of.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Part {
+    /// All of them.
+    Whole,
+    /// That of a field of a user type.
+    Field(u16),
+    /// That of an element of a set or map.
+    Element(Expression),
+    /// Those of the elements of a set or map between two keys.
+    Slice(Option<Expression>, Option<Expression>),
+}
+
+/// What a slot holds.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Source {
+    /// A column of the partition key, by position.
+    Key(usize),
+    /// A clustering column, by position.
+    Clustering(usize),
+    /// The value of a column.
+    Value(ColumnId),
+    /// A time of the cells of a column.
+    Time(ColumnId, WriteTimeKind, Part),
+}
+
+/// A value of a row: `None` is null.
+pub(crate) type Fetched<'p> = Option<Cow<'p, [u8]>>;
+
+/// The slots of one row.
+pub(crate) type Slots<'p> = SmallVec<[Fetched<'p>; 16]>;
+
+/// The slots of a selection, and how to fill them.
+#[derive(Clone, Debug)]
+pub(crate) struct Fetch {
+    table: Arc<Table>,
+    sources: Vec<Source>,
+    /// By column id: the slot of the column's value, or [`NO_SLOT`].
+    values: Vec<u16>,
+    times: bool,
+}
+
+const NO_SLOT: u16 = u16::MAX;
+
+impl Fetch {
+    /// No slots yet.
+    pub(crate) fn new(table: Arc<Table>) -> Fetch {
+        Fetch {
+            table,
+            sources: Vec::new(),
+            values: Vec::new(),
+            times: false,
+        }
+    }
+
+    /// The slot of a source; made if there is none yet.
+    pub(crate) fn slot(&mut self, source: Source) -> Result<usize, CqlError> {
+        if let Some(known) = self.known(&source) {
+            return Ok(known);
+        }
+        let slot = self.sources.len();
+        if slot >= usize::from(NO_SLOT) {
+            return invalid!("a selection may have {NO_SLOT} different parts, not more");
+        }
+        if let Source::Value(column) = &source {
+            let at = column.0 as usize;
+            if self.values.len() <= at {
+                self.values.resize(at + 1, NO_SLOT);
+            }
+            self.values[at] = slot as u16;
+        }
+        self.times |= matches!(source, Source::Time(..));
+        self.sources.push(source);
+        Ok(slot)
+    }
+
+    fn known(&self, source: &Source) -> Option<usize> {
+        match source {
+            Source::Value(column) => {
+                let slot = *self.values.get(column.0 as usize)?;
+                (slot != NO_SLOT).then_some(usize::from(slot))
+            }
+            Source::Key(_) | Source::Clustering(_) => {
+                self.sources.iter().position(|known| known == source)
+            }
+            Source::Time(..) => None,
+        }
+    }
+
+    /// The regular and static columns that are read, sorted.
+    pub(crate) fn columns(&self) -> Vec<ColumnId> {
+        let mut columns: Vec<ColumnId> = self
+            .sources
+            .iter()
+            .filter_map(|source| match source {
+                Source::Value(column) | Source::Time(column, ..) => Some(*column),
+                Source::Key(_) | Source::Clustering(_) => None,
+            })
+            .collect();
+        columns.sort_unstable();
+        columns.dedup();
+        columns
+    }
+
+    /// All columns that are used, key columns too.
+    pub(crate) fn used_columns(&self) -> Vec<Column> {
+        self.sources
+            .iter()
+            .filter_map(|source| match source {
+                Source::Key(position) => self.table.partition_key().nth(*position),
+                Source::Clustering(position) => self.table.clustering_key().nth(*position),
+                Source::Value(id) | Source::Time(id, ..) => self.table.column(*id),
+            })
+            .cloned()
+            .collect()
+    }
+
+    /// The slots of no row: all null.
+    pub(crate) fn empty(&self) -> Slots<'static> {
+        self.sources.iter().map(|_| None).collect()
+    }
+
+    /// The slots that all rows of a partition share: key and static columns.
+    pub(crate) fn partition<'p>(
+        &self,
+        partition: &'p Partition,
+        request: &Request<'_>,
+    ) -> Result<Slots<'p>, CqlError> {
+        let mut slots: Slots<'p> = SmallVec::with_capacity(self.sources.len());
+        slots.resize(self.sources.len(), None);
+        let count = self.table.partition_key().len();
+        if count == 1 {
+            for (slot, source) in slots.iter_mut().zip(&self.sources) {
+                if let Source::Key(0) = source {
+                    *slot = Some(Cow::Borrowed(partition.key.key()));
+                }
+            }
+        } else {
+            let parts = key_parts(partition.key.key(), count);
+            for (slot, source) in slots.iter_mut().zip(&self.sources) {
+                if let Source::Key(position) = source {
+                    *slot = parts.get(*position).map(|part| Cow::Borrowed(*part));
+                }
+            }
+        }
+        if let Some(row) = &partition.static_row {
+            self.cells(&mut slots, row, request)?;
+        }
+        Ok(slots)
+    }
+
+    /// Fills the slots of a row into those of its partition.
+    pub(crate) fn row<'p>(
+        &self,
+        slots: &mut Slots<'p>,
+        row: &'p Row,
+        request: &Request<'_>,
+    ) -> Result<(), CqlError> {
+        for (slot, source) in slots.iter_mut().zip(&self.sources) {
+            if let Source::Clustering(position) = source {
+                let value = row.clustering.0.get(*position);
+                *slot = value.map(|value| Cow::Borrowed(&**value));
+            }
+        }
+        self.cells(slots, row, request)
+    }
+
+    fn cells<'p>(
+        &self,
+        slots: &mut Slots<'p>,
+        row: &'p Row,
+        request: &Request<'_>,
+    ) -> Result<(), CqlError> {
+        let now = request.now_seconds;
+        let mut rest = &row.cells[..];
+        while let Some(first) = rest.first() {
+            let column = first.column;
+            let slot = self
+                .values
+                .get(column.0 as usize)
+                .copied()
+                .unwrap_or(NO_SLOT);
+            if first.path.is_none() {
+                rest = &rest[1..];
+                if slot != NO_SLOT && first.is_live(now) {
+                    slots[usize::from(slot)] = Some(self.simple(first));
+                }
+                continue;
+            }
+            let count = rest.partition_point(|cell| cell.column == column);
+            let (cells, behind) = rest.split_at(count);
+            rest = behind;
+            if slot != NO_SLOT
+                && let Some(column) = self.table.column(column)
+            {
+                slots[usize::from(slot)] = assemble(cells, &column.ty, now).map(Cow::Owned);
+            }
+        }
+        if self.times {
+            self.times_of(slots, row, request)?;
+        }
+        Ok(())
+    }
+
+    fn simple<'p>(&self, cell: &'p Cell) -> Cow<'p, [u8]> {
+        let column = self.table.column(cell.column);
+        if column.is_some_and(|column| column.ty == CqlType::Counter) {
+            return Cow::Owned(counter::total(&cell.value).to_be_bytes().to_vec());
+        }
+        Cow::Borrowed(&cell.value)
+    }
+
+    fn times_of<'p>(
+        &self,
+        slots: &mut Slots<'p>,
+        row: &'p Row,
+        request: &Request<'_>,
+    ) -> Result<(), CqlError> {
+        for (slot, source) in slots.iter_mut().zip(&self.sources) {
+            if let Source::Time(id, kind, part) = source
+                && let Some(column) = self.table.column(*id)
+            {
+                let cells = row.cells_of(*id);
+                if cells.is_empty() {
+                    continue;
+                }
+                *slot = times(cells, &column.ty, *kind, part, request)?.map(Cow::Owned);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The components of a composite partition key, borrowed; fewer where it is malformed.
+fn key_parts(key: &[u8], count: usize) -> SmallVec<[&[u8]; 4]> {
+    let mut parts = SmallVec::new();
+    let mut rest = key;
+    while parts.len() < count {
+        let Some((length, behind)) = rest.split_first_chunk::<2>() else {
+            break;
+        };
+        let length = usize::from(u16::from_be_bytes(*length));
+        let Some(part) = behind.get(..length) else {
+            break;
+        };
+        parts.push(part);
+        rest = behind.get(length + 1..).unwrap_or(&[]);
+    }
+    parts
+}
+
+/// The value of a non-frozen collection or user type from its cells; `None` where none is live.
+pub(crate) fn assemble(cells: &[Cell], ty: &CqlType, now_seconds: u32) -> Option<Vec<u8>> {
+    let live = || cells.iter().filter(|cell| cell.is_live(now_seconds));
+    live().next()?;
+    let path = |cell: &Cell| cell.path.clone().unwrap_or_default();
+    Some(match ty {
+        CqlType::List { .. } => collection::pack_elements(live().map(|cell| &cell.value)),
+        CqlType::Set { .. } => collection::pack_elements(live().map(path)),
+        CqlType::Map { .. } => {
+            collection::pack_entries(live().map(|cell| (path(cell), &cell.value)))
+        }
+        CqlType::Udt { definition, .. } => {
+            let mut fields: Vec<Option<&Bytes>> = vec![None; definition.fields.len()];
+            for cell in live() {
+                let index = cell.path.as_deref().and_then(field_index);
+                if let Some(field) = index.and_then(|index| fields.get_mut(index)) {
+                    *field = Some(&cell.value);
+                }
+            }
+            collection::pack_tuple(fields)
+        }
+        // Cells with paths of a column that is of one cell: nothing a reader could make sense of.
+        _ => return None,
+    })
+}
+
+fn field_index(path: &[u8]) -> Option<usize> {
+    let path: [u8; 2] = path.try_into().ok()?;
+    Some(usize::from(u16::from_be_bytes(path)))
+}
+
+/// `writetime`, `maxwritetime` or `ttl` of cells.
+fn times(
+    cells: &[Cell],
+    ty: &CqlType,
+    kind: WriteTimeKind,
+    part: &Part,
+    request: &Request<'_>,
+) -> Result<Option<Vec<u8>>, CqlError> {
+    let now = request.now_seconds;
+    let cells: Vec<&Cell> = cells.iter().filter(|cell| cell.is_live(now)).collect();
+    if let CqlType::Udt {
+        definition,
+        frozen: false,
+    } = ty
+        && *part == Part::Whole
+        && kind != WriteTimeKind::MaxWriteTime
+        && !cells.is_empty()
+    {
+        // One for each field; null for those that are.
+        let mut fields: Vec<Option<Vec<u8>>> = vec![None; definition.fields.len()];
+        for cell in cells {
+            let index = cell.path.as_deref().and_then(field_index);
+            if let Some(field) = index.and_then(|index| fields.get_mut(index)) {
+                *field = time(cell, kind, now);
+            }
+        }
+        return Ok(Some(pack_nullable(&fields)));
+    }
+    let cells = selected(cells, ty, part, request)?;
+    let single = !ty.is_multi_cell() || matches!(part, Part::Field(_) | Part::Element(_));
+    if cells.is_empty() {
+        return Ok(None);
+    }
+    if kind == WriteTimeKind::MaxWriteTime {
+        let latest = cells.iter().map(|cell| cell.timestamp).max();
+        return Ok(latest.map(|time| time.to_be_bytes().to_vec()));
+    }
+    if single {
+        return Ok(time(cells[0], kind, now));
+    }
+    let times: Vec<Option<Vec<u8>>> = cells.iter().map(|cell| time(cell, kind, now)).collect();
+    Ok(Some(pack_nullable(&times)))
+}
+
+/// Those cells that the part means.
+fn selected<'c>(
+    cells: Vec<&'c Cell>,
+    ty: &CqlType,
+    part: &Part,
+    request: &Request<'_>,
+) -> Result<Vec<&'c Cell>, CqlError> {
+    let value = |expression: &Expression| {
+        expression.evaluate(request).map(|bound| match bound {
+            Bound::Value(value) => Some(value),
+            Bound::Null | Bound::Unset => None,
+        })
+    };
+    let Some(path_type) = ty.path_type() else {
+        return Ok(cells);
+    };
+    let keep = |test: &dyn Fn(&[u8]) -> bool| {
+        cells
+            .iter()
+            .copied()
+            .filter(|cell| cell.path.as_deref().is_some_and(test))
+            .collect()
+    };
+    Ok(match part {
+        Part::Whole => cells,
+        Part::Field(index) => keep(&|path| path == index.to_be_bytes()),
+        Part::Element(key) => match value(key)? {
+            Some(key) => keep(&|path| path_type.compare(path, &key).is_eq()),
+            None => Vec::new(),
+        },
+        Part::Slice(from, to) => {
+            let from = from.as_ref().map(value).transpose()?.flatten();
+            let to = to.as_ref().map(value).transpose()?.flatten();
+            keep(&|path| {
+                from.as_ref()
+                    .is_none_or(|from| path_type.compare(path, from).is_ge())
+                    && to
+                        .as_ref()
+                        .is_none_or(|to| path_type.compare(path, to).is_le())
+            })
+        }
+    })
+}
+
+fn time(cell: &Cell, kind: WriteTimeKind, now_seconds: u32) -> Option<Vec<u8>> {
+    match kind {
+        WriteTimeKind::WriteTime | WriteTimeKind::MaxWriteTime => {
+            Some(cell.timestamp.to_be_bytes().to_vec())
+        }
+        WriteTimeKind::Ttl if cell.ttl == NO_TTL => None,
+        WriteTimeKind::Ttl => {
+            let left = cell.local_deletion_time.saturating_sub(now_seconds);
+            Some(
+                i32::try_from(left)
+                    .unwrap_or(i32::MAX)
+                    .to_be_bytes()
+                    .to_vec(),
+            )
+        }
+    }
+}
+
+/// A list that may hold nulls, as only results do.
+fn pack_nullable(items: &[Option<Vec<u8>>]) -> Vec<u8> {
+    let count = i32::try_from(items.len()).unwrap_or(i32::MAX);
+    let mut out = count.to_be_bytes().to_vec();
+    out.extend(collection::pack_tuple(items.iter().map(Option::as_ref)));
+    out
+}

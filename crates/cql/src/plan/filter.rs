@@ -1,0 +1,143 @@
+//! The filters of one execution.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use model::{ColumnId, FilterOperator, RowFilter, Table};
+
+use crate::CqlError;
+use crate::error::invalid;
+use crate::term::{Bound, Expression, Request};
+
+use super::keys::in_values;
+use super::restriction::{Contents, Demand, Edge};
+use super::restrictions::FilterDemand;
+
+/// What rows must fulfil besides their place.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FilterPlan {
+    columns: Vec<FilterColumn>,
+}
+
+#[derive(Clone, Debug)]
+struct FilterColumn {
+    id: ColumnId,
+    name: Arc<str>,
+    demand: FilterDemand,
+}
+
+impl FilterPlan {
+    /// Of a statement's restrictions.
+    pub(crate) fn new(table: &Table, filters: Vec<(ColumnId, FilterDemand)>) -> FilterPlan {
+        let named = |(id, demand)| {
+            Some(FilterColumn {
+                id,
+                name: table.column(id)?.name.clone(),
+                demand,
+            })
+        };
+        FilterPlan {
+            columns: filters.into_iter().filter_map(named).collect(),
+        }
+    }
+
+    /// No filters at all?
+    pub(crate) fn is_empty(&self) -> bool {
+        self.columns.is_empty()
+    }
+
+    /// The filters of this execution; `None` where nothing can pass them.
+    pub(crate) fn filters(
+        &self,
+        request: &Request<'_>,
+    ) -> Result<Option<Vec<RowFilter>>, CqlError> {
+        let mut filters = Vec::new();
+        for column in &self.columns {
+            let possible = match &column.demand {
+                FilterDemand::Value(demand) => column.value(demand, request, &mut filters)?,
+                FilterDemand::Contents(contents) => {
+                    column.contents(contents, request, &mut filters)?;
+                    true
+                }
+            };
+            if !possible {
+                return Ok(None);
+            }
+        }
+        Ok(Some(filters))
+    }
+}
+
+impl FilterColumn {
+    fn filter(&self, operator: FilterOperator, values: Vec<Bytes>) -> RowFilter {
+        RowFilter {
+            column: self.id,
+            operator,
+            values,
+        }
+    }
+
+    fn required(&self, value: &Expression, request: &Request<'_>) -> Result<Bytes, CqlError> {
+        match value.evaluate(request)? {
+            Bound::Value(value) => Ok(value),
+            Bound::Null => invalid!("Unsupported null value for column {}", self.name),
+            Bound::Unset => invalid!("Unsupported unset value for column {}", self.name),
+        }
+    }
+
+    /// Adds filters; says whether anything can pass.
+    fn value(
+        &self,
+        demand: &Demand<Expression>,
+        request: &Request<'_>,
+        filters: &mut Vec<RowFilter>,
+    ) -> Result<bool, CqlError> {
+        match demand {
+            Demand::Equal(value) => {
+                let value = self.required(value, request)?;
+                filters.push(self.filter(FilterOperator::Equal, vec![value]));
+            }
+            Demand::In(one_of) => {
+                let values = in_values(one_of, &self.name, request)?;
+                if values.is_empty() {
+                    return Ok(false);
+                }
+                filters.push(self.filter(FilterOperator::Equal, values));
+            }
+            Demand::Slice { start, end } => {
+                let mut edge = |edge: &Option<Edge<Expression>>, strict, inclusive| {
+                    if let Some(edge) = edge {
+                        let value = self.required(&edge.value, request)?;
+                        let operator = if edge.inclusive { inclusive } else { strict };
+                        filters.push(self.filter(operator, vec![value]));
+                    }
+                    Ok::<(), CqlError>(())
+                };
+                edge(
+                    start,
+                    FilterOperator::Greater,
+                    FilterOperator::GreaterOrEqual,
+                )?;
+                edge(end, FilterOperator::Less, FilterOperator::LessOrEqual)?;
+            }
+        }
+        Ok(true)
+    }
+
+    fn contents(
+        &self,
+        contents: &Contents,
+        request: &Request<'_>,
+        filters: &mut Vec<RowFilter>,
+    ) -> Result<(), CqlError> {
+        for value in &contents.values {
+            let value = self.required(value, request)?;
+            filters.push(self.filter(FilterOperator::Contains, vec![value]));
+        }
+        for key in &contents.keys {
+            let key = self.required(key, request)?;
+            filters.push(self.filter(FilterOperator::ContainsKey, vec![key]));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,287 @@
+//! Which partitions an execution reads or writes.
+
+use std::cmp::Ordering;
+
+use bytes::Bytes;
+use model::{CqlType, DecoratedKey, PartitionBound, PartitionSelection, Table, Token, encode_key};
+
+use crate::CqlError;
+use crate::error::invalid;
+use crate::term::{Bound, Expression, Request};
+
+use super::restriction::{Demand, OneOf};
+use super::restrictions::Restrictions;
+
+/// How many keys `IN` may come to in one statement (`partition_keys_in_select_failure` is not set
+/// in Cassandra; this bounds the product of several lists).
+const MAX_KEYS: usize = 100_000;
+
+/// How a statement finds its partitions.
+#[derive(Clone, Debug)]
+pub(crate) struct KeyPlan {
+    /// Of each column of the partition key; empty where a range of the ring is read.
+    columns: Vec<KeyColumn>,
+    /// Which tokens.
+    token: Option<Demand<Expression>>,
+}
+
+#[derive(Clone, Debug)]
+struct KeyColumn {
+    name: std::sync::Arc<str>,
+    ty: CqlType,
+    demand: Demand<Expression>,
+}
+
+/// The partitions of one execution.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Partitions {
+    /// These, in the order of the answer.
+    Keys(Vec<DecoratedKey>),
+    /// Those between two places of the ring.
+    Range(PartitionSelection),
+    /// None.
+    Nothing,
+}
+
+impl KeyPlan {
+    /// Of a statement's restrictions.
+    pub(crate) fn new(table: &Table, restrictions: &mut Restrictions) -> KeyPlan {
+        let mut columns = Vec::new();
+        if restrictions.has_keys() {
+            for (column, demand) in table.partition_key().zip(&mut restrictions.keys) {
+                if let Some(demand) = demand.take() {
+                    columns.push(KeyColumn {
+                        name: column.name.clone(),
+                        ty: column.ty.clone(),
+                        demand,
+                    });
+                }
+            }
+        }
+        KeyPlan {
+            columns,
+            token: restrictions.token.take(),
+        }
+    }
+
+    /// Does it read a range of the ring?
+    pub(crate) fn is_range(&self) -> bool {
+        self.columns.is_empty()
+    }
+
+    /// The partitions of this execution.
+    pub(crate) fn partitions(&self, request: &Request<'_>) -> Result<Partitions, CqlError> {
+        if self.is_range() {
+            return match token_range(self.token.as_ref(), request)? {
+                Some((start, end)) => {
+                    Ok(Partitions::Range(PartitionSelection::Range { start, end }))
+                }
+                None => Ok(Partitions::Nothing),
+            };
+        }
+        let mut keys = self.keys(request)?;
+        if self.token.is_some() {
+            let range = token_range(self.token.as_ref(), request)?;
+            keys.retain(|key| {
+                range
+                    .as_ref()
+                    .is_some_and(|(start, end)| lies_between(key.token(), start, end))
+            });
+        }
+        Ok(Partitions::Keys(keys))
+    }
+
+    /// All keys; sorted and each once where there may be several.
+    pub(crate) fn keys(&self, request: &Request<'_>) -> Result<Vec<DecoratedKey>, CqlError> {
+        if let [column] = &*self.columns
+            && let Demand::Equal(value) = &column.demand
+        {
+            let value = column.value(value.evaluate(request)?)?;
+            return Ok(vec![key_of(&[value])?]);
+        }
+        let mut tuples: Vec<Vec<Bytes>> = vec![Vec::new()];
+        for column in &self.columns {
+            let values = column.values(request)?;
+            if let [only] = &*values {
+                for tuple in &mut tuples {
+                    tuple.push(only.clone());
+                }
+                continue;
+            }
+            if tuples.len().saturating_mul(values.len()) > MAX_KEYS {
+                return invalid!(
+                    "The IN relations select more than {MAX_KEYS} partitions: split the query"
+                );
+            }
+            tuples = tuples
+                .iter()
+                .flat_map(|tuple| {
+                    values.iter().map(|value| {
+                        let mut tuple = tuple.clone();
+                        tuple.push(value.clone());
+                        tuple
+                    })
+                })
+                .collect();
+        }
+        tuples.iter().map(|values| key_of(values)).collect()
+    }
+}
+
+fn key_of(values: &[Bytes]) -> Result<DecoratedKey, CqlError> {
+    let key = encode_key(values).map_err(|error| CqlError::Invalid(error.to_string()))?;
+    if key.is_empty() {
+        return invalid!("Key may not be empty");
+    }
+    Ok(DecoratedKey::new(key))
+}
+
+impl KeyColumn {
+    fn value(&self, bound: Bound) -> Result<Bytes, CqlError> {
+        required(bound, &self.name)
+    }
+
+    /// The values, in the order of the type, each once.
+    fn values(&self, request: &Request<'_>) -> Result<Vec<Bytes>, CqlError> {
+        match &self.demand {
+            Demand::Equal(value) => Ok(vec![self.value(value.evaluate(request)?)?]),
+            Demand::In(one_of) => {
+                let mut values = in_values(one_of, &self.name, request)?;
+                sort_values(&mut values, &self.ty);
+                Ok(values)
+            }
+            Demand::Slice { .. } => invalid!("a slice of {} is no key", self.name),
+        }
+    }
+}
+
+/// Sorted by the type, each once.
+fn sort_values(values: &mut Vec<Bytes>, ty: &CqlType) {
+    values.sort_by(|a, b| ty.compare(a, b));
+    values.dedup_by(|a, b| ty.compare(a, b) == Ordering::Equal);
+}
+
+/// A value that must be there.
+pub(crate) fn required(bound: Bound, name: &str) -> Result<Bytes, CqlError> {
+    match bound {
+        Bound::Value(value) => Ok(value),
+        Bound::Null => invalid!("Invalid null value in condition for column {name}"),
+        Bound::Unset => invalid!("Invalid unset value for column {name}"),
+    }
+}
+
+/// The values of IN.
+pub(crate) fn in_values(
+    one_of: &OneOf<Expression>,
+    name: &str,
+    request: &Request<'_>,
+) -> Result<Vec<Bytes>, CqlError> {
+    match one_of {
+        OneOf::Terms(terms) => terms
+            .iter()
+            .map(|term| required(term.evaluate(request)?, name))
+            .collect(),
+        OneOf::Marker(marker) => match marker.evaluate(request)? {
+            Bound::Null => invalid!("Invalid null value for IN restriction"),
+            Bound::Unset => invalid!("Invalid unset value for IN restriction"),
+            Bound::Value(list) => {
+                let elements = model::collection::elements(&list)
+                    .map_err(|error| CqlError::Invalid(error.to_string()))?;
+                Ok(elements
+                    .into_iter()
+                    .map(|element| list.slice_ref(element))
+                    .collect())
+            }
+        },
+    }
+}
+
+/// The range of the ring that the token is restricted to; `None` where it is empty.
+fn token_range(
+    demand: Option<&Demand<Expression>>,
+    request: &Request<'_>,
+) -> Result<Option<(PartitionBound, PartitionBound)>, CqlError> {
+    let unbounded = PartitionBound::Unbounded;
+    let (start, end) = match demand {
+        None => return Ok(Some((unbounded.clone(), unbounded))),
+        Some(Demand::In(_)) => return invalid!("IN cannot be used with the token function"),
+        Some(Demand::Equal(value)) => {
+            let token = token(value, request)?;
+            let bound = PartitionBound::TokenInclusive(token);
+            (bound.clone(), bound)
+        }
+        Some(Demand::Slice { start, end }) => {
+            let bound = |edge: &super::restriction::Edge<Expression>| {
+                let token = token(&edge.value, request)?;
+                Ok::<PartitionBound, CqlError>(if edge.inclusive {
+                    PartitionBound::TokenInclusive(token)
+                } else {
+                    PartitionBound::TokenExclusive(token)
+                })
+            };
+            // The lowest token stands for the end of the ring: nothing is below it, all above.
+            let mut end = end.as_ref().map(bound).transpose()?;
+            if matches!(
+                end,
+                Some(
+                    PartitionBound::TokenInclusive(Token::MIN)
+                        | PartitionBound::TokenExclusive(Token::MIN)
+                )
+            ) {
+                end = None;
+            }
+            let start = start.as_ref().map(bound).transpose()?;
+            (
+                start.unwrap_or_else(|| unbounded.clone()),
+                end.unwrap_or(unbounded),
+            )
+        }
+    };
+    if let (Some(low), Some(high)) = (token_of(&start), token_of(&end)) {
+        let touching = matches!(
+            (&start, &end),
+            (
+                PartitionBound::TokenInclusive(_),
+                PartitionBound::TokenInclusive(_)
+            )
+        );
+        if low > high || (low == high && !touching) {
+            return Ok(None);
+        }
+    }
+    Ok(Some((start, end)))
+}
+
+fn token(value: &Expression, request: &Request<'_>) -> Result<Token, CqlError> {
+    match value.evaluate(request)? {
+        Bound::Value(bytes) => match <[u8; 8]>::try_from(&*bytes) {
+            Ok(bytes) => Ok(Token(i64::from_be_bytes(bytes))),
+            Err(_) => invalid!("Invalid token value"),
+        },
+        Bound::Null => invalid!("Invalid null token value"),
+        Bound::Unset => invalid!("Invalid unset token value"),
+    }
+}
+
+fn token_of(bound: &PartitionBound) -> Option<Token> {
+    match bound {
+        PartitionBound::TokenInclusive(token) | PartitionBound::TokenExclusive(token) => {
+            Some(*token)
+        }
+        _ => None,
+    }
+}
+
+fn lies_between(token: Token, start: &PartitionBound, end: &PartitionBound) -> bool {
+    let above = match start {
+        PartitionBound::TokenInclusive(low) => token >= *low,
+        PartitionBound::TokenExclusive(low) => token > *low,
+        _ => true,
+    };
+    let below = match end {
+        PartitionBound::TokenInclusive(high) => token <= *high,
+        PartitionBound::TokenExclusive(high) => token < *high,
+        _ => true,
+    };
+    above && below
+}

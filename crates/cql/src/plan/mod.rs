@@ -1,0 +1,75 @@
+//! Plans: statements whose names and types are resolved, ready to be executed with values.
+//!
+//! A plan belongs to the versions of the tables it was made with ([`Plan::is_valid_in`]); it never
+//! looks anything up when it is executed.
+
+mod attributes;
+mod batch;
+mod fetch;
+mod filter;
+mod json;
+mod keys;
+mod modify;
+mod node;
+mod operation;
+mod position;
+mod restriction;
+mod restrictions;
+mod row_builder;
+mod run;
+mod select;
+mod selection;
+mod selector;
+mod slices;
+
+use std::sync::Arc;
+
+use model::{Schema, Table};
+
+use crate::describe::DescribePlan;
+use crate::schema::SchemaPlan;
+
+pub(crate) use attributes::Attributes;
+pub use batch::{BatchPlan, check_batch, merge_mutations};
+pub use modify::ModifyPlan;
+pub use position::Position;
+pub use run::{Paging, RowSink, SelectRun};
+pub use select::SelectPlan;
+
+/// What a statement does.
+#[derive(Clone, Debug)]
+pub enum Plan {
+    /// Reads rows.
+    Select(Box<SelectPlan>),
+    /// Writes rows.
+    Modify(Box<ModifyPlan>),
+    /// Writes the rows of several statements.
+    Batch(Box<BatchPlan>),
+    /// Empties a table.
+    Truncate(Arc<Table>),
+    /// Makes a keyspace the one of unqualified names.
+    Use(String),
+    /// Changes the schema.
+    Schema(Box<SchemaPlan>),
+    /// Shows the schema.
+    Describe(Box<DescribePlan>),
+}
+
+impl Plan {
+    /// Does it still mean the same in this schema? Tables must be the very ones it was made with.
+    pub fn is_valid_in(&self, schema: &Schema) -> bool {
+        let same = |table: &Arc<Table>| {
+            schema
+                .table(&table.keyspace, &table.name)
+                .is_some_and(|known| Arc::ptr_eq(known, table))
+        };
+        match self {
+            Plan::Select(select) => same(select.table()),
+            Plan::Modify(modify) => same(modify.table()),
+            Plan::Batch(batch) => batch.statements().iter().all(|s| same(s.table())),
+            Plan::Truncate(table) => same(table),
+            Plan::Use(keyspace) => schema.keyspaces.contains_key(keyspace.as_str()),
+            Plan::Schema(_) | Plan::Describe(_) => true,
+        }
+    }
+}

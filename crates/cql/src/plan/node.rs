@@ -1,0 +1,203 @@
+//! Expressions of a select clause that are more than a column.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use model::{CqlType, collection};
+
+use crate::CqlError;
+use crate::functions::Scalar;
+use crate::term::{Expression, Request};
+
+use super::fetch::Slots;
+
+/// An expression over the slots of a row.
+#[derive(Clone, Debug)]
+pub(crate) enum Node {
+    /// A slot.
+    Slot(usize),
+    /// A constant or a bind marker.
+    Term(Expression),
+    /// The result of an aggregate, by number.
+    Aggregate(usize),
+    /// The result of a function.
+    Call(Arc<Scalar>, Vec<Node>),
+    /// A tuple or user type.
+    Tuple(Vec<Node>),
+    /// A list.
+    List(Vec<Node>),
+    /// A set with elements of this type.
+    Set(CqlType, Vec<Node>),
+    /// A map with keys of this type.
+    Map(CqlType, Vec<(Node, Node)>),
+    /// A vector with elements of this type.
+    Vector(CqlType, Vec<Node>),
+    /// A field of a user type of so many fields.
+    Field {
+        /// The user type.
+        of: Box<Node>,
+        /// Which field.
+        index: usize,
+        /// Of how many.
+        count: usize,
+    },
+    /// An element of a set or map whose elements or keys are of this type.
+    Element {
+        /// The set or map.
+        of: Box<Node>,
+        /// Is it a map?
+        is_map: bool,
+        /// The type of its keys.
+        ty: CqlType,
+        /// Which one.
+        key: Expression,
+    },
+    /// The elements of a set or map between two keys.
+    Slice {
+        /// The set or map.
+        of: Box<Node>,
+        /// Is it a map?
+        is_map: bool,
+        /// The type of its keys.
+        ty: CqlType,
+        /// From this one.
+        from: Option<Expression>,
+        /// To this one.
+        to: Option<Expression>,
+    },
+}
+
+fn malformed(error: model::ValueError) -> CqlError {
+    CqlError::Invalid(error.to_string())
+}
+
+impl Node {
+    /// Its value for a row: `aggregates` are the results of the group's aggregates.
+    pub(crate) fn evaluate(
+        &self,
+        slots: &Slots<'_>,
+        aggregates: &[Option<Bytes>],
+        request: &Request<'_>,
+    ) -> Result<Option<Bytes>, CqlError> {
+        let value = |node: &Node| node.evaluate(slots, aggregates, request);
+        let values = |nodes: &[Node]| nodes.iter().map(value).collect::<Result<Vec<_>, _>>();
+        Ok(match self {
+            Node::Slot(slot) => slots
+                .get(*slot)
+                .and_then(Option::as_deref)
+                .map(Bytes::copy_from_slice),
+            Node::Term(term) => term.evaluate(request)?.value(),
+            Node::Aggregate(index) => aggregates.get(*index).cloned().flatten(),
+            Node::Call(function, arguments) => {
+                function.execute(&request.functions, &values(arguments)?)?
+            }
+            Node::Tuple(items) => Some(collection::pack_tuple(values(items)?).into()),
+            Node::List(items) => Some(collection::pack_elements(present(values(items)?)?).into()),
+            Node::Vector(element, items) => {
+                Some(collection::pack_vector(element, present(values(items)?)?).into())
+            }
+            Node::Set(ty, items) => {
+                let mut items = present(values(items)?)?;
+                items.sort_by(|a, b| ty.compare(a, b));
+                items.dedup_by(|a, b| ty.compare(a, b).is_eq());
+                Some(collection::pack_elements(items).into())
+            }
+            Node::Map(ty, entries) => {
+                let mut pairs = Vec::with_capacity(entries.len());
+                for (key, entry) in entries {
+                    pairs.push((one(value(key)?)?, one(value(entry)?)?));
+                }
+                pairs.reverse();
+                pairs.sort_by(|(a, _), (b, _)| ty.compare(a, b));
+                pairs.dedup_by(|(a, _), (b, _)| ty.compare(a, b).is_eq());
+                Some(collection::pack_entries(pairs).into())
+            }
+            Node::Field { of, index, count } => match value(of)? {
+                Some(whole) => {
+                    let fields = collection::components(&whole, *count).map_err(malformed)?;
+                    let field = fields.get(*index).copied().flatten();
+                    field.map(|field| whole.slice_ref(field))
+                }
+                None => None,
+            },
+            Node::Element {
+                of,
+                is_map,
+                ty,
+                key,
+            } => match (value(of)?, key.evaluate(request)?.value()) {
+                (Some(whole), Some(key)) => element(&whole, *is_map, ty, &key)?,
+                _ => None,
+            },
+            Node::Slice {
+                of,
+                is_map,
+                ty,
+                from,
+                to,
+            } => {
+                let edge = |edge: &Option<Expression>| match edge {
+                    Some(edge) => edge.evaluate(request).map(|bound| bound.value()),
+                    None => Ok(None),
+                };
+                match value(of)? {
+                    Some(whole) => slice(&whole, *is_map, ty, edge(from)?, edge(to)?)?,
+                    None => None,
+                }
+            }
+        })
+    }
+}
+
+fn one(value: Option<Bytes>) -> Result<Bytes, CqlError> {
+    value.ok_or_else(|| CqlError::Invalid("null is not supported inside collections".to_owned()))
+}
+
+fn present(values: Vec<Option<Bytes>>) -> Result<Vec<Bytes>, CqlError> {
+    values.into_iter().map(one).collect()
+}
+
+fn element(
+    whole: &Bytes,
+    is_map: bool,
+    ty: &CqlType,
+    key: &[u8],
+) -> Result<Option<Bytes>, CqlError> {
+    let found = if is_map {
+        collection::entries(whole)
+            .map_err(malformed)?
+            .into_iter()
+            .find(|(k, _)| ty.compare(k, key).is_eq())
+            .map(|(_, v)| v)
+    } else {
+        collection::elements(whole)
+            .map_err(malformed)?
+            .into_iter()
+            .find(|element| ty.compare(element, key).is_eq())
+    };
+    Ok(found.map(|found| whole.slice_ref(found)))
+}
+
+fn slice(
+    whole: &Bytes,
+    is_map: bool,
+    ty: &CqlType,
+    from: Option<Bytes>,
+    to: Option<Bytes>,
+) -> Result<Option<Bytes>, CqlError> {
+    let inside = |key: &[u8]| {
+        from.as_ref()
+            .is_none_or(|from| ty.compare(key, from).is_ge())
+            && to.as_ref().is_none_or(|to| ty.compare(key, to).is_le())
+    };
+    let packed = if is_map {
+        let entries = collection::entries(whole).map_err(malformed)?;
+        let kept: Vec<_> = entries.into_iter().filter(|(key, _)| inside(key)).collect();
+        (!kept.is_empty()).then(|| collection::pack_entries(kept))
+    } else {
+        let elements = collection::elements(whole).map_err(malformed)?;
+        let kept: Vec<_> = elements.into_iter().filter(|key| inside(key)).collect();
+        (!kept.is_empty()).then(|| collection::pack_elements(kept))
+    };
+    Ok(packed.map(Bytes::from))
+}

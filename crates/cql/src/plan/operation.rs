@@ -1,0 +1,393 @@
+//! What a write does to one column (`Operation`, `Constants`, `Lists`, `Sets`, `Maps`,
+//! `UserTypes`).
+
+use bytes::Bytes;
+use model::{Column, ColumnKind, CqlType, Table};
+
+use crate::CqlError;
+use crate::ast::{Deletion, Operation, Term};
+use crate::error::invalid;
+use crate::term::{Analysis, Expression, Receiver, prepare};
+
+use super::restriction::column_of;
+
+/// What happens to a column.
+#[derive(Clone, Debug)]
+pub(crate) enum Action {
+    /// It gets this value; a multi-cell one loses what it had.
+    Set(Expression),
+    /// Elements are added to the end of a list.
+    Append(Expression),
+    /// Elements are added to the beginning of a list.
+    Prepend(Expression),
+    /// Elements with these values leave a list. Needs the list.
+    Discard(Expression),
+    /// Elements or entries are added to a set or map.
+    Add(Expression),
+    /// The elements, or the entries with these keys, leave a set or map.
+    Remove(Expression),
+    /// The element at an index of a list gets a value. Needs the list.
+    SetIndex(Expression, Expression),
+    /// The entry of a key of a map gets a value.
+    SetEntry(Expression, Expression),
+    /// A field of a user type gets a value.
+    SetField(u16, Expression),
+    /// It is deleted.
+    Delete,
+    /// The element at an index leaves a list. Needs the list.
+    DeleteIndex(Expression),
+    /// An element, or the entry of a key, leaves a set or map. Messages call it so.
+    DeleteElement(Expression, &'static str),
+    /// A field of a user type is deleted.
+    DeleteField(u16),
+}
+
+/// An action on a column.
+#[derive(Clone, Debug)]
+pub(crate) struct ColumnAction {
+    pub(crate) column: Column,
+    pub(crate) action: Action,
+}
+
+impl ColumnAction {
+    /// Does it depend on what the column holds?
+    pub(crate) fn needs_read(&self) -> bool {
+        matches!(
+            self.action,
+            Action::Discard(_) | Action::SetIndex(..) | Action::DeleteIndex(_)
+        )
+    }
+
+    /// `column = value` of INSERT and UPDATE.
+    pub(crate) fn set(
+        analysis: &Analysis<'_>,
+        column: &Column,
+        term: &Term,
+    ) -> Result<ColumnAction, CqlError> {
+        if column.ty.is_counter() {
+            return invalid!(
+                "Cannot set the value of counter column {} (counters can only be \
+                 incremented/decremented, not set)",
+                column.name
+            );
+        }
+        let value = prepare(analysis, term, &Receiver::of(column))?;
+        Ok(ColumnAction {
+            column: column.clone(),
+            action: Action::Set(value),
+        })
+    }
+
+    /// An item of SET.
+    pub(crate) fn update(
+        analysis: &Analysis<'_>,
+        table: &Table,
+        name: &str,
+        operation: &Operation,
+    ) -> Result<ColumnAction, CqlError> {
+        let column = column_of(table, name)?;
+        if is_key(column) {
+            return invalid!("PRIMARY KEY part {name} found in SET part");
+        }
+        let receiver = Receiver::of(column);
+        let action = match operation {
+            Operation::Set(term) => return ColumnAction::set(analysis, column, term),
+            Operation::SetElement(key, value) => set_element(analysis, column, key, value)?,
+            Operation::SetField(field, value) => {
+                let shown = || format!("{name}.{field} = {value}");
+                let (index, ty) = field_of(column, field, shown)?;
+                let inner = Receiver::new(format!("{name}.{field}"), ty);
+                Action::SetField(index, prepare(analysis, value, &inner)?)
+            }
+            Operation::Add(term) => add(analysis, column, term, &receiver)?,
+            Operation::Subtract(term) => subtract(analysis, column, term, &receiver)?,
+            Operation::Prepend(term) => {
+                let shown = format!("{name} = {term} - {name}");
+                match &column.ty {
+                    CqlType::List { frozen: true, .. } => {
+                        return invalid!(
+                            "Invalid operation ({shown}) for frozen list column {name}"
+                        );
+                    }
+                    CqlType::List { .. } => Action::Prepend(prepare(analysis, term, &receiver)?),
+                    _ => {
+                        return invalid!("Invalid operation ({shown}) for non list column {name}");
+                    }
+                }
+            }
+        };
+        Ok(ColumnAction {
+            column: column.clone(),
+            action,
+        })
+    }
+
+    /// An item of DELETE.
+    pub(crate) fn delete(
+        analysis: &Analysis<'_>,
+        table: &Table,
+        deletion: &Deletion,
+    ) -> Result<ColumnAction, CqlError> {
+        let (Deletion::Column(name) | Deletion::Element(name, _) | Deletion::Field(name, _)) =
+            deletion;
+        let column = column_of(table, name)?;
+        if is_key(column) {
+            return invalid!(
+                "Invalid identifier {name} for deletion (should not be a PRIMARY KEY part)"
+            );
+        }
+        let action = match deletion {
+            Deletion::Column(_) => Action::Delete,
+            Deletion::Element(_, key) => delete_element(analysis, column, key)?,
+            Deletion::Field(_, field) => match &column.ty {
+                CqlType::Udt { frozen: true, .. } => {
+                    return invalid!("Frozen UDT column {name} does not support field deletions");
+                }
+                CqlType::Udt { .. } => Action::DeleteField(field_of(column, field, String::new)?.0),
+                _ => {
+                    return invalid!("Invalid field deletion operation for non-UDT column {name}");
+                }
+            },
+        };
+        Ok(ColumnAction {
+            column: column.clone(),
+            action,
+        })
+    }
+}
+
+fn is_key(column: &Column) -> bool {
+    matches!(
+        column.kind,
+        ColumnKind::PartitionKey | ColumnKind::Clustering
+    )
+}
+
+/// The number and type of a field of a column that is a user type.
+fn field_of(
+    column: &Column,
+    field: &str,
+    shown: impl FnOnce() -> String,
+) -> Result<(u16, CqlType), CqlError> {
+    let name = &column.name;
+    let CqlType::Udt { definition, frozen } = &column.ty else {
+        return invalid!("Invalid operation ({}) for non-UDT column {name}", shown());
+    };
+    if *frozen {
+        return invalid!(
+            "Invalid operation ({}) for frozen UDT column {name}",
+            shown()
+        );
+    }
+    match definition
+        .fields
+        .iter()
+        .position(|(known, _)| **known == *field)
+    {
+        Some(index) => Ok((index as u16, definition.fields[index].1.clone())),
+        None => invalid!("UDT column {name} does not have a field named {field}"),
+    }
+}
+
+fn set_element(
+    analysis: &Analysis<'_>,
+    column: &Column,
+    key: &Term,
+    value: &Term,
+) -> Result<Action, CqlError> {
+    let name = &column.name;
+    let shown = format!("{name}[{key}] = {value}");
+    if column.ty.is_collection() && !column.ty.is_multi_cell() {
+        return invalid!("Invalid operation ({shown}) for frozen collection column {name}");
+    }
+    let part = |what: &str, ty: &CqlType| Receiver::new(format!("{what}({name})"), ty.clone());
+    match &column.ty {
+        CqlType::List { element, .. } => Ok(Action::SetIndex(
+            prepare(analysis, key, &part("idx", &CqlType::Int))?,
+            prepare(analysis, value, &part("value", element))?,
+        )),
+        CqlType::Map {
+            key: key_type,
+            value: value_type,
+            ..
+        } => Ok(Action::SetEntry(
+            prepare(analysis, key, &part("key", key_type))?,
+            prepare(analysis, value, &part("value", value_type))?,
+        )),
+        CqlType::Set { .. } => {
+            invalid!("Invalid operation ({shown}) for set column {name}")
+        }
+        _ => invalid!("Invalid operation ({shown}) for non collection column {name}"),
+    }
+}
+
+/// What `+` and `-` do not go with.
+fn check_arithmetic(column: &Column, shown: &str) -> Result<(), CqlError> {
+    let name = &column.name;
+    if column.ty.is_counter() {
+        return invalid!("Counter updates are not supported yet: {shown}");
+    }
+    if !column.ty.is_collection() {
+        return invalid!("Invalid operation ({shown}) for non counter column {name}");
+    }
+    if !column.ty.is_multi_cell() {
+        return invalid!("Invalid operation ({shown}) for frozen collection column {name}");
+    }
+    Ok(())
+}
+
+fn add(
+    analysis: &Analysis<'_>,
+    column: &Column,
+    term: &Term,
+    receiver: &Receiver,
+) -> Result<Action, CqlError> {
+    let name = &column.name;
+    check_arithmetic(column, &format!("{name} = {name} + {term}"))?;
+    match &column.ty {
+        CqlType::List { .. } => Ok(Action::Append(prepare(analysis, term, receiver)?)),
+        CqlType::Map { .. } => match prepare(analysis, term, receiver) {
+            Ok(value) => Ok(Action::Add(value)),
+            Err(error) => match term {
+                Term::Map(_) | Term::Marker(_) => Err(error),
+                _ => invalid!("Value for a map addition has to be a map, but was: '{term}'"),
+            },
+        },
+        _ => Ok(Action::Add(prepare(analysis, term, receiver)?)),
+    }
+}
+
+fn subtract(
+    analysis: &Analysis<'_>,
+    column: &Column,
+    term: &Term,
+    receiver: &Receiver,
+) -> Result<Action, CqlError> {
+    let name = &column.name;
+    check_arithmetic(column, &format!("{name} = {name} - {term}"))?;
+    match &column.ty {
+        CqlType::List { .. } => Ok(Action::Discard(prepare(analysis, term, receiver)?)),
+        CqlType::Map { key, .. } => {
+            let keys = CqlType::Set {
+                element: key.clone(),
+                frozen: false,
+            };
+            let receiver = Receiver::new(name.clone(), keys);
+            match prepare(analysis, term, &receiver) {
+                Ok(keys) => Ok(Action::Remove(keys)),
+                Err(error) => match term {
+                    Term::Set(_) | Term::Marker(_) => Err(error),
+                    _ => {
+                        invalid!("Value for a map substraction has to be a set, but was: '{term}'")
+                    }
+                },
+            }
+        }
+        _ => Ok(Action::Remove(prepare(analysis, term, receiver)?)),
+    }
+}
+
+fn delete_element(
+    analysis: &Analysis<'_>,
+    column: &Column,
+    key: &Term,
+) -> Result<Action, CqlError> {
+    let name = &column.name;
+    if !column.ty.is_collection() {
+        return invalid!("Invalid deletion operation for non collection column {name}");
+    }
+    if !column.ty.is_multi_cell() {
+        return invalid!("Invalid deletion operation for frozen collection column {name}");
+    }
+    let part = |what: &str, ty: &CqlType| Receiver::new(format!("{what}({name})"), ty.clone());
+    match &column.ty {
+        CqlType::List { .. } => {
+            let index = prepare(analysis, key, &part("idx", &CqlType::Int))?;
+            Ok(Action::DeleteIndex(index))
+        }
+        CqlType::Map { key: ty, .. } => {
+            let key = prepare(analysis, key, &part("key", ty))?;
+            Ok(Action::DeleteElement(key, "map key"))
+        }
+        CqlType::Set { element, .. } => {
+            let element = prepare(analysis, key, &part("value", element))?;
+            Ok(Action::DeleteElement(element, "set element"))
+        }
+        _ => invalid!("Invalid deletion operation for non collection column {name}"),
+    }
+}
+
+/// The paths of list cells: time uuids, ascending for what is appended, from before all that for
+/// what is prepended (`TimeUUID`, `Lists.PrecisionTime`).
+pub(crate) struct ListPaths {
+    ticks: u64,
+    low: u64,
+}
+
+/// From 1582-10-15, where the clock of uuids starts, to 1970, in ticks of 100 ns.
+const EPOCH_TICKS: i64 = 0x01B2_1DD2_1381_4000;
+/// 2010-01-01: prepended elements lie as far before it as the moment lies behind it.
+const REFERENCE_MICROS: i64 = 1_262_304_000_000_000;
+
+impl ListPaths {
+    /// For elements that are appended at this moment (microseconds since 1970); `random` tells
+    /// this write from others of the moment.
+    pub(crate) fn after(now_micros: i64, random: u64) -> ListPaths {
+        ListPaths::at(now_micros, 0, random)
+    }
+
+    /// For `count` elements that are prepended at this moment.
+    pub(crate) fn before(now_micros: i64, count: usize, random: u64) -> ListPaths {
+        let mirrored = REFERENCE_MICROS
+            .saturating_mul(2)
+            .saturating_sub(now_micros);
+        ListPaths::at(mirrored, count as i64, random)
+    }
+
+    fn at(micros: i64, ticks_before: i64, random: u64) -> ListPaths {
+        let ticks = micros
+            .saturating_mul(10)
+            .saturating_add(EPOCH_TICKS)
+            .saturating_sub(ticks_before);
+        ListPaths {
+            ticks: ticks.max(0) as u64,
+            // The variant of RFC 4122, and a node that is no hardware address.
+            low: (random & 0x3fff_ffff_ffff_ffff) | 0x8000_0100_0000_0000,
+        }
+    }
+
+    /// The path of the next element.
+    pub(crate) fn next_path(&mut self) -> Bytes {
+        let ticks = self.ticks;
+        self.ticks += 1;
+        let high = (ticks << 32) | ((ticks >> 16) & 0xffff_0000) | (ticks >> 48) & 0x0fff | 0x1000;
+        let mut path = Vec::with_capacity(16);
+        path.extend(high.to_be_bytes());
+        path.extend(self.low.to_be_bytes());
+        path.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn list_paths_are_time_uuids_in_order() {
+        let timeuuid = CqlType::Timeuuid;
+        let now = 1_700_000_000_000_000;
+        let mut paths = Vec::new();
+        for prepended in [now + 5, now] {
+            let mut before = ListPaths::before(prepended, 3, 7);
+            paths.extend((0..3).map(|_| before.next_path()));
+        }
+        for appended in [now, now + 5] {
+            let mut after = ListPaths::after(appended, u64::MAX);
+            paths.extend((0..3).map(|_| after.next_path()));
+        }
+        for path in &paths {
+            timeuuid.validate(path).expect("a time uuid");
+        }
+        assert!(paths.is_sorted_by(|a, b| timeuuid.compare(a, b).is_lt()));
+    }
+}

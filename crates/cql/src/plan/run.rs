@@ -1,0 +1,520 @@
+//! One execution of a SELECT: which reads it needs, and the rows it makes of their answers.
+//!
+//! The caller asks for [`SelectRun::reads`], executes them (at the same time, if it likes), and
+//! gives each answer to [`SelectRun::absorb`] in the order of the commands, until there are no
+//! more reads; then it calls [`SelectRun::finish`]. Rows go to a sink as soon as they are known,
+//! each as slices that are valid for the call only.
+//!
+//! Three shapes of results: rows as they come, cut into pages; rows of several partitions that
+//! must be sorted together (ORDER BY with IN), which are kept until the end; and aggregates, whose
+//! groups end where the next one begins. The position after each row or group is where the next
+//! page goes on.
+
+use bytes::Bytes;
+use model::{
+    ClusteringSelection, DataLimits, DecoratedKey, Order, Partition, PartitionSelection,
+    ReadCommand, ReadPage, Resume, Row, RowFilter, Slice,
+};
+
+use crate::CqlError;
+use crate::error::invalid;
+use crate::functions::Accumulator;
+use crate::term::Request;
+
+use super::fetch::Slots;
+use super::keys::Partitions;
+use super::position::Position;
+use super::select::SelectPlan;
+
+/// Takes the cells of a row of the result: `None` is null.
+pub type RowSink<'s> = dyn FnMut(&[Option<&[u8]>]) + 's;
+
+/// How many bytes one read, and one page, may come to: pages end after the row with which they
+/// reach it.
+const PAGE_BYTES: u32 = 1 << 20;
+/// How many rows are read at once for aggregates and sorting.
+const INTERNAL_ROWS: u32 = 10_000;
+/// How many partitions are read at the same time.
+const PARALLEL_READS: usize = 32;
+
+/// What the client wants of the result.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Paging<'s> {
+    /// Rows of a page; `None`: all at once.
+    pub page_size: Option<u32>,
+    /// Where the page before ended.
+    pub state: Option<&'s [u8]>,
+}
+
+/// What is to be read yet.
+#[derive(Debug)]
+enum Source {
+    /// These partitions, from this index on.
+    Keys(Vec<DecoratedKey>, usize),
+    /// A range of the ring.
+    Range(PartitionSelection),
+    /// Nothing more.
+    Done,
+}
+
+/// A group of rows that are aggregated together.
+#[derive(Debug)]
+struct Group {
+    key: Vec<Option<Bytes>>,
+    /// The slots of its first row: columns that are not aggregated show those.
+    first: Slots<'static>,
+    accumulators: Vec<Accumulator>,
+    last: Position,
+}
+
+/// A SELECT while it is executed.
+#[derive(Debug)]
+pub struct SelectRun<'p> {
+    plan: &'p SelectPlan,
+    request: &'p Request<'p>,
+    source: Source,
+    slices: Vec<Slice>,
+    filters: Vec<RowFilter>,
+    /// Where the next read goes on.
+    resume: Option<Resume>,
+    /// How many reads were asked for and not yet answered, and how many of these answers are of
+    /// no use any more.
+    pending: usize,
+    /// Rows of the result that LIMIT still allows, and those that the page still takes.
+    remaining: u32,
+    page_remaining: u32,
+    page_bytes: u32,
+    paged: bool,
+    /// What PER PARTITION LIMIT allows in each partition.
+    per_partition: u32,
+    /// The partition of the last row, and what is still allowed in it.
+    partition: Option<(Bytes, u32)>,
+    last: Option<Position>,
+    /// The page is full, but there may be more.
+    full: bool,
+    group: Option<Group>,
+    sorted: Vec<Slots<'static>>,
+}
+
+impl SelectPlan {
+    /// Begins an execution.
+    pub fn start<'p>(
+        &'p self,
+        request: &'p Request<'p>,
+        paging: Paging<'_>,
+    ) -> Result<SelectRun<'p>, CqlError> {
+        let (limit, mut per_partition) = self.limits(request)?;
+        if self.distinct {
+            per_partition = 1;
+        }
+        let slices = self.slices.slices(&self.table, request)?;
+        let filters = self.filters.filters(request)?;
+        let mut source = match self.keys.partitions(request)? {
+            Partitions::Keys(keys) => Source::Keys(keys, 0),
+            Partitions::Range(range) => Source::Range(range),
+            Partitions::Nothing => Source::Done,
+        };
+        if slices.is_empty() || filters.is_none() {
+            source = Source::Done;
+        }
+        let page_size = paging.page_size.filter(|size| *size > 0);
+        let paged = page_size.is_some_and(|size| size < limit);
+        if !self.sort.is_empty() && paged {
+            return invalid!(
+                "Cannot page queries with both ORDER BY and a IN restriction on the partition key; \
+                 you must either remove the ORDER BY or the IN and sort client side, or disable \
+                 paging for this query"
+            );
+        }
+        let mut run = SelectRun {
+            plan: self,
+            request,
+            source,
+            slices,
+            filters: filters.unwrap_or_default(),
+            resume: None,
+            pending: 0,
+            remaining: limit,
+            page_remaining: page_size.unwrap_or(u32::MAX),
+            page_bytes: 0,
+            paged,
+            per_partition,
+            partition: None,
+            last: None,
+            full: false,
+            group: None,
+            sorted: Vec::new(),
+        };
+        if let Some(state) = paging.state {
+            run.go_on(Position::decode(state, &self.table)?)?;
+        }
+        Ok(run)
+    }
+}
+
+impl<'p> SelectRun<'p> {
+    /// Starts after a position of an earlier page.
+    fn go_on(&mut self, position: Position) -> Result<(), CqlError> {
+        self.remaining = self.remaining.min(position.remaining);
+        if self.remaining == 0 {
+            self.source = Source::Done;
+        }
+        let mut resume = position.resume();
+        if self.plan.is_aggregate() {
+            resume.remaining_in_partition = u32::MAX;
+        }
+        self.resume = Some(resume);
+        if let Source::Keys(keys, next) = &mut self.source {
+            let Some(at) = keys.iter().position(|key| key.key() == &position.key) else {
+                return invalid!("Invalid value for the paging state");
+            };
+            if position.clustering.is_none() {
+                // The partition is finished.
+                *next = at + 1;
+                self.resume = None;
+            } else {
+                *next = at;
+            }
+        }
+        self.partition = Some((position.key, position.remaining_in_partition));
+        Ok(())
+    }
+
+    /// The reads that are needed next; none when all is known.
+    pub fn reads(&mut self) -> Vec<ReadCommand> {
+        if self.full || self.remaining == 0 {
+            self.source = Source::Done;
+        }
+        let commands = match &self.source {
+            Source::Done => Vec::new(),
+            Source::Range(range) => vec![self.command(range.clone(), self.resume.clone())],
+            Source::Keys(keys, next) => {
+                // Few rows are wanted: more partitions would be read in vain.
+                let wanted = self.row_limit() as usize;
+                let count = wanted.div_ceil(16).clamp(1, PARALLEL_READS);
+                let end = keys.len().min(next.saturating_add(count));
+                let keys = keys.get(*next..end).unwrap_or(&[]);
+                keys.iter()
+                    .enumerate()
+                    .map(|(i, key)| {
+                        let resume = self.resume.clone().filter(|_| i == 0);
+                        self.command(PartitionSelection::Key(key.clone()), resume)
+                    })
+                    .collect()
+            }
+        };
+        self.pending = commands.len();
+        commands
+    }
+
+    /// How many rows the next reads are to give.
+    fn row_limit(&self) -> u32 {
+        if self.plan.is_aggregate() || !self.plan.sort.is_empty() {
+            return INTERNAL_ROWS;
+        }
+        self.remaining.min(self.page_remaining)
+    }
+
+    fn command(&self, partitions: PartitionSelection, resume: Option<Resume>) -> ReadCommand {
+        let aggregate = self.plan.is_aggregate();
+        ReadCommand {
+            table: self.plan.table.clone(),
+            partitions,
+            clustering: ClusteringSelection {
+                slices: self.slices.clone(),
+                reversed: self.plan.reversed,
+            },
+            columns: self.plan.columns.clone(),
+            filters: self.filters.clone(),
+            limits: DataLimits {
+                rows: self.row_limit(),
+                rows_per_partition: if aggregate && !self.plan.distinct {
+                    u32::MAX
+                } else {
+                    self.per_partition
+                },
+                bytes: PAGE_BYTES,
+            },
+            now_seconds: self.request.now_seconds,
+            resume,
+        }
+    }
+
+    /// Takes the answer to the next of the commands that [`SelectRun::reads`] gave.
+    pub fn absorb(&mut self, page: &ReadPage, sink: &mut RowSink<'_>) -> Result<(), CqlError> {
+        if self.pending == 0 {
+            // An answer that came too late to be of use.
+            return Ok(());
+        }
+        self.pending -= 1;
+        for partition in &page.partitions {
+            self.partition_rows(partition, sink)?;
+            if self.full || self.remaining == 0 {
+                self.pending = 0;
+                return Ok(());
+            }
+        }
+        self.advance(page);
+        Ok(())
+    }
+
+    /// Moves on to what the next read is to give.
+    fn advance(&mut self, page: &ReadPage) {
+        let after = page.partitions.last().map(|partition| {
+            let clustering = partition.rows.last().map(|row| row.clustering.clone());
+            let left = self.partition.as_ref().map_or(0, |(_, left)| *left);
+            Resume {
+                key: partition.key.clone(),
+                clustering,
+                remaining_in_partition: if self.plan.is_aggregate() {
+                    u32::MAX
+                } else {
+                    left
+                },
+            }
+        });
+        match &mut self.source {
+            Source::Done => {}
+            Source::Range(_) if page.more && after.is_some() => self.resume = after,
+            Source::Range(_) => self.source = Source::Done,
+            Source::Keys(_, next) => {
+                let unfinished = after.filter(|after| page.more && after.clustering.is_some());
+                if unfinished.is_some() {
+                    // The partitions behind it have to wait.
+                    self.pending = 0;
+                } else {
+                    *next += 1;
+                }
+                self.resume = unfinished;
+            }
+        }
+    }
+
+    fn partition_rows(
+        &mut self,
+        partition: &Partition,
+        sink: &mut RowSink<'_>,
+    ) -> Result<(), CqlError> {
+        let same = matches!(&self.partition, Some((key, _)) if key == partition.key.key());
+        if !same {
+            self.partition = Some((partition.key.key().clone(), self.per_partition));
+        }
+        let base = self
+            .plan
+            .selection
+            .fetch
+            .partition(partition, self.request)?;
+        if self.plan.distinct || partition.rows.is_empty() {
+            let live = |row: &Row| row.is_live(self.request.now_seconds);
+            let shown = !partition.rows.is_empty()
+                || (self.plan.shows_static && partition.static_row.as_ref().is_some_and(live));
+            if shown && !(same && self.resume.is_some()) {
+                self.row(base, partition, None, sink)?;
+            }
+            return Ok(());
+        }
+        for row in &partition.rows {
+            let mut slots = base.clone();
+            self.plan
+                .selection
+                .fetch
+                .row(&mut slots, row, self.request)?;
+            self.row(slots, partition, Some(row), sink)?;
+            if self.full || self.remaining == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// A row of the table, or a partition without rows.
+    fn row(
+        &mut self,
+        slots: Slots<'_>,
+        partition: &Partition,
+        row: Option<&Row>,
+        sink: &mut RowSink<'_>,
+    ) -> Result<(), CqlError> {
+        if self.plan.is_aggregate() {
+            return self.aggregate(slots, partition, row, sink);
+        }
+        let Some((_, allowed)) = &mut self.partition else {
+            return Ok(());
+        };
+        if *allowed == 0 {
+            return Ok(());
+        }
+        *allowed -= 1;
+        let allowed = *allowed;
+        if !self.plan.sort.is_empty() {
+            self.sorted.push(owned(slots));
+            return Ok(());
+        }
+        self.count(&slots);
+        self.plan.selection.emit(&slots, &[], self.request, sink)?;
+        self.last = Some(Position {
+            key: partition.key.key().clone(),
+            clustering: row.map(|row| row.clustering.clone()),
+            remaining_in_partition: allowed,
+            remaining: self.remaining,
+        });
+        Ok(())
+    }
+
+    /// Counts a row of the result.
+    fn count(&mut self, slots: &Slots<'_>) {
+        self.remaining -= 1;
+        self.page_remaining = self.page_remaining.saturating_sub(1);
+        let bytes: usize = slots.iter().flatten().map(|value| value.len() + 4).sum();
+        self.page_bytes = self
+            .page_bytes
+            .saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
+        self.full = self.paged && (self.page_remaining == 0 || self.page_bytes >= PAGE_BYTES);
+    }
+
+    /// Takes a row into its group; a new group gives the one before to the sink.
+    fn aggregate(
+        &mut self,
+        slots: Slots<'_>,
+        partition: &Partition,
+        row: Option<&Row>,
+        sink: &mut RowSink<'_>,
+    ) -> Result<(), CqlError> {
+        let key: Vec<Option<Bytes>> = self
+            .plan
+            .group_by
+            .iter()
+            .map(|node| node.evaluate(&slots, &[], self.request))
+            .collect::<Result<_, _>>()?;
+        if self.group.as_ref().is_some_and(|group| group.key != key) {
+            self.finish_group(sink)?;
+            if self.full || self.remaining == 0 {
+                return Ok(());
+            }
+        }
+        let position = Position {
+            key: partition.key.key().clone(),
+            clustering: row.map(|row| row.clustering.clone()),
+            remaining_in_partition: self.partition.as_ref().map_or(0, |(_, left)| *left),
+            remaining: self.remaining,
+        };
+        let aggregates = &self.plan.selection.aggregates;
+        let group = self.group.get_or_insert_with(|| Group {
+            key,
+            first: owned(slots.clone()),
+            accumulators: aggregates
+                .iter()
+                .map(|call| call.aggregate.start())
+                .collect(),
+            last: position.clone(),
+        });
+        group.last = position;
+        for (call, accumulator) in aggregates.iter().zip(&mut group.accumulators) {
+            let arguments: Vec<Option<Bytes>> = call
+                .arguments
+                .iter()
+                .map(|node| node.evaluate(&slots, &[], self.request))
+                .collect::<Result<_, _>>()?;
+            accumulator.add(&arguments)?;
+        }
+        Ok(())
+    }
+
+    fn finish_group(&mut self, sink: &mut RowSink<'_>) -> Result<(), CqlError> {
+        let Some(group) = self.group.take() else {
+            return Ok(());
+        };
+        // The partition may have changed since: each position knows what its own still allows.
+        let mut last = group.last;
+        if !self.plan.group_by.is_empty() {
+            if last.remaining_in_partition == 0 {
+                return Ok(());
+            }
+            last.remaining_in_partition -= 1;
+            if let Some((key, left)) = &mut self.partition
+                && *key == last.key
+            {
+                *left = last.remaining_in_partition;
+            }
+        }
+        let results: Vec<Option<Bytes>> = group.accumulators.iter().map(|a| a.result()).collect();
+        self.plan
+            .selection
+            .emit(&group.first, &results, self.request, sink)?;
+        self.count(&group.first);
+        last.remaining = self.remaining;
+        self.last = Some(last);
+        if self.plan.group_by.is_empty() {
+            self.full = false;
+        }
+        Ok(())
+    }
+
+    /// Gives what was kept to the sink. Returns the paging state, if there may be another page.
+    pub fn finish(mut self, sink: &mut RowSink<'_>) -> Result<Option<Vec<u8>>, CqlError> {
+        if !self.sorted.is_empty() {
+            self.emit_sorted(sink)?;
+            return Ok(None);
+        }
+        let stopped = self.full;
+        if self.plan.is_aggregate() && !stopped && self.remaining > 0 {
+            if self.group.is_none() && self.plan.group_by.is_empty() {
+                self.empty_group(sink)?;
+            } else {
+                self.finish_group(sink)?;
+            }
+            return Ok(None);
+        }
+        if !self.paged || !stopped || self.remaining == 0 {
+            return Ok(None);
+        }
+        Ok(self.last.map(|position| position.encode()))
+    }
+
+    /// Aggregates of no rows at all give one row.
+    fn empty_group(&mut self, sink: &mut RowSink<'_>) -> Result<(), CqlError> {
+        let aggregates = &self.plan.selection.aggregates;
+        let results: Vec<Option<Bytes>> = aggregates
+            .iter()
+            .map(|call| call.aggregate.start().result())
+            .collect();
+        let slots = self.plan.selection.fetch.empty();
+        self.plan
+            .selection
+            .emit(&slots, &results, self.request, sink)
+    }
+
+    fn emit_sorted(&mut self, sink: &mut RowSink<'_>) -> Result<(), CqlError> {
+        let keys = &self.plan.sort;
+        let mut rows = std::mem::take(&mut self.sorted);
+        rows.sort_by(|a, b| {
+            keys.iter()
+                .map(|key| {
+                    let (x, y) = (a[key.slot].as_deref(), b[key.slot].as_deref());
+                    // Rows without a clustering, of partitions with static columns only, first.
+                    let ordering = match (x, y) {
+                        (Some(x), Some(y)) => key.ty.compare(x, y),
+                        (x, y) => x.is_some().cmp(&y.is_some()),
+                    };
+                    match key.order {
+                        Order::Ascending => ordering,
+                        Order::Descending => ordering.reverse(),
+                    }
+                })
+                .find(|ordering| ordering.is_ne())
+                .unwrap_or(std::cmp::Ordering::Equal)
+        });
+        for slots in rows.iter().take(self.remaining as usize) {
+            self.plan.selection.emit(slots, &[], self.request, sink)?;
+        }
+        Ok(())
+    }
+}
+
+/// Slots that need their row no more.
+fn owned(slots: Slots<'_>) -> Slots<'static> {
+    slots
+        .into_iter()
+        .map(|slot| slot.map(|value| std::borrow::Cow::Owned(value.into_owned())))
+        .collect()
+}

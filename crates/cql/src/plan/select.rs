@@ -1,0 +1,345 @@
+//! SELECT, analysed (`SelectStatement`).
+
+use std::sync::Arc;
+
+use model::{Column, ColumnId, ColumnKind, CqlType, Order, Table};
+
+use crate::CqlError;
+use crate::ast::{Select, Selector, Term};
+use crate::error::invalid;
+use crate::term::{Analysis, Bound, ColumnSpec, Expression, Receiver, Request, prepare};
+
+use super::filter::FilterPlan;
+use super::keys::KeyPlan;
+use super::restrictions::{Restrictions, StatementKind, named};
+use super::selection::Selection;
+use super::selector::Compiler;
+use super::slices::SlicePlan;
+
+/// A SELECT that is ready to be executed with values.
+#[derive(Clone, Debug)]
+pub struct SelectPlan {
+    pub(crate) table: Arc<Table>,
+    pub(crate) selection: Selection,
+    pub(crate) keys: KeyPlan,
+    pub(crate) slices: SlicePlan,
+    pub(crate) filters: FilterPlan,
+    /// The regular and static columns to read, sorted.
+    pub(crate) columns: Vec<ColumnId>,
+    pub(crate) distinct: bool,
+    pub(crate) reversed: bool,
+    /// Show a partition without rows that has static columns?
+    pub(crate) shows_static: bool,
+    /// Where several partitions are sorted together: the slots, types and orders.
+    pub(crate) sort: Vec<SortKey>,
+    /// The slots, or expressions, whose values make a group.
+    pub(crate) group_by: Vec<super::node::Node>,
+    limit: Option<Expression>,
+    per_partition_limit: Option<Expression>,
+}
+
+/// A column that rows of several partitions are sorted by.
+#[derive(Clone, Debug)]
+pub(crate) struct SortKey {
+    pub(crate) slot: usize,
+    pub(crate) ty: CqlType,
+    pub(crate) order: Order,
+}
+
+impl SelectPlan {
+    /// Analyses a SELECT on its table.
+    pub(crate) fn new(
+        analysis: &Analysis<'_>,
+        table: Arc<Table>,
+        select: &Select,
+    ) -> Result<SelectPlan, CqlError> {
+        let mut selection = Selection::new(analysis, &table, &select.selection, select.json)?;
+        let kind = StatementKind::Select {
+            allow_filtering: select.allow_filtering,
+        };
+        let mut restrictions = Restrictions::new(analysis, &table, &select.relations, kind, false)?;
+        let per_partition_limit = limit_term(
+            analysis,
+            select.per_partition_limit.as_ref(),
+            "[per_partition_limit]",
+        )?;
+        let limit = limit_term(analysis, select.limit.as_ref(), "[limit]")?;
+
+        let group_by = group_by(analysis, &table, &mut selection, &select.group_by)?;
+        if select.distinct {
+            check_distinct(&table, &selection, &restrictions)?;
+        }
+        let aggregated = !selection.aggregates.is_empty();
+        if select.per_partition_limit.is_some() {
+            if select.distinct {
+                return invalid!("PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries");
+            }
+            if aggregated && group_by.is_empty() {
+                return invalid!("PER PARTITION LIMIT is not allowed with aggregate queries.");
+            }
+        }
+        let shows_static = !restrictions.restricts_clustering && !restrictions.restricts_regular;
+        let key_in = restrictions.has_key_in();
+        let keys = KeyPlan::new(&table, &mut restrictions);
+        let slices = SlicePlan::new(&table, std::mem::take(&mut restrictions.slices));
+        let filters = FilterPlan::new(&table, std::mem::take(&mut restrictions.filters));
+        let reversed = reversed(&table, select, &keys, &slices)?;
+        let sort = if key_in {
+            sort_keys(&table, &mut selection, select)?
+        } else {
+            Vec::new()
+        };
+        let columns = columns_to_read(&table, &selection, shows_static);
+        Ok(SelectPlan {
+            table,
+            selection,
+            keys,
+            slices,
+            filters,
+            columns,
+            distinct: select.distinct,
+            reversed,
+            shows_static,
+            sort,
+            group_by,
+            limit,
+            per_partition_limit,
+        })
+    }
+
+    /// The table that is read.
+    pub fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    /// The columns of the result.
+    pub fn columns(&self) -> &[ColumnSpec] {
+        &self.selection.columns
+    }
+
+    /// Does it look at rows that it may not give?
+    pub fn filters(&self) -> bool {
+        !self.filters.is_empty()
+    }
+
+    /// Does it read a range of the ring, not the partitions of given keys?
+    pub fn is_range(&self) -> bool {
+        self.keys.is_range()
+    }
+
+    /// Are rows put together, so that pages cannot be taken as they come?
+    pub(crate) fn is_aggregate(&self) -> bool {
+        !self.selection.aggregates.is_empty() || !self.group_by.is_empty()
+    }
+
+    /// The limits of this execution: in all, and of each partition.
+    pub(crate) fn limits(&self, request: &Request<'_>) -> Result<(u32, u32), CqlError> {
+        let limit = limit_value(self.limit.as_ref(), request)?;
+        let of_partition = limit_value(self.per_partition_limit.as_ref(), request)?;
+        Ok((limit, of_partition))
+    }
+}
+
+fn limit_term(
+    analysis: &Analysis<'_>,
+    term: Option<&Term>,
+    name: &str,
+) -> Result<Option<Expression>, CqlError> {
+    term.map(|term| prepare(analysis, term, &Receiver::new(name, CqlType::Int)))
+        .transpose()
+}
+
+fn limit_value(limit: Option<&Expression>, request: &Request<'_>) -> Result<u32, CqlError> {
+    let Some(limit) = limit else {
+        return Ok(u32::MAX);
+    };
+    match limit.evaluate(request)? {
+        Bound::Unset => Ok(u32::MAX),
+        Bound::Null => invalid!("Invalid null value of limit"),
+        Bound::Value(bytes) => {
+            let limit = <[u8; 4]>::try_from(&*bytes).map(i32::from_be_bytes);
+            match limit.ok().and_then(|limit| u32::try_from(limit).ok()) {
+                Some(0) => invalid!("LIMIT must be strictly positive"),
+                Some(limit) => Ok(limit),
+                None if limit.is_err() => invalid!("Invalid limit value"),
+                None => invalid!("LIMIT must be strictly positive"),
+            }
+        }
+    }
+}
+
+/// The columns that must be read, with the static ones where partitions without rows show.
+fn columns_to_read(table: &Table, selection: &Selection, shows_static: bool) -> Vec<ColumnId> {
+    let mut columns = selection.read_columns();
+    if shows_static {
+        columns.extend(table.statics().map(|column| column.id));
+        columns.sort_unstable();
+        columns.dedup();
+    }
+    columns
+}
+
+fn check_distinct(
+    table: &Table,
+    selection: &Selection,
+    restrictions: &Restrictions,
+) -> Result<(), CqlError> {
+    if restrictions.restricts_clustering || restrictions.restricts_regular {
+        return invalid!(
+            "SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or \
+             static columns."
+        );
+    }
+    let columns: Vec<Column> = selection.fetch.used_columns();
+    for column in &columns {
+        if matches!(column.kind, ColumnKind::Clustering | ColumnKind::Regular) {
+            return invalid!(
+                "SELECT DISTINCT queries must only request partition key columns and/or static \
+                 columns (not {})",
+                column.name
+            );
+        }
+    }
+    for key in table.partition_key() {
+        if !columns.iter().any(|column| column.id == key.id) {
+            return invalid!(
+                "SELECT DISTINCT queries must request all the partition key columns (missing {})",
+                key.name
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Are rows wanted from the last to the first? (`SelectStatement.isReversed`)
+fn reversed(
+    table: &Table,
+    select: &Select,
+    keys: &KeyPlan,
+    slices: &SlicePlan,
+) -> Result<bool, CqlError> {
+    if select.order_by.is_empty() {
+        return Ok(false);
+    }
+    if let Some(ordering) = select
+        .order_by
+        .iter()
+        .find(|ordering| ordering.ann.is_some())
+    {
+        return invalid!(
+            "ANN ordering by vector requires the column to be indexed: {} is not",
+            ordering.column
+        );
+    }
+    if keys.is_range() {
+        return invalid!(
+            "ORDER BY is only supported when the partition key is restricted by an EQ or an IN."
+        );
+    }
+    let mut result = None;
+    let mut position = 0;
+    for ordering in &select.order_by {
+        let column = named(table, &ordering.column)?;
+        if column.kind != ColumnKind::Clustering {
+            return invalid!(
+                "Order by is currently only supported on the clustered columns of the PRIMARY KEY, \
+                 got {}",
+                column.name
+            );
+        }
+        while position < column.position && slices.fixes(position) {
+            position += 1;
+        }
+        if column.position != position {
+            return invalid!(
+                "Order by currently only supports the ordering of columns following their declared \
+                 order in the PRIMARY KEY"
+            );
+        }
+        position += 1;
+        let against = ordering.order != column.order;
+        if result.is_some_and(|known| known != against) {
+            return invalid!("Unsupported order by relation");
+        }
+        result = Some(against);
+    }
+    Ok(result.unwrap_or(false))
+}
+
+/// What rows of several partitions are sorted by.
+fn sort_keys(
+    table: &Table,
+    selection: &mut Selection,
+    select: &Select,
+) -> Result<Vec<SortKey>, CqlError> {
+    select
+        .order_by
+        .iter()
+        .map(|ordering| {
+            let column = named(table, &ordering.column)?;
+            Ok(SortKey {
+                slot: selection.slot_of(column)?,
+                ty: column.ty.clone(),
+                order: ordering.order,
+            })
+        })
+        .collect()
+}
+
+/// `GROUP BY` (`SelectStatement.getAggregationSpecFactory`).
+fn group_by(
+    analysis: &Analysis<'_>,
+    table: &Arc<Table>,
+    selection: &mut Selection,
+    selectors: &[Selector],
+) -> Result<Vec<super::node::Node>, CqlError> {
+    let key: Vec<&Column> = table
+        .partition_key()
+        .chain(table.clustering_key())
+        .collect();
+    let mut next = 0;
+    let mut nodes = Vec::new();
+    for (i, selector) in selectors.iter().enumerate() {
+        let column = match selector {
+            Selector::Column(name) => named(table, name)?,
+            Selector::Function { .. } => return grouped_by_function(analysis, table, selector),
+            other => return invalid!("Unsupported selector in GROUP BY: {other}"),
+        };
+        if matches!(column.kind, ColumnKind::Static | ColumnKind::Regular) {
+            return invalid!(
+                "Group by is currently only supported on the columns of the PRIMARY KEY, got {}",
+                column.name
+            );
+        }
+        let at = key
+            .iter()
+            .position(|known| known.id == column.id)
+            .unwrap_or(0);
+        if at != next {
+            return invalid!(
+                "Group by currently only support groups of columns following their declared order \
+                 in the PRIMARY KEY"
+            );
+        }
+        next += 1;
+        nodes.push(super::node::Node::Slot(selection.slot_of(column)?));
+        let complete = next >= table.partition_key().len();
+        if i + 1 == selectors.len() && !complete {
+            return invalid!("Group by is not supported on only a part of the partition key");
+        }
+    }
+    Ok(nodes)
+}
+
+fn grouped_by_function<T>(
+    analysis: &Analysis<'_>,
+    table: &Arc<Table>,
+    selector: &Selector,
+) -> Result<T, CqlError> {
+    // What is wrong with the call itself is said first.
+    Compiler::new(analysis, table).compile(selector, None)?;
+    invalid!(
+        "GROUP BY with functions is not supported yet: group by columns, or group in the \
+         application ({selector})"
+    )
+}

@@ -1,0 +1,188 @@
+//! What a SELECT gives for each row: names, types and values of the columns of its result
+//! (`Selection`, `Selectable`, `Selector`).
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use model::{Column, ColumnId, CqlType, Table, json_name};
+
+use crate::CqlError;
+use crate::ast::{SelectClause, SelectItem, Selector};
+use crate::functions::Aggregate;
+use crate::term::{Analysis, ColumnSpec, Request};
+
+use super::fetch::{Fetch, Slots, Source};
+use super::node::Node;
+use super::run::RowSink;
+use super::selector::Compiler;
+
+/// A column of the result.
+#[derive(Clone, Debug)]
+pub(crate) struct Output {
+    pub(crate) node: Node,
+    pub(crate) name: String,
+    pub(crate) ty: CqlType,
+}
+
+/// The call of an aggregate in a selection.
+#[derive(Clone, Debug)]
+pub(crate) struct AggregateCall {
+    pub(crate) aggregate: Arc<Aggregate>,
+    pub(crate) arguments: Vec<Node>,
+}
+
+/// A select clause, resolved.
+#[derive(Clone, Debug)]
+pub(crate) struct Selection {
+    /// The columns clients see.
+    pub(crate) columns: Vec<ColumnSpec>,
+    /// How to get at the values.
+    pub(crate) fetch: Fetch,
+    /// The aggregates, in the order of the text.
+    pub(crate) aggregates: Vec<AggregateCall>,
+    /// What the columns are made of.
+    outputs: Vec<Output>,
+    /// The slots of the outputs, where these are all that is needed.
+    plain: Option<Vec<usize>>,
+    /// One column of text, with all outputs as JSON.
+    json: bool,
+}
+
+impl Selection {
+    /// Resolves a select clause.
+    pub(crate) fn new(
+        analysis: &Analysis<'_>,
+        table: &Arc<Table>,
+        clause: &SelectClause,
+        json: bool,
+    ) -> Result<Selection, CqlError> {
+        let wildcard;
+        let items = match clause {
+            SelectClause::Items(items) => items,
+            SelectClause::Wildcard => {
+                wildcard = all_columns(table);
+                &wildcard
+            }
+        };
+        let mut compiler = Compiler::new(analysis, table);
+        let mut outputs = Vec::with_capacity(items.len());
+        for item in items {
+            let typed = compiler.compile(&item.selector, None)?;
+            outputs.push(Output {
+                name: item.alias.clone().unwrap_or(typed.name),
+                node: typed.node,
+                ty: typed.ty,
+            });
+        }
+        let (fetch, aggregates) = compiler.finish();
+        let plain = outputs
+            .iter()
+            .map(|output| match output.node {
+                Node::Slot(slot) => Some(slot),
+                _ => None,
+            })
+            .collect::<Option<Vec<usize>>>()
+            .filter(|_| !json);
+        let spec = |name: &str, ty: CqlType| ColumnSpec {
+            keyspace: table.keyspace.clone(),
+            table: table.name.clone(),
+            name: name.into(),
+            ty,
+        };
+        let columns = if json {
+            vec![spec("[json]", CqlType::Text)]
+        } else {
+            outputs
+                .iter()
+                .map(|output| spec(&output.name, output.ty.clone()))
+                .collect()
+        };
+        Ok(Selection {
+            columns,
+            fetch,
+            aggregates,
+            outputs,
+            plain,
+            json,
+        })
+    }
+
+    /// Gives the values of a row, or of a group, to `sink`.
+    pub(crate) fn emit(
+        &self,
+        slots: &Slots<'_>,
+        aggregates: &[Option<Bytes>],
+        request: &Request<'_>,
+        sink: &mut RowSink<'_>,
+    ) -> Result<(), CqlError> {
+        if let Some(plain) = &self.plain {
+            let cells: smallvec::SmallVec<[Option<&[u8]>; 16]> =
+                plain.iter().map(|slot| slots[*slot].as_deref()).collect();
+            sink(&cells);
+            return Ok(());
+        }
+        let mut values = Vec::with_capacity(self.outputs.len());
+        for output in &self.outputs {
+            values.push(output.node.evaluate(slots, aggregates, request)?);
+        }
+        if self.json {
+            let text = self.json_row(&values);
+            sink(&[Some(text.as_bytes())]);
+            return Ok(());
+        }
+        let cells: Vec<Option<&[u8]>> = values.iter().map(Option::as_deref).collect();
+        sink(&cells);
+        Ok(())
+    }
+
+    /// `{"a": 1, "\"B\"": null}`
+    fn json_row(&self, values: &[Option<Bytes>]) -> String {
+        let mut text = String::from("{");
+        for (i, (output, value)) in self.outputs.iter().zip(values).enumerate() {
+            if i > 0 {
+                text.push_str(", ");
+            }
+            text.push_str(&json_name(&output.name));
+            text.push_str(": ");
+            match value {
+                Some(value) => text.push_str(&output.ty.to_json(value)),
+                None => text.push_str("null"),
+            }
+        }
+        text.push('}');
+        text
+    }
+
+    /// The regular and static columns that are read.
+    pub(crate) fn read_columns(&self) -> Vec<ColumnId> {
+        self.fetch.columns()
+    }
+
+    /// A slot for a column that is needed besides: to sort or to group by.
+    pub(crate) fn slot_of(&mut self, column: &Column) -> Result<usize, CqlError> {
+        self.fetch.slot(source_of(column))
+    }
+}
+
+/// Where the value of a column comes from.
+pub(crate) fn source_of(column: &Column) -> Source {
+    match column.kind {
+        model::ColumnKind::PartitionKey => Source::Key(column.position),
+        model::ColumnKind::Clustering => Source::Clustering(column.position),
+        _ => Source::Value(column.id),
+    }
+}
+
+/// The columns that `*` stands for, in its order.
+fn all_columns(table: &Table) -> Vec<SelectItem> {
+    table
+        .partition_key()
+        .chain(table.clustering_key())
+        .chain(table.statics())
+        .chain(table.regulars())
+        .map(|column| SelectItem {
+            selector: Selector::Column(column.name.to_string()),
+            alias: None,
+        })
+        .collect()
+}

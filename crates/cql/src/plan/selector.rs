@@ -1,0 +1,738 @@
+//! From selectors of the text to expressions over slots (`Selectable.newSelectorFactory`).
+
+use std::fmt;
+use std::sync::Arc;
+
+use model::{CqlType, Table};
+
+use crate::CqlError;
+use crate::ast::{
+    ArithmeticOperator, DataType, FunctionName, LiteralKind, Selector, Term, WriteTimeKind,
+};
+use crate::error::invalid;
+use crate::functions::{self, Aggregate, Argument, Assignment, Function, assign_type};
+use crate::schema::UserTypes;
+use crate::term::{Analysis, Receiver, TermArgument, operation_of, preferred_type, prepare};
+
+use super::fetch::{Fetch, Part};
+use super::node::Node;
+use super::restriction::column_of;
+use super::selection::{AggregateCall, source_of};
+
+/// An expression with its type and the name it gives a column.
+pub(crate) struct Typed {
+    pub(crate) node: Node,
+    pub(crate) ty: CqlType,
+    pub(crate) name: String,
+}
+
+/// Resolves the selectors of one statement.
+pub(crate) struct Compiler<'a> {
+    analysis: &'a Analysis<'a>,
+    table: &'a Table,
+    fetch: Fetch,
+    aggregates: Vec<AggregateCall>,
+    /// Inside the arguments of an aggregate?
+    in_aggregate: bool,
+}
+
+/// A selector as an argument of a function.
+struct SelectorArgument<'c, 'a> {
+    compiler: &'c Compiler<'a>,
+    selector: &'c Selector,
+}
+
+impl fmt::Display for SelectorArgument<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.selector.fmt(f)
+    }
+}
+
+impl Argument for SelectorArgument<'_, '_> {
+    fn assignment(&self, ty: &CqlType) -> Assignment {
+        self.compiler.assignment(self.selector, ty)
+    }
+
+    fn exact_type(&self) -> Option<CqlType> {
+        self.compiler.exact_type(self.selector)
+    }
+}
+
+fn cannot_infer<T>(selector: &Selector) -> Result<T, CqlError> {
+    invalid!(
+        "Cannot infer type for term {selector} in selection clause (try using a cast to force a \
+         type)"
+    )
+}
+
+fn joined(parts: &[Typed]) -> String {
+    let names: Vec<&str> = parts.iter().map(|part| part.name.as_str()).collect();
+    names.join(", ")
+}
+
+impl<'a> Compiler<'a> {
+    pub(crate) fn new(analysis: &'a Analysis<'a>, table: &'a Arc<Table>) -> Compiler<'a> {
+        Compiler {
+            analysis,
+            table,
+            fetch: Fetch::new(table.clone()),
+            aggregates: Vec::new(),
+            in_aggregate: false,
+        }
+    }
+
+    /// The slots and aggregates that were needed.
+    pub(crate) fn finish(self) -> (Fetch, Vec<AggregateCall>) {
+        (self.fetch, self.aggregates)
+    }
+
+    /// Resolves a selector, which is to have the type `expected` if one is given.
+    pub(crate) fn compile(
+        &mut self,
+        selector: &Selector,
+        expected: Option<&CqlType>,
+    ) -> Result<Typed, CqlError> {
+        match selector {
+            Selector::Column(name) => {
+                let column = column_of(self.table, name)?;
+                Ok(Typed {
+                    node: Node::Slot(self.fetch.slot(source_of(column))?),
+                    ty: column.ty.clone(),
+                    name: name.clone(),
+                })
+            }
+            Selector::Term(term) => {
+                let Some(ty) = expected else {
+                    return cannot_infer(selector);
+                };
+                let receiver = Receiver::new("[selection]", ty.clone());
+                Ok(Typed {
+                    node: Node::Term(prepare(self.analysis, term, &receiver)?),
+                    ty: ty.clone(),
+                    name: term.to_string(),
+                })
+            }
+            Selector::TypeHint(hint, inner) => self.type_hint(hint, inner),
+            Selector::CountRows => self.aggregate(Aggregate::count_rows(), Vec::new(), "count"),
+            Selector::WriteTime(kind, inner) => self.write_time(*kind, inner),
+            Selector::Cast(inner, ty) => self.cast(inner, ty),
+            Selector::Function { name, arguments } => self.function(name, arguments, expected),
+            Selector::Operation {
+                operator,
+                left,
+                right,
+            } => self.operation(*operator, left, right, expected),
+            Selector::Negation(inner) => self.negation(inner, expected),
+            Selector::Field(inner, field) => self.field(inner, field),
+            Selector::Element(..) | Selector::Slice(..) => self.sub_selection(selector),
+            Selector::Parentheses(_) | Selector::List(_) | Selector::Set(_) | Selector::Map(_) => {
+                self.literal(selector, expected)
+            }
+        }
+    }
+
+    /// The type of a selector that has one whatever it is for.
+    fn exact_type(&self, selector: &Selector) -> Option<CqlType> {
+        match selector {
+            Selector::Column(name) => self.table.column_named(name).map(|c| c.ty.clone()),
+            Selector::Term(_) => None,
+            Selector::TypeHint(hint, _) => self.resolve(hint).ok(),
+            Selector::CountRows => Some(CqlType::Bigint),
+            Selector::Cast(_, ty) => Some(ty.clone()),
+            Selector::List(items) => Some(CqlType::List {
+                element: self.common_type(items)?.into(),
+                frozen: false,
+            }),
+            Selector::Set(items) => Some(CqlType::Set {
+                element: self.common_type(items)?.into(),
+                frozen: false,
+            }),
+            Selector::Parentheses(items) if items.len() > 1 => {
+                let types: Option<Vec<CqlType>> =
+                    items.iter().map(|item| self.exact_type(item)).collect();
+                types.map(|types| CqlType::Tuple(types.iter().map(CqlType::freeze).collect()))
+            }
+            Selector::Parentheses(_) | Selector::Map(_) => None,
+            Selector::WriteTime(WriteTimeKind::Ttl, _) => Some(CqlType::Int),
+            Selector::WriteTime(..) => Some(CqlType::Bigint),
+            Selector::Field(inner, field) => match self.exact_type(inner)? {
+                CqlType::Udt { definition, .. } => definition
+                    .fields
+                    .iter()
+                    .find(|(name, _)| **name == **field)
+                    .map(|(_, ty)| ty.clone()),
+                _ => None,
+            },
+            Selector::Element(inner, _) => match self.exact_type(inner)? {
+                CqlType::Map { value, .. } => Some(*value),
+                CqlType::Set { element, .. } => Some(*element),
+                _ => None,
+            },
+            Selector::Slice(inner, ..) => self.exact_type(inner),
+            Selector::Function { name, arguments } => {
+                let function = self.resolve_function(name, arguments, None).ok()?;
+                Some(function.result().clone())
+            }
+            Selector::Operation {
+                operator,
+                left,
+                right,
+            } => {
+                self.analysis.count_resolution().ok()?;
+                let (left, right) = (self.operand_type(left)?, self.operand_type(right)?);
+                let function = operation_of(*operator, &left, &right)?;
+                Some(function.result().clone())
+            }
+            Selector::Negation(inner) => self.operand_type(inner),
+        }
+    }
+
+    fn common_type(&self, items: &[Selector]) -> Option<CqlType> {
+        let ty = items.iter().find_map(|item| self.exact_type(item))?;
+        items
+            .iter()
+            .all(|item| self.assignment(item, &ty) != Assignment::No)
+            .then(|| ty.freeze())
+    }
+
+    /// The type of an operand: constants have the one they look like.
+    fn operand_type(&self, selector: &Selector) -> Option<CqlType> {
+        match selector {
+            Selector::Term(Term::Literal(literal)) => Some(preferred_type(literal)),
+            other => self.exact_type(other),
+        }
+    }
+
+    /// How well a selector fits a type.
+    fn assignment(&self, selector: &Selector, ty: &CqlType) -> Assignment {
+        match selector {
+            Selector::Term(term) => TermArgument {
+                analysis: self.analysis,
+                term,
+            }
+            .assignment(ty),
+            Selector::Parentheses(items) => match (&items[..], ty) {
+                (_, CqlType::Tuple(types)) => self.all_fit(items.iter().zip(types)),
+                ([only], _) => self.assignment(only, ty),
+                _ => Assignment::No,
+            },
+            Selector::List(items) => match ty {
+                CqlType::List { element, .. } | CqlType::Vector { element, .. } => {
+                    self.all_fit(items.iter().map(|item| (item, &**element)))
+                }
+                _ => Assignment::No,
+            },
+            Selector::Set(items) => match ty {
+                CqlType::Set { element, .. } => {
+                    self.all_fit(items.iter().map(|item| (item, &**element)))
+                }
+                CqlType::Map { .. } if items.is_empty() => Assignment::Weak,
+                _ => Assignment::No,
+            },
+            Selector::Map(_) => match ty {
+                CqlType::Map { .. } | CqlType::Udt { .. } => Assignment::Weak,
+                _ => Assignment::No,
+            },
+            other => match self.exact_type(other) {
+                Some(own) => assign_type(&own, ty),
+                None => Assignment::No,
+            },
+        }
+    }
+
+    fn all_fit<'s>(
+        &self,
+        mut parts: impl Iterator<Item = (&'s Selector, &'s CqlType)>,
+    ) -> Assignment {
+        if parts.all(|(part, ty)| self.assignment(part, ty) != Assignment::No) {
+            Assignment::Weak
+        } else {
+            Assignment::No
+        }
+    }
+
+    fn resolve(&self, ty: &DataType) -> Result<CqlType, CqlError> {
+        let none = UserTypes::new();
+        ty.resolve(self.analysis.keyspace, self.analysis.types.unwrap_or(&none))
+    }
+
+    fn type_hint(&mut self, hint: &DataType, inner: &Selector) -> Result<Typed, CqlError> {
+        let ty = self.resolve(hint)?;
+        if self.assignment(inner, &ty) == Assignment::No {
+            return invalid!("Cannot cast value {inner} to type {hint}");
+        }
+        let inner = self.compile(inner, Some(&ty))?;
+        let shown = match &ty {
+            CqlType::Udt { definition, .. } => {
+                format!("{}.{}", definition.keyspace, definition.name)
+            }
+            _ => hint.to_string(),
+        };
+        Ok(Typed {
+            node: inner.node,
+            ty,
+            name: format!("({shown}){}", inner.name),
+        })
+    }
+
+    fn aggregate(
+        &mut self,
+        aggregate: Aggregate,
+        arguments: Vec<Node>,
+        name: &str,
+    ) -> Result<Typed, CqlError> {
+        if self.in_aggregate {
+            return invalid!(
+                "aggregate functions cannot be used as arguments of aggregate functions"
+            );
+        }
+        let ty = aggregate.result().clone();
+        self.aggregates.push(AggregateCall {
+            aggregate: Arc::new(aggregate),
+            arguments,
+        });
+        Ok(Typed {
+            node: Node::Aggregate(self.aggregates.len() - 1),
+            ty,
+            name: name.to_owned(),
+        })
+    }
+
+    fn resolve_function(
+        &self,
+        name: &FunctionName,
+        arguments: &[Selector],
+        receiver: Option<&CqlType>,
+    ) -> Result<Function, CqlError> {
+        self.analysis.count_resolution()?;
+        let arguments: Vec<SelectorArgument<'_, '_>> = arguments
+            .iter()
+            .map(|selector| SelectorArgument {
+                compiler: self,
+                selector,
+            })
+            .collect();
+        let arguments: Vec<&dyn Argument> = arguments.iter().map(|a| a as &dyn Argument).collect();
+        let receiver = functions::Receiver {
+            ty: receiver,
+            partition_key: &self.analysis.partition_key,
+        };
+        match functions::resolve(name.keyspace.as_deref(), &name.name, &arguments, receiver)? {
+            Some(function) => Ok(function),
+            None => invalid!("Unknown function '{name}'"),
+        }
+    }
+
+    fn function(
+        &mut self,
+        name: &FunctionName,
+        arguments: &[Selector],
+        expected: Option<&CqlType>,
+    ) -> Result<Typed, CqlError> {
+        // `count(1)` counts rows, as `count(*)`.
+        if name.name == "count"
+            && let [Selector::Term(Term::Literal(literal))] = arguments
+            && literal.kind == LiteralKind::Integer
+        {
+            return self.aggregate(Aggregate::count_rows(), Vec::new(), "count");
+        }
+        // Columns that do not exist are reported before functions that do not fit.
+        for argument in arguments {
+            if let Selector::Column(name) = argument {
+                column_of(self.table, name)?;
+            }
+        }
+        let function = self.resolve_function(name, arguments, expected)?;
+        let is_aggregate = matches!(function, Function::Aggregate(_));
+        if is_aggregate && self.in_aggregate {
+            return invalid!(
+                "aggregate functions cannot be used as arguments of aggregate functions"
+            );
+        }
+        let outer = self.in_aggregate;
+        self.in_aggregate |= is_aggregate;
+        let parts: Result<Vec<Typed>, CqlError> = arguments
+            .iter()
+            .zip(function.arguments())
+            .map(|(argument, ty)| self.compile(argument, Some(ty)))
+            .collect();
+        self.in_aggregate = outer;
+        let parts = parts?;
+        let name = format!("system.{}({})", function.name(), joined(&parts));
+        let nodes = parts.into_iter().map(|part| part.node).collect();
+        match function {
+            Function::Aggregate(aggregate) => self.aggregate((*aggregate).clone(), nodes, &name),
+            Function::Scalar(scalar) => Ok(Typed {
+                ty: scalar.result().clone(),
+                node: Node::Call(scalar, nodes),
+                name,
+            }),
+        }
+    }
+
+    fn cast(&mut self, inner: &Selector, ty: &CqlType) -> Result<Typed, CqlError> {
+        if let Selector::Column(name) = inner {
+            column_of(self.table, name)?;
+        }
+        let function = functions::resolve_cast(
+            &SelectorArgument {
+                compiler: self,
+                selector: inner,
+            },
+            ty,
+        )?;
+        let (argument_type, scalar) = match function {
+            Some(Function::Scalar(scalar)) => (scalar.arguments()[0].clone(), Some(scalar)),
+            _ => (ty.clone(), None),
+        };
+        let inner = self.compile(inner, Some(&argument_type))?;
+        let name = format!("cast({} as {ty})", inner.name);
+        Ok(Typed {
+            node: match scalar {
+                Some(scalar) => Node::Call(scalar, vec![inner.node]),
+                None => inner.node,
+            },
+            ty: ty.clone(),
+            name,
+        })
+    }
+
+    fn operation(
+        &mut self,
+        operator: ArithmeticOperator,
+        left: &Selector,
+        right: &Selector,
+        expected: Option<&CqlType>,
+    ) -> Result<Typed, CqlError> {
+        self.analysis.count_resolution()?;
+        let symbol = operator.symbol();
+        for operand in [left, right] {
+            if let Selector::Column(name) = operand {
+                column_of(self.table, name)?;
+            }
+        }
+        let (Some(l), Some(r)) = (self.operand_type(left), self.operand_type(right)) else {
+            // Something in them may be wrong in itself.
+            for operand in [left, right] {
+                if !matches!(operand, Selector::Term(_)) {
+                    self.compile(operand, expected)?;
+                }
+            }
+            return invalid!(
+                "Ambiguous '{symbol}' operation with args {left} and {right}: use type hint to \
+                 disambiguate, example '(int) ?'"
+            );
+        };
+        let Some(function) = operation_of(operator, &l, &r) else {
+            return invalid!(
+                "the '{symbol}' operation is not supported between {left} and {right}"
+            );
+        };
+        let left = self.compile(left, Some(&l))?;
+        let right = self.compile(right, Some(&r))?;
+        Ok(Typed {
+            ty: function.result().clone(),
+            node: Node::Call(Arc::new(function), vec![left.node, right.node]),
+            name: format!("{} {symbol} {}", left.name, right.name),
+        })
+    }
+
+    fn negation(
+        &mut self,
+        inner: &Selector,
+        expected: Option<&CqlType>,
+    ) -> Result<Typed, CqlError> {
+        if let Selector::Column(name) = inner {
+            column_of(self.table, name)?;
+        }
+        let ty = self.operand_type(inner).or_else(|| expected.cloned());
+        let function = ty.as_ref().and_then(functions::negation);
+        let (Some(ty), Some(function)) = (ty, function) else {
+            return invalid!("the '-' operation is not supported for {inner}");
+        };
+        let inner = self.compile(inner, Some(&ty))?;
+        Ok(Typed {
+            ty: function.result().clone(),
+            node: Node::Call(Arc::new(function), vec![inner.node]),
+            name: format!("-{}", inner.name),
+        })
+    }
+
+    fn field(&mut self, inner: &Selector, field: &str) -> Result<Typed, CqlError> {
+        let inner = self.compile(inner, None)?;
+        let CqlType::Udt { definition, .. } = &inner.ty else {
+            return invalid!(
+                "Invalid field selection: {} of type {} is not a user type",
+                inner.name,
+                inner.ty
+            );
+        };
+        let Some(index) = definition
+            .fields
+            .iter()
+            .position(|(name, _)| **name == *field)
+        else {
+            return invalid!("{} of type {} has no field {field}", inner.name, inner.ty);
+        };
+        Ok(Typed {
+            ty: definition.fields[index].1.clone(),
+            name: format!("{}.{field}", inner.name),
+            node: Node::Field {
+                count: definition.fields.len(),
+                of: Box::new(inner.node),
+                index,
+            },
+        })
+    }
+
+    /// `c[k]`, `c[a..b]`
+    fn sub_selection(&mut self, selector: &Selector) -> Result<Typed, CqlError> {
+        let (of, what) = match selector {
+            Selector::Element(of, _) => (of, "Element"),
+            Selector::Slice(of, ..) => (of, "Slice"),
+            _ => return cannot_infer(selector),
+        };
+        let of = self.compile(of, None)?;
+        let name = of.name;
+        let (is_map, key_type, value_type) = match &of.ty {
+            CqlType::Map { key, value, .. } => (true, (**key).clone(), (**value).clone()),
+            CqlType::Set { element, .. } => (false, (**element).clone(), (**element).clone()),
+            CqlType::List { .. } => {
+                return invalid!(
+                    "{what} selection is only allowed on sets and maps, but {name} is a list"
+                );
+            }
+            other => {
+                return invalid!(
+                    "Invalid {} selection: {name} is of type {other} is not a collection",
+                    what.to_lowercase()
+                );
+            }
+        };
+        let key_name = if is_map { "key" } else { "value" };
+        let receiver = Receiver::new(format!("{key_name}({name})"), key_type.clone());
+        let term = |term: &Term| prepare(self.analysis, term, &receiver);
+        let of_node = Box::new(of.node);
+        if let Selector::Element(_, key) = selector {
+            return Ok(Typed {
+                node: Node::Element {
+                    of: of_node,
+                    is_map,
+                    ty: key_type,
+                    key: term(key)?,
+                },
+                ty: value_type,
+                name: format!("{name}[{key}]"),
+            });
+        }
+        let Selector::Slice(_, from, to) = selector else {
+            return cannot_infer(selector);
+        };
+        let shown =
+            |edge: &Option<Box<Term>>| edge.as_ref().map(ToString::to_string).unwrap_or_default();
+        Ok(Typed {
+            node: Node::Slice {
+                of: of_node,
+                is_map,
+                ty: key_type,
+                from: from.as_deref().map(term).transpose()?,
+                to: to.as_deref().map(term).transpose()?,
+            },
+            ty: of.ty,
+            name: format!("{name}[{}..{}]", shown(from), shown(to)),
+        })
+    }
+
+    /// Tuples, lists, sets, maps and user types made of selectors.
+    fn literal(
+        &mut self,
+        selector: &Selector,
+        expected: Option<&CqlType>,
+    ) -> Result<Typed, CqlError> {
+        let own;
+        let ty = match expected {
+            Some(ty) => ty,
+            None => match self.exact_type(selector) {
+                Some(ty) => {
+                    own = ty;
+                    &own
+                }
+                None => return cannot_infer(selector),
+            },
+        };
+        let (node, name) = match (selector, ty) {
+            (Selector::Parentheses(items), CqlType::Tuple(types)) => {
+                let parts = self.parts(items.iter().zip(types))?;
+                let name = format!("({})", joined(&parts));
+                (Node::Tuple(nodes(parts)), name)
+            }
+            (Selector::Parentheses(items), _) if items.len() == 1 => {
+                let inner = self.compile(&items[0], Some(ty))?;
+                (inner.node, format!("({})", inner.name))
+            }
+            (Selector::List(items), CqlType::List { element, .. }) => {
+                let parts = self.parts(items.iter().map(|item| (item, &**element)))?;
+                let name = format!("[{}]", joined(&parts));
+                (Node::List(nodes(parts)), name)
+            }
+            (Selector::List(items), CqlType::Vector { element, dimension })
+                if items.len() == *dimension as usize =>
+            {
+                let parts = self.parts(items.iter().map(|item| (item, &**element)))?;
+                let name = format!("[{}]", joined(&parts));
+                (Node::Vector((**element).clone(), nodes(parts)), name)
+            }
+            (Selector::Set(items), CqlType::Set { element, .. }) => {
+                let parts = self.parts(items.iter().map(|item| (item, &**element)))?;
+                let name = format!("{{{}}}", joined(&parts));
+                (Node::Set((**element).clone(), nodes(parts)), name)
+            }
+            (Selector::Set(items), CqlType::Map { key, .. }) if items.is_empty() => {
+                (Node::Map((**key).clone(), Vec::new()), "{}".to_owned())
+            }
+            (Selector::Map(entries), CqlType::Map { key, value, .. }) => {
+                let keys = self.parts(entries.iter().map(|(k, _)| (k, &**key)))?;
+                let values = self.parts(entries.iter().map(|(_, v)| (v, &**value)))?;
+                let name = entry_names(&keys, &values);
+                let pairs = nodes(keys).into_iter().zip(nodes(values)).collect();
+                (Node::Map((**key).clone(), pairs), name)
+            }
+            (Selector::Map(entries), CqlType::Udt { definition, .. }) => {
+                return self.user_type(entries, definition, ty);
+            }
+            _ => return invalid!("{selector} is no value of type {ty}"),
+        };
+        Ok(Typed {
+            node,
+            ty: ty.clone(),
+            name,
+        })
+    }
+
+    fn parts<'s>(
+        &mut self,
+        parts: impl Iterator<Item = (&'s Selector, &'s CqlType)>,
+    ) -> Result<Vec<Typed>, CqlError> {
+        parts
+            .map(|(part, ty)| {
+                if self.assignment(part, ty) == Assignment::No {
+                    return invalid!("{part} is not of type {ty}");
+                }
+                self.compile(part, Some(ty))
+            })
+            .collect()
+    }
+
+    fn user_type(
+        &mut self,
+        entries: &[(Selector, Selector)],
+        definition: &model::UserType,
+        ty: &CqlType,
+    ) -> Result<Typed, CqlError> {
+        let mut fields: Vec<Node> = definition
+            .fields
+            .iter()
+            .map(|_| Node::Term(crate::term::Expression::Constant(None)))
+            .collect();
+        let mut names = Vec::with_capacity(entries.len());
+        for (field, value) in entries {
+            let Selector::Column(field) = field else {
+                return invalid!("{field} is no name of a field of {ty}");
+            };
+            let Some(index) = definition
+                .fields
+                .iter()
+                .position(|(name, _)| **name == **field)
+            else {
+                return invalid!("Unknown field '{field}' in value of user defined type {ty}");
+            };
+            let part = self.compile(value, Some(&definition.fields[index].1))?;
+            names.push(format!("{field}: {}", part.name));
+            fields[index] = part.node;
+        }
+        Ok(Typed {
+            node: Node::Tuple(fields),
+            ty: ty.clone(),
+            name: format!("{{{}}}", names.join(", ")),
+        })
+    }
+
+    /// `writetime`, `maxwritetime`, `ttl`
+    fn write_time(&mut self, kind: WriteTimeKind, inner: &Selector) -> Result<Typed, CqlError> {
+        let (column, part) = match inner {
+            Selector::Field(column, _)
+            | Selector::Element(column, _)
+            | Selector::Slice(column, ..) => (&**column, Some(inner)),
+            column => (column, None),
+        };
+        let Selector::Column(name) = column else {
+            return invalid!("{kind} takes a column, or an element, slice or field of one");
+        };
+        let column = column_of(self.table, name)?.clone();
+        if matches!(
+            column.kind,
+            model::ColumnKind::PartitionKey | model::ColumnKind::Clustering
+        ) {
+            return invalid!("Cannot use selection function {kind} on PRIMARY KEY part {name}");
+        }
+        if column.ty.is_counter() && kind == WriteTimeKind::Ttl {
+            return invalid!("Cannot use selection function ttl on counter columns");
+        }
+        let (part, shown) = match part {
+            None => (Part::Whole, name.clone()),
+            Some(part) => self.part_of(&column, part)?,
+        };
+        let many = column.ty.is_multi_cell()
+            && matches!(part, Part::Whole | Part::Slice(..))
+            && kind != WriteTimeKind::MaxWriteTime;
+        let single = match kind {
+            WriteTimeKind::Ttl => CqlType::Int,
+            _ => CqlType::Bigint,
+        };
+        let slot = self
+            .fetch
+            .slot(super::fetch::Source::Time(column.id, kind, part))?;
+        Ok(Typed {
+            node: Node::Slot(slot),
+            ty: if many {
+                CqlType::List {
+                    element: single.into(),
+                    frozen: false,
+                }
+            } else {
+                single
+            },
+            name: format!("{kind}({shown})"),
+        })
+    }
+
+    /// The part of a column that a time is asked of, and its name.
+    fn part_of(
+        &mut self,
+        column: &model::Column,
+        selector: &Selector,
+    ) -> Result<(Part, String), CqlError> {
+        let typed = self.compile(selector, None)?;
+        let part = match (typed.node, column.ty.is_multi_cell()) {
+            (_, false) => Part::Whole,
+            (Node::Field { index, .. }, _) => Part::Field(index as u16),
+            (Node::Element { key, .. }, _) => Part::Element(key),
+            (Node::Slice { from, to, .. }, _) => Part::Slice(from, to),
+            _ => Part::Whole,
+        };
+        Ok((part, typed.name))
+    }
+}
+
+fn nodes(parts: Vec<Typed>) -> Vec<Node> {
+    parts.into_iter().map(|part| part.node).collect()
+}
+
+fn entry_names(keys: &[Typed], values: &[Typed]) -> String {
+    let entries: Vec<String> = keys
+        .iter()
+        .zip(values)
+        .map(|(key, value)| format!("{}: {}", key.name, value.name))
+        .collect();
+    format!("{{{}}}", entries.join(", "))
+}

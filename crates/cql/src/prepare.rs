@@ -1,0 +1,269 @@
+//! From a statement to its plan and to what clients are told of it.
+
+use std::sync::Arc;
+
+use model::{Keyspace, Schema, Table};
+
+use crate::CqlError;
+use crate::ast::{self, QualifiedName, Statement};
+use crate::describe::{DescribePlan, RESULT_TABLE};
+use crate::error::invalid;
+use crate::plan::{Attributes, BatchPlan, ModifyPlan, Plan, SelectPlan};
+use crate::schema::SchemaPlan;
+use crate::term::{Analysis, ColumnSpec, MarkerSpec, Value, Values};
+
+/// What a statement is analysed against.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// All tables and types.
+    pub schema: &'a Schema,
+    /// The keyspace of names that say none.
+    pub keyspace: Option<&'a str>,
+}
+
+/// A statement, ready to be executed.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// What it does.
+    pub plan: Plan,
+    /// The keyspace it works on: for routing and permissions.
+    pub keyspace: Option<String>,
+    /// Names and types of its bind markers.
+    pub bind_variables: Vec<ColumnSpec>,
+    /// For each column of the partition key, the bind marker that brings it; empty where that is
+    /// not so for each of them.
+    pub partition_key_indexes: Vec<u16>,
+    /// Names and types of the columns of its result; `None` if it has none.
+    pub result_columns: Option<Vec<ColumnSpec>>,
+}
+
+/// Parses and analyses a statement.
+pub fn prepare(text: &str, context: &Context<'_>) -> Result<Prepared, CqlError> {
+    prepare_statement(&crate::parse(text)?, context)
+}
+
+/// Analyses a statement. Errors: what the schema does not allow, and statements that are not
+/// supported yet.
+pub fn prepare_statement(
+    statement: &Statement,
+    context: &Context<'_>,
+) -> Result<Prepared, CqlError> {
+    match statement {
+        Statement::Select(select) => {
+            let (keyspace, table) = table_of(context, &select.table)?;
+            let analysis = Analysis::new(&table, Some(&keyspace.types));
+            let plan = SelectPlan::new(&analysis, table.clone(), select)?;
+            let columns = plan.columns().to_vec();
+            let mut prepared = Prepared::of_table(
+                Plan::Select(Box::new(plan)),
+                &table,
+                analysis.into_markers(),
+            )?;
+            prepared.result_columns = Some(columns);
+            Ok(prepared)
+        }
+        Statement::Modification(modification) => {
+            let (keyspace, table) = table_of(context, modification.table())?;
+            let analysis = Analysis::new(&table, Some(&keyspace.types));
+            let plan = ModifyPlan::new(&analysis, table.clone(), modification)?;
+            let plan = Plan::Modify(Box::new(plan));
+            Prepared::of_table(plan, &table, analysis.into_markers())
+        }
+        Statement::Batch(batch) => prepare_batch(batch, context),
+        Statement::Truncate(name) => {
+            let (_, table) = table_of(context, name)?;
+            Ok(Prepared::simple(
+                Plan::Truncate(table.clone()),
+                Some(table.keyspace.to_string()),
+            ))
+        }
+        Statement::Use(keyspace) => {
+            if !context.schema.keyspaces.contains_key(keyspace.as_str()) {
+                return invalid!("Keyspace '{keyspace}' does not exist");
+            }
+            Ok(Prepared::simple(
+                Plan::Use(keyspace.clone()),
+                Some(keyspace.clone()),
+            ))
+        }
+        Statement::Describe(describe) => {
+            let plan = DescribePlan::new(describe, context.keyspace);
+            let spec = |(name, ty): (&str, model::CqlType)| ColumnSpec {
+                keyspace: RESULT_TABLE.0.into(),
+                table: RESULT_TABLE.1.into(),
+                name: name.into(),
+                ty,
+            };
+            let columns = plan.columns().into_iter().map(spec).collect();
+            let mut prepared = Prepared::simple(
+                Plan::Describe(Box::new(plan)),
+                context.keyspace.map(str::to_owned),
+            );
+            prepared.result_columns = Some(columns);
+            Ok(prepared)
+        }
+        other => match SchemaPlan::new(other, context.keyspace)? {
+            Some(plan) => {
+                let keyspace = plan.keyspace().to_owned();
+                Ok(Prepared::simple(
+                    Plan::Schema(Box::new(plan)),
+                    Some(keyspace),
+                ))
+            }
+            None => refuse_roles(other),
+        },
+    }
+}
+
+/// Statements about roles and permissions, as Cassandra answers them where nobody logs in.
+fn refuse_roles(statement: &Statement) -> Result<Prepared, CqlError> {
+    match statement {
+        Statement::CreateRole(_)
+        | Statement::AlterRole(_)
+        | Statement::DropRole { .. }
+        | Statement::GrantRole { .. }
+        | Statement::RevokeRole { .. }
+        | Statement::GrantPermissions(_)
+        | Statement::RevokePermissions(_)
+        | Statement::AddIdentity { .. }
+        | Statement::DropIdentity { .. }
+        | Statement::ListPermissions(_)
+        | Statement::ListRoles { .. }
+        | Statement::ListUsers => Err(CqlError::Unauthorized(
+            "You have to be logged in and not anonymous to perform this request".to_owned(),
+        )),
+        _ => invalid!("this statement is not supported yet"),
+    }
+}
+
+/// The table of a name, and its keyspace.
+fn table_of<'a>(
+    context: &Context<'a>,
+    name: &QualifiedName,
+) -> Result<(&'a Arc<Keyspace>, Arc<Table>), CqlError> {
+    let Some(keyspace) = name.keyspace.as_deref().or(context.keyspace) else {
+        return invalid!(
+            "No keyspace has been specified. USE a keyspace, or explicitly specify \
+             keyspace.tablename"
+        );
+    };
+    let Some(found) = context.schema.keyspaces.get(keyspace) else {
+        return invalid!("keyspace {keyspace} does not exist");
+    };
+    match found.tables.get(name.name.as_str()) {
+        Some(table) => Ok((found, table.clone())),
+        None if name.name.is_empty() => invalid!("table name must not be empty"),
+        None => invalid!("table {} does not exist", name.name),
+    }
+}
+
+fn prepare_batch(batch: &ast::Batch, context: &Context<'_>) -> Result<Prepared, CqlError> {
+    let analysis = Analysis::of_batch();
+    let attributes = Attributes::new(&analysis, &batch.attributes)?;
+    let mut markers = analysis.into_markers();
+    let mut statements = Vec::with_capacity(batch.statements.len());
+    let mut used: Option<String> = None;
+    for statement in &batch.statements {
+        let (keyspace, table) = table_of(context, statement.table())?;
+        let analysis = Analysis::new(&table, Some(&keyspace.types));
+        statements.push(ModifyPlan::new(&analysis, table.clone(), statement)?);
+        for (i, marker) in analysis.into_markers().into_iter().enumerate() {
+            if markers.len() <= i {
+                markers.resize(i + 1, None);
+            }
+            if marker.is_some() {
+                markers[i] = marker;
+            }
+        }
+        used.get_or_insert_with(|| table.keyspace.to_string());
+    }
+    let plan = BatchPlan::new(batch.kind, attributes, statements)?;
+    let mut prepared = Prepared::simple(Plan::Batch(Box::new(plan)), used);
+    prepared.bind_variables = specs(markers)?;
+    Ok(prepared)
+}
+
+/// The specifications of all markers: each must have been given a meaning.
+fn specs(markers: Vec<Option<MarkerSpec>>) -> Result<Vec<ColumnSpec>, CqlError> {
+    if markers.len() > usize::from(u16::MAX) {
+        return invalid!(
+            "a statement may have {} bind markers, not {}",
+            u16::MAX,
+            markers.len()
+        );
+    }
+    markers
+        .into_iter()
+        .map(|marker| match marker {
+            Some(marker) => Ok(marker.spec),
+            None => invalid!("a bind marker of the statement has no meaning"),
+        })
+        .collect()
+}
+
+impl Prepared {
+    fn simple(plan: Plan, keyspace: Option<String>) -> Prepared {
+        Prepared {
+            plan,
+            keyspace,
+            bind_variables: Vec::new(),
+            partition_key_indexes: Vec::new(),
+            result_columns: None,
+        }
+    }
+
+    fn of_table(
+        plan: Plan,
+        table: &Table,
+        markers: Vec<Option<MarkerSpec>>,
+    ) -> Result<Prepared, CqlError> {
+        let mut indexes: Vec<Option<u16>> = vec![None; table.partition_key().len()];
+        for (i, marker) in markers.iter().enumerate() {
+            let position = marker.as_ref().and_then(|marker| marker.key_position);
+            if let Some(index) = position.and_then(|position| indexes.get_mut(position)) {
+                *index = u16::try_from(i).ok();
+            }
+        }
+        Ok(Prepared {
+            partition_key_indexes: indexes
+                .into_iter()
+                .collect::<Option<Vec<u16>>>()
+                .unwrap_or_default(),
+            bind_variables: specs(markers)?,
+            ..Prepared::simple(plan, Some(table.keyspace.to_string()))
+        })
+    }
+
+    /// Puts the values of a request in the order of the bind markers. `names`: those the values
+    /// come with, as many, or none where they go by position. A name may serve several markers.
+    pub fn bind<'v>(
+        &self,
+        values: &'v [Value<'v>],
+        names: &[&str],
+    ) -> Result<Values<'v>, CqlError> {
+        let markers = self.bind_variables.len();
+        if names.is_empty() {
+            if values.len() != markers {
+                return invalid!(
+                    "there were {markers} markers(?) in CQL but {} bound variables",
+                    values.len()
+                );
+            }
+            return Ok(Values::borrowed(values));
+        }
+        let mut ordered = Vec::with_capacity(markers);
+        for marker in &self.bind_variables {
+            let found = names.iter().position(|name| **name == *marker.name);
+            match found.and_then(|at| values.get(at)) {
+                Some(value) => ordered.push(*value),
+                None => {
+                    return invalid!(
+                        "there were {markers} markers(?) in CQL but no bound variable for :{}",
+                        marker.name
+                    );
+                }
+            }
+        }
+        Ok(Values::owned(ordered))
+    }
+}

@@ -1,0 +1,521 @@
+//! From terms of the text to typed terms (`Term.Raw.prepare` of each kind of term).
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+use model::{CqlType, Table};
+
+use crate::CqlError;
+use crate::ast::{ArithmeticOperator, FunctionName, Marker, Term};
+use crate::error::invalid;
+use crate::functions::{self, Argument, Function, Operator, Scalar, assign_type};
+use crate::schema::UserTypes;
+
+use super::assign::{TermArgument, assignable, exact_type, resolve_type};
+use super::{ColumnSpec, Expression, Receiver, literal};
+
+/// A bind marker as analysis finds it.
+#[derive(Clone, Debug)]
+pub(crate) struct MarkerSpec {
+    pub(crate) spec: ColumnSpec,
+    /// The position in the partition key of the column it is the value of.
+    pub(crate) key_position: Option<usize>,
+}
+
+/// What the analysis of one statement knows and collects.
+pub(crate) struct Analysis<'a> {
+    /// The keyspace of the statement, in which user types are looked up.
+    pub(crate) keyspace: &'a str,
+    /// What the markers' metadata call the table.
+    pub(crate) table_name: &'a str,
+    /// Its user types.
+    pub(crate) types: Option<&'a UserTypes>,
+    /// The types of the partition key of its table: what `token` takes.
+    pub(crate) partition_key: Vec<CqlType>,
+    /// The markers found so far, by number.
+    markers: RefCell<Vec<Option<MarkerSpec>>>,
+    /// How often functions were looked for: the arguments of nested calls are tried again for each
+    /// overload, which must not take for ever.
+    resolutions: Cell<u32>,
+}
+
+/// How often functions may be looked for in one statement.
+const MAX_RESOLUTIONS: u32 = 100_000;
+
+impl<'a> Analysis<'a> {
+    /// The analysis of a statement on a table.
+    pub(crate) fn new(table: &'a Table, types: Option<&'a UserTypes>) -> Analysis<'a> {
+        Analysis {
+            keyspace: &table.keyspace,
+            table_name: &table.name,
+            types,
+            partition_key: table.partition_key().map(|c| c.ty.clone()).collect(),
+            markers: RefCell::default(),
+            resolutions: Cell::new(0),
+        }
+    }
+
+    /// The analysis of what belongs to no table: the attributes of a batch.
+    pub(crate) fn of_batch() -> Analysis<'static> {
+        Analysis {
+            keyspace: "[batch]",
+            table_name: "[batch]",
+            types: None,
+            partition_key: Vec::new(),
+            markers: RefCell::default(),
+            resolutions: Cell::new(0),
+        }
+    }
+
+    /// The markers, by number; numbers that belong to other statements are `None`.
+    pub(crate) fn into_markers(self) -> Vec<Option<MarkerSpec>> {
+        self.markers.into_inner()
+    }
+
+    /// Counts a search for a function.
+    pub(crate) fn count_resolution(&self) -> Result<(), CqlError> {
+        self.resolutions.set(self.resolutions.get() + 1);
+        if self.resolutions.get() > MAX_RESOLUTIONS {
+            return invalid!(
+                "The types of the nested functions of this statement are too hard to find: use type \
+                 casts, or nest less"
+            );
+        }
+        Ok(())
+    }
+
+    /// Notes what a marker is for.
+    pub(crate) fn marker(&self, marker: &Marker, receiver: &Receiver) -> Expression {
+        let name = match &marker.name {
+            Some(name) => Arc::from(name.as_str()),
+            None => receiver.name.clone(),
+        };
+        let mut markers = self.markers.borrow_mut();
+        if markers.len() <= marker.index {
+            markers.resize(marker.index + 1, None);
+        }
+        markers[marker.index] = Some(MarkerSpec {
+            spec: ColumnSpec {
+                keyspace: self.keyspace.into(),
+                table: self.table_name.into(),
+                name,
+                ty: receiver.ty.clone(),
+            },
+            key_position: receiver.key_position,
+        });
+        Expression::Marker {
+            index: marker.index,
+            ty: receiver.ty.clone(),
+        }
+    }
+}
+
+/// Gives a term the type of its receiver, or says why it cannot have it.
+pub(crate) fn prepare(
+    analysis: &Analysis<'_>,
+    term: &Term,
+    receiver: &Receiver,
+) -> Result<Expression, CqlError> {
+    let (name, ty) = (&receiver.name, &receiver.ty);
+    match term {
+        Term::Marker(marker) => Ok(analysis.marker(marker, receiver)),
+        Term::Null if ty.is_counter() => {
+            invalid!("Invalid null value for counter increment/decrement")
+        }
+        Term::Null => Ok(Expression::Constant(None)),
+        Term::Literal(literal) => {
+            if !assignable(analysis, term, ty) {
+                return invalid!(
+                    "Invalid {} constant ({}) for \"{name}\" of type {ty}",
+                    literal::kind_name(literal.kind),
+                    literal.text
+                );
+            }
+            Ok(Expression::Constant(Some(literal::value(literal, ty)?)))
+        }
+        Term::List(items) => list(analysis, items, receiver),
+        Term::Set(items) => set(analysis, items, receiver),
+        Term::Map(entries) => map(analysis, entries, receiver),
+        Term::User(fields) => user(analysis, fields, receiver),
+        Term::Tuple(items) => tuple(analysis, items, receiver),
+        Term::TypeHint(hint, inner) => {
+            let hinted = match resolve_type(analysis, hint) {
+                Some(ty) => ty,
+                None => return invalid!("Unknown type {hint}"),
+            };
+            if !assignable(analysis, inner, &hinted) {
+                return invalid!("Cannot cast value {inner} to type {hint}");
+            }
+            if !assignable(analysis, term, ty) {
+                return invalid!("Cannot assign value {term} to {name} of type {ty}");
+            }
+            prepare(analysis, inner, receiver)
+        }
+        Term::Function { name, arguments } => {
+            let function = match resolve_function(analysis, name, arguments, Some(ty))? {
+                Function::Scalar(function) => function,
+                Function::Aggregate(_) => {
+                    return invalid!("Aggregation function are not supported in the where clause");
+                }
+            };
+            check_result(&function, None, receiver)?;
+            let terms: Vec<&Term> = arguments.iter().collect();
+            prepare_arguments(analysis, function, &terms)
+        }
+        Term::Cast(inner, target) => {
+            let argument = TermArgument {
+                analysis,
+                term: inner,
+            };
+            match functions::resolve_cast(&argument, target)? {
+                Some(Function::Scalar(function)) => {
+                    check_result(&function, None, receiver)?;
+                    prepare_arguments(analysis, function, &[inner])
+                }
+                _ => prepare(analysis, inner, receiver),
+            }
+        }
+        Term::Operation {
+            operator,
+            left,
+            right,
+        } => {
+            let function = prepare_operation(analysis, *operator, left, right, Some(ty))?;
+            check_result(&function, Some(operator.symbol()), receiver)?;
+            prepare_arguments(analysis, function, &[left, right])
+        }
+        Term::Negation(inner) => {
+            let function = negation(analysis, inner, Some(ty))?;
+            check_result(&function, Some('-'), receiver)?;
+            prepare_arguments(analysis, function, &[inner])
+        }
+    }
+}
+
+fn check_result(
+    function: &Scalar,
+    operator: Option<char>,
+    receiver: &Receiver,
+) -> Result<(), CqlError> {
+    if assign_type(function.result(), &receiver.ty) != functions::Assignment::No {
+        return Ok(());
+    }
+    let called = match operator {
+        Some(operator) => format!("operation {operator}"),
+        None => format!("function system.{}", function.name()),
+    };
+    invalid!(
+        "Type error: cannot assign result of {called} (type {}) to {} (type {})",
+        function.result(),
+        receiver.name,
+        receiver.ty
+    )
+}
+
+/// The function of this name for these arguments.
+pub(crate) fn resolve_function(
+    analysis: &Analysis<'_>,
+    name: &FunctionName,
+    arguments: &[Term],
+    receiver: Option<&CqlType>,
+) -> Result<Function, CqlError> {
+    analysis.count_resolution()?;
+    let arguments: Vec<TermArgument<'_>> = arguments
+        .iter()
+        .map(|term| TermArgument { analysis, term })
+        .collect();
+    let arguments: Vec<&dyn Argument> = arguments.iter().map(|a| a as &dyn Argument).collect();
+    let receiver = functions::Receiver {
+        ty: receiver,
+        partition_key: &analysis.partition_key,
+    };
+    match functions::resolve(name.keyspace.as_deref(), &name.name, &arguments, receiver)? {
+        Some(function) => Ok(function),
+        None => invalid!("Unknown function {name} called"),
+    }
+}
+
+/// A call of a function whose arguments are terms; folded if all is constant.
+pub(crate) fn prepare_arguments(
+    analysis: &Analysis<'_>,
+    function: Arc<Scalar>,
+    terms: &[&Term],
+) -> Result<Expression, CqlError> {
+    let mut arguments = Vec::with_capacity(terms.len());
+    for (i, (term, ty)) in terms.iter().zip(function.arguments()).enumerate() {
+        let name = format!("arg{i}(system.{})", function.name());
+        arguments.push(prepare(analysis, term, &Receiver::new(name, ty.clone()))?);
+    }
+    Expression::Function {
+        function,
+        arguments,
+    }
+    .fold()
+}
+
+/// The operator as the functions call it.
+fn operator_of(operator: ArithmeticOperator) -> Operator {
+    match operator {
+        ArithmeticOperator::Add => Operator::Add,
+        ArithmeticOperator::Subtract => Operator::Subtract,
+        ArithmeticOperator::Multiply => Operator::Multiply,
+        ArithmeticOperator::Divide => Operator::Divide,
+        ArithmeticOperator::Modulo => Operator::Modulo,
+    }
+}
+
+/// The function of an operator for operands of these types.
+pub(crate) fn operation_of(
+    operator: ArithmeticOperator,
+    left: &CqlType,
+    right: &CqlType,
+) -> Option<Scalar> {
+    functions::operation(operator_of(operator), left, right)
+}
+
+/// The function of an operator for these terms. Constants take the receiver's type where the
+/// operation then has it as its result, else the type they look like.
+pub(crate) fn prepare_operation(
+    analysis: &Analysis<'_>,
+    operator: ArithmeticOperator,
+    left: &Term,
+    right: &Term,
+    receiver: Option<&CqlType>,
+) -> Result<Arc<Scalar>, CqlError> {
+    analysis.count_resolution()?;
+    let symbol = operator.symbol();
+    if let Some(receiver) = receiver {
+        let types = (
+            operand_type(analysis, left, Some(receiver)),
+            operand_type(analysis, right, Some(receiver)),
+        );
+        if let (Some(l), Some(r)) = types
+            && let Some(function) = operation_of(operator, &l, &r)
+            && function.result() == receiver
+        {
+            return Ok(Arc::new(function));
+        }
+    }
+    let types = (
+        operand_type(analysis, left, None),
+        operand_type(analysis, right, None),
+    );
+    let (Some(l), Some(r)) = types else {
+        return invalid!(
+            "Ambiguous '{symbol}' operation with args {left} and {right}: use type hint to \
+             disambiguate, example '(int) ?'"
+        );
+    };
+    match operation_of(operator, &l, &r) {
+        Some(function) => Ok(Arc::new(function)),
+        None => invalid!("the '{symbol}' operation is not supported between {left} and {right}"),
+    }
+}
+
+fn negation(
+    analysis: &Analysis<'_>,
+    inner: &Term,
+    receiver: Option<&CqlType>,
+) -> Result<Arc<Scalar>, CqlError> {
+    let Some(ty) = operand_type(analysis, inner, receiver) else {
+        return invalid!("Ambiguous negation: use type casts to disambiguate");
+    };
+    match functions::negation(&ty) {
+        Some(function) => Ok(Arc::new(function)),
+        None => invalid!("the '-' operation is not supported for {inner}"),
+    }
+}
+
+/// The type an operand has: its own, or for constants the receiver's where they fit it.
+pub(crate) fn operand_type(
+    analysis: &Analysis<'_>,
+    term: &Term,
+    receiver: Option<&CqlType>,
+) -> Option<CqlType> {
+    match term {
+        Term::Literal(literal) => match receiver {
+            Some(ty) if assignable(analysis, term, ty) => Some(ty.clone()),
+            _ => Some(literal::preferred_type(literal)),
+        },
+        Term::Operation {
+            operator,
+            left,
+            right,
+        } => prepare_operation(analysis, *operator, left, right, receiver)
+            .ok()
+            .map(|function| function.result().clone()),
+        Term::Negation(inner) => operand_type(analysis, inner, receiver),
+        _ => exact_type(analysis, term),
+    }
+}
+
+const NO_MARKERS: &str = "bind variables are not supported inside collection literals";
+
+/// The elements of a literal of a collection.
+fn elements(
+    analysis: &Analysis<'_>,
+    items: &[Term],
+    what: &str,
+    receiver: &Receiver,
+    element: &CqlType,
+) -> Result<Vec<Expression>, CqlError> {
+    let name = &receiver.name;
+    let inner = Receiver::new(format!("value({name})"), element.clone());
+    for item in items {
+        if !assignable(analysis, item, element) {
+            return invalid!(
+                "Invalid {what} literal for {name}: value {item} is not of type {element}"
+            );
+        }
+    }
+    items
+        .iter()
+        .map(|item| {
+            let item = prepare(analysis, item, &inner)?;
+            if item.has_marker() && what != "vector" {
+                return invalid!("Invalid {what} literal for {name}: {NO_MARKERS}");
+            }
+            Ok(item)
+        })
+        .collect()
+}
+
+fn list(
+    analysis: &Analysis<'_>,
+    items: &[Term],
+    receiver: &Receiver,
+) -> Result<Expression, CqlError> {
+    let (name, ty) = (&receiver.name, &receiver.ty);
+    match ty {
+        CqlType::List { element, .. } => {
+            let items = elements(analysis, items, "list", receiver, element)?;
+            Expression::List(items).fold()
+        }
+        CqlType::Vector { element, dimension } => {
+            if items.len() != *dimension as usize {
+                return invalid!(
+                    "Invalid vector literal for {name} of type {ty}; expected {dimension} elements, but given {}",
+                    items.len()
+                );
+            }
+            let items = elements(analysis, items, "vector", receiver, element)?;
+            Expression::Vector((**element).clone(), items).fold()
+        }
+        _ => invalid!("Unexpected receiver type '{ty}'; only list and vector are expected"),
+    }
+}
+
+fn set(
+    analysis: &Analysis<'_>,
+    items: &[Term],
+    receiver: &Receiver,
+) -> Result<Expression, CqlError> {
+    let (name, ty) = (&receiver.name, &receiver.ty);
+    match ty {
+        CqlType::Map { .. } if items.is_empty() => map(analysis, &[], receiver),
+        CqlType::Set { element, .. } => {
+            let items = elements(analysis, items, "set", receiver, element)?;
+            Expression::Set((**element).clone(), items).fold()
+        }
+        _ => invalid!("Invalid set literal for {name} of type {ty}"),
+    }
+}
+
+fn map(
+    analysis: &Analysis<'_>,
+    entries: &[(Term, Term)],
+    receiver: &Receiver,
+) -> Result<Expression, CqlError> {
+    let (name, ty) = (&receiver.name, &receiver.ty);
+    let CqlType::Map { key, value, .. } = ty else {
+        return invalid!("Invalid map literal for {name} of type {ty}");
+    };
+    for (k, v) in entries {
+        for (what, term, ty) in [("key", k, key), ("value", v, value)] {
+            if !assignable(analysis, term, ty) {
+                return invalid!(
+                    "Invalid map literal for {name}: {what} {term} is not of type {ty}"
+                );
+            }
+        }
+    }
+    let key_receiver = Receiver::new(format!("key({name})"), (**key).clone());
+    let value_receiver = Receiver::new(format!("value({name})"), (**value).clone());
+    let mut prepared = Vec::with_capacity(entries.len());
+    for (k, v) in entries {
+        let k = prepare(analysis, k, &key_receiver)?;
+        let v = prepare(analysis, v, &value_receiver)?;
+        if k.has_marker() || v.has_marker() {
+            return invalid!("Invalid map literal for {name}: {NO_MARKERS}");
+        }
+        prepared.push((k, v));
+    }
+    Expression::Map((**key).clone(), prepared).fold()
+}
+
+fn user(
+    analysis: &Analysis<'_>,
+    fields: &[(String, Term)],
+    receiver: &Receiver,
+) -> Result<Expression, CqlError> {
+    let (name, ty) = (&receiver.name, &receiver.ty);
+    let CqlType::Udt { definition, .. } = ty else {
+        return invalid!("Invalid user type literal for {name} of type {ty}");
+    };
+    for (field, _) in fields {
+        if !definition
+            .fields
+            .iter()
+            .any(|(known, _)| **known == **field)
+        {
+            return invalid!("Unknown field '{field}' in value of user defined type {ty}");
+        }
+    }
+    let mut components = Vec::with_capacity(definition.fields.len());
+    for (field, ty) in &definition.fields {
+        // Of a field given twice the last value stays.
+        let Some((_, term)) = fields.iter().rev().find(|(given, _)| **given == **field) else {
+            components.push(Expression::Constant(None));
+            continue;
+        };
+        if !assignable(analysis, term, ty) {
+            return invalid!(
+                "Invalid user type literal for {name}: field {field} is not of type {ty}"
+            );
+        }
+        let inner = Receiver::new(format!("{name}.{field}"), ty.clone());
+        components.push(prepare(analysis, term, &inner)?);
+    }
+    Expression::Tuple(components).fold()
+}
+
+fn tuple(
+    analysis: &Analysis<'_>,
+    items: &[Term],
+    receiver: &Receiver,
+) -> Result<Expression, CqlError> {
+    let (name, ty) = (&receiver.name, &receiver.ty);
+    let CqlType::Tuple(types) = ty else {
+        // A single term in parentheses is that term.
+        if let [only] = items {
+            return prepare(analysis, only, receiver);
+        }
+        return invalid!("Invalid tuple type literal for {name} of type {ty}");
+    };
+    if items.len() > types.len() {
+        return invalid!(
+            "Invalid tuple literal for {name}: too many elements. Type {ty} expects {} but got {}",
+            types.len(),
+            items.len()
+        );
+    }
+    let mut components = Vec::with_capacity(items.len());
+    for (i, (item, ty)) in items.iter().zip(types).enumerate() {
+        if !assignable(analysis, item, ty) {
+            return invalid!("Invalid tuple literal for {name}: component {i} is not of type {ty}");
+        }
+        let inner = Receiver::new(format!("{name}[{i}]"), ty.clone());
+        components.push(prepare(analysis, item, &inner)?);
+    }
+    Expression::Tuple(components).fold()
+}
