@@ -115,6 +115,19 @@ pub enum CompactionError {
         /// What the drive said.
         error: std::io::Error,
     },
+    /// The output might not fit on the drive.
+    #[error(
+        "{path}: a compaction needs {needed} bytes, but only {available} are free; make room, it \
+         is tried again"
+    )]
+    NoSpace {
+        /// The folder.
+        path: PathBuf,
+        /// Bytes that the output may take.
+        needed: u64,
+        /// Bytes that are free.
+        available: u64,
+    },
     /// Inputs cannot be removed.
     #[error(transparent)]
     Folder(#[from] FolderError),
@@ -143,4 +156,19 @@ pub enum TruncateError {
     /// Files cannot be removed; they are at the next start.
     #[error(transparent)]
     Folder(#[from] FolderError),
+}
+
+#[cfg(test)]
+mod tests {
+    /// Errors travel from shard to shard.
+    #[test]
+    fn errors_can_be_sent() {
+        fn is_send<T: Send + 'static>() {}
+        is_send::<super::WriteError>();
+        is_send::<super::ReadError>();
+        is_send::<super::FlushError>();
+        is_send::<super::CompactionError>();
+        is_send::<super::TruncateError>();
+        is_send::<super::OpenError>();
+    }
 }

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use io::{Env, Notify, TaskGroup};
-use model::{Mutation, Sharder, Table, TableId};
+use model::{Mutation, NO_TIMESTAMP, PartitionUpdate, Row, Sharder, Table, TableId};
 
 use super::format::{BLOCK, GROUP_HEADER, Position, SegmentName};
 use super::record;
@@ -31,7 +31,7 @@ use super::{AppendError, CommitLogConfig, CommitlogSync, LogStats};
 use crate::SharedFiles;
 
 /// A group that reaches this size is closed, so that no write to the drive takes too long.
-const MAX_GROUP: usize = 1 << 20;
+pub(super) const MAX_GROUP: usize = 1 << 20;
 
 /// The commit log of one shard. Cheap to clone.
 #[derive(Clone)]
@@ -86,6 +86,8 @@ pub(super) struct State {
     pub(super) replaying: bool,
     /// Does somebody wait for a sync that the mode alone would not do now?
     pub(super) sync_wanted: bool,
+    /// Memory of groups that were written, to be used again.
+    pub(super) buffers: Vec<Vec<u8>>,
     /// Files whose segments went, to be used again.
     pub(super) spares: Vec<PathBuf>,
     pub(super) stats: LogStats,
@@ -96,6 +98,8 @@ pub(super) struct State {
 pub(super) struct Segment {
     /// Mutations of each table that are in no sstable yet.
     pub(super) dirty: BTreeMap<TableId, u64>,
+    /// The lowest timestamp of what each table has in it, flushed or not.
+    pub(super) oldest: BTreeMap<TableId, i64>,
     pub(super) bytes: u64,
     /// Will nothing be written to it any more?
     pub(super) sealed: bool,
@@ -103,6 +107,35 @@ pub(super) struct Segment {
     pub(super) let_go: bool,
     /// Was this shard the last one to let go, so that it removes the file?
     pub(super) last: bool,
+}
+
+impl Segment {
+    /// Counts an update that is not flushed yet.
+    fn count(&mut self, update: &PartitionUpdate) {
+        *self.dirty.entry(update.table.id).or_default() += 1;
+        let timestamp = min_timestamp(update);
+        let oldest = self.oldest.entry(update.table.id).or_insert(timestamp);
+        *oldest = timestamp.min(*oldest);
+    }
+}
+
+/// The lowest timestamp of anything in an update.
+fn min_timestamp(update: &PartitionUpdate) -> i64 {
+    let known = |timestamp: i64| (timestamp != NO_TIMESTAMP).then_some(timestamp);
+    let row = |row: &Row| {
+        let cells = row.cells.iter().map(|cell| cell.timestamp);
+        let complex = row.complex_deletions.iter().map(|c| c.deletion.timestamp);
+        let own = [row.liveness.timestamp, row.deletion.timestamp];
+        own.into_iter()
+            .chain(cells)
+            .chain(complex)
+            .filter_map(known)
+            .min()
+    };
+    let rows = update.static_row.iter().chain(&update.rows).filter_map(row);
+    let ranges = update.range_tombstones.iter().map(|r| r.deletion.timestamp);
+    let all = rows.chain(ranges).chain(known(update.deletion.timestamp));
+    all.min().unwrap_or(i64::MAX)
 }
 
 /// Records under way to the drive together.
@@ -165,6 +198,7 @@ impl CommitLog {
                 failed: None,
                 replaying: true,
                 sync_wanted: false,
+                buffers: Vec::new(),
                 spares: Vec::new(),
                 stats: LogStats::default(),
             }),
@@ -219,7 +253,7 @@ impl CommitLog {
             ..Segment::default()
         });
         for update in &mutation.updates {
-            *entry.dirty.entry(update.table.id).or_default() += 1;
+            entry.count(update);
         }
         drop(state);
         inner.work.notify_one();
@@ -259,12 +293,21 @@ impl CommitLog {
         .await
     }
 
-    /// Counts a mutation that replay took from an old segment.
-    pub(crate) fn count(&self, segment: SegmentName, table: TableId) {
+    /// Counts an update that replay took from an old segment.
+    pub(crate) fn count(&self, segment: SegmentName, update: &PartitionUpdate) {
         let mut state = self.inner.state.borrow_mut();
         if let Some(segment) = state.segments.get_mut(&segment) {
-            *segment.dirty.entry(table).or_default() += 1;
+            segment.count(update);
         }
+    }
+
+    /// The lowest timestamp of what a replay could bring back to a table: no deletion that is as
+    /// late may be forgotten.
+    pub(crate) fn oldest_timestamp(&self, table: TableId) -> i64 {
+        let state = self.inner.state.borrow();
+        let segments = state.segments.values();
+        let oldest = segments.filter_map(|segment| segment.oldest.get(&table).copied());
+        oldest.min().unwrap_or(i64::MAX)
     }
 
     /// Gives back `count` mutations of a table in a segment: they are in an sstable, or nobody
@@ -349,13 +392,25 @@ impl CommitLog {
         }
     }
 
-    /// Writes out what is pending and stops the log's tasks.
+    /// Writes out what is pending and stops the log's tasks. If all is flushed, the files go, so
+    /// that the next start has nothing to replay.
     pub(crate) async fn close(&self) -> Result<(), AppendError> {
         let result = self.sync().await;
         self.inner.closing.set(true);
         self.inner.work.notify_one();
         self.inner.release.notify_one();
-        result
+        result?;
+        let clean = {
+            let state = self.inner.state.borrow();
+            let mut segments = state.segments.iter();
+            let ours = |name: &SegmentName| name.shards == self.inner.sharder.shards();
+            !state.replaying && segments.all(|(name, s)| ours(name) && s.dirty.is_empty())
+        };
+        if clean && let Err(error) = self.inner.remove_all().await {
+            // What is left is replayed in vain.
+            tracing::warn!("commit log: removing what is flushed: {error}");
+        }
+        Ok(())
     }
 }
 
@@ -437,10 +492,13 @@ impl State {
         if self.groups.back().is_some_and(|group| !group.closed) {
             return;
         }
+        let mut bytes = self.buffers.pop().unwrap_or_default();
+        bytes.clear();
+        bytes.resize(GROUP_HEADER, 0);
         self.groups.push_back(Group {
             segment: self.active,
             offset: self.next_offset,
-            bytes: vec![0; GROUP_HEADER],
+            bytes,
             records: 0,
             last_sequence: self.appended,
             closed: false,

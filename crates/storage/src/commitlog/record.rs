@@ -557,3 +557,116 @@ impl Input {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{saying, table, update};
+    use model::{Order, TableOptions};
+    use proptest::prelude::*;
+
+    fn encoded(mutation: &Mutation, table: &Table) -> Vec<u8> {
+        let mut out = Vec::new();
+        write_schema(&mut out, 0, table);
+        write_mutation(&mut out, mutation, &[0]);
+        out
+    }
+
+    /// Reads a schema and a mutation record, the table being `today`.
+    fn decoded(bytes: Vec<u8>, today: &Arc<Table>) -> Result<RecordedMutation, RecordError> {
+        let mut payload = Bytes::from(bytes);
+        let (kind, body) = split_record(&mut payload)?;
+        assert_eq!(kind, SCHEMA);
+        let (number, declared) = read_schema(body, |_| Some(today.clone()))?;
+        assert_eq!(number, 0);
+        let (kind, body) = split_record(&mut payload)?;
+        assert_eq!(kind, MUTATION);
+        assert!(payload.is_empty());
+        read_mutation(body, &[Some(declared)])
+    }
+
+    /// The same table after other columns were dropped and added: `v` has another number.
+    fn renumbered(table: &Table, dropped: &[&str]) -> Arc<Table> {
+        let mut columns: Vec<Column> = table.columns().cloned().collect();
+        columns.retain(|column| !dropped.contains(&&*column.name));
+        for column in &mut columns {
+            if column.kind == ColumnKind::Regular {
+                column.id = ColumnId(column.id.0 + 10);
+            }
+        }
+        let (keyspace, name) = (table.keyspace.clone(), table.name.clone());
+        let options = TableOptions::default();
+        Arc::new(Table::new(table.id, keyspace, name, columns, options))
+    }
+
+    proptest! {
+        #[test]
+        fn a_mutation_reads_as_written(sayings in prop::collection::vec(saying(), 1..9)) {
+            let table = table(Order::Descending);
+            let update = update(&table, &sayings);
+            let mutation = Mutation { updates: vec![update.clone()] };
+            let read = decoded(encoded(&mutation, &table), &table).expect("it is whole");
+            prop_assert_eq!(read.updates, vec![update.clone()]);
+            prop_assert!(!read.skipped);
+
+            let today = renumbered(&table, &["s"]);
+            let read = decoded(encoded(&mutation, &table), &today).expect("it is whole");
+            let cells = |update: &PartitionUpdate| -> Vec<(ColumnId, Bytes)> {
+                let cells = update.rows.iter().flat_map(|row| &row.cells);
+                cells.map(|cell| (cell.column, cell.value.clone())).collect()
+            };
+            let expected: Vec<(ColumnId, Bytes)> = cells(&update)
+                .into_iter()
+                .map(|(column, value)| (ColumnId(column.0 + 10), value))
+                .collect();
+            prop_assert_eq!(cells(&read.updates[0]), expected);
+            let statics = read.updates[0].static_row.iter().flat_map(|row| &row.cells);
+            prop_assert_eq!(statics.count(), 0);
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(
+            sayings in prop::collection::vec(saying(), 1..9),
+            flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+            cut in any::<prop::sample::Index>(),
+        ) {
+            let table = table(Order::Ascending);
+            let mutation = Mutation { updates: vec![update(&table, &sayings)] };
+            let mut body = Vec::new();
+            write_mutation(&mut body, &mutation, &[0]);
+            let mut schema = Vec::new();
+            write_schema(&mut schema, 0, &table);
+            let (_, schema) = split_record(&mut Bytes::from(schema)).expect("it is whole");
+            let declared = [Some(read_schema(schema, |_| Some(table.clone())).expect("whole").1)];
+            let cut = cut.index(body.len());
+            let _ = read_mutation(Bytes::copy_from_slice(&body[5.min(cut)..cut]), &declared);
+            for (at, value) in flips {
+                let at = at.index(body.len());
+                body[at] = value;
+            }
+            let _ = split_record(&mut Bytes::from(body.clone()));
+            let _ = read_mutation(Bytes::from(body.clone()), &declared);
+            let _ = read_schema(Bytes::from(body), |_| Some(table.clone()));
+        }
+    }
+
+    #[test]
+    fn what_was_written_before_a_drop_does_not_come_back() {
+        let table = table(Order::Ascending);
+        let sayings = [(10, [0, 0]), (20, [0, 1])]
+            .map(|(time, place)| crate::testing::Saying::Written(place, time, 1));
+        let mutation = Mutation {
+            updates: vec![update(&table, &sayings)],
+        };
+        let mut today = Table::clone(&table);
+        today.dropped.push(model::DroppedColumn {
+            name: "v".into(),
+            ty: model::CqlType::Int,
+            is_static: false,
+            dropped_at: 10,
+        });
+        let read = decoded(encoded(&mutation, &table), &Arc::new(today)).expect("it is whole");
+        let cells: Vec<usize> = read.updates[0].rows.iter().map(|r| r.cells.len()).collect();
+        assert_eq!(cells, [0, 1]);
+    }
+}

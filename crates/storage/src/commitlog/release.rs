@@ -105,6 +105,30 @@ impl Inner {
         Ok(())
     }
 
+    /// Removes all files of this shard, the oldest first.
+    pub(super) async fn remove_all(&self) -> std::io::Result<()> {
+        let mut names: Vec<(u64, String)> = Vec::new();
+        for entry in self.env.read_dir(&self.dir).await? {
+            let spare = format!(".{SPARE_EXTENSION}");
+            let name = entry.name.strip_suffix(&spare).unwrap_or(&entry.name);
+            let ours = SegmentName::parse(name)
+                .filter(|n| (n.shard, n.shards) == (self.shard, self.sharder.shards()));
+            if let Some(name) = ours {
+                names.push((name.segment, entry.name));
+            }
+        }
+        names.sort();
+        for (_, name) in names {
+            match self.env.remove_file(&self.dir.join(name)).await {
+                // The task that removes segments was not through yet.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                result => result?,
+            }
+            self.env.sync_dir(&self.dir).await?;
+        }
+        Ok(())
+    }
+
     fn spare_path(&self, name: SegmentName) -> PathBuf {
         self.dir
             .join(format!("{}.{SPARE_EXTENSION}", name.file_name()))

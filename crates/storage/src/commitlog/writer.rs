@@ -9,10 +9,13 @@ use io::{File, Instant, Notify, OpenOptions, TaskGroup};
 
 use super::CommitlogSync;
 use super::format::{self, BLOCK, GROUP_HEADER, Position, SegmentHeader};
-use super::log::{Group, Inner};
+use super::log::{Group, Inner, MAX_GROUP};
 
 /// How long the writer waits before it tries again to make a segment on a full drive.
 const RETRY: Duration = Duration::from_secs(1);
+
+/// How many buffers of groups are kept to be used again.
+const BUFFERS: usize = 2;
 
 /// The writer of a log: the only one who touches the files of the run.
 pub(super) struct Writer {
@@ -111,13 +114,16 @@ impl Writer {
         let len = group.bytes.len().next_multiple_of(BLOCK);
         group.bytes.resize(len, 0);
         let begun = self.inner.env.now();
-        let (result, _) = file.write_all_at(group.bytes, at.offset).await;
+        let (result, buffer) = file.write_all_at(group.bytes, at.offset).await;
         if let Err(error) = result {
             return Err(self.describe("writing", at, &error));
         }
         {
             let mut state = self.inner.state.borrow_mut();
             state.pending_bytes = state.pending_bytes.saturating_sub(payload);
+            if state.buffers.len() < BUFFERS && buffer.capacity() <= 2 * MAX_GROUP {
+                state.buffers.push(buffer);
+            }
             state.stats.groups += 1;
             state.stats.written_bytes += len as u64;
         }

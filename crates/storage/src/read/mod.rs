@@ -2,6 +2,7 @@
 
 mod filter;
 mod page;
+mod single_row;
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -125,8 +126,14 @@ impl<'r> Reading<'r> {
                 return Ok(false);
             }
         }
-        let sources = self.sources(key, &slices, reversed).await?;
         let table = &self.view.table;
+        if resume.is_none()
+            && let Some(row) = single_row::single_row(&slices, &self.columns, table)
+        {
+            self.single_row(key, row, &slices, page).await?;
+            return Ok(false);
+        }
+        let sources = self.sources(key, &slices, reversed).await?;
         let Some(mut merged) = MergedPartition::new(table.clone(), sources, reversed) else {
             return Ok(false);
         };

@@ -6,7 +6,8 @@
 //!
 //! **Purging.** A deletion is forgotten when `gc_grace_seconds` have passed and nothing that it
 //! could cover is left: nothing as old in any sstable that takes no part and may hold the
-//! partition, and nothing in a memtable that does. An sstable that other shards need too takes no
+//! partition, nothing in a memtable that does, and nothing in the commit log, which a replay would
+//! bring back. An sstable that other shards need too takes no
 //! part in this sense, for it stays on disk and would come back with a restart.
 
 use std::cell::RefCell;
@@ -163,6 +164,7 @@ impl Inner {
         table: &Rc<TableStore>,
         inputs: &[SSTable],
     ) -> Result<(), CompactionError> {
+        self.check_space(table, inputs).await?;
         let generation = table.next_generation();
         let descriptor = Descriptor::new(table.dir.clone(), generation);
         let written = self.write_output(table, inputs, descriptor).await?;
@@ -188,6 +190,28 @@ impl Inner {
         let removed = self.remove_inputs(table, inputs, generation).await;
         table.leave();
         removed
+    }
+
+    /// Is there room for an output as large as its inputs?
+    async fn check_space(
+        &self,
+        table: &TableStore,
+        inputs: &[SSTable],
+    ) -> Result<(), CompactionError> {
+        let needed: u64 = inputs.iter().map(SSTable::disk_size).sum();
+        let available = self.env.available_space(&table.dir).await;
+        let available = available.map_err(|error| CompactionError::Io {
+            path: table.dir.clone(),
+            error,
+        })?;
+        match needed > available {
+            true => Err(CompactionError::NoSpace {
+                path: table.dir.clone(),
+                needed,
+                available,
+            }),
+            false => Ok(()),
+        }
     }
 
     /// Removes what was compacted, in one step as far as a start can see.
@@ -285,7 +309,8 @@ struct Purging {
     gc_before: u32,
     table: Rc<TableStore>,
     inputs: Vec<Descriptor>,
-    never: bool,
+    /// Deletions with this timestamp or a later one stay, whatever partition they are of.
+    limit: i64,
     /// The sstables of the table when last asked, and those of them that take no part.
     others: RefCell<(Rc<[SSTable]>, Vec<SSTable>)>,
 }
@@ -302,7 +327,11 @@ impl Purging {
             gc_before: gc_before(now, schema),
             table: table.clone(),
             inputs: own.map(|input| input.descriptor().clone()).collect(),
-            never: SizeTieredOptions::of(&schema.options).only_purge_repaired_tombstones,
+            limit: match SizeTieredOptions::of(&schema.options).only_purge_repaired_tombstones {
+                // Nothing is ever repaired yet.
+                true => i64::MIN,
+                false => inner.log.oldest_timestamp(schema.id),
+            },
             others: RefCell::new((Rc::new([]), table.ghosts.borrow().clone())),
         }
     }
@@ -323,7 +352,7 @@ impl Purging {
             apart.extend(self.table.ghosts.borrow().iter().cloned());
             *others = (view.sstables.clone(), apart);
         }
-        let mut purgeable_before = if self.never { i64::MIN } else { i64::MAX };
+        let mut purgeable_before = self.limit;
         for other in others.1.iter().filter(|other| other.may_contain(key)) {
             purgeable_before = purgeable_before.min(other.stats().min_timestamp);
         }

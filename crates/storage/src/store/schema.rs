@@ -186,7 +186,7 @@ impl Inner {
                 let Some(table) = tables.get(&id) else {
                     continue;
                 };
-                self.log.count(group.segment, id);
+                self.log.count(group.segment, &update);
                 let schema = table.table();
                 let grown = table.active().apply(update, &schema, Some(group.segment));
                 self.memory.grow_active(grown);

@@ -1,0 +1,130 @@
+//! Random writes for tests.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use model::{
+    Bound, BoundKind, Cell, Clustering, Column, ColumnId, ColumnKind, CqlType, DecoratedKey,
+    DeletionTime, Order, PartitionUpdate, RangeTombstone, Slice, Table, TableId, TableOptions,
+};
+use proptest::prelude::*;
+
+/// A table with two clustering columns, the first in this order, a regular column `v` (3) and a
+/// static one `s` (4), all of type `int`.
+pub(crate) fn table(order: Order) -> Arc<Table> {
+    let column = |id: u32, name: &str, kind, position, order| Column {
+        id: ColumnId(id),
+        name: name.into(),
+        ty: CqlType::Int,
+        kind,
+        position,
+        order,
+    };
+    let columns = vec![
+        column(0, "k", ColumnKind::PartitionKey, 0, Order::Ascending),
+        column(1, "a", ColumnKind::Clustering, 0, order),
+        column(2, "b", ColumnKind::Clustering, 1, Order::Ascending),
+        column(3, "v", ColumnKind::Regular, 0, Order::Ascending),
+        column(4, "s", ColumnKind::Static, 0, Order::Ascending),
+    ];
+    let id = TableId::from_u128(1);
+    Arc::new(Table::new(id, "ks", "t", columns, TableOptions::default()))
+}
+
+fn int(n: u8) -> Bytes {
+    Bytes::copy_from_slice(&u32::from(n).to_be_bytes())
+}
+
+fn clustering(values: &[u8]) -> Clustering {
+    Clustering(values.iter().map(|n| int(*n)).collect())
+}
+
+fn deletion(timestamp: i64) -> DeletionTime {
+    DeletionTime {
+        timestamp,
+        local_deletion_time: timestamp as u32,
+    }
+}
+
+fn cell(column: u32, timestamp: i64, value: u8) -> Cell {
+    Cell {
+        column: ColumnId(column),
+        path: None,
+        timestamp,
+        ttl: model::NO_TTL,
+        local_deletion_time: model::NO_DELETION_TIME,
+        value: int(value),
+    }
+}
+
+/// One thing that an update says.
+#[derive(Clone, Debug)]
+pub(crate) enum Saying {
+    Partition(i64),
+    Static(i64, u8),
+    Deleted([u8; 2], i64),
+    Written([u8; 2], i64, u8),
+    Marked([u8; 2], i64),
+    Range(Slice, i64),
+}
+
+fn bound(kinds: [BoundKind; 2]) -> impl Strategy<Value = Bound> {
+    let prefix = prop_oneof![
+        1 => Just(clustering(&[])),
+        4 => (0u8..4).prop_map(|a| clustering(&[a])),
+        4 => (0u8..4, 0u8..3).prop_map(|(a, b)| clustering(&[a, b])),
+    ];
+    (prefix, prop::sample::select(kinds.to_vec())).prop_map(move |(prefix, kind)| {
+        // The empty prefix has no outside.
+        let kind = if prefix.0.is_empty() { kinds[0] } else { kind };
+        Bound { prefix, kind }
+    })
+}
+
+/// A range of rows, which may be empty.
+pub(crate) fn slice() -> impl Strategy<Value = Slice> {
+    let start = bound([BoundKind::InclusiveStart, BoundKind::ExclusiveStart]);
+    let end = bound([BoundKind::InclusiveEnd, BoundKind::ExclusiveEnd]);
+    (start, end).prop_map(|(start, end)| Slice { start, end })
+}
+
+/// Anything that an update may say.
+pub(crate) fn saying() -> impl Strategy<Value = Saying> {
+    let place = || (0u8..4, 0u8..3).prop_map(|(a, b)| [a, b]);
+    let time = || 1i64..9;
+    prop_oneof![
+        1 => time().prop_map(Saying::Partition),
+        1 => (time(), any::<u8>()).prop_map(|(t, v)| Saying::Static(t, v)),
+        2 => (place(), time()).prop_map(|(p, t)| Saying::Deleted(p, t)),
+        6 => (place(), time(), any::<u8>()).prop_map(|(p, t, v)| Saying::Written(p, t, v)),
+        2 => (place(), time()).prop_map(|(p, t)| Saying::Marked(p, t)),
+        3 => (slice(), time()).prop_map(|(s, t)| Saying::Range(s, t)),
+    ]
+}
+
+/// An update that says these things.
+pub(crate) fn update(table: &Arc<Table>, sayings: &[Saying]) -> PartitionUpdate {
+    let mut update = PartitionUpdate::new(table.clone(), DecoratedKey::new(int(7)));
+    for saying in sayings {
+        match saying {
+            Saying::Partition(t) => update.deletion = update.deletion.merge(deletion(*t)),
+            Saying::Static(t, v) => update.static_row_mut().add_cell(cell(4, *t, *v), table),
+            Saying::Deleted(place, t) => {
+                let row = update.row_mut(&clustering(place));
+                row.deletion = row.deletion.merge(deletion(*t));
+            }
+            Saying::Written(place, t, v) => update
+                .row_mut(&clustering(place))
+                .add_cell(cell(3, *t, *v), table),
+            Saying::Marked(place, t) => {
+                let row = update.row_mut(&clustering(place));
+                row.liveness.timestamp = row.liveness.timestamp.max(*t);
+            }
+            Saying::Range(slice, t) => update.add_range_tombstone(RangeTombstone {
+                slice: slice.clone(),
+                deletion: deletion(*t),
+            }),
+        }
+    }
+    update
+}
