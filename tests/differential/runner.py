@@ -20,7 +20,7 @@ class Runner:
     def __init__(self, address: str):
         self.address = address
         self.connection = Connection(address)
-        self.broken = ""
+        self.keyspace = "system"
 
     def reset(self, keyspace: str):
         """A keyspace of that name with nothing in it."""
@@ -81,8 +81,8 @@ def unhexed(items):
     return [None if i is None else UNSET if i == "unset" else bytes.fromhex(i) for i in items]
 
 
-def difference(a, b) -> str:
-    """What differs between two answers; empty if nothing does."""
+def difference(a, b, slack: int = TTL_SLACK) -> str:
+    """What differs between two answers; empty if nothing does. TTLs may differ by `slack` seconds."""
     if a[0] != b[0]:
         return f"{shown(a)} | {shown(b)}"
     if a[0] == "error" and b[1] == 0:
@@ -98,14 +98,21 @@ def difference(a, b) -> str:
         return f"{len(a[2])} rows | {len(b[2])} rows: {shown(a)} | {shown(b)}"
     for i, (left, right) in enumerate(zip(a[2], b[2])):
         for (name, _), x, y in zip(a[1], left, right):
-            if x != y and not (name.startswith("ttl(") and close(x, y)) and not same_description(name, x, y):
+            if x != y and not (name.startswith("ttl(") and close(x, y, slack)) and not same_description(name, x, y):
                 return f"row {i}, column {name}: {x!r} | {y!r}"
     return ""
 
 
-def close(x, y) -> bool:
-    """Whether two TTLs differ by no more than the run took."""
-    return x is not None and y is not None and abs(struct.unpack(">i", x)[0] - struct.unpack(">i", y)[0]) <= TTL_SLACK
+def close(x, y, slack: int) -> bool:
+    """Whether two TTLs, or two lists of TTLs, differ by no more than the run took."""
+    if x is None or y is None or len(x) != len(y) or len(x) % 4:
+        return False
+    return all(abs(a - b) <= slack for a, b in zip(ints(x), ints(y)))
+
+
+def ints(data: bytes):
+    """Its 32-bit numbers: of a list, its count and lengths too."""
+    return struct.unpack(f">{len(data) // 4}i", data)
 
 
 def same_description(name, x, y) -> bool:

@@ -1,0 +1,1 @@
+"""What Helenus wrote, Cassandra's tools and Cassandra itself read."""

@@ -1,0 +1,156 @@
+"""What is written: hand-made tables with every shape of data, and generated sequences.
+
+`write` runs it on a server and gives the schema statements that it took; `Question`s are what is
+asked of both servers afterwards.
+"""
+
+import struct
+
+from differential.generator import sequence
+from differential.runner import Runner
+from differential.values import NATIVE
+
+KEYSPACE = "written"
+SEEDS = range(9001, 9007)
+WIDE = 20_000
+
+
+def number(value: int) -> bytes:
+    return struct.pack(">i", value)
+
+
+def statements() -> list:
+    """(text, values, timestamp) of the hand-made tables."""
+    types = [f"c_{name} {name}" for name in NATIVE]
+    made = [
+        (f"CREATE TABLE natives (k int PRIMARY KEY, {', '.join(types)})", [], 1),
+        ("CREATE TYPE place (street text, zip int)", [], 1),
+        ("CREATE TABLE multi (k int, c int, l list<int>, s set<text>, m map<text, blob>, p place, fp frozen<place>, "
+         "t tuple<int, text>, st set<int> static, x text static, PRIMARY KEY (k, c))", [], 1),
+        ("CREATE TABLE wide (k text, a int, b text, v blob, s int static, PRIMARY KEY (k, a, b)) "
+         "WITH CLUSTERING ORDER BY (a DESC, b ASC)", [], 1),
+        ("CREATE TABLE ranges (k int, a int, b int, c int, v int, PRIMARY KEY (k, a, b, c))", [], 1),
+        ("CREATE TABLE fading (k int PRIMARY KEY, v text, w int) WITH default_time_to_live = 1000000", [], 1),
+        ("CREATE TABLE plain (k int PRIMARY KEY, v text) WITH compression = {'enabled': false}", [], 1),
+        ("CREATE TABLE zstd (k int PRIMARY KEY, v text) WITH compression = {'class': 'ZstdCompressor'}", [], 1),
+        ("CREATE TABLE snappy (k int PRIMARY KEY, v text) WITH compression = {'class': 'SnappyCompressor', 'chunk_length_in_kb': 4}", [], 1),
+        ("CREATE TABLE deflate (k int PRIMARY KEY, v text) WITH compression = {'class': 'DeflateCompressor'}", [], 1),
+    ]  # fmt: skip
+    made += natives() + multi_cells() + wide() + ranges() + fading()
+    for table in ("plain", "zstd", "snappy", "deflate"):
+        made += [(f"INSERT INTO {table} (k, v) VALUES (?, ?)", [number(k), b"text %d " % k * (k % 50)], 100) for k in range(300)]
+    return made
+
+
+def natives() -> list:
+    made = []
+    for column, (name, values) in enumerate(NATIVE.items()):
+        for i, (_, data) in enumerate(values):
+            made.append((f"INSERT INTO natives (k, c_{name}) VALUES (?, ?)", [number(i), data], 100 + column))
+    made.append(("DELETE FROM natives WHERE k = 2", [], 110))
+    made.append(("DELETE c_text, c_int FROM natives WHERE k = 0", [], 500))
+    return made
+
+
+def multi_cells() -> list:
+    made = []
+    for k in range(5):
+        for c in range(20):
+            made.append(("INSERT INTO multi (k, c, l, s, m, p, fp, t) VALUES (?, ?, [3, 1, 2], {'a', 'b'}, {'x': 0x01, 'y': 0x}, "
+                         "{street: 'Hill', zip: 1}, {street: null, zip: 2}, (1, null))", [number(k), number(c)], 100 + c))  # fmt: skip
+        made.append(("UPDATE multi SET st = st + {1, 2}, x = 'static' WHERE k = ?", [number(k)], 90))
+    made += [
+        ("UPDATE multi SET l = l + [9], s = s - {'a'}, m['x'] = 0xff, p.zip = 7 WHERE k = 1 AND c = 1", [], 200),
+        ("UPDATE multi SET m = {'only': 0x02}, s = {} WHERE k = 1 AND c = 2", [], 200),
+        ("DELETE m['y'], p.street FROM multi WHERE k = 1 AND c = 3", [], 200),
+        ("DELETE FROM multi WHERE k = 2 AND c >= 5 AND c < 15", [], 200),
+        ("DELETE FROM multi WHERE k = 3", [], 110),
+        ("DELETE st FROM multi WHERE k = 4", [], 200),
+        ("UPDATE multi USING TTL 500000 SET s = s + {'ttl'} WHERE k = 0 AND c = 0", [], 300),
+    ]
+    return made
+
+
+def wide() -> list:
+    """One partition of many index blocks, with tombstones that cross them."""
+    made = [
+        ("INSERT INTO wide (k, a, b, v) VALUES ('wide', ?, ?, ?)", [number(i // 10), b"b%d" % (i % 10), b"v" * (i % 200)], 100)
+        for i in range(WIDE)
+    ]
+    made += [("INSERT INTO wide (k, a, b, v) VALUES (?, ?, 'b', 0x00)", [b"narrow %d" % i, number(i)], 100) for i in range(500)]
+    made += [
+        ("UPDATE wide SET s = 5 WHERE k = 'wide'", [], 100),
+        ("DELETE FROM wide WHERE k = 'wide' AND a > 100 AND a < 600", [], 90),
+        ("DELETE FROM wide WHERE k = 'wide' AND a >= 700 AND a <= 1200", [], 150),
+        ("DELETE FROM wide WHERE k = 'wide' AND a = 50", [], 150),
+        ("INSERT INTO wide (k, a, b, v) VALUES ('wide', 800, 'again', 0x01)", [], 200),
+    ]
+    return made
+
+
+def ranges() -> list:
+    made = []
+    for a in range(8):
+        for b in range(8):
+            made += [("INSERT INTO ranges (k, a, b, c, v) VALUES (1, ?, ?, ?, 1)", [number(a), number(b), number(c)], 100) for c in range(4)]
+    made += [
+        ("DELETE FROM ranges WHERE k = 1 AND a = 1", [], 200),
+        ("DELETE FROM ranges WHERE k = 1 AND a >= 3 AND a <= 5", [], 50),
+        ("DELETE FROM ranges WHERE k = 1 AND (a, b) > (4, 2) AND (a, b, c) <= (5, 3, 1)", [], 200),
+        ("DELETE FROM ranges WHERE k = 1 AND a = 6 AND b < 4", [], 200),
+        ("DELETE FROM ranges WHERE k = 1 AND a = 6 AND b >= 4 AND b < 6", [], 300),
+        ("INSERT INTO ranges (k, a, b, c, v) VALUES (1, 6, 2, 2, 9)", [], 250),
+        ("DELETE FROM ranges WHERE k = 2 AND a > 1", [], 200),
+    ]
+    return made
+
+
+def fading() -> list:
+    made = [("INSERT INTO fading (k, v, w) VALUES (?, 'v', 1)", [number(k)], 100) for k in range(50)]
+    made += [("UPDATE fading USING TTL 0 SET w = 2 WHERE k = ?", [number(k)], 200) for k in range(0, 50, 5)]
+    made += [("UPDATE fading USING TTL 2000000 SET v = 'longer' WHERE k = ?", [number(k)], 200) for k in range(0, 50, 7)]
+    return made
+
+
+def write(address: str) -> dict:
+    """Writes everything; keyspace -> the schema statements that the server took."""
+    schema = {}
+    runner = Runner(address)
+    runner.reset(KEYSPACE)
+    schema[KEYSPACE] = []
+    for text, values, timestamp in statements():
+        result = runner.connection.query(text, values, timestamp=timestamp)
+        if result.kind == "schema change":
+            schema[KEYSPACE].append(text)
+    for seed in SEEDS:
+        keyspace = f"seed_{seed}"
+        runner.reset(keyspace)
+        schema[keyspace] = []
+        for step in sequence(seed, 150):
+            if runner.run(step)[0] == "schema change" and "cql" in step and not step["cql"].startswith("TRUNCATE"):
+                schema[keyspace].append(step["cql"])
+    return schema
+
+
+def questions(address: str, keyspaces) -> list[str]:
+    """Every row of every table, with the time of every plain column; slices of the wide partition."""
+    runner = Runner(address)
+    asked = []
+    for keyspace in keyspaces:
+        tables = runner.connection.query(f"SELECT table_name FROM system_schema.tables WHERE keyspace_name = '{keyspace}'")
+        for (table,) in tables.rows:
+            table = table.decode()
+            asked.append(f"SELECT * FROM {keyspace}.{table}")
+            columns = runner.connection.query(
+                f"SELECT column_name, kind FROM system_schema.columns WHERE keyspace_name = '{keyspace}' AND table_name = '{table}'"
+            )
+            for column, kind in columns.rows:
+                if kind in (b"regular", b"static"):
+                    name = column.decode()
+                    asked.append(f"SELECT writetime({name}), ttl({name}) FROM {keyspace}.{table}")
+    for where in ("a = 777", "a > 95 AND a < 105", "a >= 690 AND a <= 710", "a < 60 AND a > 40", "(a, b) >= (1199, 'b5')"):
+        for order in ("", " ORDER BY a ASC, b DESC"):
+            asked.append(f"SELECT a, b, s FROM {KEYSPACE}.wide WHERE k = 'wide' AND {where}{order}")
+    asked.append(f"SELECT DISTINCT k, s FROM {KEYSPACE}.wide")
+    asked += [f"SELECT v FROM {KEYSPACE}.wide WHERE k = 'narrow {i}'" for i in range(0, 500, 50)]
+    return asked
