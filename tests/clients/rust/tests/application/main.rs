@@ -1,76 +1,26 @@
 //! The scenario of ../README.md over the Rust scylla driver (protocol v4), which is shard-aware.
 
-use std::collections::{BTreeSet, HashMap};
-use std::net::IpAddr;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bigdecimal::BigDecimal;
 use futures::StreamExt as _;
 use futures::stream;
-use num_bigint::BigInt;
-use scylla::DeserializeValue;
-use scylla::SerializeValue;
 use scylla::client::Compression;
 use scylla::client::session::Session;
-use scylla::client::session_builder::SessionBuilder;
 use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
 use scylla::response::{PagingState, PagingStateResponse};
 use scylla::statement::batch::{Batch, BatchType};
 use scylla::statement::unprepared::Statement;
-use scylla::value::{CqlDate, CqlDuration, CqlTime, CqlTimestamp, CqlTimeuuid, MaybeUnset, Row};
-use uuid::Uuid;
+use scylla::value::{MaybeUnset, Row};
+
+mod session;
+mod types;
+
+use session::{builder, eventually, exec, one, rows, variable};
+use types::{collections, native_types};
 
 const KEYSPACE: &str = "rust_v4";
-
-fn variable(name: &str) -> String {
-    std::env::var(name)
-        .unwrap_or_else(|_| panic!("{name} is not set: run this through the harness"))
-}
-
-fn builder() -> SessionBuilder {
-    SessionBuilder::new()
-        .known_node(format!(
-            "{}:{}",
-            variable("CQL_ADDRESS"),
-            variable("CQL_PORT")
-        ))
-        .connection_timeout(Duration::from_secs(20))
-}
-
-async fn exec(session: &Session, query: &str) {
-    session
-        .query_unpaged(query, ())
-        .await
-        .unwrap_or_else(|error| panic!("{query}: {error}"));
-}
-
-/// The rows of a query.
-async fn rows<R>(session: &Session, query: &str) -> Vec<R>
-where
-    R: for<'f, 'm> scylla::deserialize::row::DeserializeRow<'f, 'm>,
-{
-    let result = session
-        .query_unpaged(query, ())
-        .await
-        .unwrap_or_else(|error| panic!("{query}: {error}"));
-    let result = result.into_rows_result().expect("rows");
-    result
-        .rows::<R>()
-        .expect("types of the columns")
-        .map(|row| row.expect("a row"))
-        .collect()
-}
-
-/// The only column of the only row.
-async fn one<V>(session: &Session, query: &str) -> V
-where
-    V: for<'f, 'm> scylla::deserialize::value::DeserializeValue<'f, 'm>,
-{
-    let mut all = rows::<(V,)>(session, query).await;
-    assert_eq!(all.len(), 1, "{query}");
-    all.remove(0).0
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn application() {
@@ -100,163 +50,6 @@ async fn application() {
     shards(&session).await;
     restart(&session).await;
     exec(&session, &format!("DROP KEYSPACE {KEYSPACE}")).await;
-}
-
-/// Writes the value and null into a table of that type, and reads both back.
-async fn round_trip<V>(session: &Session, name: &str, value: V)
-where
-    V: scylla::serialize::value::SerializeValue + PartialEq + std::fmt::Debug,
-    V: for<'f, 'm> scylla::deserialize::value::DeserializeValue<'f, 'm>,
-{
-    exec(
-        session,
-        &format!("CREATE TABLE native_{name} (k int PRIMARY KEY, v {name})"),
-    )
-    .await;
-    let insert = session
-        .prepare(format!("INSERT INTO native_{name} (k, v) VALUES (?, ?)"))
-        .await
-        .expect("prepared");
-    session
-        .execute_unpaged(&insert, (1, &value))
-        .await
-        .expect("written");
-    let select = format!("SELECT v FROM native_{name} WHERE k = 1");
-    assert_eq!(one::<V>(session, &select).await, value, "{name}");
-    session
-        .execute_unpaged(&insert, (1, None::<V>))
-        .await
-        .expect("null written");
-    assert_eq!(one::<Option<V>>(session, &select).await, None, "{name}");
-}
-
-async fn native_types(session: &Session) {
-    round_trip(session, "ascii", "abc".to_owned()).await;
-    round_trip(session, "bigint", i64::MIN).await;
-    round_trip(session, "blob", vec![0_u8, 255]).await;
-    round_trip(session, "boolean", true).await;
-    round_trip(session, "date", CqlDate((1 << 31) + 20_778)).await;
-    round_trip(
-        session,
-        "decimal",
-        "-12.345".parse::<BigDecimal>().expect("a number"),
-    )
-    .await;
-    round_trip(session, "double", 5e-324_f64).await;
-    round_trip(
-        session,
-        "duration",
-        CqlDuration {
-            months: 14,
-            days: 3,
-            nanoseconds: 5,
-        },
-    )
-    .await;
-    round_trip(session, "float", -2.5_f32).await;
-    round_trip(
-        session,
-        "inet",
-        "2001:db8::1".parse::<IpAddr>().expect("an address"),
-    )
-    .await;
-    round_trip(session, "int", i32::MAX).await;
-    round_trip(session, "smallint", i16::MIN).await;
-    round_trip(session, "text", "μῆνιν 🐍".to_owned()).await;
-    round_trip(session, "time", CqlTime(86_399_999_999_999)).await;
-    round_trip(session, "timestamp", CqlTimestamp(-1)).await;
-    let timeuuid = "9ff6b340-c6a1-11f0-8de9-0242ac120002"
-        .parse::<CqlTimeuuid>()
-        .expect("a uuid");
-    round_trip(session, "timeuuid", timeuuid).await;
-    round_trip(session, "tinyint", -7_i8).await;
-    round_trip(session, "uuid", Uuid::new_v4()).await;
-    round_trip(session, "varint", BigInt::from(-1) << 200).await;
-}
-
-#[derive(Debug, Clone, PartialEq, SerializeValue, DeserializeValue)]
-struct Place {
-    street: String,
-    zip: Option<i32>,
-    tags: Vec<String>,
-}
-
-async fn collections(session: &Session) {
-    exec(
-        session,
-        "CREATE TYPE place (street text, zip int, tags frozen<set<text>>)",
-    )
-    .await;
-    exec(
-        session,
-        "CREATE TABLE gathered (id int PRIMARY KEY, l list<int>, s set<text>, m map<text, int>, \
-         fl frozen<list<text>>, t tuple<int, text>, p place, fp frozen<place>)",
-    )
-    .await;
-    let hill = Place {
-        street: "Hill".into(),
-        zip: Some(7),
-        tags: vec!["a".into(), "b".into()],
-    };
-    let insert = session
-        .prepare("INSERT INTO gathered (id, l, s, m, fl, t, p, fp) VALUES (1, ?, ?, ?, ?, ?, ?, ?)")
-        .await
-        .expect("prepared");
-    let entries = HashMap::from([("k".to_owned(), 1)]);
-    let values = (
-        vec![3, 1, 3],
-        vec!["x", "y"],
-        &entries,
-        Vec::<String>::new(),
-        (1, None::<String>),
-        hill.clone(),
-        hill.clone(),
-    );
-    session
-        .execute_unpaged(&insert, values)
-        .await
-        .expect("written");
-    type Gathered = (
-        Vec<i32>,
-        BTreeSet<String>,
-        HashMap<String, i32>,
-        Vec<String>,
-        (i32, Option<String>),
-        Place,
-        Place,
-    );
-    let got = rows::<Gathered>(
-        session,
-        "SELECT l, s, m, fl, t, p, fp FROM gathered WHERE id = 1",
-    )
-    .await
-    .remove(0);
-    let set = BTreeSet::from(["x".to_owned(), "y".to_owned()]);
-    assert_eq!(
-        got,
-        (
-            vec![3, 1, 3],
-            set,
-            entries,
-            vec![],
-            (1, None),
-            hill.clone(),
-            hill
-        )
-    );
-
-    exec(
-        session,
-        "UPDATE gathered SET l = l + [9], s = s - {'x'}, m['z'] = 26, p.zip = null WHERE id = 1",
-    )
-    .await;
-    exec(session, "DELETE m['k'], l[0] FROM gathered WHERE id = 1").await;
-    type Changed = (Vec<i32>, Vec<String>, HashMap<String, i32>, Place);
-    let (l, s, m, p) = rows::<Changed>(session, "SELECT l, s, m, p FROM gathered WHERE id = 1")
-        .await
-        .remove(0);
-    assert_eq!((l, s), (vec![1, 3, 9], vec!["y".to_owned()]));
-    assert_eq!((m, p.zip), (HashMap::from([("z".to_owned(), 26)]), None));
 }
 
 async fn rows_statics_deletes(session: &Session) {
@@ -326,7 +119,7 @@ async fn prepared_values(session: &Session) {
         .prepare("INSERT INTO prepared (k, a, b) VALUES (:key, :first, :second)")
         .await
         .expect("prepared");
-    let named: HashMap<&str, i32> = HashMap::from([("key", 1), ("b", 3)]);
+    let named: BTreeMap<&str, i32> = BTreeMap::from([("key", 1), ("b", 3)]);
     let by_name = session
         .prepare("INSERT INTO prepared (k, b) VALUES (:key, :b)")
         .await
@@ -521,16 +314,6 @@ async fn errors(session: &Session) {
             other => panic!("{query}: {other:?}"),
         }
     }
-}
-
-async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
-    for _ in 0..600 {
-        if condition().await {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    panic!("after 60 s: {what}");
 }
 
 async fn schema_events(session: &Session) {
