@@ -82,7 +82,7 @@ fn value_at(json: &Value, ty: &CqlType, depth: usize) -> Result<Option<Bytes>, V
         }
         CqlType::Map { key, value, .. } => map(json, key, value, depth)?,
         CqlType::Tuple(types) => tuple(json, types, depth)?,
-        CqlType::Udt { definition, .. } => user_type(json, definition, ty, depth)?,
+        CqlType::Udt { definition, .. } => user_type(json, definition, depth)?,
         CqlType::Vector { element, dimension } => {
             let items = elements(json, element, "vector", "a list", depth)?;
             if items.len() != *dimension as usize {
@@ -174,7 +174,6 @@ fn tuple(json: &Value, types: &[CqlType], depth: usize) -> Result<Bytes, ValueEr
 fn user_type(
     json: &Value,
     definition: &model::UserType,
-    ty: &CqlType,
     depth: usize,
 ) -> Result<Bytes, ValueError> {
     let Value::Object(object) = inner(json) else {
@@ -188,7 +187,8 @@ fn user_type(
             .position(|(field, _)| **field == *name)
         else {
             return refuse(format!(
-                "Unknown field '{name}' in value of user defined type {ty}"
+                "Unknown field '{name}' in value of user defined type {}",
+                definition.name
             ));
         };
         fields[index] = value_at(&value, &definition.fields[index].1, depth + 1)?;

@@ -169,10 +169,6 @@ impl Restrictions {
         restrictions.check_keys(table, kind)?;
         restrictions.take_clustering(table, &mut collected, kind, only_static)?;
         restrictions.take_others(table, collected, kind)?;
-        let ranged = !restrictions.has_keys();
-        if ranged && restrictions.restricts_clustering && !kind.filters() {
-            return invalid!("{NEEDS_FILTERING}");
-        }
         Ok(restrictions)
     }
 
@@ -181,6 +177,11 @@ impl Restrictions {
         self.keys
             .iter()
             .all(|key| matches!(key, Some(Demand::Equal(_) | Demand::In(_))))
+    }
+
+    /// Would a SELECT look at rows of many partitions that it does not give?
+    pub(crate) fn must_filter(&self) -> bool {
+        !self.has_keys() && self.restricts_clustering
     }
 
     /// Is a column of the partition key restricted by `IN`?

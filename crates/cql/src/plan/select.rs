@@ -11,7 +11,7 @@ use crate::term::{Analysis, Bound, ColumnSpec, Expression, Receiver, Request, pr
 
 use super::filter::FilterPlan;
 use super::keys::KeyPlan;
-use super::restrictions::{Restrictions, StatementKind, named};
+use super::restrictions::{NEEDS_FILTERING, Restrictions, StatementKind, named};
 use super::selection::Selection;
 use super::selector::Compiler;
 use super::slices::SlicePlan;
@@ -77,6 +77,9 @@ impl SelectPlan {
             if aggregated && group_by.is_empty() {
                 return invalid!("PER PARTITION LIMIT is not allowed with aggregate queries.");
             }
+        }
+        if restrictions.must_filter() && !select.allow_filtering {
+            return invalid!("{NEEDS_FILTERING}");
         }
         let shows_static = !restrictions.restricts_clustering && !restrictions.restricts_regular;
         let key_in = restrictions.has_key_in();

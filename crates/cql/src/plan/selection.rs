@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use model::{Column, ColumnId, CqlType, Table, json_name};
+use model::{Column, ColumnId, CqlType, Table, json_name, json_string};
 
 use crate::CqlError;
 use crate::ast::{SelectClause, SelectItem, Selector};
@@ -142,7 +142,7 @@ impl Selection {
             if i > 0 {
                 text.push_str(", ");
             }
-            text.push_str(&json_name(&output.name));
+            text.push_str(&json_string(&json_name(&output.name)));
             text.push_str(": ");
             match value {
                 Some(value) => text.push_str(&output.ty.to_json(value)),

@@ -644,7 +644,10 @@ impl<'a> Compiler<'a> {
                 .iter()
                 .position(|(name, _)| **name == **field)
             else {
-                return invalid!("Unknown field '{field}' in value of user defined type {ty}");
+                return invalid!(
+                    "Unknown field '{field}' in value of user defined type {}",
+                    definition.name
+                );
             };
             let part = self.compile(value, Some(&definition.fields[index].1))?;
             names.push(format!("{field}: {}", part.name));

@@ -11,7 +11,7 @@ use crate::error::invalid;
 use crate::functions::{self, Argument, Function, Operator, Scalar, assign_type};
 use crate::schema::UserTypes;
 
-use super::assign::{TermArgument, assignable, exact_type, resolve_type};
+use super::assign::{TermArgument, assignable, exact_type};
 use super::{ColumnSpec, Expression, Receiver, literal};
 
 /// A bind marker as analysis finds it.
@@ -139,10 +139,8 @@ pub(crate) fn prepare(
         Term::User(fields) => user(analysis, fields, receiver),
         Term::Tuple(items) => tuple(analysis, items, receiver),
         Term::TypeHint(hint, inner) => {
-            let hinted = match resolve_type(analysis, hint) {
-                Some(ty) => ty,
-                None => return invalid!("Unknown type {hint}"),
-            };
+            let none = UserTypes::new();
+            let hinted = hint.resolve(analysis.keyspace, analysis.types.unwrap_or(&none))?;
             if !assignable(analysis, inner, &hinted) {
                 return invalid!("Cannot cast value {inner} to type {hint}");
             }
@@ -306,7 +304,10 @@ pub(crate) fn prepare_operation(
              disambiguate, example '(int) ?'"
         );
     };
-    match operation_of(operator, &l, &r) {
+    let fits = |function: &Scalar| {
+        receiver.is_none_or(|ty| assign_type(function.result(), ty) != functions::Assignment::No)
+    };
+    match operation_of(operator, &l, &r).filter(fits) {
         Some(function) => Ok(Arc::new(function)),
         None => invalid!("the '{symbol}' operation is not supported between {left} and {right}"),
     }
@@ -468,7 +469,10 @@ fn user(
             .iter()
             .any(|(known, _)| **known == **field)
         {
-            return invalid!("Unknown field '{field}' in value of user defined type {ty}");
+            return invalid!(
+                "Unknown field '{field}' in value of user defined type {}",
+                definition.name
+            );
         }
     }
     let mut components = Vec::with_capacity(definition.fields.len());

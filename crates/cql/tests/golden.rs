@@ -1,0 +1,118 @@
+//! Statements with the answers of Cassandra 5.0.6, written down by asking one.
+//!
+//! After each statement: `! code message` for an error; `= name type, …` for the columns of a
+//! result and `| cell cell …` for its rows, in hexadecimal; after PREPARE also `? keyspace.table.name
+//! type, …` for the bind markers and `# index …` for those of the partition key.
+
+mod memory;
+
+use cql::ColumnSpec;
+use memory::{Memory, driver_name};
+
+fn columns(specs: &[ColumnSpec]) -> String {
+    let texts: Vec<String> = specs
+        .iter()
+        .map(|spec| format!("{} {}", spec.name, driver_name(&spec.ty)))
+        .collect();
+    texts.join(", ")
+}
+
+fn cell(cell: &Option<Vec<u8>>) -> String {
+    match cell {
+        None => "null".to_owned(),
+        Some(bytes) if bytes.is_empty() => "''".to_owned(),
+        Some(bytes) => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+    }
+}
+
+fn answer(memory: &mut Memory, statement: &str) -> Result<Vec<String>, cql::CqlError> {
+    let mut lines = Vec::new();
+    if let Some(text) = statement.strip_prefix("PREPARE ") {
+        let prepared = memory.prepare(text)?;
+        let markers: Vec<String> = prepared
+            .bind_variables
+            .iter()
+            .map(|spec| {
+                let ty = driver_name(&spec.ty);
+                format!("{}.{}.{} {ty}", spec.keyspace, spec.table, spec.name)
+            })
+            .collect();
+        lines.push(format!("? {}", markers.join(", ")));
+        let indexes: Vec<String> = prepared
+            .partition_key_indexes
+            .iter()
+            .map(u16::to_string)
+            .collect();
+        lines.push(format!("# {}", indexes.join(" ")));
+        if let Some(specs) = &prepared.result_columns {
+            lines.push(format!("= {}", columns(specs)));
+        }
+        return Ok(lines);
+    }
+    let prepared = memory.prepare(statement)?;
+    let answer = memory.execute(&prepared, &[], None, None)?;
+    if let Some(specs) = &prepared.result_columns {
+        lines.push(format!("= {}", columns(specs)));
+        for row in &answer.rows {
+            let cells: Vec<String> = row.iter().map(cell).collect();
+            lines.push(format!("| {}", cells.join(" ")));
+        }
+    }
+    Ok(lines)
+}
+
+fn check(golden: &str) {
+    let mut memory = Memory::new();
+    let mut differences = Vec::new();
+    let mut lines = golden.lines().peekable();
+    while let Some(statement) = lines.next() {
+        let is_answer = |line: &&str| {
+            ["! ", "= ", "| ", "? ", "# "]
+                .iter()
+                .any(|mark| line.starts_with(mark))
+        };
+        if statement.is_empty() || statement.starts_with("--") {
+            continue;
+        }
+        let mut expected = Vec::new();
+        while let Some(line) = lines.next_if(|line| is_answer(line)) {
+            expected.push(line.trim_end().to_owned());
+        }
+        let found = match answer(&mut memory, statement) {
+            Ok(lines) => lines.iter().map(|l| l.trim_end().to_owned()).collect(),
+            Err(error) => vec![
+                format!("! {:04x} {error}", error.code())
+                    .trim_end()
+                    .to_owned(),
+            ],
+        };
+        if found != expected {
+            differences.push(format!(
+                "{statement}\n  Cassandra: {}\n  here:      {}",
+                expected.join("\n             "),
+                found.join("\n             ")
+            ));
+        }
+    }
+    assert!(
+        differences.is_empty(),
+        "{} differences:\n{}",
+        differences.len(),
+        differences.join("\n")
+    );
+}
+
+#[test]
+fn restrictions() {
+    check(include_str!("golden/restrictions.cql"));
+}
+
+#[test]
+fn statements() {
+    check(include_str!("golden/statements.cql"));
+}
+
+#[test]
+fn metadata() {
+    check(include_str!("golden/metadata.cql"));
+}

@@ -1,0 +1,320 @@
+//! A node that keeps everything in memory and does everything in the most obvious way: to see what
+//! plans do.
+
+use std::collections::BTreeMap;
+
+use cql::{Context, CqlError, Paging, Plan, Prepared, Request, Value, prepare};
+use model::{
+    ClusteringSelection, ColumnKind, DecoratedKey, FilterOperator, Mutation, Partition,
+    PartitionBound, PartitionSelection, PartitionUpdate, ReadCommand, ReadPage, Row, RowFilter,
+    Schema, Table, TableId, collection, decode_key,
+};
+use uuid::Uuid;
+
+/// Tables and their contents.
+pub(crate) struct Memory {
+    pub(crate) schema: Schema,
+    tables: BTreeMap<TableId, BTreeMap<DecoratedKey, PartitionUpdate>>,
+    now_micros: i64,
+    ids: u128,
+}
+
+/// The rows of a result, and where it goes on.
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    pub(crate) rows: Vec<Vec<Option<Vec<u8>>>>,
+    pub(crate) state: Option<Vec<u8>>,
+}
+
+impl Memory {
+    pub(crate) fn new() -> Memory {
+        Memory {
+            schema: Schema::default(),
+            tables: BTreeMap::new(),
+            now_micros: 1_700_000_000_000_000,
+            ids: 0,
+        }
+    }
+
+    pub(crate) fn prepare(&self, text: &str) -> Result<Prepared, CqlError> {
+        let context = Context {
+            schema: &self.schema,
+            keyspace: None,
+        };
+        prepare(text, &context)
+    }
+
+    /// Runs a prepared statement.
+    pub(crate) fn execute(
+        &mut self,
+        prepared: &Prepared,
+        values: &[Value<'_>],
+        page_size: Option<u32>,
+        state: Option<&[u8]>,
+    ) -> Result<Answer, CqlError> {
+        self.now_micros += 1_000;
+        let values = prepared.bind(values, &[])?;
+        let request = Request::new(values, self.now_micros, 42);
+        match &prepared.plan {
+            Plan::Select(select) => {
+                let mut answer = Answer::default();
+                let mut sink = |cells: &[Option<&[u8]>]| {
+                    let row = cells.iter().map(|cell| cell.map(<[u8]>::to_vec)).collect();
+                    answer.rows.push(row);
+                };
+                let mut run = select.start(&request, Paging { page_size, state })?;
+                loop {
+                    let commands = run.reads();
+                    if commands.is_empty() {
+                        break;
+                    }
+                    for command in commands {
+                        run.absorb(&self.read(&command), &mut sink)?;
+                    }
+                }
+                let state = run.finish(&mut sink)?;
+                answer.state = state;
+                return Ok(answer);
+            }
+            Plan::Modify(modify) => {
+                let pages: Vec<ReadPage> = modify
+                    .reads(&request)?
+                    .iter()
+                    .map(|command| self.read(command))
+                    .collect();
+                self.apply(modify.mutations(&request, &pages)?);
+            }
+            Plan::Batch(batch) => {
+                let pages: Vec<ReadPage> = batch
+                    .reads(&request)?
+                    .iter()
+                    .map(|command| self.read(command))
+                    .collect();
+                self.apply(batch.mutations(&request, &pages)?);
+            }
+            Plan::Truncate(table) => {
+                self.tables.remove(&table.id);
+            }
+            Plan::Schema(plan) => {
+                let mut ids = self.ids;
+                let next = || {
+                    ids += 1;
+                    Uuid::from_u128(ids)
+                };
+                let change = plan.apply(&self.schema, next, self.now_micros, &["datacenter1"])?;
+                self.ids = ids;
+                self.schema = change.schema;
+            }
+            Plan::Use(_) | Plan::Describe(_) => {}
+        }
+        Ok(Answer::default())
+    }
+
+    fn apply(&mut self, mutations: Vec<Mutation>) {
+        for update in mutations.into_iter().flat_map(|m| m.updates) {
+            let table = self.tables.entry(update.table.id).or_default();
+            let mut update = update;
+            update.drop_shadowed();
+            match table.get_mut(&update.key) {
+                Some(known) => known.merge(update),
+                None => {
+                    table.insert(update.key.clone(), update);
+                }
+            }
+        }
+    }
+
+    fn read(&self, command: &ReadCommand) -> ReadPage {
+        let mut page = ReadPage::default();
+        let mut left = command.limits.rows;
+        let empty = BTreeMap::new();
+        let table = self.tables.get(&command.table.id).unwrap_or(&empty);
+        for update in table.values() {
+            if !selects(&command.partitions, &update.key) {
+                continue;
+            }
+            let Some(mut partition) = partition(command, update) else {
+                continue;
+            };
+            let mut per_partition = command.limits.rows_per_partition;
+            if let Some(resume) = &command.resume {
+                match update.key.cmp(&resume.key) {
+                    std::cmp::Ordering::Less => continue,
+                    std::cmp::Ordering::Greater => {}
+                    std::cmp::Ordering::Equal => {
+                        let Some(after) = &resume.clustering else {
+                            continue;
+                        };
+                        let at = partition
+                            .rows
+                            .iter()
+                            .position(|row| row.clustering == *after);
+                        partition
+                            .rows
+                            .drain(..=at.expect("rows stay between pages"));
+                        per_partition = resume.remaining_in_partition;
+                        if partition.rows.is_empty() {
+                            continue;
+                        }
+                    }
+                }
+            }
+            partition.rows.truncate(per_partition as usize);
+            if left == 0 {
+                page.more = true;
+                break;
+            }
+            let rows = (partition.rows.len() as u32).max(1);
+            if rows > left {
+                partition.rows.truncate(left as usize);
+                page.more = true;
+            }
+            left = left.saturating_sub(rows);
+            page.partitions.push(partition);
+            if page.more {
+                break;
+            }
+        }
+        page
+    }
+}
+
+fn selects(selection: &PartitionSelection, key: &DecoratedKey) -> bool {
+    let (start, end) = match selection {
+        PartitionSelection::Key(wanted) => return wanted == key,
+        PartitionSelection::Range { start, end } => (start, end),
+    };
+    let above = match start {
+        PartitionBound::TokenInclusive(token) => key.token() >= *token,
+        PartitionBound::TokenExclusive(token) => key.token() > *token,
+        _ => true,
+    };
+    let below = match end {
+        PartitionBound::TokenInclusive(token) => key.token() <= *token,
+        PartitionBound::TokenExclusive(token) => key.token() < *token,
+        _ => true,
+    };
+    above && below
+}
+
+fn partition(command: &ReadCommand, update: &PartitionUpdate) -> Option<Partition> {
+    let now = command.now_seconds;
+    let table = &*command.table;
+    let ClusteringSelection { slices, reversed } = &command.clustering;
+    let mut static_row = update.static_row.clone();
+    if let Some(row) = &mut static_row {
+        row.retain_live(now);
+    }
+    let passes_partition = command.filters.iter().all(|filter| {
+        let column = table.column(filter.column).expect("known");
+        match column.kind {
+            ColumnKind::PartitionKey => {
+                let values = decode_key(update.key.key(), table.partition_key().len());
+                passes(&values.expect("valid")[column.position], table, filter)
+            }
+            ColumnKind::Static => static_row
+                .as_ref()
+                .is_some_and(|row| row_passes(row, table, filter)),
+            _ => true,
+        }
+    });
+    if !passes_partition {
+        return None;
+    }
+    let mut rows: Vec<Row> = update.rows.clone();
+    rows.iter_mut().for_each(|row| row.retain_live(now));
+    rows.retain(|row| {
+        row.is_live(now)
+            && slices
+                .iter()
+                .any(|slice| slice.contains(table.comparator(), &row.clustering))
+            && command.filters.iter().all(|filter| {
+                let column = table.column(filter.column).expect("known");
+                match column.kind {
+                    ColumnKind::Clustering => {
+                        passes(&row.clustering.0[column.position], table, filter)
+                    }
+                    ColumnKind::Regular => row_passes(row, table, filter),
+                    _ => true,
+                }
+            })
+    });
+    if *reversed {
+        rows.reverse();
+    }
+    for row in rows.iter_mut().chain(&mut static_row) {
+        row.retain_columns(&command.columns);
+    }
+    let static_row = static_row.filter(|row| row.is_live(now));
+    if rows.is_empty() && static_row.is_none() {
+        return None;
+    }
+    Some(Partition {
+        key: update.key.clone(),
+        deletion: update.deletion,
+        static_row,
+        rows,
+        range_tombstones: Vec::new(),
+    })
+}
+
+fn row_passes(row: &Row, table: &Table, filter: &RowFilter) -> bool {
+    let column = table.column(filter.column).expect("known");
+    let cells = row.cells_of(filter.column);
+    if column.ty.is_multi_cell() {
+        return cells.iter().any(|cell| {
+            let path = cell.path.clone().expect("multi-cell");
+            let part = match (&column.ty, filter.operator) {
+                (model::CqlType::Set { .. }, _) | (_, FilterOperator::ContainsKey) => path,
+                _ => cell.value.clone(),
+            };
+            filter.values.contains(&part)
+        });
+    }
+    cells
+        .first()
+        .is_some_and(|cell| passes(&cell.value, table, filter))
+}
+
+fn passes(value: &[u8], table: &Table, filter: &RowFilter) -> bool {
+    let ty = &table.column(filter.column).expect("known").ty;
+    filter.values.iter().any(|wanted| {
+        let order = ty.compare(value, wanted);
+        match filter.operator {
+            FilterOperator::Equal => order.is_eq(),
+            FilterOperator::Less => order.is_lt(),
+            FilterOperator::LessOrEqual => order.is_le(),
+            FilterOperator::Greater => order.is_gt(),
+            FilterOperator::GreaterOrEqual => order.is_ge(),
+            FilterOperator::Contains => match ty {
+                model::CqlType::Map { .. } => collection::entries(value)
+                    .is_ok_and(|all| all.iter().any(|(_, v)| *v == &wanted[..])),
+                _ => collection::elements(value).is_ok_and(|all| all.contains(&&wanted[..])),
+            },
+            FilterOperator::ContainsKey => collection::entries(value)
+                .is_ok_and(|all| all.iter().any(|(k, _)| *k == &wanted[..])),
+        }
+    })
+}
+
+/// How the Python driver calls a type: what the golden files were written with.
+pub(crate) fn driver_name(ty: &model::CqlType) -> String {
+    use model::CqlType;
+    let many = |types: &[CqlType]| {
+        let names: Vec<String> = types.iter().map(driver_name).collect();
+        names.join(", ")
+    };
+    match ty {
+        CqlType::List { element, .. } => format!("list<{}>", driver_name(element)),
+        CqlType::Set { element, .. } => format!("set<{}>", driver_name(element)),
+        CqlType::Map { key, value, .. } => {
+            format!("map<{}, {}>", driver_name(key), driver_name(value))
+        }
+        CqlType::Tuple(types) => format!("frozen<tuple<{}>>", many(types)),
+        CqlType::Udt { definition, .. } => format!("frozen<{}>", definition.name),
+        CqlType::Vector { element, dimension } => {
+            format!("vector<{}, {dimension}>", driver_name(element))
+        }
+        other => other.to_string(),
+    }
+}
