@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use uuid::Uuid;
 
-use crate::{Consistency, Version};
+use crate::{Consistency, CustomPayload, Version};
 
 /// Why a body cannot be understood. The text is what the client is told, under the code of a
 /// protocol error.
@@ -173,7 +173,6 @@ impl<'a> BodyReader<'a> {
     }
 
     /// `[string multimap]`
-    #[expect(clippy::type_complexity, reason = "it is what the notation is called")]
     pub fn string_multimap(&mut self) -> Result<Vec<(&'a str, Vec<&'a str>)>, DecodeError> {
         let count = self.short()?;
         (0..count)
@@ -182,8 +181,7 @@ impl<'a> BodyReader<'a> {
     }
 
     /// `[bytes map]`
-    #[expect(clippy::type_complexity, reason = "it is what the notation is called")]
-    pub fn bytes_map(&mut self) -> Result<Vec<(&'a str, Option<&'a [u8]>)>, DecodeError> {
+    pub fn bytes_map(&mut self) -> Result<CustomPayload<'a>, DecodeError> {
         let count = self.short()?;
         (0..count)
             .map(|_| Ok((self.string()?, self.bytes()?)))
