@@ -4,8 +4,6 @@ use bytes::Bytes;
 use model::{CqlType, ValueError, collection};
 use serde_json::{Map, Value};
 
-use crate::ast::{Literal, LiteralKind};
-
 /// How deep JSON may nest: as deep as types can.
 const MAX_DEPTH: usize = 100;
 
@@ -43,8 +41,8 @@ fn shown(json: &Value) -> String {
         Value::Null => "null".to_owned(),
         Value::Bool(value) => format!("Boolean: {value}"),
         Value::String(text) => format!("String: {text}"),
-        Value::Array(_) => format!("ArrayList: {json}"),
-        Value::Object(_) => format!("LinkedHashMap: {json}"),
+        Value::Array(_) => format!("ArrayList: {}", java_text(json)),
+        Value::Object(_) => format!("LinkedHashMap: {}", java_text(json)),
         Value::Number(number) => {
             let text = number.to_string();
             let class = if text.contains(['.', 'e', 'E']) {
@@ -58,6 +56,22 @@ fn shown(json: &Value) -> String {
             };
             format!("{class}: {text}")
         }
+    }
+}
+
+/// Its text in Java.
+fn java_text(json: &Value) -> String {
+    let joined = |parts: Vec<String>| parts.join(", ");
+    match json {
+        Value::String(text) => text.clone(),
+        Value::Array(items) => {
+            format!("[{}]", joined(items.iter().map(java_text).collect()))
+        }
+        Value::Object(entries) => {
+            let entry = |(name, value)| format!("{name}={}", java_text(value));
+            format!("{{{}}}", joined(entries.iter().map(entry).collect()))
+        }
+        other => other.to_string(),
     }
 }
 
@@ -87,8 +101,9 @@ fn value_at(json: &Value, ty: &CqlType, depth: usize) -> Result<Option<Bytes>, V
             let items = elements(json, element, "vector", "a list", depth)?;
             if items.len() != *dimension as usize {
                 return refuse(format!(
-                    "List representation of vector<{element}, {dimension}> has {} elements",
-                    items.len()
+                    "List had incorrect size: expected {dimension} but given {}; {}",
+                    items.len(),
+                    java_text(json)
                 ));
             }
             collection::pack_vector(element, items).into()
@@ -153,14 +168,16 @@ fn tuple(json: &Value, types: &[CqlType], depth: usize) -> Result<Bytes, ValueEr
     };
     if items.len() > types.len() {
         return refuse(format!(
-            "Tuple contains extra items (expected {}): {json}",
-            types.len()
+            "Tuple contains extra items (expected {}): {}",
+            types.len(),
+            java_text(json)
         ));
     }
     if items.len() < types.len() {
         return refuse(format!(
-            "Tuple is missing items (expected {}): {json}",
-            types.len()
+            "Tuple is missing items (expected {}): {}",
+            types.len(),
+            java_text(json)
         ));
     }
     let components: Result<Vec<Option<Bytes>>, ValueError> = items
@@ -202,7 +219,8 @@ fn simple_value(json: &Value, ty: &CqlType) -> Result<Bytes, ValueError> {
         (CqlType::Blob, Value::String(text)) => match text.strip_prefix("0x") {
             Some(digits) => CqlType::Blob.parse_string(digits),
             None => refuse(format!(
-                "String representation of blob is missing 0x prefix: {text}"
+                "Value '{text}' is not a valid blob representation: String representation of blob \
+                 is missing 0x prefix: {text}"
             )),
         },
         (_, Value::String(text)) => ty.parse_string(text),
@@ -211,14 +229,19 @@ fn simple_value(json: &Value, ty: &CqlType) -> Result<Bytes, ValueError> {
             CqlType::Varint | CqlType::Decimal | CqlType::Float | CqlType::Double,
             Value::Number(number),
         ) => ty.parse_string(&number.to_string()),
-        (
-            CqlType::Int
-            | CqlType::Bigint
-            | CqlType::Smallint
-            | CqlType::Tinyint
-            | CqlType::Timestamp,
-            Value::Number(number),
-        ) if ty.parse_string(&number.to_string()).is_ok() && is_integer(&number.to_string()) => {
+        (CqlType::Int | CqlType::Smallint | CqlType::Tinyint, Value::Number(number))
+            if number.to_string().parse::<i32>().is_ok() =>
+        {
+            ty.parse_string(&number.to_string())
+        }
+        (CqlType::Bigint, Value::Number(number)) if number.to_string().parse::<i64>().is_ok() => {
+            ty.parse_string(&number.to_string())
+        }
+        // As in Cassandra, a number that Java takes for an int is no timestamp.
+        (CqlType::Timestamp, Value::Number(number))
+            if number.to_string().parse::<i64>().is_ok()
+                && number.to_string().parse::<i32>().is_err() =>
+        {
             ty.parse_string(&number.to_string())
         }
         (CqlType::Int, _) => unexpected("an int value"),
@@ -236,14 +259,9 @@ fn simple_value(json: &Value, ty: &CqlType) -> Result<Bytes, ValueError> {
         (CqlType::Varint | CqlType::Decimal, _) => refuse(format!(
             "Value '{json}' is not a valid representation of a {ty} value"
         )),
+        (CqlType::Uuid | CqlType::Timeuuid, _) => {
+            unexpected(&format!("a string representation of a {ty}"))
+        }
         _ => unexpected(&format!("a string representation of a {ty} value")),
     }
-}
-
-fn is_integer(text: &str) -> bool {
-    crate::term::preferred_type(&Literal {
-        kind: LiteralKind::Integer,
-        text: text.to_owned(),
-    }) != CqlType::Varint
-        && !text.contains(['.', 'e', 'E'])
 }

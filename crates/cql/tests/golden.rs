@@ -116,3 +116,8 @@ fn statements() {
 fn metadata() {
     check(include_str!("golden/metadata.cql"));
 }
+
+#[test]
+fn rows() {
+    check(include_str!("golden/rows.cql"));
+}

@@ -184,6 +184,20 @@ impl Restrictions {
         !self.has_keys() && self.restricts_clustering
     }
 
+    /// Is the column of the key restricted to one value?
+    pub(crate) fn fixes(&self, column: &Column) -> bool {
+        match column.kind {
+            ColumnKind::PartitionKey => {
+                matches!(self.keys.get(column.position), Some(Some(Demand::Equal(_))))
+            }
+            _ => self.slices.iter().any(|restriction| {
+                (restriction.first..restriction.first + restriction.count)
+                    .contains(&column.position)
+                    && matches!(restriction.demand, Demand::Equal(_))
+            }),
+        }
+    }
+
     /// Is a column of the partition key restricted by `IN`?
     pub(crate) fn has_key_in(&self) -> bool {
         self.keys

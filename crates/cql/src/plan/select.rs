@@ -11,9 +11,9 @@ use crate::term::{Analysis, Bound, ColumnSpec, Expression, Receiver, Request, pr
 
 use super::filter::FilterPlan;
 use super::keys::KeyPlan;
+use super::node::Node;
 use super::restrictions::{NEEDS_FILTERING, Restrictions, StatementKind, named};
 use super::selection::Selection;
-use super::selector::Compiler;
 use super::slices::SlicePlan;
 
 /// A SELECT that is ready to be executed with values.
@@ -33,7 +33,7 @@ pub struct SelectPlan {
     /// Where several partitions are sorted together: the slots, types and orders.
     pub(crate) sort: Vec<SortKey>,
     /// The slots, or expressions, whose values make a group.
-    pub(crate) group_by: Vec<super::node::Node>,
+    pub(crate) group_by: Vec<Node>,
     limit: Option<Expression>,
     per_partition_limit: Option<Expression>,
 }
@@ -65,7 +65,13 @@ impl SelectPlan {
         )?;
         let limit = limit_term(analysis, select.limit.as_ref(), "[limit]")?;
 
-        let group_by = group_by(analysis, &table, &mut selection, &select.group_by)?;
+        let group_by = group_by(
+            analysis,
+            &table,
+            &mut selection,
+            &select.group_by,
+            &restrictions,
+        )?;
         if select.distinct {
             check_distinct(&table, &selection, &restrictions)?;
         }
@@ -289,60 +295,100 @@ fn sort_keys(
         .collect()
 }
 
-/// `GROUP BY` (`SelectStatement.getAggregationSpecFactory`).
+/// Functions that keep the order of their argument, so that equal results lie together.
+const MONOTONIC: [&str; 7] = [
+    "floor",
+    "to_date",
+    "to_timestamp",
+    "to_unix_timestamp",
+    "todate",
+    "totimestamp",
+    "tounixtimestamp",
+];
+
+/// `GROUP BY` (`SelectStatement.getAggregationSpecFactory`): columns of the key in their order,
+/// those restricted by `=` may be left out. Groups never span partitions.
 fn group_by(
     analysis: &Analysis<'_>,
     table: &Arc<Table>,
     selection: &mut Selection,
     selectors: &[Selector],
-) -> Result<Vec<super::node::Node>, CqlError> {
-    let key: Vec<&Column> = table
-        .partition_key()
-        .chain(table.clustering_key())
-        .collect();
-    let mut next = 0;
+    restrictions: &Restrictions,
+) -> Result<Vec<Node>, CqlError> {
+    if selectors.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut key = table.partition_key().chain(table.clustering_key());
     let mut nodes = Vec::new();
     for (i, selector) in selectors.iter().enumerate() {
-        let column = match selector {
-            Selector::Column(name) => named(table, name)?,
-            Selector::Function { .. } => return grouped_by_function(analysis, table, selector),
-            other => return invalid!("Unsupported selector in GROUP BY: {other}"),
-        };
+        let column = named(table, grouped_column(selector)?)?;
         if matches!(column.kind, ColumnKind::Static | ColumnKind::Regular) {
             return invalid!(
                 "Group by is currently only supported on the columns of the PRIMARY KEY, got {}",
                 column.name
             );
         }
-        let at = key
-            .iter()
-            .position(|known| known.id == column.id)
-            .unwrap_or(0);
-        if at != next {
-            return invalid!(
-                "Group by currently only support groups of columns following their declared order \
-                 in the PRIMARY KEY"
-            );
+        loop {
+            let Some(next) = key.next() else {
+                return wrong_order();
+            };
+            if next.id == column.id {
+                break;
+            }
+            if !restrictions.fixes(next) {
+                return wrong_order();
+            }
         }
-        next += 1;
-        nodes.push(super::node::Node::Slot(selection.slot_of(column)?));
-        let complete = next >= table.partition_key().len();
-        if i + 1 == selectors.len() && !complete {
-            return invalid!("Group by is not supported on only a part of the partition key");
-        }
+        nodes.push(match selector {
+            Selector::Column(_) => Node::Slot(selection.slot_of(column)?),
+            function if i + 1 == selectors.len() => selection.compile(analysis, table, function)?,
+            _ => {
+                return invalid!(
+                    "Functions are only supported on the last element of the GROUP BY"
+                );
+            }
+        });
+    }
+    if key
+        .next()
+        .is_some_and(|next| next.kind == ColumnKind::PartitionKey)
+    {
+        return invalid!("Group by is not supported on only a part of the partition key");
+    }
+    for column in table.partition_key() {
+        nodes.push(Node::Slot(selection.slot_of(column)?));
     }
     Ok(nodes)
 }
 
-fn grouped_by_function<T>(
-    analysis: &Analysis<'_>,
-    table: &Arc<Table>,
-    selector: &Selector,
-) -> Result<T, CqlError> {
-    // What is wrong with the call itself is said first.
-    Compiler::new(analysis, table).compile(selector, None)?;
+fn wrong_order<T>() -> Result<T, CqlError> {
     invalid!(
-        "GROUP BY with functions is not supported yet: group by columns, or group in the \
-         application ({selector})"
+        "Group by currently only support groups of columns following their declared order in the \
+         PRIMARY KEY"
     )
+}
+
+/// The column that an item of GROUP BY is about.
+fn grouped_column(selector: &Selector) -> Result<&str, CqlError> {
+    match selector {
+        Selector::Column(name) => Ok(name),
+        Selector::Function { name, arguments } => {
+            if !MONOTONIC.contains(&name.name.as_str()) {
+                return invalid!(
+                    "Only monotonic functions are supported in the GROUP BY clause. Got: {name}"
+                );
+            }
+            let mut columns = arguments.iter().filter_map(|argument| match argument {
+                Selector::Column(name) => Some(name.as_str()),
+                _ => None,
+            });
+            match (columns.next(), columns.next()) {
+                (Some(column), None) => Ok(column),
+                _ => {
+                    invalid!("GROUP BY functions must have one clustering column name as parameter")
+                }
+            }
+        }
+        other => invalid!("Unsupported selector in GROUP BY: {other}"),
+    }
 }

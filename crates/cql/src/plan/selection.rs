@@ -64,7 +64,7 @@ impl Selection {
                 &wildcard
             }
         };
-        let mut compiler = Compiler::new(analysis, table);
+        let mut compiler = Compiler::new(analysis, table, Fetch::new(table.clone()));
         let mut outputs = Vec::with_capacity(items.len());
         for item in items {
             let typed = compiler.compile(&item.selector, None)?;
@@ -156,6 +156,23 @@ impl Selection {
     /// The regular and static columns that are read.
     pub(crate) fn read_columns(&self) -> Vec<ColumnId> {
         self.fetch.columns()
+    }
+
+    /// An expression that is needed besides: to group by. It may not be an aggregate.
+    pub(crate) fn compile(
+        &mut self,
+        analysis: &Analysis<'_>,
+        table: &Arc<Table>,
+        selector: &Selector,
+    ) -> Result<Node, CqlError> {
+        let mut compiler = Compiler::new(analysis, table, self.fetch.clone());
+        let typed = compiler.compile(selector, None)?;
+        let (fetch, aggregates) = compiler.finish();
+        if !aggregates.is_empty() {
+            return crate::error::invalid!("aggregates cannot be used in the GROUP BY clause");
+        }
+        self.fetch = fetch;
+        Ok(typed.node)
     }
 
     /// A slot for a column that is needed besides: to sort or to group by.

@@ -71,11 +71,16 @@ fn joined(parts: &[Typed]) -> String {
 }
 
 impl<'a> Compiler<'a> {
-    pub(crate) fn new(analysis: &'a Analysis<'a>, table: &'a Arc<Table>) -> Compiler<'a> {
+    /// For selectors whose slots come after those of `fetch`.
+    pub(crate) fn new(
+        analysis: &'a Analysis<'a>,
+        table: &'a Arc<Table>,
+        fetch: Fetch,
+    ) -> Compiler<'a> {
         Compiler {
             analysis,
             table,
-            fetch: Fetch::new(table.clone()),
+            fetch,
             aggregates: Vec::new(),
             in_aggregate: false,
         }

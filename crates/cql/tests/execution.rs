@@ -1,0 +1,330 @@
+//! Executions with values and pages: over a table in memory.
+
+mod memory;
+
+use cql::{CqlError, Plan, Prepared, Value};
+use memory::{Memory, driver_name};
+use proptest::prelude::*;
+
+type Rows = Vec<Vec<Option<Vec<u8>>>>;
+
+fn run(memory: &mut Memory, text: &str) -> Rows {
+    let prepared = memory
+        .prepare(text)
+        .unwrap_or_else(|e| panic!("{text}: {e}"));
+    memory
+        .execute(&prepared, &[], None, None)
+        .unwrap_or_else(|e| panic!("{text}: {e}"))
+        .rows
+}
+
+fn with_tables() -> Memory {
+    let mut memory = Memory::new();
+    for text in [
+        "CREATE KEYSPACE ks WITH replication = {'class':'SimpleStrategy','replication_factor':1}",
+        "CREATE TABLE ks.x (k int, c int, v int, s int static, PRIMARY KEY (k, c))",
+        "CREATE TABLE ks.two (a int, b text, c int, d int, v int, l list<int>, PRIMARY KEY ((a, b), \
+         c, d)) WITH CLUSTERING ORDER BY (c DESC, d ASC)",
+    ] {
+        run(&mut memory, text);
+    }
+    memory
+}
+
+fn pages(memory: &mut Memory, text: &str, page_size: u32) -> Rows {
+    let prepared = memory.prepare(text).expect("valid");
+    let mut rows = Vec::new();
+    let mut state: Option<Vec<u8>> = None;
+    for _ in 0..1_000 {
+        let answer = memory
+            .execute(&prepared, &[], Some(page_size), state.as_deref())
+            .unwrap_or_else(|e| panic!("{text}: {e}"));
+        let aggregate = text.contains("count(") && !text.contains("GROUP");
+        assert!(
+            answer.rows.len() <= page_size as usize || aggregate,
+            "{text}"
+        );
+        rows.extend(answer.rows);
+        state = answer.state;
+        if state.is_none() {
+            return rows;
+        }
+    }
+    panic!("{text}: more pages than rows");
+}
+
+const QUERIES: [&str; 22] = [
+    "SELECT * FROM ks.x",
+    "SELECT k, c FROM ks.x",
+    "SELECT s FROM ks.x",
+    "SELECT * FROM ks.x LIMIT 5",
+    "SELECT * FROM ks.x PER PARTITION LIMIT 2",
+    "SELECT * FROM ks.x PER PARTITION LIMIT 2 LIMIT 5",
+    "SELECT DISTINCT k, s FROM ks.x",
+    "SELECT DISTINCT k FROM ks.x LIMIT 3",
+    "SELECT * FROM ks.x WHERE k = 2",
+    "SELECT * FROM ks.x WHERE k = 2 ORDER BY c DESC",
+    "SELECT * FROM ks.x WHERE k = 2 AND c IN (1, 3, 5)",
+    "SELECT * FROM ks.x WHERE k IN (1, 2, 3, 4)",
+    "SELECT * FROM ks.x WHERE k IN (1, 2, 3, 4) LIMIT 4",
+    "SELECT * FROM ks.x WHERE k IN (1, 2, 3, 4) PER PARTITION LIMIT 1",
+    "SELECT * FROM ks.x WHERE k IN (1, 2, 3, 4) AND c > 1 AND c <= 4",
+    "SELECT * FROM ks.x WHERE c > 2 ALLOW FILTERING",
+    "SELECT * FROM ks.x WHERE v > 3 ALLOW FILTERING",
+    "SELECT * FROM ks.x WHERE token(k) > 0",
+    "SELECT count(*), sum(v), max(c) FROM ks.x",
+    "SELECT k, count(*), sum(v) FROM ks.x GROUP BY k",
+    "SELECT k, c, count(*) FROM ks.x GROUP BY k, c LIMIT 6",
+    "SELECT k, c, count(v) FROM ks.x WHERE k IN (1, 2, 3) GROUP BY k, c PER PARTITION LIMIT 2",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        cases: 64,
+        ..ProptestConfig::default()
+    })]
+
+    /// Pages of any size, put together, are the result without pages.
+    #[test]
+    fn pages_make_up_the_result(
+        rows in prop::collection::vec((0..5i32, prop::option::of(0..6i32), 0..9i32), 0..24),
+        page_size in 1..8u32,
+    ) {
+        let mut memory = with_tables();
+        for (k, c, v) in rows {
+            match c {
+                Some(c) => run(&mut memory, &format!(
+                    "INSERT INTO ks.x (k, c, v) VALUES ({k}, {c}, {v})"
+                )),
+                None => run(&mut memory, &format!("INSERT INTO ks.x (k, s) VALUES ({k}, {v})")),
+            };
+        }
+        for query in QUERIES {
+            let whole = run(&mut memory, query);
+            prop_assert_eq!(&pages(&mut memory, query, page_size), &whole, "{}", query);
+        }
+    }
+
+    /// Whatever a client sends as paging state is refused or read, never a panic.
+    #[test]
+    fn any_paging_state_is_read_or_refused(state in prop::collection::vec(any::<u8>(), 0..40)) {
+        let mut memory = with_tables();
+        run(&mut memory, "INSERT INTO ks.x (k, c, v) VALUES (1, 1, 1)");
+        let prepared = memory.prepare("SELECT * FROM ks.x WHERE k IN (1, 2)").expect("valid");
+        let _ = memory.execute(&prepared, &[], Some(1), Some(&state));
+        let mut state = state;
+        state.insert(0, 0x48);
+        let _ = memory.execute(&prepared, &[], Some(1), Some(&state));
+    }
+}
+
+fn int(value: i32) -> [u8; 4] {
+    value.to_be_bytes()
+}
+
+fn execute(
+    memory: &mut Memory,
+    prepared: &Prepared,
+    values: &[Value<'_>],
+) -> Result<Rows, CqlError> {
+    memory
+        .execute(prepared, values, None, None)
+        .map(|answer| answer.rows)
+}
+
+fn message(result: Result<Rows, CqlError>) -> String {
+    match result {
+        Err(CqlError::Invalid(message)) => message,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn null_and_unset_values() {
+    let mut memory = with_tables();
+    let insert = memory
+        .prepare("INSERT INTO ks.x (k, c, v) VALUES (?, ?, ?)")
+        .expect("valid");
+    let (one, two) = (int(1), int(2));
+    let bytes = |v| Value::Bytes(v);
+    execute(
+        &mut memory,
+        &insert,
+        &[bytes(&one), bytes(&one), bytes(&two)],
+    )
+    .expect("valid");
+    // Unset leaves the column, null deletes it.
+    execute(
+        &mut memory,
+        &insert,
+        &[bytes(&one), bytes(&one), Value::Unset],
+    )
+    .expect("valid");
+    let select = "SELECT v FROM ks.x WHERE k = 1";
+    assert_eq!(run(&mut memory, select), [vec![Some(two.to_vec())]]);
+    execute(
+        &mut memory,
+        &insert,
+        &[bytes(&one), bytes(&one), Value::Null],
+    )
+    .expect("valid");
+    assert_eq!(run(&mut memory, select), [vec![None]]);
+
+    let result = execute(
+        &mut memory,
+        &insert,
+        &[Value::Null, bytes(&one), bytes(&one)],
+    );
+    assert_eq!(
+        message(result),
+        "Invalid null value in condition for column k"
+    );
+    let result = execute(
+        &mut memory,
+        &insert,
+        &[bytes(&one), Value::Unset, bytes(&one)],
+    );
+    assert_eq!(message(result), "Invalid unset value for column c");
+    let result = execute(
+        &mut memory,
+        &insert,
+        &[bytes(&[1, 2, 3]), bytes(&one), bytes(&one)],
+    );
+    assert_eq!(message(result), "Expected 4 or 0 byte int (3)");
+    let result = execute(&mut memory, &insert, &[bytes(&one)]);
+    assert_eq!(
+        message(result),
+        "there were 3 markers(?) in CQL but 1 bound variables"
+    );
+
+    let limit = memory.prepare("SELECT * FROM ks.x LIMIT ?").expect("valid");
+    assert_eq!(
+        execute(&mut memory, &limit, &[Value::Unset])
+            .expect("valid")
+            .len(),
+        1
+    );
+    assert_eq!(
+        message(execute(&mut memory, &limit, &[Value::Null])),
+        "Invalid null value of limit"
+    );
+    assert_eq!(
+        message(execute(&mut memory, &limit, &[bytes(&int(-1))])),
+        "LIMIT must be strictly positive"
+    );
+}
+
+#[test]
+fn values_by_name_serve_all_markers_of_the_name() {
+    let memory = with_tables();
+    let prepared = memory
+        .prepare("SELECT * FROM ks.x WHERE k = :a AND c = :b AND v = :a ALLOW FILTERING")
+        .expect("valid");
+    let (one, two) = (int(1), int(2));
+    let values = [Value::Bytes(&two), Value::Bytes(&one)];
+    prepared
+        .bind(&values, &["b", "a"])
+        .expect("all names are there");
+    let error = prepared
+        .bind(&values, &["b", "c"])
+        .expect_err("a is missing");
+    assert_eq!(error.code(), 0x2200);
+}
+
+#[test]
+fn tuples_and_lists_of_them_as_values() {
+    let mut memory = with_tables();
+    for (c, d) in [(1, 1), (1, 2), (2, 1), (3, 7)] {
+        run(
+            &mut memory,
+            &format!("INSERT INTO ks.two (a, b, c, d, v) VALUES (1, 'x', {c}, {d}, {c}{d})"),
+        );
+    }
+    let tuple = |c: i32, d: i32| {
+        let mut out = Vec::new();
+        for value in [c, d] {
+            out.extend(4i32.to_be_bytes());
+            out.extend(value.to_be_bytes());
+        }
+        out
+    };
+    let greater = memory
+        .prepare("SELECT v FROM ks.two WHERE a = 1 AND b = 'x' AND (c, d) > ?")
+        .expect("valid");
+    assert_eq!(
+        driver_name(&greater.bind_variables[0].ty),
+        "frozen<tuple<int, int>>"
+    );
+    let edge = tuple(1, 1);
+    let rows = execute(&mut memory, &greater, &[Value::Bytes(&edge)]).expect("valid");
+    let shown = |rows: &Rows| -> Vec<i32> {
+        let cell = |row: &Vec<Option<Vec<u8>>>| {
+            let bytes = row[0].as_deref().expect("not null");
+            i32::from_be_bytes(bytes.try_into().expect("an int"))
+        };
+        rows.iter().map(cell).collect()
+    };
+    assert_eq!(shown(&rows), [37, 21, 12]);
+
+    let one_of = memory
+        .prepare("SELECT v FROM ks.two WHERE a = 1 AND b = 'x' AND (c, d) IN ?")
+        .expect("valid");
+    let mut list = 2i32.to_be_bytes().to_vec();
+    for tuple in [tuple(1, 2), tuple(3, 7)] {
+        list.extend((tuple.len() as i32).to_be_bytes());
+        list.extend(tuple);
+    }
+    let rows = execute(&mut memory, &one_of, &[Value::Bytes(&list)]).expect("valid");
+    assert_eq!(shown(&rows), [37, 12]);
+
+    let keys = memory
+        .prepare("SELECT v FROM ks.x WHERE k IN ?")
+        .expect("valid");
+    let mut ints = 3i32.to_be_bytes().to_vec();
+    for value in [5, 1, 5] {
+        ints.extend(4i32.to_be_bytes());
+        ints.extend(int(value));
+    }
+    run(&mut memory, "INSERT INTO ks.x (k, c, v) VALUES (1, 1, 11)");
+    run(&mut memory, "INSERT INTO ks.x (k, c, v) VALUES (5, 1, 51)");
+    let rows = execute(&mut memory, &keys, &[Value::Bytes(&ints)]).expect("valid");
+    assert_eq!(shown(&rows), [11, 51]);
+}
+
+#[test]
+fn ordering_partitions_together_needs_the_whole_result() {
+    let mut memory = with_tables();
+    let text = "SELECT v FROM ks.x WHERE k IN (1, 2) ORDER BY c";
+    let prepared = memory.prepare(text).expect("valid");
+    let error = memory
+        .execute(&prepared, &[], Some(100), None)
+        .expect_err("pages");
+    assert!(
+        error
+            .to_string()
+            .starts_with("Cannot page queries with both ORDER BY")
+    );
+    let limited = memory.prepare(&format!("{text} LIMIT 10")).expect("valid");
+    memory
+        .execute(&limited, &[], Some(100), None)
+        .expect("one page takes all");
+}
+
+#[test]
+fn plans_are_shared_between_threads() {
+    fn shareable<T: Send + Sync + 'static>() {}
+    shareable::<Prepared>();
+    shareable::<Plan>();
+}
+
+#[test]
+fn a_plan_ends_with_its_table() {
+    let mut memory = with_tables();
+    let prepared = memory.prepare("SELECT * FROM ks.x").expect("valid");
+    assert!(prepared.plan.is_valid_in(&memory.schema));
+    run(&mut memory, "ALTER TABLE ks.two ADD w int");
+    assert!(prepared.plan.is_valid_in(&memory.schema));
+    run(&mut memory, "ALTER TABLE ks.x ADD w int");
+    assert!(!prepared.plan.is_valid_in(&memory.schema));
+}
