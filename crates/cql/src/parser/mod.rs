@@ -13,6 +13,7 @@ mod name;
 mod relation;
 mod schema;
 mod select;
+mod table;
 mod term;
 
 use crate::CqlError;

@@ -2,29 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use model::Order;
-
 use crate::CqlError;
 use crate::ast::{
-    AlterKeyspace, AlterTable, AlterTableAction, AlterType, AlterTypeAction, AlterView,
-    ColumnDefinition, CreateAggregate, CreateFunction, CreateIndex, CreateKeyspace, CreateTable,
-    CreateTrigger, CreateType, CreateView, DataType, Drop, DropFunction, DropTrigger, FunctionName,
-    IndexTarget, IndexTargetKind, Mask, PrimaryKey, Property, PropertyValue, Statement, Term,
+    AlterKeyspace, AlterType, AlterTypeAction, AlterView, CreateAggregate, CreateFunction,
+    CreateIndex, CreateKeyspace, CreateTrigger, CreateType, CreateView, DataType, Drop,
+    DropFunction, DropTrigger, IndexTarget, IndexTargetKind, Property, PropertyValue, Statement,
+    Term,
 };
 use crate::lexer::{Class, Keyword, Symbol, TokenKind};
 
+use super::table::TableProperties;
 use super::{Parsed, Parser};
-
-/// What stands in parentheses after the name of a table.
-type TableElements = (Vec<ColumnDefinition>, Vec<PrimaryKey>);
-
-/// What `WITH` says of a table.
-#[derive(Default)]
-struct TableProperties {
-    clustering_order: Vec<(String, Order)>,
-    compact_storage: bool,
-    properties: Vec<Property>,
-}
 
 impl Parser<'_> {
     pub(super) fn create(&mut self) -> Parsed<Statement> {
@@ -163,152 +151,13 @@ impl Parser<'_> {
         }))
     }
 
-    fn with_properties(&mut self) -> Parsed<Vec<Property>> {
+    pub(super) fn with_properties(&mut self) -> Parsed<Vec<Property>> {
         self.expect_keyword(Keyword::With)?;
         self.conjunction(Self::property)
     }
 
-    fn create_table(&mut self) -> Parsed<Statement> {
-        self.next();
-        let if_not_exists = self.if_not_exists()?;
-        let table = self.table_name()?;
-        let (columns, primary_keys) = self.table_elements()?;
-        let with = if self.take_keyword(Keyword::With) {
-            self.table_properties()?
-        } else {
-            TableProperties::default()
-        };
-        Ok(Statement::CreateTable(CreateTable {
-            table,
-            if_not_exists,
-            columns,
-            primary_keys,
-            clustering_order: with.clustering_order,
-            compact_storage: with.compact_storage,
-            properties: with.properties,
-        }))
-    }
-
-    fn table_elements(&mut self) -> Parsed<TableElements> {
-        let (mut columns, mut primary_keys) = (Vec::new(), Vec::new());
-        self.expect(Symbol::Open)?;
-        loop {
-            if self.is(Keyword::Primary) {
-                primary_keys.push(self.primary_key()?);
-            } else {
-                let column = self.column_definition()?;
-                if self.take_keywords(&[Keyword::Primary, Keyword::Key]) {
-                    primary_keys.push(PrimaryKey {
-                        partition: vec![column.name.clone()],
-                        clustering: Vec::new(),
-                    });
-                }
-                columns.push(column);
-            }
-            // More commas than elements are allowed after the first element.
-            if !self.is_symbol(Symbol::Comma) {
-                self.expect(Symbol::Close)?;
-                return Ok((columns, primary_keys));
-            }
-            while self.take(Symbol::Comma) {}
-            if self.take(Symbol::Close) {
-                return Ok((columns, primary_keys));
-            }
-        }
-    }
-
-    /// `name type [STATIC] [MASKED WITH …]`
-    fn column_definition(&mut self) -> Parsed<ColumnDefinition> {
-        Ok(ColumnDefinition {
-            name: self.identifier()?,
-            ty: self.data_type()?,
-            is_static: self.take_keyword(Keyword::Static),
-            mask: if self.is(Keyword::Masked) {
-                Some(self.mask()?)
-            } else {
-                None
-            },
-        })
-    }
-
-    /// `columnMask`
-    fn mask(&mut self) -> Parsed<Mask> {
-        self.expect_keywords(&[Keyword::Masked, Keyword::With])?;
-        if self.is(Keyword::Default) && !self.is_symbol_at(1, Symbol::Open) {
-            self.next();
-            return Ok(Mask {
-                function: FunctionName {
-                    keyspace: Some("system".to_owned()),
-                    name: "mask_default".to_owned(),
-                },
-                arguments: Vec::new(),
-            });
-        }
-        let function = self.function_name()?;
-        self.expect(Symbol::Open)?;
-        let arguments = self.list_until(Symbol::Close, Self::term)?;
-        Ok(Mask {
-            function,
-            arguments,
-        })
-    }
-
-    /// `PRIMARY KEY ((a, b), c, d)`
-    fn primary_key(&mut self) -> Parsed<PrimaryKey> {
-        self.expect_keywords(&[Keyword::Primary, Keyword::Key])?;
-        self.expect(Symbol::Open)?;
-        let partition = if self.take(Symbol::Open) {
-            let names = self.list(Self::identifier)?;
-            self.expect(Symbol::Close)?;
-            names
-        } else {
-            vec![self.identifier()?]
-        };
-        let mut clustering = Vec::new();
-        while self.take(Symbol::Comma) {
-            clustering.push(self.identifier()?);
-        }
-        self.expect(Symbol::Close)?;
-        Ok(PrimaryKey {
-            partition,
-            clustering,
-        })
-    }
-
-    /// What follows `WITH` of a table or view.
-    fn table_properties(&mut self) -> Parsed<TableProperties> {
-        let mut with = TableProperties::default();
-        loop {
-            if self.take_keywords(&[Keyword::Compact, Keyword::Storage]) {
-                with.compact_storage = true;
-            } else if self.take_keywords(&[Keyword::Clustering, Keyword::Order]) {
-                self.expect_keyword(Keyword::By)?;
-                self.expect(Symbol::Open)?;
-                let order = self.list(Self::clustering_order)?;
-                self.expect(Symbol::Close)?;
-                with.clustering_order.extend(order);
-            } else {
-                with.properties.push(self.property()?);
-            }
-            if !self.take_keyword(Keyword::And) {
-                return Ok(with);
-            }
-        }
-    }
-
-    fn clustering_order(&mut self) -> Parsed<(String, Order)> {
-        let column = self.identifier()?;
-        if self.take_keyword(Keyword::Asc) {
-            Ok((column, Order::Ascending))
-        } else if self.take_keyword(Keyword::Desc) {
-            Ok((column, Order::Descending))
-        } else {
-            Err(self.no_alternative())
-        }
-    }
-
     /// `property`
-    fn property(&mut self) -> Parsed<Property> {
+    pub(super) fn property(&mut self) -> Parsed<Property> {
         let name = self.identifier()?;
         self.expect(Symbol::Equal)?;
         if self.is_symbol(Symbol::OpenBrace) {
@@ -359,111 +208,6 @@ impl Parser<'_> {
             }
         }
         Ok(map)
-    }
-
-    fn alter_table(&mut self) -> Parsed<Statement> {
-        self.next();
-        let if_exists = self.if_exists()?;
-        let table = self.table_name()?;
-        let action = match self.keyword() {
-            Some(Keyword::Alter) => self.alter_column()?,
-            Some(Keyword::Add) => self.add_columns()?,
-            Some(Keyword::Drop) => self.drop_columns()?,
-            Some(Keyword::Rename) => {
-                self.next();
-                AlterTableAction::Rename {
-                    if_exists: self.if_exists()?,
-                    renames: self.conjunction(Self::rename)?,
-                }
-            }
-            Some(Keyword::With) => AlterTableAction::With(self.with_properties()?),
-            _ => return Err(self.no_alternative()),
-        };
-        Ok(Statement::AlterTable(AlterTable {
-            table,
-            if_exists,
-            action,
-        }))
-    }
-
-    /// `a TO b`
-    fn rename(&mut self) -> Parsed<(String, String)> {
-        let from = self.identifier()?;
-        self.expect_keyword(Keyword::To)?;
-        Ok((from, self.identifier()?))
-    }
-
-    fn alter_column(&mut self) -> Parsed<AlterTableAction> {
-        self.next();
-        let if_exists = self.if_exists()?;
-        let column = self.column_name()?;
-        if !if_exists && self.take_keyword(Keyword::Type) {
-            let ty = self.data_type()?;
-            return Ok(AlterTableAction::AlterType { column, ty });
-        }
-        let mask = match self.keyword() {
-            Some(Keyword::Masked) => Some(self.mask()?),
-            Some(Keyword::Drop) => {
-                self.next();
-                self.expect_keyword(Keyword::Masked)?;
-                None
-            }
-            _ => return Err(self.no_alternative()),
-        };
-        Ok(AlterTableAction::Mask {
-            column,
-            if_exists,
-            mask,
-        })
-    }
-
-    fn add_columns(&mut self) -> Parsed<AlterTableAction> {
-        self.next();
-        let if_not_exists = self.if_not_exists()?;
-        let columns = if self.take(Symbol::Open) {
-            let columns = self.list(Self::column_definition)?;
-            self.expect(Symbol::Close)?;
-            columns
-        } else {
-            vec![self.column_definition()?]
-        };
-        Ok(AlterTableAction::Add {
-            if_not_exists,
-            columns,
-        })
-    }
-
-    fn drop_columns(&mut self) -> Parsed<AlterTableAction> {
-        self.next();
-        if self.take_keywords(&[Keyword::Compact, Keyword::Storage]) {
-            return Ok(AlterTableAction::DropCompactStorage);
-        }
-        let if_exists = self.if_exists()?;
-        let columns = if self.take(Symbol::Open) {
-            let columns = self.list(Self::identifier)?;
-            self.expect(Symbol::Close)?;
-            columns
-        } else {
-            vec![self.identifier()?]
-        };
-        let mut timestamp = None;
-        if self.take_keyword(Keyword::Using) {
-            self.expect_keyword(Keyword::Timestamp)?;
-            if self.kind() != TokenKind::Integer {
-                return Err(self.expecting("INTEGER"));
-            }
-            let text = self.token_text(self.tokens[self.at]);
-            timestamp = Some(
-                text.parse()
-                    .map_err(|_| CqlError::Syntax(format!("For input string: \"{text}\"")))?,
-            );
-            self.next();
-        }
-        Ok(AlterTableAction::Drop {
-            if_exists,
-            columns,
-            timestamp,
-        })
     }
 
     fn create_type(&mut self) -> Parsed<Statement> {

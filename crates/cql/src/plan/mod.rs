@@ -5,6 +5,7 @@
 
 mod attributes;
 mod batch;
+mod collected;
 mod fetch;
 mod filter;
 mod json;
@@ -20,6 +21,7 @@ mod run;
 mod select;
 mod selection;
 mod selector;
+mod selector_type;
 mod slices;
 
 use std::sync::Arc;

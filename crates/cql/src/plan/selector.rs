@@ -1,6 +1,5 @@
 //! From selectors of the text to expressions over slots (`Selectable.newSelectorFactory`).
 
-use std::fmt;
 use std::sync::Arc;
 
 use model::{CqlType, Table};
@@ -10,14 +9,15 @@ use crate::ast::{
     ArithmeticOperator, DataType, FunctionName, LiteralKind, Selector, Term, WriteTimeKind,
 };
 use crate::error::invalid;
-use crate::functions::{self, Aggregate, Argument, Assignment, Function, assign_type};
+use crate::functions::{self, Aggregate, Assignment, Function};
 use crate::schema::UserTypes;
-use crate::term::{Analysis, Receiver, TermArgument, operation_of, preferred_type, prepare};
+use crate::term::{Analysis, Receiver, operation_of, prepare};
 
 use super::fetch::{Fetch, Part};
 use super::node::Node;
 use super::restriction::column_of;
 use super::selection::{AggregateCall, source_of};
+use super::selector_type::SelectorArgument;
 
 /// An expression with its type and the name it gives a column.
 pub(crate) struct Typed {
@@ -28,34 +28,12 @@ pub(crate) struct Typed {
 
 /// Resolves the selectors of one statement.
 pub(crate) struct Compiler<'a> {
-    analysis: &'a Analysis<'a>,
-    table: &'a Table,
+    pub(super) analysis: &'a Analysis<'a>,
+    pub(super) table: &'a Table,
     fetch: Fetch,
     aggregates: Vec<AggregateCall>,
     /// Inside the arguments of an aggregate?
     in_aggregate: bool,
-}
-
-/// A selector as an argument of a function.
-struct SelectorArgument<'c, 'a> {
-    compiler: &'c Compiler<'a>,
-    selector: &'c Selector,
-}
-
-impl fmt::Display for SelectorArgument<'_, '_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.selector.fmt(f)
-    }
-}
-
-impl Argument for SelectorArgument<'_, '_> {
-    fn assignment(&self, ty: &CqlType) -> Assignment {
-        self.compiler.assignment(self.selector, ty)
-    }
-
-    fn exact_type(&self) -> Option<CqlType> {
-        self.compiler.exact_type(self.selector)
-    }
 }
 
 fn cannot_infer<T>(selector: &Selector) -> Result<T, CqlError> {
@@ -136,127 +114,8 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// The type of a selector that has one whatever it is for.
-    fn exact_type(&self, selector: &Selector) -> Option<CqlType> {
-        match selector {
-            Selector::Column(name) => self.table.column_named(name).map(|c| c.ty.clone()),
-            Selector::Term(_) => None,
-            Selector::TypeHint(hint, _) => self.resolve(hint).ok(),
-            Selector::CountRows => Some(CqlType::Bigint),
-            Selector::Cast(_, ty) => Some(ty.clone()),
-            Selector::List(items) => Some(CqlType::List {
-                element: self.common_type(items)?.into(),
-                frozen: false,
-            }),
-            Selector::Set(items) => Some(CqlType::Set {
-                element: self.common_type(items)?.into(),
-                frozen: false,
-            }),
-            Selector::Parentheses(items) if items.len() > 1 => {
-                let types: Option<Vec<CqlType>> =
-                    items.iter().map(|item| self.exact_type(item)).collect();
-                types.map(|types| CqlType::Tuple(types.iter().map(CqlType::freeze).collect()))
-            }
-            Selector::Parentheses(_) | Selector::Map(_) => None,
-            Selector::WriteTime(WriteTimeKind::Ttl, _) => Some(CqlType::Int),
-            Selector::WriteTime(..) => Some(CqlType::Bigint),
-            Selector::Field(inner, field) => match self.exact_type(inner)? {
-                CqlType::Udt { definition, .. } => definition
-                    .fields
-                    .iter()
-                    .find(|(name, _)| **name == **field)
-                    .map(|(_, ty)| ty.clone()),
-                _ => None,
-            },
-            Selector::Element(inner, _) => match self.exact_type(inner)? {
-                CqlType::Map { value, .. } => Some(*value),
-                CqlType::Set { element, .. } => Some(*element),
-                _ => None,
-            },
-            Selector::Slice(inner, ..) => self.exact_type(inner),
-            Selector::Function { name, arguments } => {
-                let function = self.resolve_function(name, arguments, None).ok()?;
-                Some(function.result().clone())
-            }
-            Selector::Operation {
-                operator,
-                left,
-                right,
-            } => {
-                self.analysis.count_resolution().ok()?;
-                let (left, right) = (self.operand_type(left)?, self.operand_type(right)?);
-                let function = operation_of(*operator, &left, &right)?;
-                Some(function.result().clone())
-            }
-            Selector::Negation(inner) => self.operand_type(inner),
-        }
-    }
-
-    fn common_type(&self, items: &[Selector]) -> Option<CqlType> {
-        let ty = items.iter().find_map(|item| self.exact_type(item))?;
-        items
-            .iter()
-            .all(|item| self.assignment(item, &ty) != Assignment::No)
-            .then(|| ty.freeze())
-    }
-
-    /// The type of an operand: constants have the one they look like.
-    fn operand_type(&self, selector: &Selector) -> Option<CqlType> {
-        match selector {
-            Selector::Term(Term::Literal(literal)) => Some(preferred_type(literal)),
-            other => self.exact_type(other),
-        }
-    }
-
-    /// How well a selector fits a type.
-    fn assignment(&self, selector: &Selector, ty: &CqlType) -> Assignment {
-        match selector {
-            Selector::Term(term) => TermArgument {
-                analysis: self.analysis,
-                term,
-            }
-            .assignment(ty),
-            Selector::Parentheses(items) => match (&items[..], ty) {
-                (_, CqlType::Tuple(types)) => self.all_fit(items.iter().zip(types)),
-                ([only], _) => self.assignment(only, ty),
-                _ => Assignment::No,
-            },
-            Selector::List(items) => match ty {
-                CqlType::List { element, .. } | CqlType::Vector { element, .. } => {
-                    self.all_fit(items.iter().map(|item| (item, &**element)))
-                }
-                _ => Assignment::No,
-            },
-            Selector::Set(items) => match ty {
-                CqlType::Set { element, .. } => {
-                    self.all_fit(items.iter().map(|item| (item, &**element)))
-                }
-                CqlType::Map { .. } if items.is_empty() => Assignment::Weak,
-                _ => Assignment::No,
-            },
-            Selector::Map(_) => match ty {
-                CqlType::Map { .. } | CqlType::Udt { .. } => Assignment::Weak,
-                _ => Assignment::No,
-            },
-            other => match self.exact_type(other) {
-                Some(own) => assign_type(&own, ty),
-                None => Assignment::No,
-            },
-        }
-    }
-
-    fn all_fit<'s>(
-        &self,
-        mut parts: impl Iterator<Item = (&'s Selector, &'s CqlType)>,
-    ) -> Assignment {
-        if parts.all(|(part, ty)| self.assignment(part, ty) != Assignment::No) {
-            Assignment::Weak
-        } else {
-            Assignment::No
-        }
-    }
-
-    fn resolve(&self, ty: &DataType) -> Result<CqlType, CqlError> {
+    /// The type of a name.
+    pub(super) fn resolve(&self, ty: &DataType) -> Result<CqlType, CqlError> {
         let none = UserTypes::new();
         ty.resolve(self.analysis.keyspace, self.analysis.types.unwrap_or(&none))
     }
@@ -301,31 +160,6 @@ impl<'a> Compiler<'a> {
             ty,
             name: name.to_owned(),
         })
-    }
-
-    fn resolve_function(
-        &self,
-        name: &FunctionName,
-        arguments: &[Selector],
-        receiver: Option<&CqlType>,
-    ) -> Result<Function, CqlError> {
-        self.analysis.count_resolution()?;
-        let arguments: Vec<SelectorArgument<'_, '_>> = arguments
-            .iter()
-            .map(|selector| SelectorArgument {
-                compiler: self,
-                selector,
-            })
-            .collect();
-        let arguments: Vec<&dyn Argument> = arguments.iter().map(|a| a as &dyn Argument).collect();
-        let receiver = functions::Receiver {
-            ty: receiver,
-            partition_key: &self.analysis.partition_key,
-        };
-        match functions::resolve(name.keyspace.as_deref(), &name.name, &arguments, receiver)? {
-            Some(function) => Ok(function),
-            None => invalid!("Unknown function '{name}'"),
-        }
     }
 
     fn function(

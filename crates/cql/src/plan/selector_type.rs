@@ -1,0 +1,183 @@
+//! The types of selectors before they are compiled, and the functions that are called with them
+//! (`Selectable.getExactTypeIfKnown`, `testAssignment`).
+
+use std::fmt;
+
+use model::CqlType;
+
+use crate::CqlError;
+use crate::ast::{FunctionName, Selector, Term, WriteTimeKind};
+use crate::error::invalid;
+use crate::functions::{self, Argument, Assignment, Function, assign_type};
+use crate::term::{TermArgument, operation_of, preferred_type};
+
+use super::selector::Compiler;
+
+/// A selector as an argument of a function.
+pub(super) struct SelectorArgument<'c, 'a> {
+    pub(super) compiler: &'c Compiler<'a>,
+    pub(super) selector: &'c Selector,
+}
+
+impl fmt::Display for SelectorArgument<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.selector.fmt(f)
+    }
+}
+
+impl Argument for SelectorArgument<'_, '_> {
+    fn assignment(&self, ty: &CqlType) -> Assignment {
+        self.compiler.assignment(self.selector, ty)
+    }
+
+    fn exact_type(&self) -> Option<CqlType> {
+        self.compiler.exact_type(self.selector)
+    }
+}
+
+impl Compiler<'_> {
+    /// The type of a selector that has one whatever it is for.
+    pub(super) fn exact_type(&self, selector: &Selector) -> Option<CqlType> {
+        match selector {
+            Selector::Column(name) => self.table.column_named(name).map(|c| c.ty.clone()),
+            Selector::Term(_) => None,
+            Selector::TypeHint(hint, _) => self.resolve(hint).ok(),
+            Selector::CountRows => Some(CqlType::Bigint),
+            Selector::Cast(_, ty) => Some(ty.clone()),
+            Selector::List(items) => Some(CqlType::List {
+                element: self.common_type(items)?.into(),
+                frozen: false,
+            }),
+            Selector::Set(items) => Some(CqlType::Set {
+                element: self.common_type(items)?.into(),
+                frozen: false,
+            }),
+            Selector::Parentheses(items) if items.len() > 1 => {
+                let types: Option<Vec<CqlType>> =
+                    items.iter().map(|item| self.exact_type(item)).collect();
+                types.map(|types| CqlType::Tuple(types.iter().map(CqlType::freeze).collect()))
+            }
+            Selector::Parentheses(_) | Selector::Map(_) => None,
+            Selector::WriteTime(WriteTimeKind::Ttl, _) => Some(CqlType::Int),
+            Selector::WriteTime(..) => Some(CqlType::Bigint),
+            Selector::Field(inner, field) => match self.exact_type(inner)? {
+                CqlType::Udt { definition, .. } => definition
+                    .fields
+                    .iter()
+                    .find(|(name, _)| **name == **field)
+                    .map(|(_, ty)| ty.clone()),
+                _ => None,
+            },
+            Selector::Element(inner, _) => match self.exact_type(inner)? {
+                CqlType::Map { value, .. } => Some(*value),
+                CqlType::Set { element, .. } => Some(*element),
+                _ => None,
+            },
+            Selector::Slice(inner, ..) => self.exact_type(inner),
+            Selector::Function { name, arguments } => {
+                let function = self.resolve_function(name, arguments, None).ok()?;
+                Some(function.result().clone())
+            }
+            Selector::Operation {
+                operator,
+                left,
+                right,
+            } => {
+                self.analysis.count_resolution().ok()?;
+                let (left, right) = (self.operand_type(left)?, self.operand_type(right)?);
+                let function = operation_of(*operator, &left, &right)?;
+                Some(function.result().clone())
+            }
+            Selector::Negation(inner) => self.operand_type(inner),
+        }
+    }
+
+    fn common_type(&self, items: &[Selector]) -> Option<CqlType> {
+        let ty = items.iter().find_map(|item| self.exact_type(item))?;
+        items
+            .iter()
+            .all(|item| self.assignment(item, &ty) != Assignment::No)
+            .then(|| ty.freeze())
+    }
+
+    /// The type of an operand: constants have the one they look like.
+    pub(super) fn operand_type(&self, selector: &Selector) -> Option<CqlType> {
+        match selector {
+            Selector::Term(Term::Literal(literal)) => Some(preferred_type(literal)),
+            other => self.exact_type(other),
+        }
+    }
+
+    /// How well a selector fits a type.
+    pub(super) fn assignment(&self, selector: &Selector, ty: &CqlType) -> Assignment {
+        match selector {
+            Selector::Term(term) => TermArgument {
+                analysis: self.analysis,
+                term,
+            }
+            .assignment(ty),
+            Selector::Parentheses(items) => match (&items[..], ty) {
+                (_, CqlType::Tuple(types)) => self.all_fit(items.iter().zip(types)),
+                ([only], _) => self.assignment(only, ty),
+                _ => Assignment::No,
+            },
+            Selector::List(items) => match ty {
+                CqlType::List { element, .. } | CqlType::Vector { element, .. } => {
+                    self.all_fit(items.iter().map(|item| (item, &**element)))
+                }
+                _ => Assignment::No,
+            },
+            Selector::Set(items) => match ty {
+                CqlType::Set { element, .. } => {
+                    self.all_fit(items.iter().map(|item| (item, &**element)))
+                }
+                CqlType::Map { .. } if items.is_empty() => Assignment::Weak,
+                _ => Assignment::No,
+            },
+            Selector::Map(_) => match ty {
+                CqlType::Map { .. } | CqlType::Udt { .. } => Assignment::Weak,
+                _ => Assignment::No,
+            },
+            other => match self.exact_type(other) {
+                Some(own) => assign_type(&own, ty),
+                None => Assignment::No,
+            },
+        }
+    }
+
+    fn all_fit<'s>(
+        &self,
+        mut parts: impl Iterator<Item = (&'s Selector, &'s CqlType)>,
+    ) -> Assignment {
+        if parts.all(|(part, ty)| self.assignment(part, ty) != Assignment::No) {
+            Assignment::Weak
+        } else {
+            Assignment::No
+        }
+    }
+
+    pub(super) fn resolve_function(
+        &self,
+        name: &FunctionName,
+        arguments: &[Selector],
+        receiver: Option<&CqlType>,
+    ) -> Result<Function, CqlError> {
+        self.analysis.count_resolution()?;
+        let arguments: Vec<SelectorArgument<'_, '_>> = arguments
+            .iter()
+            .map(|selector| SelectorArgument {
+                compiler: self,
+                selector,
+            })
+            .collect();
+        let arguments: Vec<&dyn Argument> = arguments.iter().map(|a| a as &dyn Argument).collect();
+        let receiver = functions::Receiver {
+            ty: receiver,
+            partition_key: &self.analysis.partition_key,
+        };
+        match functions::resolve(name.keyspace.as_deref(), &name.name, &arguments, receiver)? {
+            Some(function) => Ok(function),
+            None => invalid!("Unknown function '{name}'"),
+        }
+    }
+}
