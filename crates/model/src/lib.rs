@@ -10,6 +10,7 @@
 //! gives to another column, so that a cell of a dropped column can never be taken for one of a
 //! column added later under the same name.
 
+mod bound;
 mod clustering;
 pub mod collection;
 mod compare;
@@ -39,6 +40,7 @@ mod value;
 pub mod vint;
 mod zone;
 
+pub use bound::Value;
 pub use clustering::{Bound, BoundKind, Clustering, ClusteringComparator, Slice};
 pub use deletion::{DeletionTime, EXPIRED_TTL, Liveness, NO_DELETION_TIME, NO_TIMESTAMP, NO_TTL};
 pub use format::{json_name, json_string};

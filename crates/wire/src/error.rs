@@ -4,8 +4,10 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use cluster::{Consistency, FailureReason};
+
+use crate::Version;
 use crate::notation::{BodyReader, BodyWriter, DecodeError};
-use crate::{Consistency, Version};
 
 /// What kind of write a timeout or failure was of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -60,21 +62,6 @@ impl WriteType {
             .find(|t| t.name() == name)
             .ok_or_else(|| DecodeError::new(format!("Unknown write type {name}")))
     }
-}
-
-/// Why a replica failed (`RequestFailureReason`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FailureReason(pub u16);
-
-impl FailureReason {
-    /// The replica did not say.
-    pub const UNKNOWN: FailureReason = FailureReason(0);
-    /// Too many tombstones in a read.
-    pub const READ_TOO_MANY_TOMBSTONES: FailureReason = FailureReason(1);
-    /// The replica ran out of time.
-    pub const TIMEOUT: FailureReason = FailureReason(2);
-    /// Its version is too old for the request.
-    pub const INCOMPATIBLE_SCHEMA: FailureReason = FailureReason(4);
 }
 
 /// How far a read or write came before it failed.
@@ -387,7 +374,7 @@ fn put_failures(failures: &[(IpAddr, FailureReason)], version: Version, out: &mu
     if version >= Version::V5 {
         for (address, reason) in failures {
             out.put_inet_address(*address);
-            out.put_short(reason.0);
+            out.put_short(*reason as u16);
         }
     }
 }
@@ -478,10 +465,24 @@ fn failures(
     let count = reader.int()?;
     if version < Version::V5 {
         let count = usize::try_from(count).unwrap_or(0).min(1024);
-        let unknown = (IpAddr::from([0; 4]), FailureReason::UNKNOWN);
+        let unknown = (IpAddr::from([0; 4]), FailureReason::Unknown);
         return Ok(vec![unknown; count]);
     }
     (0..count)
-        .map(|_| Ok((reader.inet_address()?, FailureReason(reader.short()?))))
+        .map(|_| Ok((reader.inet_address()?, failure_reason(reader.short()?))))
         .collect()
+}
+
+/// Codes that are not known here say no more than that the replica failed.
+fn failure_reason(code: u16) -> FailureReason {
+    const KNOWN: [FailureReason; 6] = [
+        FailureReason::ReadTooManyTombstones,
+        FailureReason::Timeout,
+        FailureReason::IncompatibleSchema,
+        FailureReason::ReadSize,
+        FailureReason::NodeDown,
+        FailureReason::IndexNotAvailable,
+    ];
+    let known = KNOWN.into_iter().find(|reason| *reason as u16 == code);
+    known.unwrap_or(FailureReason::Unknown)
 }

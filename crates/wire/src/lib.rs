@@ -10,7 +10,6 @@
 pub mod client;
 mod compression;
 mod connection;
-mod consistency;
 mod error;
 mod event;
 mod framing;
@@ -23,16 +22,17 @@ mod segment;
 mod type_option;
 mod version;
 
+pub use cluster::{Consistency, FailureReason};
 pub use compression::Compression;
 pub use connection::{DEFAULT_MAX_ENVELOPE, ServerConnection};
-pub use consistency::Consistency;
-pub use error::{ErrorKind, ErrorReply, FailureReason, Progress, WriteType};
+pub use error::{ErrorKind, ErrorReply, Progress, WriteType};
 pub use event::{
     ChangeKind, ChangeTarget, Event, EventKind, SchemaChange, StatusChange, TopologyChange,
 };
 pub use framing::{Envelope, ProtocolError};
 pub use header::{Flags, HEADER_LENGTH, Header, Opcode};
-pub use notation::{BodyReader, BodyWriter, DecodeError, Value};
+pub use model::Value;
+pub use notation::{BodyReader, BodyWriter, DecodeError};
 pub use request::{
     Batch, BatchKind, BatchStatement, BatchTarget, CustomPayload, Execute, Prepare, Query,
     QueryParameters, Request, Startup, custom_payload,

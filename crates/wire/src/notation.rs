@@ -4,9 +4,11 @@
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
+use cluster::Consistency;
+use model::Value;
 use uuid::Uuid;
 
-use crate::{Consistency, CustomPayload, Version};
+use crate::{CustomPayload, Version};
 
 /// Why a body cannot be understood. The text is what the client is told, under the code of a
 /// protocol error.
@@ -24,17 +26,6 @@ impl DecodeError {
     pub fn text(&self) -> &str {
         &self.0
     }
-}
-
-/// A bound value of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Value<'a> {
-    /// `null`
-    Null,
-    /// Leave the column as it is (version 4 and later).
-    Unset,
-    /// The serialized value.
-    Bytes(&'a [u8]),
 }
 
 /// Reads notations from the front of a body.
@@ -312,7 +303,7 @@ impl BodyWriter for Vec<u8> {
     }
 
     fn put_consistency(&mut self, value: Consistency) {
-        self.put_short(value as u16);
+        self.put_short(value.code());
     }
 
     fn put_string_list<S: AsRef<str>>(&mut self, values: &[S]) {

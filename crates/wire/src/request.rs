@@ -1,10 +1,12 @@
 //! Requests: what a client asks. Everything borrows from the body of the envelope.
 
+use cluster::Consistency;
+use model::Value;
 use smallvec::SmallVec;
 
 use crate::framing::Envelope;
-use crate::notation::{BodyReader, DecodeError, Value};
-use crate::{Consistency, EventKind, Flags, Header, Opcode, Version};
+use crate::notation::{BodyReader, DecodeError};
+use crate::{EventKind, Flags, Header, Opcode, Version};
 
 /// A request.
 #[derive(Clone, Debug, PartialEq)]

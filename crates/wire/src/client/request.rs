@@ -1,7 +1,9 @@
 //! Writing requests.
 
+use model::Value;
+
 use crate::header::HEADER_LENGTH;
-use crate::notation::{BodyWriter, Value};
+use crate::notation::BodyWriter;
 use crate::request::{
     Batch, BatchKind, BatchTarget, Execute, PREPARE_WITH_KEYSPACE, Prepare, QueryParameters,
     Request, query_flag,
