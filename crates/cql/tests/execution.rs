@@ -106,6 +106,54 @@ proptest! {
         }
     }
 
+    /// Tuples compare by their values, whatever the order of the columns in the table.
+    #[test]
+    fn slices_of_tuples_give_the_rows_that_compare_so(
+        rows in prop::collection::btree_set((0..4i32, 0..4i32), 0..12),
+        lower in (any::<bool>(), prop::collection::vec(0..4i32, 0..=2)),
+        upper in (any::<bool>(), prop::collection::vec(0..4i32, 0..=2)),
+        reversed in any::<bool>(),
+    ) {
+        let mut memory = with_tables();
+        for (c, d) in &rows {
+            run(&mut memory, &format!("INSERT INTO ks.two (a, b, c, d) VALUES (1, 'x', {c}, {d})"));
+        }
+        let mut query = "SELECT c, d FROM ks.two WHERE a = 1 AND b = 'x'".to_owned();
+        for ((inclusive, values), operator) in [(&lower, ">"), (&upper, "<")] {
+            let equal = if *inclusive { "=" } else { "" };
+            match values[..] {
+                [c] => query += &format!(" AND c {operator}{equal} {c}"),
+                [c, d] => query += &format!(" AND (c, d) {operator}{equal} ({c}, {d})"),
+                _ => {}
+            }
+        }
+        if reversed {
+            query += " ORDER BY c ASC";
+        }
+        let mut expected: Vec<[i32; 2]> = rows
+            .into_iter()
+            .map(|(c, d)| [c, d])
+            .filter(|row| {
+                let (above, below) = (&row[..lower.1.len()], &row[..upper.1.len()]);
+                let above = above > &lower.1[..] || (above == &lower.1[..] && (lower.0 || above.is_empty()));
+                let below = below < &upper.1[..] || (below == &upper.1[..] && (upper.0 || below.is_empty()));
+                above && below
+            })
+            .collect();
+        expected.sort_by_key(|[c, d]| (-c, *d));
+        if reversed {
+            expected.reverse();
+        }
+        let found: Vec<[i32; 2]> = run(&mut memory, &query)
+            .iter()
+            .map(|row| [0, 1].map(|i: usize| {
+                let cell = row[i].as_deref().expect("a key column");
+                i32::from_be_bytes(cell.try_into().expect("an int"))
+            }))
+            .collect();
+        prop_assert_eq!(found, expected, "{}", query);
+    }
+
     /// Whatever a client sends as paging state is refused or read, never a panic.
     #[test]
     fn any_paging_state_is_read_or_refused(state in prop::collection::vec(any::<u8>(), 0..40)) {

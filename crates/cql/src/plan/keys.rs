@@ -69,6 +69,13 @@ impl KeyPlan {
         self.columns.is_empty()
     }
 
+    /// Is a column restricted by IN?
+    pub(crate) fn has_in(&self) -> bool {
+        self.columns
+            .iter()
+            .any(|column| matches!(column.demand, Demand::In(_)))
+    }
+
     /// The partitions of this execution.
     pub(crate) fn partitions(&self, request: &Request<'_>) -> Result<Partitions, CqlError> {
         if self.is_range() {

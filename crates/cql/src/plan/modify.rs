@@ -387,7 +387,8 @@ impl ModifyPlan {
         time: WriteTime,
         before: Option<&Row>,
     ) -> Result<Row, CqlError> {
-        let mut row = RowBuilder::new(&self.table, request, time, before, clustering);
+        let mut row = RowBuilder::new(&self.table, request, time, before, clustering)
+            .with_capacity(self.row_actions.len());
         if self.kind == StatementKind::Insert {
             row = row.with_marker();
         }

@@ -96,21 +96,13 @@ impl Node {
             Node::Vector(element, items) => {
                 Some(collection::pack_vector(element, present(values(items)?)?).into())
             }
-            Node::Set(ty, items) => {
-                let mut items = present(values(items)?)?;
-                items.sort_by(|a, b| ty.compare(a, b));
-                items.dedup_by(|a, b| ty.compare(a, b).is_eq());
-                Some(collection::pack_elements(items).into())
-            }
+            Node::Set(ty, items) => Some(set(ty, present(values(items)?)?)),
             Node::Map(ty, entries) => {
                 let mut pairs = Vec::with_capacity(entries.len());
                 for (key, entry) in entries {
                     pairs.push((one(value(key)?)?, one(value(entry)?)?));
                 }
-                pairs.reverse();
-                pairs.sort_by(|(a, _), (b, _)| ty.compare(a, b));
-                pairs.dedup_by(|(a, _), (b, _)| ty.compare(a, b).is_eq());
-                Some(collection::pack_entries(pairs).into())
+                Some(map(ty, pairs))
             }
             Node::Field { of, index, count } => match value(of)? {
                 Some(whole) => {
@@ -155,6 +147,20 @@ fn one(value: Option<Bytes>) -> Result<Bytes, CqlError> {
 
 fn present(values: Vec<Option<Bytes>>) -> Result<Vec<Bytes>, CqlError> {
     values.into_iter().map(one).collect()
+}
+
+fn set(ty: &CqlType, mut items: Vec<Bytes>) -> Bytes {
+    items.sort_by(|a, b| ty.compare(a, b));
+    items.dedup_by(|a, b| ty.compare(a, b).is_eq());
+    collection::pack_elements(items).into()
+}
+
+/// Of two values of one key the later one stays.
+fn map(ty: &CqlType, mut pairs: Vec<(Bytes, Bytes)>) -> Bytes {
+    pairs.reverse();
+    pairs.sort_by(|(a, _), (b, _)| ty.compare(a, b));
+    pairs.dedup_by(|(a, _), (b, _)| ty.compare(a, b).is_eq());
+    collection::pack_entries(pairs).into()
 }
 
 fn element(

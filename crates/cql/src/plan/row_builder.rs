@@ -80,6 +80,12 @@ impl<'a> RowBuilder<'a> {
         }
     }
 
+    /// With room for so many cells.
+    pub(crate) fn with_capacity(mut self, cells: usize) -> Self {
+        self.row.cells.reserve_exact(cells);
+        self
+    }
+
     /// With the marker of INSERT.
     pub(crate) fn with_marker(mut self) -> Self {
         self.row.liveness = self.time.liveness();

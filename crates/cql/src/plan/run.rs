@@ -35,7 +35,7 @@ const PAGE_BYTES: u32 = 1 << 20;
 /// How many rows are read at once for aggregates and sorting.
 const INTERNAL_ROWS: u32 = 10_000;
 /// How many partitions are read at the same time.
-const PARALLEL_READS: usize = 32;
+const PARALLEL_READS: usize = 16;
 
 /// What the client wants of the result.
 #[derive(Clone, Copy, Debug, Default)]

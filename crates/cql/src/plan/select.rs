@@ -136,6 +136,19 @@ impl SelectPlan {
         self.keys.is_range()
     }
 
+    /// What clients are warned of: aggregates over more than one partition.
+    pub fn warning(&self) -> Option<&'static str> {
+        if self.selection.aggregates.is_empty() {
+            None
+        } else if self.keys.is_range() {
+            Some("Aggregation query used without partition key")
+        } else if self.keys.has_in() {
+            Some("Aggregation query used on multiple partition keys (IN restriction)")
+        } else {
+            None
+        }
+    }
+
     /// Are rows put together, so that pages cannot be taken as they come?
     pub(crate) fn is_aggregate(&self) -> bool {
         !self.selection.aggregates.is_empty() || !self.group_by.is_empty()

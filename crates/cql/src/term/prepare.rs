@@ -6,7 +6,7 @@ use std::sync::Arc;
 use model::{CqlType, Table};
 
 use crate::CqlError;
-use crate::ast::{ArithmeticOperator, FunctionName, Marker, Term};
+use crate::ast::{ArithmeticOperator, DataType, FunctionName, Marker, Term};
 use crate::error::invalid;
 use crate::functions::{self, Argument, Function, Operator, Scalar, assign_type};
 use crate::schema::UserTypes;
@@ -138,41 +138,9 @@ pub(crate) fn prepare(
         Term::Map(entries) => map(analysis, entries, receiver),
         Term::User(fields) => user(analysis, fields, receiver),
         Term::Tuple(items) => tuple(analysis, items, receiver),
-        Term::TypeHint(hint, inner) => {
-            let none = UserTypes::new();
-            let hinted = hint.resolve(analysis.keyspace, analysis.types.unwrap_or(&none))?;
-            if !assignable(analysis, inner, &hinted) {
-                return invalid!("Cannot cast value {inner} to type {hint}");
-            }
-            if !assignable(analysis, term, ty) {
-                return invalid!("Cannot assign value {term} to {name} of type {ty}");
-            }
-            prepare(analysis, inner, receiver)
-        }
-        Term::Function { name, arguments } => {
-            let function = match resolve_function(analysis, name, arguments, Some(ty))? {
-                Function::Scalar(function) => function,
-                Function::Aggregate(_) => {
-                    return invalid!("Aggregation function are not supported in the where clause");
-                }
-            };
-            check_result(&function, None, receiver)?;
-            let terms: Vec<&Term> = arguments.iter().collect();
-            prepare_arguments(analysis, function, &terms)
-        }
-        Term::Cast(inner, target) => {
-            let argument = TermArgument {
-                analysis,
-                term: inner,
-            };
-            match functions::resolve_cast(&argument, target)? {
-                Some(Function::Scalar(function)) => {
-                    check_result(&function, None, receiver)?;
-                    prepare_arguments(analysis, function, &[inner])
-                }
-                _ => prepare(analysis, inner, receiver),
-            }
-        }
+        Term::TypeHint(hint, inner) => type_hint(analysis, term, hint, inner, receiver),
+        Term::Function { name, arguments } => call(analysis, name, arguments, receiver),
+        Term::Cast(inner, target) => cast(analysis, inner, target, receiver),
         Term::Operation {
             operator,
             left,
@@ -187,6 +155,64 @@ pub(crate) fn prepare(
             check_result(&function, Some('-'), receiver)?;
             prepare_arguments(analysis, function, &[inner])
         }
+    }
+}
+
+fn type_hint(
+    analysis: &Analysis<'_>,
+    term: &Term,
+    hint: &DataType,
+    inner: &Term,
+    receiver: &Receiver,
+) -> Result<Expression, CqlError> {
+    let none = UserTypes::new();
+    let hinted = hint.resolve(analysis.keyspace, analysis.types.unwrap_or(&none))?;
+    if !assignable(analysis, inner, &hinted) {
+        return invalid!("Cannot cast value {inner} to type {hint}");
+    }
+    if !assignable(analysis, term, &receiver.ty) {
+        return invalid!(
+            "Cannot assign value {term} to {} of type {}",
+            receiver.name,
+            receiver.ty
+        );
+    }
+    prepare(analysis, inner, receiver)
+}
+
+fn call(
+    analysis: &Analysis<'_>,
+    name: &FunctionName,
+    arguments: &[Term],
+    receiver: &Receiver,
+) -> Result<Expression, CqlError> {
+    let function = match resolve_function(analysis, name, arguments, Some(&receiver.ty))? {
+        Function::Scalar(function) => function,
+        Function::Aggregate(_) => {
+            return invalid!("Aggregation function are not supported in the where clause");
+        }
+    };
+    check_result(&function, None, receiver)?;
+    let terms: Vec<&Term> = arguments.iter().collect();
+    prepare_arguments(analysis, function, &terms)
+}
+
+fn cast(
+    analysis: &Analysis<'_>,
+    inner: &Term,
+    target: &CqlType,
+    receiver: &Receiver,
+) -> Result<Expression, CqlError> {
+    let argument = TermArgument {
+        analysis,
+        term: inner,
+    };
+    match functions::resolve_cast(&argument, target)? {
+        Some(Function::Scalar(function)) => {
+            check_result(&function, None, receiver)?;
+            prepare_arguments(analysis, function, &[inner])
+        }
+        _ => prepare(analysis, inner, receiver),
     }
 }
 
