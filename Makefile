@@ -57,7 +57,7 @@ test-long: ## the long forms: 2,000 sequences, 200 kills, 10,000 seeds, ten minu
 	$(MAKE) fuzz SECONDS=600
 
 ##  parts of `make test`
-.PHONY: format tidy lint unit sim python protocol cqlsh java go rust differential crash sstables
+.PHONY: format tidy lint unit sim binary python protocol cqlsh java go rust differential crash sstables
 
 format: ## cargo fmt --check
 	cargo fmt --all --check
@@ -74,6 +74,9 @@ unit: ## unit and property tests of every crate, fuzz corpora replayed
 
 sim: ## SEEDS=N: seeds of the simulated storage path with crashes and disk faults
 	cargo run --release -q -p sim -- --seeds $(SEEDS)
+
+binary: $(PYTHON)/.installed $(HELENUS) ## starting, refusing to start, stopping; the data folder
+	$(PYTHON)/bin/pytest -q tests/binary
 
 python: $(PYTHON)/.installed $(PYTHON_SCYLLA)/.installed $(SERVER_NEEDS) ## the application over cassandra-driver and scylla-driver
 	$(SERVED) $(PYTHON)/bin/pytest -q tests/clients/python

@@ -13,6 +13,7 @@ parts=(
     "lint cargo"
     "unit cargo"
     "sim cargo"
+    "binary cargo python3"
     "protocol cargo python3"
     "python cargo python3"
     "cqlsh cargo python3"
@@ -35,7 +36,7 @@ counts() {
         go) grep -E '^(ok|FAIL|---) ' "$2" | awk '/^--- PASS/ {p++} /^--- FAIL/ {f++} /^(ok|FAIL) / {l=$0} END {printf "%d passed, %d failed; %s", p, f, l}' ;;
         java) grep -E 'Tests run:' "$2" | tail -n 1 ;;
         python) grep -E ' (passed|failed|error)' "$2" | grep -E ' in [0-9.]+s' | tr '\n' ' ' ;;
-        protocol|cqlsh) grep -E ' (passed|failed|error)' "$2" | tail -n 1 ;;
+        binary|protocol|cqlsh) grep -E ' (passed|failed|error)' "$2" | tail -n 1 ;;
         *) tail -n 1 "$2" ;;
     esac
 }
