@@ -1,0 +1,94 @@
+"""The system tables have Cassandra's columns, and say what drivers need.
+
+`UPDATE_GOLDEN=1 make protocol SERVER=cassandra` records `golden/` anew.
+"""
+
+import os
+import pathlib
+
+import pytest
+
+from harness.protocol import Failure
+
+GOLDEN = pathlib.Path(__file__).parent / "golden"
+KEYSPACES = ["system", "system_schema", "system_auth", "system_distributed", "system_traces"]
+# What drivers, cqlsh and Spark read (the rest is Cassandra's inner life).
+READ_BY_CLIENTS = [
+    "system.local", "system.peers", "system.peers_v2", "system.size_estimates", "system.table_estimates",
+    "system.built_views", '"system"."IndexInfo"', "system_schema.keyspaces", "system_schema.tables", "system_schema.columns",
+    "system_schema.types", "system_schema.indexes", "system_schema.triggers", "system_schema.functions",
+    "system_schema.aggregates", "system_schema.views", "system_schema.dropped_columns", "system_schema.column_masks",
+    "system_traces.sessions", "system_traces.events", "system_virtual_schema.keyspaces",
+    "system_virtual_schema.tables", "system_virtual_schema.columns", "system_auth.roles",
+]  # fmt: skip
+
+
+def golden(name: str, text: str):
+    path = GOLDEN / f"{name}.txt"
+    if os.environ.get("UPDATE_GOLDEN") and os.environ["CQL_SERVER"] == "cassandra":
+        path.write_text(text)
+    assert text == path.read_text()
+
+
+@pytest.mark.parametrize("keyspace", KEYSPACES)
+def test_columns_are_cassandras(connect, keyspace):
+    rows = connect().query(
+        "SELECT table_name, column_name, kind, position, clustering_order, type FROM system_schema.columns "
+        f"WHERE keyspace_name = '{keyspace}'"
+    ).rows
+    shown = [f"{t.decode()} {c.decode()} {k.decode()} {int.from_bytes(p, signed=True)} {o.decode()} {ty.decode()}" for t, c, k, p, o, ty in rows]
+    golden(keyspace, "\n".join(shown) + "\n")
+
+
+@pytest.mark.parametrize("table", READ_BY_CLIENTS)
+def test_metadata_of_select_is_cassandras(connect, table):
+    result = connect().query(f"SELECT * FROM {table}")
+    columns = "\n".join(f"{name} {ty}" for name, ty in result.columns) + "\n"
+    golden("select-" + table.replace('"', ""), columns)
+
+
+def test_local_says_who_the_server_is(connect, server):
+    result = connect().query("SELECT * FROM system.local")
+    row = dict(zip([name for name, _ in result.columns], result.rows[0]))
+    assert len(result.rows) == 1
+    assert row["key"] == b"local" and row["bootstrapped"] == b"COMPLETED"
+    assert row["cql_version"] == b"3.4.7" and row["native_protocol_version"] == b"5"
+    assert row["release_version"].startswith(b"5.0.")
+    assert row["partitioner"] == b"org.apache.cassandra.dht.Murmur3Partitioner"
+    address = bytes(map(int, server.address.split(".")))
+    assert row["rpc_address"] == row["listen_address"] == row["broadcast_address"] == address
+    assert int.from_bytes(row["rpc_port"]) == 9042
+    for name in ("cluster_name", "data_center", "rack", "host_id", "schema_version", "tokens", "gossip_generation"):
+        assert row[name], name
+
+
+def test_no_peers(connect):
+    connection = connect()
+    assert connection.query("SELECT * FROM system.peers").rows == []
+    assert connection.query("SELECT * FROM system.peers_v2").rows == []
+
+
+def test_schema_version_changes_with_the_schema(connect, keyspace):
+    connection = connect()
+
+    def version():
+        return connection.query("SELECT schema_version FROM system.local WHERE key = 'local'").rows
+
+    before = version()
+    connection.query("CREATE TABLE raw.versioned (k int PRIMARY KEY)")
+    between = version()
+    connection.query("DROP TABLE raw.versioned")
+    assert before != between and between != version()
+
+
+def test_system_tables_are_not_for_writing(connect):
+    for statement in (
+        "DROP KEYSPACE system",
+        "DROP TABLE system.local",
+        "CREATE TABLE system.mine (k int PRIMARY KEY)",
+        "ALTER TABLE system_schema.tables ADD mine int",
+        "TRUNCATE system_virtual_schema.tables",
+    ):
+        with pytest.raises(Failure) as caught:
+            connect().query(statement)
+        assert caught.value.code in (0x2100, 0x2200), statement
