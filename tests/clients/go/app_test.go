@@ -2,13 +2,13 @@ package client
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math"
 	"math/big"
 	"net"
 	"reflect"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -120,29 +120,29 @@ func collections(a *app) {
 	var text string
 	a.must(a.session.Query("SELECT l, s, m, fl, t, p, fp FROM gathered WHERE id = 1").
 		Scan(&list, &set, &entries, &frozen, &number, &text, &loose, &tight))
-	if !slices.Equal(list, []int{3, 1, 3}) || !slices.Equal(set, []string{"x", "y"}) || entries["k"] != 1 ||
-		!slices.Equal(frozen, []string{"f"}) || number != 1 || text != "one" || !reflect.DeepEqual(loose, hill) || !reflect.DeepEqual(tight, hill) {
+	if !reflect.DeepEqual(list, []int{3, 1, 3}) || !reflect.DeepEqual(set, []string{"x", "y"}) || entries["k"] != 1 ||
+		!reflect.DeepEqual(frozen, []string{"f"}) || number != 1 || text != "one" || !reflect.DeepEqual(loose, hill) || !reflect.DeepEqual(tight, hill) {
 		a.Fatal(list, set, entries, frozen, number, text, loose, tight)
 	}
 	a.exec("UPDATE gathered SET l = l + ?, s = s - ?, m[?] = ?, p.zip = ? WHERE id = 1", []int{9}, []string{"x"}, "z", 26, 8)
 	a.exec("DELETE m['k'], l[0] FROM gathered WHERE id = 1")
 	entries = nil
 	a.must(a.session.Query("SELECT l, s, m, p FROM gathered WHERE id = 1").Scan(&list, &set, &entries, &loose))
-	if !slices.Equal(list, []int{1, 3, 9}) || !slices.Equal(set, []string{"y"}) || len(entries) != 1 || entries["z"] != 26 || loose.Zip != 8 {
+	if !reflect.DeepEqual(list, []int{1, 3, 9}) || !reflect.DeepEqual(set, []string{"y"}) || len(entries) != 1 || entries["z"] != 26 || loose.Zip != 8 {
 		a.Fatal(list, set, entries, loose)
 	}
 }
 
 func rows(a *app) {
 	a.exec("CREATE TABLE songs (bard text, album int, track int, title text, genre text static, PRIMARY KEY ((bard, album), track))")
-	for track := range 10 {
+	for track := 0; track < 10; track++ {
 		a.exec("INSERT INTO songs (bard, album, track, title) VALUES (?, ?, ?, ?)", "a", 1, track, "t")
 	}
 	a.exec("UPDATE songs SET genre = ? WHERE bard = ? AND album = ?", "epic", "a", 1)
 	a.exec("DELETE FROM songs WHERE bard = ? AND album = ? AND track > ?", "a", 1, 7)
 	a.exec("DELETE FROM songs WHERE bard = ? AND album = ? AND track = ?", "a", 1, 3)
 	tracks := column[int](a, "SELECT track FROM songs WHERE bard = 'a' AND album = 1 ORDER BY track DESC")
-	if !slices.Equal(tracks, []int{7, 6, 5, 4, 2, 1, 0}) {
+	if !reflect.DeepEqual(tracks, []int{7, 6, 5, 4, 2, 1, 0}) {
 		a.Fatal(tracks)
 	}
 	equal(a, one[string](a, "SELECT DISTINCT genre FROM songs WHERE bard = 'a' AND album = 1"), "epic", "static")
@@ -199,7 +199,7 @@ func batches(a *app) {
 	a.exec("CREATE TABLE batched (k int, c int, v text, PRIMARY KEY (k, c))")
 	for _, kind := range []gocql.BatchType{gocql.LoggedBatch, gocql.UnloggedBatch} {
 		batch := a.session.Batch(kind).WithTimestamp(50)
-		for c := range 20 {
+		for c := 0; c < 20; c++ {
 			batch.Query("INSERT INTO batched (k, c, v) VALUES (?, ?, ?)", int(kind), c, "v")
 		}
 		batch.Query("DELETE FROM batched WHERE k = ? AND c = ?", int(kind), 100)
@@ -214,15 +214,17 @@ func paging(a *app) {
 	a.exec("CREATE TABLE wide (k int, c int, v text, PRIMARY KEY (k, c))")
 	var group sync.WaitGroup
 	failures := make(chan error, 16)
-	for worker := range 16 {
-		group.Go(func() {
-			for c := worker; c < 10_000; c += 16 {
+	for worker := 0; worker < 16; worker++ {
+		group.Add(1)
+		go func(first int) {
+			defer group.Done()
+			for c := first; c < 10_000; c += 16 {
 				if err := a.session.Query("INSERT INTO wide (k, c, v) VALUES (?, ?, ?)", 1, c, "value").Exec(); err != nil {
 					failures <- err
 					return
 				}
 			}
-		})
+		}(worker)
 	}
 	group.Wait()
 	close(failures)
@@ -284,7 +286,7 @@ func schemaMetadata(a *app) {
 	eventually(a, "the column is seen", func() bool { return has("events", "v") })
 	a.must(other.Query("DROP TABLE events").Exec())
 	eventually(a, "the table is gone", func() bool { return !has("events", "") })
-	a.must(a.session.AwaitSchemaAgreement(a.Context()))
+	a.must(a.session.AwaitSchemaAgreement(context.Background()))
 }
 
 func compression(a *app) {
@@ -304,7 +306,7 @@ func compression(a *app) {
 
 func restart(a *app) {
 	a.exec("CREATE TABLE lasting (k int PRIMARY KEY, v text)")
-	for k := range 300 {
+	for k := 0; k < 300; k++ {
 		a.exec("INSERT INTO lasting (k, v) VALUES (?, ?)", k, fmt.Sprint("before ", k))
 	}
 	restartServer(a)
@@ -312,7 +314,7 @@ func restart(a *app) {
 		var got string
 		return a.session.Query("SELECT v FROM lasting WHERE k = ?", 1).Scan(&got) == nil
 	})
-	for k := range 300 {
+	for k := 0; k < 300; k++ {
 		equal(a, one[string](a, "SELECT v FROM lasting WHERE k = ?", k), fmt.Sprint("before ", k), "row after the restart")
 	}
 	a.exec("INSERT INTO lasting (k, v) VALUES (?, ?)", 1, "after")

@@ -1,6 +1,6 @@
 module helenus/tests/clients/go
 
-go 1.25
+go 1.19
 
 require (
 	github.com/apache/cassandra-gocql-driver/v2 v2.1.2
