@@ -1,0 +1,338 @@
+//! The one handle through which the house touches the world.
+
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use crate::doorbell::Doorbell;
+use crate::executor::{Executor, YieldNow};
+use crate::group::{GroupStats, TaskGroup};
+use crate::instant::Instant;
+use crate::random::Random;
+use crate::runtime::RealShard;
+use crate::task::Task;
+use crate::timer::{TimerKey, Timers};
+
+/// How long a task may run before [`Env::maybe_yield`] gives way.
+pub const TIME_SLICE: Duration = Duration::from_micros(500);
+
+/// How many operations on sockets a task may do without waiting before it has to give way.
+const SOCKET_OPERATIONS: u32 = 128;
+
+/// The index of a shard within its node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ShardIndex(pub u16);
+
+/// A shard's clock, tasks, disk and network, real or simulated. Cheap to clone; it stays on its
+/// shard.
+#[derive(Clone)]
+pub struct Env {
+    pub(crate) inner: Rc<EnvInner>,
+}
+
+pub(crate) struct EnvInner {
+    shard: ShardIndex,
+    shards: u16,
+    pub(crate) executor: Executor,
+    pub(crate) timers: RefCell<Timers>,
+    polled: RefCell<Vec<Weak<dyn Polled>>>,
+    random: RefCell<Random>,
+    pub(crate) doorbell: Arc<Doorbell>,
+    /// Bells to ring at the end of this turn.
+    to_ring: RefCell<Vec<Arc<Doorbell>>>,
+    pub(crate) slice: Slice,
+    pub(crate) backend: Backend,
+}
+
+/// What is left of the running task's turn.
+pub(crate) struct Slice {
+    began: Cell<Instant>,
+    operations: Cell<u32>,
+}
+
+/// Where the shard lives.
+pub(crate) enum Backend {
+    Real(RealShard),
+}
+
+/// Something that is looked at every turn, because nobody wakes a shard that is awake.
+pub(crate) trait Polled {
+    /// Wakes whoever waits for what has come. Says whether anything had.
+    fn poll_now(&self) -> bool;
+
+    /// Has anything come?
+    fn is_ready(&self) -> bool;
+
+    /// Must this be looked at again soon even if no bell rings?
+    fn is_impatient(&self) -> bool;
+}
+
+/// What is needed to make an [`Env`].
+pub(crate) struct EnvParts {
+    pub(crate) shard: u16,
+    pub(crate) shards: u16,
+    pub(crate) seed: u64,
+    pub(crate) doorbell: Arc<Doorbell>,
+    pub(crate) backend: Backend,
+}
+
+impl Env {
+    pub(crate) fn new(parts: EnvParts) -> Env {
+        Env {
+            inner: Rc::new(EnvInner {
+                shard: ShardIndex(parts.shard),
+                shards: parts.shards,
+                executor: Executor::new(parts.doorbell.clone()),
+                timers: RefCell::default(),
+                polled: RefCell::default(),
+                random: RefCell::new(Random::new(parts.seed)),
+                doorbell: parts.doorbell,
+                to_ring: RefCell::default(),
+                slice: Slice {
+                    began: Cell::new(Instant::from_nanos(0)),
+                    operations: Cell::new(SOCKET_OPERATIONS),
+                },
+                backend: parts.backend,
+            }),
+        }
+    }
+
+    /// The time of the shard's monotonic clock. Shards of a node share the clock.
+    pub fn now(&self) -> Instant {
+        match &self.inner.backend {
+            Backend::Real(real) => real.clock.now(),
+        }
+    }
+
+    /// The wall clock: microseconds since the beginning of 1970, UTC. It may jump, also back.
+    pub fn wall_micros(&self) -> i64 {
+        match &self.inner.backend {
+            Backend::Real(real) => real.clock.wall_micros(),
+        }
+    }
+
+    /// A random number, any of 64 bits. Not for secrets.
+    pub fn random_u64(&self) -> u64 {
+        self.inner.random.borrow_mut().next_u64()
+    }
+
+    /// Which shard this is.
+    pub fn shard(&self) -> ShardIndex {
+        self.inner.shard
+    }
+
+    /// How many shards the node has.
+    pub fn shards(&self) -> u16 {
+        self.inner.shards
+    }
+
+    /// Runs `future` as a task of its own. Dropping the handle lets the task go on alone.
+    pub fn spawn<T: 'static>(
+        &self,
+        group: TaskGroup,
+        future: impl Future<Output = T> + 'static,
+    ) -> Task<T> {
+        self.inner.executor.spawn(group, future)
+    }
+
+    /// What the groups of tasks have done since the shard started.
+    pub fn group_stats(&self) -> Vec<GroupStats> {
+        self.inner.executor.stats()
+    }
+
+    /// How many tasks of this shard have panicked.
+    pub fn task_panics(&self) -> u64 {
+        self.inner.executor.panics()
+    }
+
+    /// Sleeps this long.
+    pub fn sleep(&self, duration: Duration) -> Sleep {
+        self.sleep_until(self.now() + duration)
+    }
+
+    /// Sleeps until then.
+    pub fn sleep_until(&self, at: Instant) -> Sleep {
+        Sleep {
+            env: self.clone(),
+            at,
+            timer: None,
+        }
+    }
+
+    /// Awaits `future`, but no longer than this. When the time is up the future is dropped.
+    pub async fn timeout<T>(
+        &self,
+        duration: Duration,
+        future: impl Future<Output = T>,
+    ) -> Result<T, Elapsed> {
+        let mut future = pin!(future);
+        let mut sleep: Option<Sleep> = None;
+        poll_fn(|context| {
+            if let Poll::Ready(value) = future.as_mut().poll(context) {
+                return Poll::Ready(Ok(value));
+            }
+            let sleep = sleep.get_or_insert_with(|| self.sleep(duration));
+            Pin::new(sleep).poll(context).map(|()| Err(Elapsed))
+        })
+        .await
+    }
+
+    /// Gives way to the other tasks that are ready.
+    pub async fn yield_now(&self) {
+        YieldNow { yielded: false }.await;
+    }
+
+    /// Gives way if the task has used up its time slice ([`TIME_SLICE`]). Loops over many rows call
+    /// it for every one.
+    pub async fn maybe_yield(&self) {
+        if self.slice_is_used_up() {
+            self.yield_now().await;
+        }
+    }
+
+    fn slice_is_used_up(&self) -> bool {
+        match &self.inner.backend {
+            Backend::Real(real) => real.clock.now() - self.inner.slice.began.get() > TIME_SLICE,
+        }
+    }
+
+    /// Counts an operation that did not have to wait; pending when the task has done so many that
+    /// the others must have their turn first.
+    pub(crate) fn poll_operation(&self, context: &mut Context<'_>) -> Poll<()> {
+        match self.inner.slice.operations.get().checked_sub(1) {
+            Some(left) => {
+                self.inner.slice.operations.set(left);
+                Poll::Ready(())
+            }
+            None => {
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Runs the task whose turn it is, if there is one. `now` is the time; returns the time after.
+    pub(crate) fn run_task(
+        &self,
+        now: Instant,
+        after: impl FnOnce() -> Instant,
+    ) -> Option<Instant> {
+        let (group, task) = self.inner.executor.next()?;
+        self.inner.slice.began.set(now);
+        self.inner.slice.operations.set(SOCKET_OPERATIONS);
+        task.run();
+        let end = after();
+        let nanos = end.as_nanos().saturating_sub(now.as_nanos());
+        self.inner.executor.charge(group, nanos);
+        Some(end)
+    }
+
+    /// Wakes the tasks whose time has come.
+    pub(crate) fn fire_timers(&self, now: Instant) {
+        loop {
+            let due = self.inner.timers.borrow_mut().pop_due(now);
+            match due {
+                Some(waker) => waker.wake(),
+                None => return,
+            }
+        }
+    }
+
+    /// When the next timer is due.
+    pub(crate) fn next_timer(&self) -> Option<Instant> {
+        self.inner.timers.borrow().next()
+    }
+
+    pub(crate) fn add_polled(&self, polled: Weak<dyn Polled>) {
+        let mut list = self.inner.polled.borrow_mut();
+        list.retain(|polled| polled.strong_count() > 0);
+        list.push(polled);
+    }
+
+    /// Looks at everything that must be looked at; says whether anything had come.
+    pub(crate) fn poll_all(&self) -> bool {
+        let mut any = false;
+        for polled in &*self.inner.polled.borrow() {
+            if let Some(polled) = polled.upgrade() {
+                any |= polled.poll_now();
+            }
+        }
+        any
+    }
+
+    pub(crate) fn anything_polled_is(&self, what: impl Fn(&dyn Polled) -> bool) -> bool {
+        let list = self.inner.polled.borrow();
+        list.iter()
+            .any(|polled| polled.upgrade().is_some_and(|polled| what(&*polled)))
+    }
+
+    /// Rings the bell at the end of this turn.
+    pub(crate) fn ring_later(&self, bell: &Arc<Doorbell>) {
+        let mut bells = self.inner.to_ring.borrow_mut();
+        if !bells.iter().any(|b| Arc::ptr_eq(b, bell)) {
+            bells.push(bell.clone());
+        }
+    }
+
+    /// Rings the bells of the shards that were sent something.
+    pub(crate) fn ring_bells(&self) {
+        let mut bells = self.inner.to_ring.borrow_mut();
+        for bell in bells.drain(..) {
+            bell.ring();
+        }
+    }
+}
+
+impl std::fmt::Debug for Env {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Env(shard {} of {})", self.shard().0, self.shards())
+    }
+}
+
+/// The time given to [`Env::timeout`] was over first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it took too long")]
+pub struct Elapsed;
+
+/// Waits until a point in time.
+#[must_use = "nothing sleeps until this is awaited"]
+pub struct Sleep {
+    env: Env,
+    at: Instant,
+    timer: Option<TimerKey>,
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if self.env.now() >= self.at {
+            return Poll::Ready(());
+        }
+        let key = {
+            let mut timers = self.env.inner.timers.borrow_mut();
+            match self.timer {
+                Some(key) => {
+                    timers.update(key, context.waker());
+                    key
+                }
+                None => timers.set(self.at, context.waker().clone()),
+            }
+        };
+        self.timer = Some(key);
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if let Some(key) = self.timer {
+            let waker = self.env.inner.timers.borrow_mut().cancel(key);
+            drop(waker);
+        }
+    }
+}

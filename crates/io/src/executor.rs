@@ -1,0 +1,264 @@
+//! The executor of one shard: its tasks, their queues, and what wakes them.
+//!
+//! A task is made by `async-task` and belongs to a [`TaskGroup`]. Woken on its own thread it goes
+//! straight into its group's queue; woken by another thread it goes into the inbox, which the shard
+//! empties every turn. Futures need not be `Send`: only the shard's thread ever runs or drops one.
+//! When the executor closes it wakes every task that is left and drops it, so nothing outlives it.
+
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Waker;
+
+use async_task::Runnable;
+use slab::Slab;
+
+use crate::doorbell::Doorbell;
+use crate::group::{GroupQueues, GroupStats, TaskGroup};
+use crate::owner::OwnerCell;
+use crate::task::Task;
+
+/// The executor of one shard.
+pub(crate) struct Executor {
+    shared: Arc<Shared>,
+    /// One waker of every task there is.
+    live: Rc<RefCell<Slab<Waker>>>,
+    panics: Rc<Cell<u64>>,
+}
+
+/// What wakers hold.
+struct Shared {
+    /// `None` once the executor has closed.
+    queues: OwnerCell<Option<GroupQueues<Runnable>>>,
+    /// Tasks that other threads woke; `None` once the executor has closed.
+    inbox: Mutex<Option<Vec<(TaskGroup, Runnable)>>>,
+    inbox_filled: AtomicBool,
+    doorbell: Arc<Doorbell>,
+}
+
+impl Shared {
+    fn schedule(&self, group: TaskGroup, task: Runnable) {
+        let Some(queues) = self.queues.get() else {
+            return self.schedule_from_afar(group, task);
+        };
+        match &mut *queues.borrow_mut() {
+            Some(queues) => {
+                queues.push(group, task);
+                // A real shard is awake if this runs; a simulated one waits to be called.
+                self.doorbell.ring_if_simulated();
+                return;
+            }
+            None => {}
+        }
+        // Only now: dropping a future may wake another one.
+        drop(task);
+    }
+
+    fn schedule_from_afar(&self, group: TaskGroup, task: Runnable) {
+        {
+            let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+            match &mut *inbox {
+                Some(inbox) => inbox.push((group, task)),
+                None => {
+                    // The shard dropped all its tasks when it closed, so there is no future left
+                    // in this one; but that is not provable here, and another thread must not
+                    // drop what may be another's.
+                    std::mem::forget(task);
+                    return;
+                }
+            }
+            self.inbox_filled.store(true, Ordering::Release);
+        }
+        self.doorbell.ring();
+    }
+}
+
+impl Executor {
+    /// An executor of the current thread.
+    pub(crate) fn new(doorbell: Arc<Doorbell>) -> Executor {
+        Executor {
+            shared: Arc::new(Shared {
+                queues: OwnerCell::new(Some(GroupQueues::new())),
+                inbox: Mutex::new(Some(Vec::new())),
+                inbox_filled: AtomicBool::new(false),
+                doorbell,
+            }),
+            live: Rc::default(),
+            panics: Rc::default(),
+        }
+    }
+
+    /// Makes a task of `future`, ready to run.
+    pub(crate) fn spawn<T: 'static>(
+        &self,
+        group: TaskGroup,
+        future: impl Future<Output = T> + 'static,
+    ) -> Task<T> {
+        let shared = self.shared.clone();
+        let live = Live {
+            key: self.live.borrow_mut().insert(Waker::noop().clone()),
+            group,
+            shared: shared.clone(),
+            live: self.live.clone(),
+            panics: self.panics.clone(),
+        };
+        let key = live.key;
+        self.with_queues(|queues| queues.task_begins(group));
+        let future = async move {
+            let _live = live;
+            future.await
+        };
+        let schedule = move |task| shared.schedule(group, task);
+        let builder = async_task::Builder::new().propagate_panic(true);
+        // SAFETY: the future is not `Send`, so it must be run and dropped on this thread alone.
+        // `schedule` is the only way a runnable goes: on this thread into the queue, on another one
+        // into the inbox, which this thread empties, or, when the executor has closed, nowhere
+        // (leaked). The task handle is not `Send` either. The future and `schedule` are 'static;
+        // `schedule` is Send and Sync because `Arc<Shared>` is.
+        let (runnable, task) = unsafe { builder.spawn_unchecked(move |()| future, schedule) };
+        if let Some(waker) = self.live.borrow_mut().get_mut(key) {
+            *waker = runnable.waker();
+        }
+        runnable.schedule();
+        Task::new(task)
+    }
+
+    fn with_queues<R: Default>(&self, act: impl FnOnce(&mut GroupQueues<Runnable>) -> R) -> R {
+        self.shared.with_queues(act)
+    }
+
+    /// Takes in what other threads woke.
+    pub(crate) fn empty_inbox(&self) {
+        if !self.shared.inbox_filled.load(Ordering::Acquire) {
+            return;
+        }
+        let mut inbox = self.lock_inbox();
+        self.shared.inbox_filled.store(false, Ordering::Relaxed);
+        let woken = inbox.as_mut().map(std::mem::take).unwrap_or_default();
+        drop(inbox);
+        self.with_queues(|queues| {
+            for (group, task) in woken {
+                queues.push(group, task);
+            }
+        });
+    }
+
+    fn lock_inbox(&self) -> std::sync::MutexGuard<'_, Option<Vec<(TaskGroup, Runnable)>>> {
+        self.shared
+            .inbox
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Is there something to run, here or in the inbox?
+    pub(crate) fn has_work(&self) -> bool {
+        self.with_queues(|queues| queues.len() > 0)
+            || self.shared.inbox_filled.load(Ordering::Acquire)
+    }
+
+    /// The task whose turn it is.
+    pub(crate) fn next(&self) -> Option<(TaskGroup, Runnable)> {
+        self.with_queues(GroupQueues::pop)
+    }
+
+    /// A task of `group` ran so long.
+    pub(crate) fn charge(&self, group: TaskGroup, nanos: u64) {
+        self.with_queues(|queues| queues.charge(group, nanos));
+    }
+
+    pub(crate) fn stats(&self) -> Vec<GroupStats> {
+        self.with_queues(|queues| queues.stats())
+    }
+
+    /// How many tasks have panicked.
+    pub(crate) fn panics(&self) -> u64 {
+        self.panics.get()
+    }
+
+    /// Drops all tasks; whatever is spawned or woken from now on is dropped at once.
+    pub(crate) fn close(&self) {
+        loop {
+            // Waking a task that waits puts it into the queue; taking it from there and dropping
+            // it drops its future.
+            let wakers: Vec<Waker> = {
+                let mut live = self.live.borrow_mut();
+                live.iter_mut()
+                    .map(|(_, waker)| std::mem::replace(waker, Waker::noop().clone()))
+                    .collect()
+            };
+            for waker in wakers {
+                waker.wake();
+            }
+            self.empty_inbox();
+            let mut dropped = 0;
+            while let Some((_, task)) = self.next() {
+                drop(task);
+                dropped += 1;
+            }
+            if dropped == 0 {
+                break;
+            }
+        }
+        let left = self.lock_inbox().take();
+        drop(left);
+        let queues = self.shared.queues.get().and_then(|q| q.borrow_mut().take());
+        drop(queues);
+    }
+}
+
+impl Drop for Executor {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Shared {
+    fn with_queues<R: Default>(&self, act: impl FnOnce(&mut GroupQueues<Runnable>) -> R) -> R {
+        let Some(queues) = self.queues.get() else {
+            return R::default();
+        };
+        queues.borrow_mut().as_mut().map(act).unwrap_or_default()
+    }
+}
+
+/// The part of a task that knows when its future is dropped.
+struct Live {
+    key: usize,
+    group: TaskGroup,
+    shared: Arc<Shared>,
+    live: Rc<RefCell<Slab<Waker>>>,
+    panics: Rc<Cell<u64>>,
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.panics.set(self.panics.get() + 1);
+        }
+        let waker = self.live.borrow_mut().try_remove(self.key);
+        self.shared
+            .with_queues(|queues| queues.task_ends(self.group));
+        drop(waker);
+    }
+}
+
+/// Gives way to the other tasks that are ready, once.
+pub(crate) struct YieldNow {
+    pub(crate) yielded: bool,
+}
+
+impl Future for YieldNow {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut std::task::Context<'_>) -> std::task::Poll<()> {
+        if self.yielded {
+            return std::task::Poll::Ready(());
+        }
+        self.yielded = true;
+        context.waker().wake_by_ref();
+        std::task::Poll::Pending
+    }
+}

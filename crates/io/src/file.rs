@@ -1,0 +1,203 @@
+//! Files: reading and writing at offsets, with buffers that go in and come back.
+
+use std::io;
+use std::path::Path;
+use std::rc::Rc;
+
+use crate::buffer::{AlignedBuf, DIRECT_ALIGNMENT};
+use crate::driver::file::RealFile;
+use crate::env::{Backend, Env};
+
+/// How a file is opened. By default it is neither for reading nor for writing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenOptions {
+    /// For reading.
+    pub read: bool,
+    /// For writing.
+    pub write: bool,
+    /// Make it if it is not there.
+    pub create: bool,
+    /// Make it; it is an error if it is there.
+    pub create_new: bool,
+    /// Empty it.
+    pub truncate: bool,
+    /// Past the page cache. Where the file system cannot do that, it is opened as usual
+    /// ([`File::is_direct`] tells).
+    pub direct: bool,
+}
+
+/// An open file. Cheap to clone; closed when the last clone is dropped.
+#[derive(Clone)]
+pub struct File {
+    inner: Rc<Kind>,
+}
+
+enum Kind {
+    Real(RealFile),
+}
+
+impl Env {
+    /// Opens a file.
+    pub async fn open(&self, path: &Path, options: OpenOptions) -> io::Result<File> {
+        let kind = match &self.inner.backend {
+            Backend::Real(_) => Kind::Real(RealFile::open(self, path, options).await?),
+        };
+        Ok(File {
+            inner: Rc::new(kind),
+        })
+    }
+}
+
+impl File {
+    /// Was the file opened past the page cache?
+    pub fn is_direct(&self) -> bool {
+        match &*self.inner {
+            Kind::Real(file) => file.is_direct(),
+        }
+    }
+
+    /// Fills `buffer` from its start with what stands at `offset`, up to its capacity; its length
+    /// is what was read. It may be less than there is: only 0 means the end of the file.
+    pub async fn read_at(&self, mut buffer: Vec<u8>, offset: u64) -> (io::Result<usize>, Vec<u8>) {
+        buffer.clear();
+        match &*self.inner {
+            Kind::Real(file) if file.is_direct() => {
+                let len = buffer.capacity();
+                match self.read_around(offset, len).await {
+                    Ok((aligned, from, count)) => {
+                        buffer.extend_from_slice(&aligned[from..from + count]);
+                        (Ok(count), buffer)
+                    }
+                    Err(error) => (Err(error), buffer),
+                }
+            }
+            Kind::Real(file) => file.read_at(buffer, offset).await,
+        }
+    }
+
+    /// Reads `len` bytes at `offset`; an error of kind `UnexpectedEof` if the file ends before.
+    pub async fn read_exact_at(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
+        let mut whole: Vec<u8> = Vec::new();
+        whole
+            .try_reserve_exact(len)
+            .map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
+        if len == 0 {
+            return Ok(whole);
+        }
+        let (result, first) = self.read_at(whole, offset).await;
+        result?;
+        whole = first;
+        // The allocator may have given more than was asked for.
+        whole.truncate(len);
+        while whole.len() < len {
+            let at = offset + whole.len() as u64;
+            let (result, more) = self
+                .read_at(Vec::with_capacity(len - whole.len()), at)
+                .await;
+            if result? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            whole.extend_from_slice(&more[..more.len().min(len - whole.len())]);
+        }
+        Ok(whole)
+    }
+
+    /// Writes all of `buffer` at `offset`. If the file is direct, `offset` and length must be
+    /// multiples of [`DIRECT_ALIGNMENT`]. If the future is dropped, the write may happen or not.
+    pub async fn write_all_at(&self, buffer: Vec<u8>, offset: u64) -> (io::Result<()>, Vec<u8>) {
+        match &*self.inner {
+            Kind::Real(file) if file.is_direct() => {
+                if !buffer.len().is_multiple_of(DIRECT_ALIGNMENT) {
+                    return (Err(io::ErrorKind::InvalidInput.into()), buffer);
+                }
+                if buffer.is_empty() {
+                    return (Ok(()), buffer);
+                }
+                let mut aligned = AlignedBuf::new(buffer.len());
+                aligned.copy_from_slice(&buffer);
+                let (result, _) = self.write_aligned_at(aligned, offset).await;
+                (result, buffer)
+            }
+            Kind::Real(file) => file.write_all_at(buffer, offset).await,
+        }
+    }
+
+    /// Fills `buffer` with what stands at `offset`, a multiple of [`DIRECT_ALIGNMENT`]. Gives how
+    /// many bytes were read, less than the buffer holds only at the end of the file.
+    pub async fn read_aligned_at(
+        &self,
+        buffer: AlignedBuf,
+        offset: u64,
+    ) -> (io::Result<usize>, AlignedBuf) {
+        if !offset.is_multiple_of(DIRECT_ALIGNMENT as u64) {
+            return (Err(io::ErrorKind::InvalidInput.into()), buffer);
+        }
+        match &*self.inner {
+            Kind::Real(file) => file.read_aligned_at(buffer, offset).await,
+        }
+    }
+
+    /// Writes all of `buffer` at `offset`, a multiple of [`DIRECT_ALIGNMENT`].
+    pub async fn write_aligned_at(
+        &self,
+        buffer: AlignedBuf,
+        offset: u64,
+    ) -> (io::Result<()>, AlignedBuf) {
+        if !offset.is_multiple_of(DIRECT_ALIGNMENT as u64) {
+            return (Err(io::ErrorKind::InvalidInput.into()), buffer);
+        }
+        match &*self.inner {
+            Kind::Real(file) => file.write_aligned_at(buffer, offset).await,
+        }
+    }
+
+    /// Waits until the drive has what was written, and what is needed to read it back.
+    pub async fn sync_data(&self) -> io::Result<()> {
+        match &*self.inner {
+            Kind::Real(file) => file.sync(true).await,
+        }
+    }
+
+    /// Waits until the drive has what was written and all that is known of the file but its name
+    /// ([`Env::sync_dir`] is for that).
+    pub async fn sync_all(&self) -> io::Result<()> {
+        match &*self.inner {
+            Kind::Real(file) => file.sync(false).await,
+        }
+    }
+
+    /// The file's length in bytes.
+    pub async fn len(&self) -> io::Result<u64> {
+        match &*self.inner {
+            Kind::Real(file) => file.len(),
+        }
+    }
+
+    /// Cuts the file off after `len` bytes, or fills it up to that with zeros.
+    pub async fn set_len(&self, len: u64) -> io::Result<()> {
+        match &*self.inner {
+            Kind::Real(file) => file.set_len(len).await,
+        }
+    }
+
+    /// Takes room on the drive for the first `len` bytes; the file is at least that long then. What
+    /// was not written reads as zeros.
+    pub async fn allocate(&self, len: u64) -> io::Result<()> {
+        match &*self.inner {
+            Kind::Real(file) => file.allocate(len).await,
+        }
+    }
+
+    /// Closes this handle. Dropping it does the same.
+    pub async fn close(self) {}
+
+    /// Reads the aligned blocks around `len` bytes at `offset`. Gives them, where the bytes begin in
+    /// them, and how many there are.
+    async fn read_around(&self, offset: u64, len: usize) -> io::Result<(AlignedBuf, usize, usize)> {
+        let from = (offset % DIRECT_ALIGNMENT as u64) as usize;
+        let buffer = AlignedBuf::new(from.saturating_add(len));
+        let (result, buffer) = self.read_aligned_at(buffer, offset - from as u64).await;
+        let count = result?.saturating_sub(from).min(len);
+        Ok((buffer, from, count))
+    }
+}

@@ -1,0 +1,174 @@
+//! What is done to files by name: folders, renaming, removing, locks.
+
+use std::io;
+use std::path::Path;
+
+use crate::driver::file::real;
+use crate::env::{Backend, Env};
+
+/// One entry of a folder.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DirEntry {
+    /// Its name within the folder.
+    pub name: String,
+    /// Is it a folder itself?
+    pub is_dir: bool,
+    /// Its length in bytes if it is a file.
+    pub len: u64,
+}
+
+/// A file that this process alone has locked. Dropping it, or the end of the process, unlocks it.
+#[derive(Debug)]
+pub struct FileLock {
+    _kind: LockKind,
+}
+
+#[derive(Debug)]
+enum LockKind {
+    Real { _file: std::fs::File },
+}
+
+impl Env {
+    async fn blocking<T: Send + 'static>(
+        &self,
+        path: &Path,
+        job: impl FnOnce(&Path) -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        let path = path.to_owned();
+        real(self).pool.run(move || job(&path)).await
+    }
+
+    /// Makes a folder and all above it that are missing. A folder that is there is no error.
+    pub async fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        match &self.inner.backend {
+            Backend::Real(_) => {
+                self.blocking(path, |path| std::fs::create_dir_all(path))
+                    .await
+            }
+        }
+    }
+
+    /// What is in a folder, sorted by name. Names that are not UTF-8 are left out.
+    pub async fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
+        match &self.inner.backend {
+            Backend::Real(_) => self.blocking(path, read_dir_blocking).await,
+        }
+    }
+
+    /// Gives a file or folder another name, replacing the file that has it. What is seen by that
+    /// name is at any time the old or the new one; which of them after a crash is certain only once
+    /// [`Env::sync_dir`] of both folders has returned.
+    pub async fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        match &self.inner.backend {
+            Backend::Real(_) => {
+                let to = to.to_owned();
+                self.blocking(from, move |from| std::fs::rename(from, to))
+                    .await
+            }
+        }
+    }
+
+    /// Removes a file's name. The file goes with its last name and its last handle.
+    pub async fn remove_file(&self, path: &Path) -> io::Result<()> {
+        match &self.inner.backend {
+            Backend::Real(_) => self.blocking(path, |path| std::fs::remove_file(path)).await,
+        }
+    }
+
+    /// Removes a folder and all that is in it.
+    pub async fn remove_dir_all(&self, path: &Path) -> io::Result<()> {
+        match &self.inner.backend {
+            Backend::Real(_) => {
+                self.blocking(path, |path| std::fs::remove_dir_all(path))
+                    .await
+            }
+        }
+    }
+
+    /// Waits until the drive has the names in a folder: those that were made, changed, removed.
+    pub async fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        match &self.inner.backend {
+            Backend::Real(_) => {
+                let sync = |path: &Path| std::fs::File::open(path)?.sync_all();
+                self.blocking(path, sync).await
+            }
+        }
+    }
+
+    /// Is there a file or folder of this name?
+    pub async fn exists(&self, path: &Path) -> io::Result<bool> {
+        match &self.inner.backend {
+            Backend::Real(_) => self.blocking(path, Path::try_exists).await,
+        }
+    }
+
+    /// Gives a file one more name.
+    pub async fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        match &self.inner.backend {
+            Backend::Real(_) => {
+                let to = to.to_owned();
+                self.blocking(from, move |from| std::fs::hard_link(from, to))
+                    .await
+            }
+        }
+    }
+
+    /// How many bytes can still be written to the file system that holds `path`.
+    pub async fn available_space(&self, path: &Path) -> io::Result<u64> {
+        match &self.inner.backend {
+            Backend::Real(_) => {
+                self.blocking(path, |path| {
+                    let stat = rustix::fs::statvfs(path)?;
+                    Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+                })
+                .await
+            }
+        }
+    }
+
+    /// Locks a file for this process, making it if need be. An error of kind `WouldBlock` if another
+    /// has it.
+    pub async fn lock_file(&self, path: &Path) -> io::Result<FileLock> {
+        let kind = match &self.inner.backend {
+            Backend::Real(_) => LockKind::Real {
+                _file: self.blocking(path, lock_blocking).await?,
+            },
+        };
+        Ok(FileLock { _kind: kind })
+    }
+}
+
+fn read_dir_blocking(path: &Path) -> io::Result<Vec<DirEntry>> {
+    let mut entries = Vec::new();
+    for entry in std::fs::read_dir(path)? {
+        let entry = entry?;
+        let Ok(name) = entry.file_name().into_string() else {
+            continue;
+        };
+        // Followed, because people link data folders to other drives.
+        let metadata = match std::fs::metadata(entry.path()) {
+            Ok(metadata) => metadata,
+            // Gone since, or a link to nowhere.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
+        let is_dir = metadata.is_dir();
+        let len = if is_dir { 0 } else { metadata.len() };
+        entries.push(DirEntry { name, is_dir, len });
+    }
+    entries.sort();
+    Ok(entries)
+}
+
+fn lock_blocking(path: &Path) -> io::Result<std::fs::File> {
+    use rustix::fs::{FlockOperation, flock};
+    let mut open = std::fs::OpenOptions::new();
+    let file = open
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    Ok(file)
+}

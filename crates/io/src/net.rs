@@ -1,0 +1,309 @@
+//! Listeners and streams of TCP.
+
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::task::Poll;
+
+use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, ipproto, sockopt};
+
+use crate::driver::Driver;
+use crate::driver::epoll::EpollSocket;
+use crate::env::{Backend, Env};
+
+/// How much room is made for a read whose buffer has none, in bytes.
+const READ_ROOM: usize = 8 * 1024;
+
+/// A socket that takes connections. Closed when dropped.
+pub struct Listener {
+    env: Env,
+    socket: ListenerSocket,
+    local: SocketAddr,
+}
+
+enum ListenerSocket {
+    Epoll(EpollSocket),
+}
+
+/// A connection. Cheap to clone; one task reads and one writes at a time. Closed when the last
+/// clone is dropped.
+#[derive(Clone)]
+pub struct TcpStream {
+    env: Env,
+    inner: Rc<Stream>,
+}
+
+struct Stream {
+    socket: StreamSocket,
+    local: SocketAddr,
+    peer: SocketAddr,
+}
+
+enum StreamSocket {
+    Epoll(EpollSocket),
+}
+
+/// A connection on its way to another shard, where [`Env::adopt`] takes it.
+#[derive(Debug)]
+pub struct DetachedStream {
+    pub(crate) socket: DetachedSocket,
+    local: SocketAddr,
+    peer: SocketAddr,
+}
+
+#[derive(Debug)]
+pub(crate) enum DetachedSocket {
+    Real {
+        fd: OwnedFd,
+        /// Bytes that came in before.
+        received: Vec<u8>,
+    },
+}
+
+fn address(any: rustix::net::SocketAddrAny) -> io::Result<SocketAddr> {
+    SocketAddr::try_from(any).map_err(|_| io::Error::other("an address that is not of IP"))
+}
+
+fn open_socket(address: SocketAddr) -> io::Result<OwnedFd> {
+    let family = match address {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let protocol = Some(ipproto::TCP);
+    Ok(rustix::net::socket_with(
+        family,
+        SocketType::STREAM,
+        flags,
+        protocol,
+    )?)
+}
+
+impl Env {
+    /// Listens at `address` (port 0: any free one) with a queue of `backlog` connections that
+    /// nobody has accepted yet.
+    pub async fn listen(&self, address: SocketAddr, backlog: u32) -> io::Result<Listener> {
+        match &self.inner.backend {
+            Backend::Real(real) => {
+                let fd = open_socket(address)?;
+                sockopt::set_socket_reuseaddr(&fd, true)?;
+                rustix::net::bind(&fd, &address)?;
+                rustix::net::listen(&fd, i32::try_from(backlog).unwrap_or(i32::MAX))?;
+                let local = self::address(rustix::net::getsockname(&fd)?)?;
+                let socket = match &real.driver {
+                    Driver::Epoll(driver) => ListenerSocket::Epoll(driver.socket(fd)),
+                };
+                Ok(Listener {
+                    env: self.clone(),
+                    socket,
+                    local,
+                })
+            }
+        }
+    }
+
+    /// Connects to `address`.
+    pub async fn connect(&self, address: SocketAddr) -> io::Result<TcpStream> {
+        match &self.inner.backend {
+            Backend::Real(real) => {
+                let fd = open_socket(address)?;
+                sockopt::set_tcp_nodelay(&fd, true)?;
+                let socket = match &real.driver {
+                    Driver::Epoll(driver) => {
+                        let socket = driver.socket(fd);
+                        connect_epoll(&socket, address).await?;
+                        StreamSocket::Epoll(socket)
+                    }
+                };
+                let local = match &socket {
+                    StreamSocket::Epoll(socket) => rustix::net::getsockname(socket.fd())?,
+                };
+                Ok(self.stream(socket, self::address(local)?, address))
+            }
+        }
+    }
+
+    /// Takes over a connection that another shard accepted.
+    pub fn adopt(&self, stream: DetachedStream) -> TcpStream {
+        let DetachedStream {
+            socket,
+            local,
+            peer,
+        } = stream;
+        match (&self.inner.backend, socket) {
+            (Backend::Real(real), DetachedSocket::Real { fd, received }) => {
+                let socket = match &real.driver {
+                    Driver::Epoll(driver) => {
+                        debug_assert!(received.is_empty(), "epoll does not read ahead");
+                        StreamSocket::Epoll(driver.socket(fd))
+                    }
+                };
+                self.stream(socket, local, peer)
+            }
+        }
+    }
+
+    fn stream(&self, socket: StreamSocket, local: SocketAddr, peer: SocketAddr) -> TcpStream {
+        TcpStream {
+            env: self.clone(),
+            inner: Rc::new(Stream {
+                socket,
+                local,
+                peer,
+            }),
+        }
+    }
+}
+
+async fn connect_epoll(socket: &EpollSocket, address: SocketAddr) -> io::Result<()> {
+    use rustix::io::Errno;
+    match rustix::net::connect(socket.fd(), &address) {
+        Ok(()) => return Ok(()),
+        Err(Errno::INPROGRESS | Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    socket.expect_write_edge()?;
+    poll_fn(|context| {
+        socket.poll_write(context, |fd| match sockopt::socket_error(fd)? {
+            Ok(()) => match rustix::net::getpeername(fd) {
+                Ok(_) => Ok(()),
+                // An edge from before the connection was begun.
+                Err(Errno::NOTCONN) => Err(Errno::WOULDBLOCK),
+                Err(error) => Err(error),
+            },
+            Err(error) => Err(error),
+        })
+    })
+    .await
+}
+
+impl Listener {
+    /// The address that it listens at.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// The next connection, and whence it comes. An error concerns one connection or, as when
+    /// there are no descriptors left, this moment: pause a little and go on.
+    pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        match &self.socket {
+            ListenerSocket::Epoll(listener) => {
+                let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+                let accepted = poll_fn(|context| {
+                    std::task::ready!(self.env.poll_operation(context));
+                    listener.poll_read(context, |fd| rustix::net::acceptfrom_with(fd, flags))
+                });
+                let (fd, peer) = accepted.await?;
+                let peer = peer.ok_or(io::ErrorKind::NotConnected)?;
+                let peer = address(peer)?;
+                sockopt::set_tcp_nodelay(&fd, true)?;
+                let local = address(rustix::net::getsockname(&fd)?)?;
+                let socket = StreamSocket::Epoll(self.epoll_socket(fd));
+                Ok((self.env.stream(socket, local, peer), peer))
+            }
+        }
+    }
+
+    fn epoll_socket(&self, fd: OwnedFd) -> EpollSocket {
+        let Backend::Real(real) = &self.env.inner.backend;
+        let Driver::Epoll(driver) = &real.driver;
+        driver.socket(fd)
+    }
+}
+
+impl TcpStream {
+    /// Appends what has come, at least a byte, to `buffer`, as far as its spare capacity reaches (if
+    /// it has none, some is made). 0 means that the other side will send no more. Dropping the
+    /// future loses nothing but the buffer.
+    pub async fn read(&self, mut buffer: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
+        if buffer.capacity() == buffer.len() {
+            buffer.reserve(READ_ROOM);
+        }
+        let result = match &self.inner.socket {
+            StreamSocket::Epoll(socket) => {
+                poll_fn(|context| {
+                    std::task::ready!(self.env.poll_operation(context));
+                    socket.poll_receive(context, &mut buffer)
+                })
+                .await
+            }
+        };
+        (result, buffer)
+    }
+
+    /// Sends all of `buffer`. After an error, or if the future is dropped, nobody knows how much of
+    /// it went.
+    pub async fn write_all(&self, buffer: Vec<u8>) -> (io::Result<()>, Vec<u8>) {
+        let result = match &self.inner.socket {
+            StreamSocket::Epoll(socket) => {
+                let mut sent = 0;
+                poll_fn(|context| {
+                    while sent < buffer.len() {
+                        std::task::ready!(self.env.poll_operation(context));
+                        match std::task::ready!(socket.poll_send(context, &buffer[sent..])) {
+                            Ok(count) => sent += count,
+                            Err(error) => return Poll::Ready(Err(error)),
+                        }
+                    }
+                    Poll::Ready(Ok(()))
+                })
+                .await
+            }
+        };
+        (result, buffer)
+    }
+
+    /// Tells the other side that no more will come. Reading goes on.
+    pub async fn shutdown(&self) -> io::Result<()> {
+        match &self.inner.socket {
+            StreamSocket::Epoll(socket) => Ok(rustix::net::shutdown(socket.fd(), Shutdown::Write)?),
+        }
+    }
+
+    /// The other side's address.
+    pub fn peer_addr(&self) -> SocketAddr {
+        self.inner.peer
+    }
+
+    /// This side's address.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.inner.local
+    }
+
+    /// Takes the connection off this shard, for another one to adopt. Bytes that have come in but
+    /// were not read go with it. Fails if there are clones of this handle.
+    pub fn detach(self) -> Result<DetachedStream, TcpStream> {
+        let TcpStream { env, inner } = self;
+        let stream = Rc::try_unwrap(inner).map_err(|inner| TcpStream { env, inner })?;
+        let Stream {
+            socket,
+            local,
+            peer,
+        } = stream;
+        let socket = match socket {
+            StreamSocket::Epoll(socket) => DetachedSocket::Real {
+                fd: socket.into_fd(),
+                received: Vec::new(),
+            },
+        };
+        Ok(DetachedStream {
+            socket,
+            local,
+            peer,
+        })
+    }
+}
+
+impl DetachedStream {
+    /// The other side's address.
+    pub fn peer_addr(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// This side's address.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+}

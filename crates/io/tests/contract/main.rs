@@ -1,0 +1,61 @@
+//! What every driver of `Env` promises, asked of each of them.
+//!
+//! A scenario is a function of a [`Driver`]; the macro at the end makes one test of every pair.
+
+mod files;
+mod group;
+mod harness;
+mod mesh;
+mod net;
+mod tasks;
+
+use harness::Driver;
+
+macro_rules! contract {
+    ($($module:ident :: $scenario:ident),* $(,)?) => {
+        contract!(@ epoll Driver::Epoll; $($module::$scenario),*);
+    };
+    (@ $name:ident $driver:expr; $($module:ident :: $scenario:ident),*) => {
+        mod $name {
+            use super::*;
+            $(#[test] fn $scenario() { $module::$scenario($driver); })*
+        }
+    };
+}
+
+contract!(
+    tasks::sleeping_tasks_wake_in_order,
+    tasks::a_timeout_ends_what_takes_too_long,
+    tasks::a_task_gives_its_result,
+    tasks::a_cancelled_task_runs_no_more,
+    tasks::a_dropped_handle_lets_the_task_go_on,
+    tasks::a_panic_ends_one_task_only,
+    tasks::tasks_that_are_left_are_dropped,
+    tasks::local_channels_keep_order_and_bounds,
+    tasks::a_notification_is_not_lost_with_who_waited,
+    group::groups_share_the_time,
+    group::a_long_loop_gives_way,
+    files::what_is_written_is_read,
+    files::reading_beyond_the_end_is_short,
+    files::files_are_cut_and_filled,
+    files::options_are_respected,
+    files::names_change_and_go,
+    files::folders_are_listed_in_order,
+    files::a_lock_is_for_one,
+    files::direct_files_take_aligned_buffers,
+    files::many_operations_at_once,
+    files::an_abandoned_read_harms_nobody,
+    net::bytes_arrive_in_order,
+    net::one_side_may_finish_first,
+    net::a_slow_reader_slows_the_writer,
+    net::many_connections_at_once,
+    net::nobody_listens,
+    net::a_closed_connection_ends_reading,
+    net::an_abandoned_read_loses_nothing,
+    net::a_connection_moves_to_another_shard,
+    net::both_sides_write_much_at_once,
+    mesh::messages_keep_their_order,
+    mesh::a_full_ring_refuses_and_waits,
+    mesh::a_sleeping_shard_is_woken,
+    mesh::all_shards_talk_to_all,
+);
