@@ -37,6 +37,7 @@ counts() {
         java) grep -E 'Tests run:' "$2" | tail -n 1 ;;
         python) grep -E ' (passed|failed|error)' "$2" | grep -E ' in [0-9.]+s' | tr '\n' ' ' ;;
         binary|protocol|cqlsh) grep -E ' (passed|failed|error)' "$2" | tail -n 1 ;;
+        differential) grep '^differential:' "$2" | tr '\n' ' ' ;;
         *) tail -n 1 "$2" ;;
     esac
 }

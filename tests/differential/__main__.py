@@ -1,7 +1,8 @@
-"""python -m differential [--seeds N] [--first SEED] [--workers N] [--save]
+"""python -m differential [--seeds N] [--first SEED] [--workers N] [--restarts N] [--save]
 
-Runs the saved cases and then the seeds on Helenus and on Cassandra, and compares. The two servers
-are started for it unless --left and --right give addresses. Exits with 1 if anything differs;
+Runs the saved cases and then the seeds on Helenus and on Cassandra, and compares; then --restarts
+more seeds, during which Helenus is stopped or killed and started again. The two servers are started
+for it unless --left and --right give addresses. Exits with 1 if anything differs;
 failing sequences are shrunk and printed, and saved as cases with --save.
 """
 
@@ -9,6 +10,7 @@ import argparse
 import concurrent.futures
 import json
 import pathlib
+import random
 import sys
 import time
 
@@ -21,6 +23,8 @@ from .shrink import shrink
 
 CASES = pathlib.Path(__file__).parent / "cases"
 MOST_FAILURES = 50
+# Seeds of the sequences with restarts begin here.
+RESTART_SEEDS = 1_000_000
 
 
 def saved_cases() -> list[tuple[str, list]]:
@@ -30,19 +34,24 @@ def saved_cases() -> list[tuple[str, list]]:
 class Worker:
     """Runs sequences one after another over its own pair of connections."""
 
-    def __init__(self, number: int, left: str, right: str):
+    def __init__(self, number: int, left: str, right: str, restart=None):
         self.keyspace = f"d{number}"
         self.left, self.right = Runner(left), Runner(right)
+        self.restart = restart
+
+    def compare(self, steps: list):
+        return compare(self.left, self.right, steps, self.keyspace, self.restart)
 
     def check(self, name: str, steps: list, small: bool):
         """(name, steps, index, difference) of a failure, or None."""
-        found = compare(self.left, self.right, steps, self.keyspace)
+        found = self.compare(steps)
         if not found:
             return None
-        steps = steps[: found[0] + 1]
+        if not self.restart:
+            steps = steps[: found[0] + 1]
         if small:
-            steps = shrink(steps, lambda candidate: compare(self.left, self.right, candidate, self.keyspace))
-            found = compare(self.left, self.right, steps, self.keyspace) or found
+            steps = shrink(steps, self.compare, 300 if not self.restart else 60)
+            found = self.compare(steps) or found
         return name, steps, found[0], found[1]
 
 
@@ -52,6 +61,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=1)
     parser.add_argument("--length", type=int, default=60)
     parser.add_argument("--workers", type=int, default=3)
+    parser.add_argument("--restarts", type=int, default=30, help="sequences during which Helenus restarts twice")
     parser.add_argument("--left", help="address of the server under test (default: starts Helenus)")
     parser.add_argument("--right", help="address of the oracle (default: starts Cassandra)")
     parser.add_argument("--save", action="store_true", help="keep shrunk failures in tests/differential/cases")
@@ -63,10 +73,12 @@ def main() -> int:
         if not right:
             started.append(harness.make("cassandra").start())
             right = started[-1].address
-        if not left:
-            started.append(harness.make("helenus").start())
-            left = started[-1].address
-        return run(arguments, left, right)
+        if left:
+            return run(arguments, left, right)
+        helenus = harness.make("helenus").start()
+        started.append(helenus)
+        code = run(arguments, helenus.address, right)
+        return run_with_restarts(arguments, helenus, right) or code
     finally:
         for server in started:
             server.stop()
@@ -101,6 +113,31 @@ def run(arguments, left: str, right: str) -> int:
     seconds = time.monotonic() - began
     print(f"differential: {done} sequences ({cases} saved cases), {len(failures)} differ, {seconds:.0f} s")
     return 1 if failures or done < len(work) else 0
+
+
+def run_with_restarts(arguments, helenus, right: str) -> int:
+    """Sequences one by one, Helenus going and coming between their steps: drained or killed."""
+    rng = random.Random(arguments.first)
+    restarts = 0
+
+    def restart():
+        nonlocal restarts
+        restarts += 1
+        rng.choice([helenus.stop, helenus.kill])()
+        helenus.start()
+
+    began = time.monotonic()
+    worker = Worker(99, helenus.address, right, restart)
+    failures = 0
+    seeds = range(arguments.first + RESTART_SEEDS, arguments.first + RESTART_SEEDS + arguments.restarts)
+    for seed in seeds:
+        failure = worker.check(f"seed {seed} with restarts", sequence(seed, arguments.length), not arguments.no_shrink)
+        if failure:
+            failures += 1
+            report(failure, False)
+    seconds = time.monotonic() - began
+    print(f"differential: {len(seeds)} sequences with {restarts} restarts, {failures} differ, {seconds:.0f} s")
+    return 1 if failures else 0
 
 
 def report(failure, save: bool):

@@ -31,6 +31,11 @@ class Runner:
         )
         self.connection.query(f"USE {keyspace}")
 
+    def reconnect(self):
+        """A new connection to the server, which may be another process by now."""
+        self.connection = Connection(self.address)
+        self.connection.query(f"USE {self.keyspace}")
+
     def drop(self):
         self.connection.query(f"DROP KEYSPACE {self.keyspace}")
 
@@ -44,8 +49,7 @@ class Runner:
             return ("error", failure.code, failure.message)
         except (Closed, OSError) as error:
             # The connection is the server's to keep: losing it is an answer of its own.
-            self.connection = Connection(self.address)
-            self.connection.query(f"USE {self.keyspace}")
+            self.reconnect()
             return ("closed", -1, repr(error))
 
     def batch(self, step):
@@ -128,13 +132,19 @@ def shown(answer) -> str:
     return f"error {answer[1]:#06x} {answer[2]!r}" if answer[0] == "error" else str(answer)
 
 
-def compare(left: Runner, right: Runner, steps: list, keyspace: str) -> tuple[int, str] | None:
-    """Runs the steps on both; the first step whose answers differ, and how."""
+def compare(left: Runner, right: Runner, steps: list, keyspace: str, restart=None) -> tuple[int, str] | None:
+    """Runs the steps on both; the first step whose answers differ, and how.
+
+    `restart()` restarts the left server, twice on the way: what was in memory is then on disk.
+    """
     left.reset(keyspace)
     # One server may be compared with itself, which proves the generator's determinism.
     right.reset(keyspace + "_again" if left.address == right.address else keyspace)
     try:
         for i, step in enumerate(steps):
+            if restart and i in (len(steps) // 3, len(steps) * 2 // 3):
+                restart()
+                left.reconnect()
             found = difference(left.run(step), right.run(step))
             if found:
                 return i, found

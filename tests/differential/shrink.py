@@ -1,19 +1,17 @@
 """Takes out of a failing sequence what its failure does not need."""
 
-BUDGET = 300
 
-
-def shrink(steps: list, fails) -> list:
+def shrink(steps: list, fails, budget: int) -> list:
     """The shortest failing sequence found by removing ever smaller runs of steps (ddmin).
 
-    `fails(steps)` runs a candidate; at most BUDGET candidates are run.
+    `fails(steps)` runs a candidate; at most `budget` candidates are run.
     """
     spent = 0
     size = max(len(steps) // 2, 1)
     while True:
         i, progress = 0, False
         while i < len(steps):
-            if spent >= BUDGET:
+            if spent >= budget:
                 return steps
             candidate = steps[:i] + steps[i + size :]
             spent += 1
