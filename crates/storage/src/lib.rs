@@ -1,6 +1,20 @@
 //! Commit log, memtable, sstables, compaction and the table that merges them.
 
+mod commitlog;
+mod compaction;
+mod error;
+mod memtable;
+mod merge;
+mod read;
+mod shared_files;
 pub mod sstable;
+mod store;
+#[cfg(test)]
+mod testing;
 mod unfiltered;
 
+pub use commitlog::{CommitLogConfig, CommitlogSync, Latency, LogStats, ReplayError};
+pub use error::{CompactionError, FlushError, OpenError, ReadError, TruncateError, WriteError};
+pub use shared_files::SharedFiles;
+pub use store::{Store, StoreConfig, StoreStats, TableStats};
 pub use unfiltered::{PartitionHead, RangeTombstoneMarker, Unfiltered, is_start, opposite};

@@ -349,6 +349,11 @@ impl CommitLog {
         }
     }
 
+    /// The segment that appends go to.
+    pub(crate) fn active_segment(&self) -> u64 {
+        self.inner.state.borrow().active
+    }
+
     /// Is the log larger than it may be? Then the tables whose writes hold its oldest segment.
     pub(crate) fn tables_to_flush(&self) -> Vec<TableId> {
         let state = self.inner.state.borrow();

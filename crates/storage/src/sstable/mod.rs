@@ -1,20 +1,60 @@
-//! Cassandra's sstable formats.
+//! Cassandra's sstable formats: files of sorted partitions that never change.
+//!
+//! Version `nb` of the BIG format (Cassandra 4.0) is written; it and the versions around it are
+//! read, which differ only in what [`Version`] says of them. The parts:
+//!
+//! * names: [`Descriptor`], `folder`;
+//! * the format as functions over bytes, bounds-checked, without I/O: `input`, `compression`,
+//!   `filter`, `summary`, `index`, `statistics`, `header` and its match with a table `layout`,
+//!   rows in `encode` and `decode`, `chunk_writer`;
+//! * reading: [`SSTable`] opens and looks up, [`PartitionReader`] gives the slices of a partition,
+//!   [`Scanner`] a range of partitions, all of them through `cursor`s over `chunked_file`s, whose
+//!   chunks the [`ChunkCache`] keeps;
+//! * writing: [`Writer`].
+//!
+//! Nothing is believed before it was checked: chunks have checksums, and whatever a file says,
+//! reading it ends with a value or an error that names the file and the place.
+
+mod blocks;
+mod chunk_cache;
+mod chunk_writer;
+mod chunked_file;
 mod compression;
+mod cursor;
 mod decode;
 mod descriptor;
 mod encode;
 mod error;
 mod filter;
+pub mod folder;
 mod header;
 mod index;
 mod input;
+mod items;
 mod layout;
+mod partition;
+mod reader;
+mod scan;
 mod statistics;
+mod stream;
 mod summary;
 mod version;
+mod writer;
 
+pub use chunk_cache::{ChunkCache, ChunkCacheStats};
+pub use compression::{Algorithm, CompressionParameters};
 pub use decode::ColumnSelection;
 pub use descriptor::{Component, Descriptor, Generation, ShardOrigin};
 pub use error::{SSTableError, WriteError};
-pub use header::{EncodingStats, EncodingStatsCollector, SerializationHeader};
+pub use header::{EncodingStats, EncodingStatsCollector, HeaderColumn, SerializationHeader};
+pub use partition::PartitionReader;
+pub use reader::SSTable;
+pub use scan::{ScanOptions, Scanner};
+pub use statistics::{
+    CommitLogPosition, EstimatedHistogram, PARTITIONER, Statistics, Stats, TombstoneHistogram,
+};
 pub use version::Version;
+pub use writer::{COLUMN_INDEX_SIZE, Writer, WriterOptions};
+
+#[cfg(test)]
+mod tests;

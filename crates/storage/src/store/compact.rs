@@ -7,7 +7,8 @@
 //! **Purging.** A deletion is forgotten when `gc_grace_seconds` have passed and nothing that it
 //! could cover is left: nothing as old in any sstable that takes no part and may hold the
 //! partition, nothing in a memtable that does, and nothing in the commit log, which a replay would
-//! bring back. An sstable that other shards need too takes no
+//! bring back. Once writing or removing an sstable has failed nothing is purged until the next
+//! start, which sees what is really there. An sstable that other shards need too takes no
 //! part in this sense, for it stays on disk and would come back with a restart.
 
 use std::cell::RefCell;
@@ -145,6 +146,14 @@ impl Inner {
         running.set(running.get() + 1);
         let result = self.rewrite(table, &inputs).await;
         running.set(running.get().saturating_sub(1));
+        if let Err(error) = &result
+            && !matches!(
+                error,
+                CompactionError::Cancelled | CompactionError::NoSpace { .. }
+            )
+        {
+            table.strays.set(true);
+        }
         if let Err(CompactionError::Read(error)) = &result
             && error.is_corruption()
         {
@@ -352,7 +361,10 @@ impl Purging {
             apart.extend(self.table.ghosts.borrow().iter().cloned());
             *others = (view.sstables.clone(), apart);
         }
-        let mut purgeable_before = self.limit;
+        let mut purgeable_before = match self.table.strays.get() {
+            true => i64::MIN,
+            false => self.limit,
+        };
         for other in others.1.iter().filter(|other| other.may_contain(key)) {
             purgeable_before = purgeable_before.min(other.stats().min_timestamp);
         }

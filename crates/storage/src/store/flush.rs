@@ -116,6 +116,7 @@ impl Inner {
             table.keyspace,
             table.name
         );
+        job.table.strays.set(true);
         add(&self.counters.failed_flushes, 1);
         let mut flushes = self.flushes.borrow_mut();
         for waiting in flushes.iter_mut() {

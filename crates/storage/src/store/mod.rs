@@ -112,6 +112,8 @@ struct Memory {
     flushing: Cell<usize>,
     freed: Notify,
     waiting: Cell<usize>,
+    /// The segment that the log wrote to when it was last asked whether it is too large.
+    looked_at_log: Cell<u64>,
 }
 
 impl Store {
@@ -151,6 +153,7 @@ impl Store {
                 flushing: Cell::new(0),
                 freed: Notify::new(),
                 waiting: Cell::new(0),
+                looked_at_log: Cell::new(0),
             },
             flushes: RefCell::default(),
             flush_work: Notify::new(),
@@ -294,6 +297,11 @@ impl Inner {
             if let Some(table) = largest {
                 self.begin_flush(table);
             }
+        }
+        // The log grows by whole segments.
+        let segment = self.log.active_segment();
+        if self.memory.looked_at_log.replace(segment) == segment {
+            return;
         }
         for id in self.log.tables_to_flush() {
             if let Some(table) = self.table(id)

@@ -31,6 +31,10 @@ pub(crate) struct TableStore {
     pub(crate) ghosts: RefCell<Vec<SSTable>>,
     /// When each was opened, in seconds since 1970.
     opened: RefCell<BTreeMap<Descriptor, u32>>,
+    /// Did writing or removing an sstable fail, so that the folder may hold some that are not part
+    /// of the table until the next start? Until then no deletion may be purged: one of them could
+    /// hold what it covers.
+    pub(crate) strays: Cell<bool>,
     generation: Cell<u64>,
     owner: (Sharder, ShardId),
     /// sstables that turned out to be damaged: no compaction reads them again.
@@ -84,6 +88,7 @@ impl TableStore {
             sstables: RefCell::new(Rc::new([])),
             ghosts: RefCell::default(),
             opened: RefCell::default(),
+            strays: Cell::new(false),
             generation: Cell::new(generation),
             owner,
             suspects: RefCell::default(),
