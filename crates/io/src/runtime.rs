@@ -177,6 +177,11 @@ impl Runtime {
         &self.driver
     }
 
+    /// Do all shards run still? None ends by itself unless its work is done or it failed.
+    pub fn is_running(&self) -> bool {
+        !self.threads.iter().any(JoinHandle::is_finished)
+    }
+
     /// Waits until all shards have ended. The first error is returned once all have.
     pub fn join(self) -> Result<(), ShardError> {
         let mut result = Ok(());

@@ -1,5 +1,31 @@
 //! A node: the sessions of its clients, the coordinator, the replica with its shards, metadata,
 //! and the system keyspaces.
+//!
+//! Every shard runs the same code ([`shard`]) on its own part of everything; shard 0 also accepts
+//! connections, changes the schema and leads the start ([`start`]). Shards share nothing but
+//! immutable snapshots; they talk in messages ([`message`]).
 
+mod clients;
+mod config;
+mod coordinator;
+mod error;
+mod execute;
+mod listener;
+mod message;
+mod metadata;
 pub mod metrics;
+mod node;
+mod output;
+mod replica;
+mod scan;
+mod session;
+mod shard;
+mod start;
+mod statements;
 pub mod system;
+mod timestamps;
+mod virtual_tables;
+
+pub use config::NodeConfig;
+pub use node::{DrainError, Node, NodeMetrics, ShardSnapshot};
+pub use start::StartError;

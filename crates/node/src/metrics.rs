@@ -159,6 +159,10 @@ pub struct ShardMetrics {
     pub prepared_statements: Value,
     /// Prepared statements that made room for others.
     pub prepared_evicted: Value,
+    /// Executions of prepared statements.
+    pub prepared_executed: Value,
+    /// Executions of statements given as text.
+    pub text_executed: Value,
 }
 
 impl ShardMetrics {
@@ -194,7 +198,10 @@ mod tests {
         let bounds: Vec<u64> = bucket_bounds_micros().collect();
         assert!(bounds.is_sorted());
         for micros in (0..5_000).chain([59_000_000, 90_000_000, u64::MAX]) {
-            let expected = bounds.iter().position(|b| micros <= *b).unwrap_or(bounds.len());
+            let expected = bounds
+                .iter()
+                .position(|b| micros <= *b)
+                .unwrap_or(bounds.len());
             assert_eq!(LatencyHistogram::bucket_of(micros), expected, "{micros} µs");
         }
     }

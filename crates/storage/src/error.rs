@@ -82,6 +82,9 @@ pub enum ReadError {
     /// An sstable is damaged or cannot be read; names the file and the place.
     #[error(transparent)]
     SSTable(#[from] SSTableError),
+    /// The shard that has the rows takes no more reads.
+    #[error("the node is shutting down")]
+    Closed,
 }
 
 /// A flush, or something that needs one, failed. What was in memory still is.

@@ -15,6 +15,7 @@ mod unfiltered;
 
 pub use commitlog::{CommitLogConfig, CommitlogSync, Latency, LogStats, ReplayError};
 pub use error::{CompactionError, FlushError, OpenError, ReadError, TruncateError, WriteError};
+pub use read::read_partitions;
 pub use shared_files::SharedFiles;
 pub use store::{Store, StoreConfig, StoreStats, TableStats};
 pub use unfiltered::{PartitionHead, RangeTombstoneMarker, Unfiltered, is_start, opposite};

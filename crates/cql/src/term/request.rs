@@ -3,16 +3,7 @@
 use crate::CqlError;
 use crate::functions::FunctionContext;
 
-/// A bound value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Value<'v> {
-    /// Null.
-    Null,
-    /// Not set: what it would have been written to stays as it is.
-    Unset,
-    /// A value in the serialization of the native protocol.
-    Bytes(&'v [u8]),
-}
+pub use model::Value;
 
 /// The bound values of a request in the order of the statement's bind markers; made by
 /// [`crate::Prepared::bind`].

@@ -11,9 +11,11 @@ use std::sync::Arc;
 use io::{Env, TaskGroup};
 use model::{
     Bound, BoundKind, Clustering, ClusteringComparator, ColumnId, DecoratedKey, PartitionBound,
-    PartitionSelection, ReadCommand, ReadPage, Resume, ShardId, Sharder, Slice, Table,
+    Partition, PartitionSelection, PartitionUpdate, ReadCommand, ReadPage, Resume, ShardId,
+    Sharder, Slice, Table,
 };
 
+use crate::error::ReadError;
 use crate::memtable::{MemStream, Memtable};
 use crate::merge::{MemScan, MergedPartition, MergedScan, ScanSource, Source};
 use crate::sstable::{ColumnSelection, SSTable, SSTableError, ScanOptions};
@@ -85,6 +87,34 @@ impl View {
             }
         }
     }
+}
+
+/// Answers a command from partitions that are not stored: those of a virtual table.
+pub async fn read_partitions(
+    env: &Env,
+    command: &ReadCommand,
+    partitions: Vec<Partition>,
+) -> Result<ReadPage, ReadError> {
+    let table = &command.table;
+    let memtable = Memtable::default();
+    for partition in partitions {
+        let update = PartitionUpdate {
+            table: table.clone(),
+            key: partition.key,
+            deletion: partition.deletion,
+            static_row: partition.static_row,
+            rows: partition.rows,
+            range_tombstones: partition.range_tombstones,
+        };
+        memtable.apply(update, table, None);
+    }
+    let view = View {
+        table: table.clone(),
+        memtables: vec![Rc::new(memtable)],
+        sstables: Rc::new([]),
+        owner: (Sharder::new(1), 0),
+    };
+    Ok(view.read(env, command, &ReadCounters::default()).await?)
 }
 
 struct Reading<'r> {

@@ -70,6 +70,8 @@ pub struct ChunkCacheStats {
     pub size: usize,
     /// Bytes it may hold.
     pub capacity: usize,
+    /// Chunks held.
+    pub chunks: usize,
 }
 
 /// What a slot takes besides the chunk, roughly.
@@ -104,6 +106,7 @@ impl ChunkCache {
             misses: self.misses.get(),
             size: clock.size,
             capacity: clock.capacity,
+            chunks: clock.by_key.len(),
         }
     }
 

@@ -1,0 +1,155 @@
+//! The clients of a shard: who they are, what they registered for.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use io::Notify;
+use wire::{EVENT_STREAM, Event, EventKind, ResponseWriter, SchemaChange};
+
+use crate::output::Output;
+use crate::system::ClientInfo;
+
+/// Bytes that may wait for a client before events for it are a reason to let it go: it would miss
+/// some otherwise and trust what it has not heard.
+const EVENTS_LIMIT: usize = 4 << 20;
+
+/// A connected client.
+pub(crate) struct Client {
+    /// Its address.
+    pub(crate) peer: SocketAddr,
+    /// What is to be sent to it.
+    pub(crate) output: Output,
+    /// The keyspace of unqualified names.
+    pub(crate) keyspace: RefCell<Option<Arc<str>>>,
+    /// What it said of itself at STARTUP.
+    pub(crate) options: RefCell<BTreeMap<String, String>>,
+    /// What it wants to hear of, by the place of the kind.
+    registered: [Cell<bool>; 3],
+    /// Requests that it has made.
+    pub(crate) requests: Cell<u64>,
+    /// Requests under way.
+    pub(crate) in_flight: Cell<usize>,
+    /// Something was finished or sent, or the connection is to end.
+    pub(crate) progress: Notify,
+    /// The connection is to end.
+    pub(crate) ending: Cell<bool>,
+}
+
+fn place(kind: EventKind) -> usize {
+    match kind {
+        EventKind::Topology => 0,
+        EventKind::Status => 1,
+        EventKind::Schema => 2,
+    }
+}
+
+impl Client {
+    /// From now on it is told of these.
+    pub(crate) fn register(&self, kinds: &[EventKind]) {
+        for kind in kinds {
+            self.registered[place(*kind)].set(true);
+        }
+    }
+
+    /// Ends the connection: nothing more is read from it, and what is under way is finished.
+    pub(crate) fn end(&self) {
+        self.ending.set(true);
+        self.progress.notify_all();
+    }
+
+    fn send_event(&self, event: &Event) {
+        if self.output.waiting() > EVENTS_LIMIT {
+            return self.end();
+        }
+        self.output.with(|connection| {
+            // Who has registered has started up.
+            if let Some(version) = connection.version() {
+                ResponseWriter::new(connection.output(), version, EVENT_STREAM).event(event);
+            }
+        });
+    }
+
+    fn info(&self) -> ClientInfo {
+        let version = self.output.with(|connection| connection.version());
+        ClientInfo {
+            address: self.peer,
+            options: self.options.borrow().clone(),
+            keyspace: self.keyspace.borrow().as_deref().map(str::to_owned),
+            protocol_version: version.map_or(0, wire::Version::number),
+            requests: self.requests.get(),
+            username: "anonymous".to_owned(),
+            ready: version.is_some(),
+        }
+    }
+}
+
+/// All clients of a shard.
+#[derive(Default)]
+pub(crate) struct Clients {
+    clients: RefCell<BTreeMap<u64, Rc<Client>>>,
+    next: Cell<u64>,
+    /// A client has left.
+    pub(crate) left: Notify,
+}
+
+impl Clients {
+    /// A client has come. It is there until the guard is dropped.
+    pub(crate) fn enter(&self, peer: SocketAddr) -> (u64, Rc<Client>) {
+        let client = Rc::new(Client {
+            peer,
+            output: Output::new(),
+            keyspace: RefCell::default(),
+            options: RefCell::default(),
+            registered: Default::default(),
+            requests: Cell::new(0),
+            in_flight: Cell::new(0),
+            progress: Notify::new(),
+            ending: Cell::new(false),
+        });
+        let number = self.next.get();
+        self.next.set(number + 1);
+        self.clients.borrow_mut().insert(number, client.clone());
+        (number, client)
+    }
+
+    /// The client of this number has left.
+    pub(crate) fn leave(&self, number: u64) {
+        let client = self.clients.borrow_mut().remove(&number);
+        drop(client);
+        self.left.notify_all();
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.clients.borrow().len()
+    }
+
+    fn all(&self) -> Vec<Rc<Client>> {
+        self.clients.borrow().values().cloned().collect()
+    }
+
+    /// Tells those who registered for it of a change of the schema.
+    pub(crate) fn announce(&self, change: &SchemaChange) {
+        let event = Event::Schema(change.clone());
+        for client in self.all() {
+            if client.registered[place(event.kind())].get() {
+                client.send_event(&event);
+            }
+        }
+    }
+
+    /// Ends all connections, once what is under way is finished.
+    pub(crate) fn end_all(&self) {
+        for client in self.all() {
+            client.end();
+        }
+    }
+
+    /// What is known of each.
+    pub(crate) fn infos(&self) -> Vec<ClientInfo> {
+        self.all().iter().map(|client| client.info()).collect()
+    }
+}

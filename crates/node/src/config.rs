@@ -1,0 +1,38 @@
+//! What a node is told before it starts.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use io::DriverChoice;
+
+/// Everything a node needs to know. The server makes it from the command line, the configuration
+/// file and what it sees of the machine.
+#[derive(Clone, Debug)]
+pub struct NodeConfig {
+    /// Where everything is kept. Only this process has it open: the caller sees to that.
+    pub data: PathBuf,
+    /// The address clients connect to.
+    pub address: IpAddr,
+    /// The port of the native protocol.
+    pub port: u16,
+    /// The port on which a client chooses its shard by its own port; `None`: there is none.
+    pub shard_aware_port: Option<u16>,
+    /// How many shards: one a core.
+    pub shards: u16,
+    /// The CPU that each shard is pinned to; those beyond the list float.
+    pub cpus: Vec<usize>,
+    /// How shards reach the kernel.
+    pub driver: DriverChoice,
+    /// What all shards together may use, in bytes.
+    pub memory: u64,
+    /// When a write is acknowledged.
+    pub commitlog_sync: storage::CommitlogSync,
+    /// The name of the cluster.
+    pub cluster_name: String,
+    /// The data centre this node is in.
+    pub data_center: String,
+    /// The rack this node is in.
+    pub rack: String,
+    /// How many tokens a new node takes.
+    pub num_tokens: u16,
+}

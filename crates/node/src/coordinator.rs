@@ -1,0 +1,227 @@
+//! The coordinator: a command goes to the replicas of its token, and is done when as many have
+//! answered as its consistency level asks for. The decisions are those of [`cluster`]'s cores;
+//! this drives them.
+
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use cluster::{Consistency, FailureReason, Outcome, Placement, ReadQuorum, Replica, WriteQuorum};
+use io::TaskGroup;
+use model::{Mutation, PartitionSelection, ReadCommand, ReadPage, Token};
+use smallvec::SmallVec;
+use storage::{ReadError, WriteError};
+use wire::WriteType;
+
+use crate::error::RequestError;
+use crate::metadata::LOCAL_NODE;
+use crate::replica;
+use crate::shard::Shard;
+
+/// `write_request_timeout`
+const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
+/// `read_request_timeout`
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
+/// `range_request_timeout`
+const RANGE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Writes each mutation to its replicas; returns when all of them are done.
+pub(crate) async fn write(
+    shard: &Rc<Shard>,
+    mut mutations: Vec<Mutation>,
+    consistency: Consistency,
+    write_type: WriteType,
+) -> Result<(), RequestError> {
+    let Some(last) = mutations.pop() else {
+        return Ok(());
+    };
+    let mut others = Vec::with_capacity(mutations.len());
+    for mutation in mutations {
+        let shard_of_task = shard.clone();
+        let write =
+            async move { write_one(&shard_of_task, mutation, consistency, write_type).await };
+        others.push(shard.env.spawn(TaskGroup::Foreground, write));
+    }
+    let mut result = write_one(shard, last, consistency, write_type).await;
+    for other in others {
+        result = result.and(other.await);
+    }
+    result
+}
+
+async fn write_one(
+    shard: &Shard,
+    mutation: Mutation,
+    consistency: Consistency,
+    write_type: WriteType,
+) -> Result<(), RequestError> {
+    let metadata = shard.metadata();
+    let local = shard.local();
+    let placement = metadata.placement(&mutation.updates[0].table.keyspace);
+    let replicas = replicas(placement, mutation.key().token(), &local.data_center);
+    let mut quorum = WriteQuorum::new(
+        consistency,
+        placement.strategy(),
+        &local.data_center,
+        &replicas,
+    )?;
+    let refused = |outcome| RequestError::Write {
+        consistency,
+        write_type,
+        failures: failures(&outcome, local.listen_address),
+        outcome,
+    };
+    let applied = shard
+        .env
+        .timeout(WRITE_TIMEOUT, replica::apply(shard, mutation));
+    let outcome = match applied.await {
+        Ok(Ok(())) => quorum.respond(LOCAL_NODE),
+        Ok(Err(error)) => {
+            let reason = write_failure(error)?;
+            quorum.fail(LOCAL_NODE, reason)
+        }
+        Err(_) => quorum.time_out(),
+    };
+    match outcome {
+        Some(Outcome::Done) => Ok(()),
+        Some(outcome) => Err(refused(outcome)),
+        // More answers are needed than there are replicas to give them.
+        None => Err(quorum.time_out().map_or_else(
+            || RequestError::Server("a write ended without an outcome".to_owned()),
+            refused,
+        )),
+    }
+}
+
+/// Reads of as many replicas as the level asks for.
+pub(crate) async fn read(
+    shard: &Rc<Shard>,
+    command: ReadCommand,
+    consistency: Consistency,
+) -> Result<ReadPage, RequestError> {
+    let metadata = shard.metadata();
+    let local = shard.local();
+    let placement = metadata.placement(&command.table.keyspace);
+    let (token, timeout) = match &command.partitions {
+        PartitionSelection::Key(key) => (key.token(), READ_TIMEOUT),
+        // With one node all ranges have the same replicas.
+        PartitionSelection::Range { .. } => (Token::MIN, RANGE_TIMEOUT),
+    };
+    let replicas = replicas(placement, token, &local.data_center);
+    let mut quorum = ReadQuorum::new(
+        consistency,
+        placement.strategy(),
+        &local.data_center,
+        &replicas,
+    )?;
+    let table = command.table.clone();
+    let mut data = None;
+    let outcome = match shard
+        .env
+        .timeout(timeout, replica::read(shard, command))
+        .await
+    {
+        Ok(Ok(page)) => {
+            data = Some(page);
+            quorum.respond(LOCAL_NODE)
+        }
+        Ok(Err(error)) => {
+            tracing::error!("reading {}.{}: {error}", table.keyspace, table.name);
+            quorum.fail(LOCAL_NODE, read_failure(&error))
+        }
+        Err(_) => quorum.time_out(),
+    };
+    let outcome = outcome.or_else(|| quorum.time_out());
+    match (outcome, data) {
+        (Some(Outcome::Done), Some(page)) => Ok(page),
+        (outcome, _) => {
+            let outcome = outcome.unwrap_or(Outcome::Done);
+            Err(RequestError::Read {
+                consistency,
+                failures: failures(&outcome, local.listen_address),
+                data_present: quorum.data_present(),
+                outcome,
+            })
+        }
+    }
+}
+
+/// Executes several reads at the same time; the answers come in their order.
+pub(crate) async fn read_all(
+    shard: &Rc<Shard>,
+    mut commands: Vec<ReadCommand>,
+    consistency: Consistency,
+) -> Result<SmallVec<[ReadPage; 1]>, RequestError> {
+    let mut pages = SmallVec::new();
+    if commands.len() == 1
+        && let Some(command) = commands.pop()
+    {
+        pages.push(read(shard, command, consistency).await?);
+        return Ok(pages);
+    }
+    let tasks: Vec<_> = commands
+        .into_iter()
+        .map(|command| {
+            let shard_of_task = shard.clone();
+            let read = async move { read(&shard_of_task, command, consistency).await };
+            shard.env.spawn(TaskGroup::Foreground, read)
+        })
+        .collect();
+    let mut first_error = None;
+    for task in tasks {
+        match task.await {
+            Ok(page) => pages.push(page),
+            Err(error) => first_error = first_error.or(Some(error)),
+        }
+    }
+    first_error.map_or(Ok(pages), Err)
+}
+
+fn replicas<'r>(
+    placement: &Placement,
+    token: Token,
+    datacenter: &'r str,
+) -> SmallVec<[Replica<'r>; 1]> {
+    let nodes = placement.replicas(token).iter();
+    nodes
+        .map(|node| Replica {
+            node: *node,
+            datacenter,
+            alive: true,
+            pending: false,
+        })
+        .collect()
+}
+
+fn failures(outcome: &Outcome, local: IpAddr) -> Vec<(IpAddr, FailureReason)> {
+    match outcome {
+        Outcome::Failure { failures, .. } => {
+            failures.values().map(|reason| (local, *reason)).collect()
+        }
+        Outcome::Done | Outcome::Timeout { .. } => Vec::new(),
+    }
+}
+
+/// The reason that a replica gives for a failed write; an error where nothing was written because
+/// of the request itself or of too much to do.
+fn write_failure(error: WriteError) -> Result<FailureReason, RequestError> {
+    match error {
+        WriteError::Overloaded(_) | WriteError::Closed => {
+            Err(RequestError::Overloaded(error.to_string()))
+        }
+        WriteError::TooLarge { .. } => Err(RequestError::invalid(error.to_string())),
+        WriteError::UnknownTable(_) => Ok(FailureReason::IncompatibleSchema),
+        WriteError::CommitLog(_) => {
+            tracing::error!("{error}");
+            Ok(FailureReason::Unknown)
+        }
+    }
+}
+
+fn read_failure(error: &ReadError) -> FailureReason {
+    match error {
+        ReadError::UnknownTable(_) => FailureReason::IncompatibleSchema,
+        ReadError::SSTable(_) => FailureReason::Unknown,
+        ReadError::Closed => FailureReason::NodeDown,
+    }
+}

@@ -1,0 +1,212 @@
+//! What goes wrong with a request, and how clients are told.
+
+use std::net::IpAddr;
+
+use cluster::{Consistency, ConsistencyError, FailureReason, Outcome, Unavailable};
+use cql::CqlError;
+use wire::{DecodeError, ErrorKind, ErrorReply, Progress, WriteType};
+
+/// Why a request was not answered with a result.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RequestError {
+    /// The statement is no good.
+    #[error(transparent)]
+    Cql(#[from] CqlError),
+    /// The message is no good.
+    #[error("{}", .0.text())]
+    Decode(#[from] DecodeError),
+    /// The level is not for this kind of request.
+    #[error(transparent)]
+    Consistency(#[from] ConsistencyError),
+    /// Too few replicas are up.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+    /// No statement of this id has been prepared.
+    #[error(
+        "Prepared query with ID {} not found (either the query was not prepared on this host \
+         (maybe the host has been restarted?) or you have prepared too many queries and it has \
+         been evicted from the internal cache)",
+        hex(.0)
+    )]
+    Unprepared(Vec<u8>),
+    /// A write did not reach enough replicas, or they failed.
+    #[error("{}", unreached("write", .consistency, .outcome))]
+    Write {
+        /// The level asked for.
+        consistency: Consistency,
+        /// What it was.
+        write_type: WriteType,
+        /// What became of it.
+        outcome: Outcome,
+        /// The replicas that failed.
+        failures: Vec<(IpAddr, FailureReason)>,
+    },
+    /// A read did not reach enough replicas, or they failed.
+    #[error("{}", unreached("read", .consistency, .outcome))]
+    Read {
+        /// The level asked for.
+        consistency: Consistency,
+        /// What became of it.
+        outcome: Outcome,
+        /// Did the replica that was asked for data answer?
+        data_present: bool,
+        /// The replicas that failed.
+        failures: Vec<(IpAddr, FailureReason)>,
+    },
+    /// The node has too much to do, or is about to stop. Nothing was done.
+    #[error("{0}")]
+    Overloaded(String),
+    /// A table could not be emptied.
+    #[error("Error during truncate: {0}")]
+    Truncate(String),
+    /// The node itself failed.
+    #[error("{0}")]
+    Server(String),
+}
+
+impl RequestError {
+    /// A statement that cannot be executed.
+    pub(crate) fn invalid(text: impl Into<String>) -> RequestError {
+        RequestError::Cql(CqlError::Invalid(text.into()))
+    }
+
+    /// What the client is told.
+    pub(crate) fn into_reply(self) -> ErrorReply {
+        let message = self.to_string();
+        let kind = match self {
+            RequestError::Cql(error) => cql_kind(error),
+            RequestError::Decode(_) => ErrorKind::Protocol,
+            RequestError::Consistency(_) => ErrorKind::Invalid,
+            RequestError::Unavailable(error) => ErrorKind::Unavailable {
+                consistency: error.consistency,
+                required: count(error.required),
+                alive: count(error.alive),
+            },
+            RequestError::Unprepared(id) => ErrorKind::Unprepared { id },
+            RequestError::Write {
+                consistency,
+                write_type,
+                outcome,
+                failures,
+            } => write_kind(consistency, write_type, &outcome, failures),
+            RequestError::Read {
+                consistency,
+                outcome,
+                data_present,
+                failures,
+            } => read_kind(consistency, &outcome, data_present, failures),
+            RequestError::Overloaded(_) => ErrorKind::Overloaded,
+            RequestError::Truncate(_) => ErrorKind::Truncate,
+            RequestError::Server(_) => ErrorKind::Server,
+        };
+        ErrorReply::new(kind, message)
+    }
+}
+
+fn cql_kind(error: CqlError) -> ErrorKind {
+    match error {
+        CqlError::Syntax(_) => ErrorKind::Syntax,
+        CqlError::Unauthorized(_) => ErrorKind::Unauthorized,
+        CqlError::Invalid(_) => ErrorKind::Invalid,
+        CqlError::Config(_) => ErrorKind::Config,
+        CqlError::AlreadyExists { keyspace, table } => ErrorKind::AlreadyExists { keyspace, table },
+        CqlError::Function {
+            keyspace,
+            function,
+            argument_types,
+            ..
+        } => ErrorKind::FunctionFailure {
+            keyspace,
+            function,
+            argument_types,
+        },
+    }
+}
+
+fn write_kind(
+    consistency: Consistency,
+    write_type: WriteType,
+    outcome: &Outcome,
+    failures: Vec<(IpAddr, FailureReason)>,
+) -> ErrorKind {
+    let progress = progress(consistency, outcome);
+    match outcome {
+        Outcome::Failure { .. } => ErrorKind::WriteFailure {
+            progress,
+            failures,
+            write_type,
+        },
+        Outcome::Timeout { .. } | Outcome::Done => ErrorKind::WriteTimeout {
+            progress,
+            write_type,
+            contentions: None,
+        },
+    }
+}
+
+fn read_kind(
+    consistency: Consistency,
+    outcome: &Outcome,
+    data_present: bool,
+    failures: Vec<(IpAddr, FailureReason)>,
+) -> ErrorKind {
+    let progress = progress(consistency, outcome);
+    match outcome {
+        Outcome::Failure { .. } => ErrorKind::ReadFailure {
+            progress,
+            failures,
+            data_present,
+        },
+        Outcome::Timeout { .. } | Outcome::Done => ErrorKind::ReadTimeout {
+            progress,
+            data_present,
+        },
+    }
+}
+
+fn progress(consistency: Consistency, outcome: &Outcome) -> Progress {
+    let (received, required) = counts(outcome);
+    Progress {
+        consistency,
+        received: count(received),
+        required: count(required),
+    }
+}
+
+fn counts(outcome: &Outcome) -> (u32, u32) {
+    match outcome {
+        Outcome::Done => (0, 0),
+        Outcome::Timeout {
+            received,
+            block_for,
+        }
+        | Outcome::Failure {
+            received,
+            block_for,
+            ..
+        } => (*received, *block_for),
+    }
+}
+
+/// As `RequestTimeoutException` and `RequestFailureException` put it.
+fn unreached(what: &str, consistency: &Consistency, outcome: &Outcome) -> String {
+    let (received, required) = counts(outcome);
+    match outcome {
+        Outcome::Failure { failures, .. } => format!(
+            "Operation failed - received {received} responses and {} failures: the {what} at \
+             {consistency} needs {required} responses",
+            failures.len()
+        ),
+        Outcome::Timeout { .. } | Outcome::Done => {
+            format!("Operation timed out - received only {received} responses.")
+        }
+    }
+}
+
+fn count(n: u32) -> i32 {
+    i32::try_from(n).unwrap_or(i32::MAX)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,487 @@
+//! Executing a statement: values are bound, the plan gives commands, the coordinator carries them
+//! out, and what they answer is written as the response.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use cql::describe::{ClusterDescription, DescribePlan, DescribePosition};
+use cql::{Context, ModifyPlan, Paging, Plan, Prepared, SelectPlan};
+use model::{Mutation, ReadCommand, Table};
+use wire::{
+    Batch, BatchKind, BatchTarget, Consistency, EncodedColumns, Execute, Prepare, Query,
+    QueryParameters, ResponseExtras, ResponseWriter, RowsHead, RowsWriter, Version, WriteType,
+};
+
+use crate::clients::Client;
+use crate::coordinator;
+use crate::error::RequestError;
+use crate::message::{ShardReply, ShardRequest};
+use crate::metadata;
+use crate::metrics::RequestKind;
+use crate::shard::Shard;
+use crate::statements::{Statement, StatementId, encode_columns};
+use crate::system::PARTITIONER;
+
+/// How many bytes a result may have: one that is read without paging would otherwise take all
+/// memory there is.
+const MAX_RESULT: usize = 256 << 20;
+
+/// A request that executes statements, and where its response goes.
+pub(crate) struct Call<'a> {
+    pub(crate) shard: &'a Rc<Shard>,
+    pub(crate) client: &'a Client,
+    pub(crate) version: Version,
+    pub(crate) stream: i16,
+    /// What kind of request it turns out to be.
+    pub(crate) kind: &'a mut RequestKind,
+    pub(crate) out: &'a mut Vec<u8>,
+}
+
+/// How the rows of a result are described.
+struct ResultColumns<'a> {
+    columns: &'a EncodedColumns,
+    /// The id of the columns, if the client knows others.
+    new_id: Option<&'a StatementId>,
+}
+
+impl Call<'_> {
+    fn response(&mut self) -> ResponseWriter<'_> {
+        ResponseWriter::new(self.out, self.version, self.stream)
+    }
+
+    /// The keyspace of unqualified names.
+    fn keyspace(&self, of_request: Option<&str>) -> Option<Arc<str>> {
+        match of_request {
+            Some(keyspace) => Some(keyspace.into()),
+            None => self.client.keyspace.borrow().clone(),
+        }
+    }
+
+    fn plan(&self, text: &str, of_request: Option<&str>) -> Result<Prepared, RequestError> {
+        let keyspace = self.keyspace(of_request);
+        let metadata = self.shard.metadata();
+        let context = Context {
+            schema: &metadata.schema,
+            keyspace: keyspace.as_deref(),
+        };
+        Ok(cql::prepare(text, &context)?)
+    }
+
+    /// QUERY
+    pub(crate) async fn query(&mut self, query: &Query<'_>) -> Result<(), RequestError> {
+        let parameters = &query.parameters;
+        let prepared = self.plan(query.text, parameters.keyspace)?;
+        self.shard.metrics.text_executed.add(1);
+        let columns = prepared.result_columns.as_ref();
+        let columns = columns.map(|columns| encode_columns(columns, self.version));
+        let columns = columns.as_ref().map(|columns| ResultColumns {
+            columns,
+            new_id: None,
+        });
+        self.run(&prepared, columns, parameters).await
+    }
+
+    /// EXECUTE
+    pub(crate) async fn execute(&mut self, execute: &Execute<'_>) -> Result<(), RequestError> {
+        let statement = self.statement(execute.id)?;
+        self.shard.metrics.prepared_executed.add(1);
+        let known = execute.result_metadata_id;
+        let new_id = known
+            .is_some_and(|known| known != statement.result_metadata_id)
+            .then_some(&statement.result_metadata_id);
+        let columns = statement.columns(self.version);
+        let columns = columns.map(|columns| ResultColumns { columns, new_id });
+        let parameters = &execute.parameters;
+        self.run(&statement.prepared, columns, parameters).await
+    }
+
+    fn statement(&self, id: &[u8]) -> Result<Arc<Statement>, RequestError> {
+        let statement = self.shard.statements.borrow_mut().get(id);
+        statement.ok_or_else(|| RequestError::Unprepared(id.to_vec()))
+    }
+
+    async fn run(
+        &mut self,
+        prepared: &Prepared,
+        columns: Option<ResultColumns<'_>>,
+        parameters: &QueryParameters<'_>,
+    ) -> Result<(), RequestError> {
+        match &prepared.plan {
+            Plan::Select(select) => {
+                *self.kind = RequestKind::Read;
+                let columns = columns.ok_or_else(no_columns)?;
+                self.select(prepared, select, columns, parameters).await
+            }
+            Plan::Modify(modify) => {
+                *self.kind = RequestKind::Write;
+                let consistency = parameters.consistency;
+                consistency.check_write()?;
+                let request = self.request(prepared, parameters)?;
+                let mutations = self.modify(modify, &request, consistency).await?;
+                self.write(mutations, consistency, WriteType::Simple).await
+            }
+            Plan::Batch(batch) => {
+                *self.kind = RequestKind::Batch;
+                let consistency = parameters.consistency;
+                consistency.check_write()?;
+                for statement in batch.statements() {
+                    refuse_virtual(statement.table(), "Modification")?;
+                }
+                let request = self.request(prepared, parameters)?;
+                let known = self.known(batch.reads(&request)?, consistency).await?;
+                let mutations = batch.mutations(&request, &known)?;
+                let write_type = write_type(batch.kind());
+                self.write(mutations, consistency, write_type).await
+            }
+            Plan::Truncate(table) => {
+                *self.kind = RequestKind::Schema;
+                self.truncate(table).await
+            }
+            Plan::Use(keyspace) => {
+                *self.client.keyspace.borrow_mut() = Some(keyspace.as_str().into());
+                self.response().set_keyspace(keyspace);
+                Ok(())
+            }
+            Plan::Schema(change) => {
+                *self.kind = RequestKind::Schema;
+                match metadata::change(self.shard, change).await? {
+                    Some(change) => self.response().schema_change(&change),
+                    None => self.response().void(),
+                }
+                Ok(())
+            }
+            Plan::Describe(describe) => {
+                let columns = columns.ok_or_else(no_columns)?;
+                self.describe(describe, columns, parameters)
+            }
+        }
+    }
+
+    /// One execution of a statement: its values, its time.
+    fn request<'v, 'q: 'v>(
+        &self,
+        prepared: &Prepared,
+        parameters: &'v QueryParameters<'q>,
+    ) -> Result<cql::Request<'v>, RequestError> {
+        let values = prepared.bind(&parameters.values, &parameters.names)?;
+        Ok(self.request_of(values, parameters))
+    }
+
+    fn request_of<'v>(
+        &self,
+        values: cql::Values<'v>,
+        parameters: &QueryParameters<'_>,
+    ) -> cql::Request<'v> {
+        let env = &self.shard.env;
+        let now = self.shard.timestamps.next(env);
+        let mut request = cql::Request::new(values, now, env.random_u64());
+        if let Some(timestamp) = parameters.timestamp {
+            request.timestamp_micros = timestamp;
+        }
+        if let Some(seconds) = parameters.now_in_seconds {
+            request.now_seconds = seconds;
+        }
+        request
+    }
+
+    async fn select(
+        &mut self,
+        prepared: &Prepared,
+        select: &SelectPlan,
+        columns: ResultColumns<'_>,
+        parameters: &QueryParameters<'_>,
+    ) -> Result<(), RequestError> {
+        let consistency = parameters.consistency;
+        consistency.check_read()?;
+        let request = self.request(prepared, parameters)?;
+        let paging = Paging {
+            page_size: page_size(parameters),
+            state: parameters.paging_state,
+        };
+        let mut run = select.start(&request, paging)?;
+        let warnings: Vec<String> = select.warning().map(str::to_owned).into_iter().collect();
+        let shard = self.shard;
+        let mut rows = self.rows(&columns, parameters, &warnings);
+        loop {
+            let commands = run.reads();
+            if commands.is_empty() {
+                break;
+            }
+            for page in coordinator::read_all(shard, commands, consistency).await? {
+                run.absorb(&page, &mut |row| put_row(&mut rows, row))?;
+                check_size(&rows)?;
+                shard.env.maybe_yield().await;
+            }
+        }
+        let state = run.finish(&mut |row| put_row(&mut rows, row))?;
+        check_size(&rows)?;
+        rows.finish(state.as_deref());
+        Ok(())
+    }
+
+    fn rows<'w>(
+        &'w mut self,
+        columns: &ResultColumns<'_>,
+        parameters: &QueryParameters<'_>,
+        warnings: &'w [String],
+    ) -> RowsWriter<'w> {
+        let extras = ResponseExtras {
+            warnings,
+            ..ResponseExtras::default()
+        };
+        let head = RowsHead {
+            columns: columns.columns,
+            skip_metadata: parameters.skip_metadata,
+            new_metadata_id: columns.new_id.map(|id| &id[..]),
+        };
+        self.response().with_extras(extras).rows(&head)
+    }
+
+    /// What a statement writes; some have to read before.
+    async fn modify(
+        &self,
+        modify: &ModifyPlan,
+        request: &cql::Request<'_>,
+        consistency: Consistency,
+    ) -> Result<Vec<Mutation>, RequestError> {
+        refuse_virtual(modify.table(), "Modification")?;
+        let known = self.known(modify.reads(request)?, consistency).await?;
+        Ok(modify.mutations(request, &known)?)
+    }
+
+    /// The answers to reads that a write needs.
+    async fn known(
+        &self,
+        reads: Vec<ReadCommand>,
+        consistency: Consistency,
+    ) -> Result<Vec<model::ReadPage>, RequestError> {
+        if reads.is_empty() {
+            return Ok(Vec::new());
+        }
+        let consistency = match consistency {
+            Consistency::Any => Consistency::One,
+            Consistency::EachQuorum => Consistency::LocalQuorum,
+            other => other,
+        };
+        let pages = coordinator::read_all(self.shard, reads, consistency).await?;
+        Ok(pages.into_vec())
+    }
+
+    async fn write(
+        &mut self,
+        mutations: Vec<Mutation>,
+        consistency: Consistency,
+        write_type: WriteType,
+    ) -> Result<(), RequestError> {
+        coordinator::write(self.shard, mutations, consistency, write_type).await?;
+        self.response().void();
+        Ok(())
+    }
+
+    /// BATCH
+    pub(crate) async fn batch(&mut self, batch: &Batch<'_>) -> Result<(), RequestError> {
+        *self.kind = RequestKind::Batch;
+        let parameters = &batch.parameters;
+        let consistency = parameters.consistency;
+        consistency.check_write()?;
+        let mut statements = Vec::with_capacity(batch.statements.len());
+        for statement in &batch.statements {
+            statements.push(match statement.target {
+                BatchTarget::Prepared(id) => self.statement(id)?,
+                BatchTarget::Text(text) => {
+                    let prepared = self.plan(text, parameters.keyspace)?;
+                    Arc::new(Statement::new(text, parameters.keyspace, prepared))
+                }
+            });
+        }
+        let plans = statements
+            .iter()
+            .map(|statement| match &statement.prepared.plan {
+                Plan::Modify(plan) => Ok(&**plan),
+                _ => Err(RequestError::invalid(
+                    "Invalid statement in batch: only UPDATE, INSERT and DELETE statements are \
+                 allowed.",
+                )),
+            });
+        let plans: Vec<&ModifyPlan> = plans.collect::<Result<_, _>>()?;
+        let kind = batch_kind(batch.kind);
+        cql::check_batch(kind, plans.iter().copied())?;
+        // One time for all of it.
+        let time = self.request_of(cql::Values::NONE, parameters);
+        let mut mutations = Vec::new();
+        for ((statement, plan), target) in statements.iter().zip(&plans).zip(&batch.statements) {
+            let values = statement.prepared.bind(&target.values, &[])?;
+            let mut request = self.request_of(values, parameters);
+            request.timestamp_micros = time.timestamp_micros;
+            request.now_seconds = time.now_seconds;
+            mutations.extend(self.modify(plan, &request, consistency).await?);
+            self.shard.env.maybe_yield().await;
+        }
+        let mutations = cql::merge_mutations(mutations);
+        self.write(mutations, consistency, write_type(kind)).await
+    }
+
+    async fn truncate(&mut self, table: &Arc<Table>) -> Result<(), RequestError> {
+        refuse_virtual(table, "Truncation")?;
+        let failed = |reason: &dyn ToString| RequestError::Truncate(reason.to_string());
+        let mut pending = Vec::new();
+        for other in self.shard.others() {
+            let request = ShardRequest::Truncate(table.id);
+            pending.push(self.shard.send(other, request).await);
+        }
+        let own = self.shard.store.truncate(table.id).await;
+        let mut result = own.map_err(|error| failed(&error));
+        for reply in pending {
+            result = result.and(match reply.reply().await {
+                Ok(ShardReply::Failed(reason)) => Err(failed(&reason)),
+                Ok(_) => Ok(()),
+                Err(gone) => Err(failed(&gone)),
+            });
+        }
+        result?;
+        self.response().void();
+        Ok(())
+    }
+
+    fn describe(
+        &mut self,
+        describe: &DescribePlan,
+        columns: ResultColumns<'_>,
+        parameters: &QueryParameters<'_>,
+    ) -> Result<(), RequestError> {
+        let metadata = self.shard.metadata();
+        let schema = &metadata.schema;
+        let position = match parameters.paging_state {
+            Some(state) => DescribePosition::decode(state, schema.version)?,
+            None => DescribePosition {
+                schema_version: schema.version,
+                offset: 0,
+            },
+        };
+        let all = describe.rows(schema, &self.cluster_description())?;
+        let (page, next) = position.page(&all, page_size(parameters));
+        let mut rows = self.rows(&columns, parameters, &[]);
+        for row in page {
+            row.iter().for_each(|value| rows.value(value.as_deref()));
+        }
+        rows.finish(next.map(|next| next.encode()).as_deref());
+        Ok(())
+    }
+
+    fn cluster_description(&self) -> ClusterDescription {
+        let local = self.shard.local();
+        let metadata = self.shard.metadata();
+        let keyspace = self.keyspace(None);
+        let node = format!("/{}:{}", local.listen_address, local.listen_port);
+        let ranges = keyspace.iter().flat_map(|keyspace| {
+            let placement = metadata.placement(keyspace);
+            placement.ranges().map(|(end, replicas)| {
+                let nodes = replicas.iter().map(|_| node.clone());
+                (end.0.to_string(), nodes.collect())
+            })
+        });
+        ClusterDescription {
+            name: local.cluster_name.clone(),
+            partitioner: simple_name(PARTITIONER).to_owned(),
+            snitch: "DynamicEndpointSnitch".to_owned(),
+            range_ownership: ranges.collect(),
+        }
+    }
+}
+
+/// PREPARE: all shards know the statement before the client does, as it may execute it on any of
+/// its connections.
+pub(crate) async fn prepare(
+    call: &mut Call<'_>,
+    prepare: &Prepare<'_>,
+) -> Result<(), RequestError> {
+    *call.kind = RequestKind::Prepare;
+    let keyspace = call.keyspace(prepare.keyspace);
+    let prepared = call.plan(prepare.text, prepare.keyspace)?;
+    let statement = Arc::new(Statement::new(prepare.text, keyspace.as_deref(), prepared));
+    let shard = call.shard;
+    let mut pending = Vec::new();
+    for other in shard.others() {
+        let request = ShardRequest::Keep(statement.clone());
+        pending.push(shard.send(other, request).await);
+    }
+    keep(shard, statement.clone());
+    for reply in pending {
+        let reply = reply.reply().await;
+        reply.map_err(|gone| RequestError::Overloaded(gone.to_string()))?;
+    }
+    let version = call.version;
+    call.response().prepared(&wire::Prepared {
+        id: &statement.id,
+        result_metadata_id: &statement.result_metadata_id,
+        variables: statement.variables(version),
+        partition_key_indexes: &statement.prepared.partition_key_indexes,
+        extension_flags: 0,
+        result_columns: statement.columns(version),
+    });
+    Ok(())
+}
+
+/// Keeps a statement on this shard.
+pub(crate) fn keep(shard: &Shard, statement: Arc<Statement>) {
+    let evicted = shard.statements.borrow_mut().insert(statement);
+    shard.metrics.prepared_evicted.add(evicted);
+    shard.count_statements();
+}
+
+fn put_row(rows: &mut RowsWriter<'_>, row: &[Option<&[u8]>]) {
+    for value in row {
+        rows.value(*value);
+    }
+}
+
+fn check_size(rows: &RowsWriter<'_>) -> Result<(), RequestError> {
+    if rows.len() > MAX_RESULT {
+        return Err(RequestError::invalid(format!(
+            "the result is larger than {} MiB: use paging, or ask for less",
+            MAX_RESULT >> 20
+        )));
+    }
+    Ok(())
+}
+
+fn no_columns() -> RequestError {
+    RequestError::Server("a statement with rows has no columns".to_owned())
+}
+
+/// What the node makes on the fly cannot be written.
+fn refuse_virtual(table: &Table, what: &str) -> Result<(), RequestError> {
+    if table.is_virtual {
+        return Err(RequestError::invalid(format!(
+            "{what} is not supported by table {}.{}",
+            table.keyspace, table.name
+        )));
+    }
+    Ok(())
+}
+
+fn page_size(parameters: &QueryParameters<'_>) -> Option<u32> {
+    let size = parameters.page_size?;
+    u32::try_from(size).ok().filter(|size| *size > 0)
+}
+
+fn batch_kind(kind: BatchKind) -> cql::ast::BatchKind {
+    match kind {
+        BatchKind::Logged => cql::ast::BatchKind::Logged,
+        BatchKind::Unlogged => cql::ast::BatchKind::Unlogged,
+        BatchKind::Counter => cql::ast::BatchKind::Counter,
+    }
+}
+
+fn write_type(kind: cql::ast::BatchKind) -> WriteType {
+    match kind {
+        cql::ast::BatchKind::Logged => WriteType::Batch,
+        cql::ast::BatchKind::Unlogged => WriteType::UnloggedBatch,
+        cql::ast::BatchKind::Counter => WriteType::Counter,
+    }
+}
+
+/// The name of a class without its package.
+fn simple_name(class: &str) -> &str {
+    class.rsplit('.').next().unwrap_or(class)
+}

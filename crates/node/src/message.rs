@@ -1,0 +1,87 @@
+//! What the shards of a node say to each other.
+
+use std::sync::Arc;
+
+use cql::schema::SchemaPlan;
+use io::DetachedStream;
+use model::{Mutation, ReadCommand, ReadPage, Schema, TableId};
+use storage::{ReadError, WriteError};
+use wire::SchemaChange;
+
+use crate::error::RequestError;
+use crate::statements::Statement;
+use crate::system::{ClientInfo, LocalNode};
+use storage::StoreStats;
+
+/// One message over the mesh.
+pub(crate) enum Message {
+    /// Do something and reply under the same number.
+    Request {
+        /// Chosen by the asking shard.
+        id: u64,
+        /// What.
+        request: ShardRequest,
+    },
+    /// The reply to the request of this number.
+    Reply {
+        /// The request's.
+        id: u64,
+        /// Its outcome.
+        reply: ShardReply,
+    },
+    /// A client's connection that this shard is to serve.
+    Adopt(DetachedStream),
+}
+
+/// What one shard asks of another.
+pub(crate) enum ShardRequest {
+    /// Apply a write to a partition that the other shard owns.
+    Apply(Mutation),
+    /// Read what the other shard owns.
+    Read(Box<ReadCommand>),
+    /// Keep a statement that this shard prepared.
+    Keep(Arc<Statement>),
+    /// Go over to a new schema.
+    SetSchema(Arc<Schema>),
+    /// Tell the clients of a change, now that all shards know it.
+    Announce(SchemaChange),
+    /// Finish the replay of the commit log, now that all tables are known, and learn who the node
+    /// is.
+    Begin(Arc<LocalNode>),
+    /// Change the schema (asked of shard 0, which does one change after the other).
+    ChangeSchema(Box<SchemaPlan>),
+    /// Forget all rows of a table.
+    Truncate(TableId),
+    /// Tell what virtual tables show.
+    Inform,
+}
+
+/// What comes back.
+pub(crate) enum ShardReply {
+    /// It is done.
+    Done,
+    /// What became of a write.
+    Applied(Result<(), WriteError>),
+    /// What became of a read.
+    Read(Result<ReadPage, ReadError>),
+    /// A schema change: what clients are told of it, `None` where nothing changed.
+    SchemaChanged(Result<Option<SchemaChange>, RequestError>),
+    /// What virtual tables show of this shard.
+    Information(Box<ShardInformation>),
+    /// Any other request that failed, and why.
+    Failed(String),
+}
+
+/// What a shard knows that virtual tables show.
+pub(crate) struct ShardInformation {
+    /// Its clients.
+    pub(crate) clients: Vec<ClientInfo>,
+    /// Its store.
+    pub(crate) store: StoreStats,
+    /// Statements in its cache.
+    pub(crate) prepared_statements: u64,
+    /// Statements that were dropped from it.
+    pub(crate) prepared_evicted: u64,
+    /// Executions of prepared statements, and of others.
+    pub(crate) executed: (u64, u64),
+}

@@ -1,0 +1,233 @@
+//! A node as the process that runs it sees it: a handle from outside the shards.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::Duration;
+
+use io::{DriverReport, GroupStats, Inlet, Runtime, RuntimeConfig, ShardError};
+use storage::{SharedFiles, StoreStats};
+
+use crate::config::NodeConfig;
+use crate::metrics::ShardMetrics;
+use crate::shard::{Seat, SharedState};
+use crate::start::{self, StartError};
+
+/// How long a shard may take to tell its numbers before its last ones are shown.
+const SNAPSHOT_WAIT: Duration = Duration::from_secs(1);
+/// How many messages wait for a shard's control task. More are never under way.
+const CONTROL_QUEUE: usize = 16;
+/// How many messages from one shard wait for another.
+const MESH_CAPACITY: usize = 1024;
+
+/// What the process asks of a shard.
+pub(crate) enum Control {
+    /// Tell the numbers.
+    Snapshot(mpsc::Sender<ShardSnapshot>),
+    /// Take no more requests, and finish those under way.
+    StopClients(mpsc::Sender<Result<(), String>>),
+    /// Flush everything and end.
+    Close(mpsc::Sender<Result<(), String>>),
+    /// End at once.
+    Abort,
+}
+
+/// A shard's numbers at one moment.
+#[derive(Clone, Debug)]
+pub struct ShardSnapshot {
+    /// Which shard.
+    pub shard: u16,
+    /// What it counts of requests and connections.
+    pub requests: Arc<ShardMetrics>,
+    /// What its store did and holds; `None` until it is open.
+    pub store: Option<StoreStats>,
+    /// What its groups of tasks did.
+    pub groups: Vec<GroupStats>,
+    /// How many of its tasks panicked: each is a defect.
+    pub task_panics: u64,
+}
+
+/// The numbers of all shards.
+#[derive(Clone, Debug)]
+pub struct NodeMetrics {
+    /// By shard.
+    pub shards: Vec<ShardSnapshot>,
+}
+
+struct ShardHandle {
+    control: Inlet<Control>,
+    last: Mutex<ShardSnapshot>,
+}
+
+/// A running node.
+pub struct Node {
+    runtime: Runtime,
+    shards: Vec<ShardHandle>,
+    address: SocketAddr,
+}
+
+/// Why a node did not stop as it should have. What was acknowledged is in the commit log.
+#[derive(Debug, thiserror::Error)]
+pub enum DrainError {
+    /// A shard could not finish.
+    #[error("shard {shard}: {reason}")]
+    Shard {
+        /// Which.
+        shard: u16,
+        /// Why.
+        reason: String,
+    },
+    /// A shard ended before.
+    #[error(transparent)]
+    Ended(#[from] ShardError),
+}
+
+impl Node {
+    /// Starts a node. Blocks until clients can connect.
+    pub fn start(config: NodeConfig) -> Result<Node, StartError> {
+        let (ready, started) = mpsc::channel();
+        let state = Arc::new(SharedState {
+            metrics: (0..config.shards).map(|_| Arc::default()).collect(),
+            files: Arc::new(SharedFiles::default()),
+            config,
+        });
+        let mut shards = Vec::new();
+        let mut seats = Vec::new();
+        for (shard, mesh) in io::mesh(state.config.shards, MESH_CAPACITY)
+            .into_iter()
+            .enumerate()
+        {
+            let (control, controls) = io::inlet(CONTROL_QUEUE);
+            seats.push(Some(Seat {
+                mesh,
+                controls,
+                ready: ready.clone(),
+            }));
+            shards.push(ShardHandle {
+                control,
+                last: Mutex::new(ShardSnapshot {
+                    shard: shard as u16,
+                    requests: state.metrics[shard].clone(),
+                    store: None,
+                    groups: Vec::new(),
+                    task_panics: 0,
+                }),
+            });
+        }
+        drop(ready);
+        let runtime = RuntimeConfig {
+            shards: state.config.shards,
+            driver: state.config.driver,
+            cpus: state.config.cpus.clone(),
+            name: "shard".to_owned(),
+        };
+        let seats = Mutex::new(seats);
+        let main = move |env: io::Env| {
+            let mut seats = seats.lock().unwrap_or_else(PoisonError::into_inner);
+            let seat = seats[usize::from(env.shard().0)].take();
+            let seat = seat.expect("each shard starts once");
+            start::run_shard(env, state.clone(), seat)
+        };
+        let runtime = Runtime::start(runtime, main)?;
+        match started.recv() {
+            Ok(Ok(address)) => Ok(Node {
+                runtime,
+                shards,
+                address,
+            }),
+            Ok(Err(error)) => {
+                abort(&shards);
+                let _ = runtime.join();
+                Err(error)
+            }
+            Err(_) => {
+                abort(&shards);
+                let ended = runtime.join();
+                Err(StartError::Ended(ended.err()))
+            }
+        }
+    }
+
+    /// The driver in use, and why.
+    pub fn driver(&self) -> &DriverReport {
+        self.runtime.driver()
+    }
+
+    /// Where clients connect.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Do all shards run? If one has ended, the node cannot go on.
+    pub fn is_running(&self) -> bool {
+        self.runtime.is_running()
+    }
+
+    /// The numbers of all shards. A shard that does not answer within a second is shown as it was.
+    pub fn metrics(&self) -> NodeMetrics {
+        let asked: Vec<_> = self
+            .shards
+            .iter()
+            .map(|shard| {
+                let (answer, answers) = mpsc::channel();
+                // A full queue means that the shard has not answered before either.
+                let _ = shard.control.try_send(Control::Snapshot(answer));
+                answers
+            })
+            .collect();
+        let shards = self.shards.iter().zip(asked).map(|(shard, answers)| {
+            let mut last = shard.last.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Ok(snapshot) = answers.recv_timeout(SNAPSHOT_WAIT) {
+                *last = snapshot;
+            }
+            last.clone()
+        });
+        NodeMetrics {
+            shards: shards.collect(),
+        }
+    }
+
+    /// Takes no more clients, finishes what is under way, flushes everything and ends. Blocks.
+    pub fn drain(self) -> Result<(), DrainError> {
+        let stopped = self.ask_all(Control::StopClients);
+        let closed = self.ask_all(Control::Close);
+        abort(&self.shards);
+        let ended = self.runtime.join();
+        stopped.and(closed)?;
+        Ok(ended?)
+    }
+
+    /// Asks all shards at once and waits for all; the first error is returned once all have
+    /// answered.
+    fn ask_all(
+        &self,
+        what: impl Fn(mpsc::Sender<Result<(), String>>) -> Control,
+    ) -> Result<(), DrainError> {
+        let asked: Vec<_> = self
+            .shards
+            .iter()
+            .map(|shard| {
+                let (answer, answers) = mpsc::channel();
+                let sent = shard.control.try_send(what(answer));
+                sent.map(|()| answers)
+            })
+            .collect();
+        let mut result = Ok(());
+        for (shard, answers) in asked.into_iter().enumerate() {
+            let answer = match answers.map(|answers| answers.recv()) {
+                Ok(Ok(answer)) => answer,
+                Ok(Err(_)) => Err("it ended before".to_owned()),
+                Err(_) => Err("it does not answer".to_owned()),
+            };
+            let shard = shard as u16;
+            result = result.and(answer.map_err(|reason| DrainError::Shard { shard, reason }));
+        }
+        result
+    }
+}
+
+fn abort(shards: &[ShardHandle]) {
+    for shard in shards {
+        // Whoever has ended takes no messages, and need not.
+        let _ = shard.control.try_send(Control::Abort);
+    }
+}

@@ -1,0 +1,305 @@
+//! One client's connection: bytes to requests, requests to answers, until one side ends it.
+//!
+//! Each request is a future of its own. It is polled where it was read; only one that has to wait
+//! (for the commit log, a drive, another shard) becomes a task. So answers may overtake each
+//! other, as the protocol allows.
+//!
+//! Nothing gathers without bound: a connection with many requests under way, or whose answers it
+//! does not read, is not read from, and the bytes of all requests under way on a shard have a
+//! budget.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use io::{Instant, Permit, TaskGroup, TcpStream};
+use wire::{Envelope, ErrorReply, Opcode, ProtocolError, Request, ResponseWriter};
+
+use crate::clients::Client;
+use crate::error::RequestError;
+use crate::execute::{self, Call};
+use crate::metrics::RequestKind;
+use crate::shard::Shard;
+
+/// Requests of one connection that may be under way at once; the next ones wait in the socket.
+const MAX_IN_FLIGHT: usize = 256;
+/// Where the buffer of a read begins and ends, in bytes.
+const READ_BUFFER: std::ops::RangeInclusive<usize> = (4 << 10)..=(64 << 10);
+/// How much is read, and how long, of a client that was told of its mistake and still talks.
+const FAREWELL: (usize, Duration) = (16 << 20, Duration::from_secs(5));
+
+/// Serves a client to the end of its connection.
+pub(crate) async fn serve(shard: Rc<Shard>, stream: TcpStream) {
+    let (number, client) = shard.clients.enter(stream.peer_addr());
+    shard.metrics.connections_accepted.add(1);
+    shard.metrics.connections.add(1);
+    if shard.stopping.get() {
+        client.end();
+    }
+    let writer = {
+        let (shard, client, stream) = (shard.clone(), client.clone(), stream.clone());
+        let env = shard.env.clone();
+        env.spawn(TaskGroup::Foreground, async move {
+            let sent = || client.progress.notify_all();
+            let output = &client.output;
+            output.write_to(&stream, &shard.metrics, sent).await;
+        })
+    };
+    let farewell = read(&shard, &client, &stream).await;
+    wait(&client, || client.in_flight.get() == 0).await;
+    client.output.close();
+    writer.await;
+    let _ = stream.shutdown().await;
+    if farewell && !client.output.is_broken() {
+        let (limit, time) = FAREWELL;
+        let _ = shard
+            .env
+            .timeout(time, read_and_forget(&stream, limit))
+            .await;
+    }
+    shard.metrics.connections.sub(1);
+    shard.clients.leave(number);
+}
+
+/// Waits until something holds that the progress of the connection changes.
+async fn wait(client: &Client, until: impl Fn() -> bool) {
+    while !until() {
+        client.progress.notified().await;
+    }
+}
+
+/// Reads requests until the client or the node ends the connection. `true`: the client was told
+/// why and may still be sending.
+async fn read(shard: &Rc<Shard>, client: &Rc<Client>, stream: &TcpStream) -> bool {
+    let mut buffer = Vec::with_capacity(*READ_BUFFER.start());
+    let mut input = BytesMut::new();
+    loop {
+        let (result, back) = {
+            let reading = pin!(stream.read(std::mem::take(&mut buffer)));
+            match or_ending(client, reading).await {
+                Some(read) => read,
+                None => return true,
+            }
+        };
+        match result {
+            Ok(0) | Err(_) => return false,
+            Ok(count) => shard.metrics.bytes_in.add(count as u64),
+        }
+        input.extend_from_slice(&back);
+        buffer = fit(back);
+        loop {
+            let received = client
+                .output
+                .with(|connection| connection.receive(&mut input));
+            match received {
+                Ok(Some(envelope)) => {
+                    if !begin(shard, client, envelope).await {
+                        return true;
+                    }
+                }
+                Ok(None) => break,
+                Err(error) => {
+                    refuse(shard, client, &error);
+                    if error.fatal {
+                        return true;
+                    }
+                }
+            }
+        }
+        if input.is_empty() && input.capacity() > *READ_BUFFER.end() {
+            input = BytesMut::new();
+        }
+    }
+}
+
+/// A buffer that was read into, emptied: larger if it was full, smaller if far too large.
+fn fit(mut buffer: Vec<u8>) -> Vec<u8> {
+    let (used, capacity) = (buffer.len(), buffer.capacity());
+    buffer.clear();
+    if used == capacity && capacity < *READ_BUFFER.end() {
+        buffer.reserve(capacity * 2);
+    } else if used < capacity / 8 && capacity > 2 * *READ_BUFFER.start() {
+        buffer = Vec::with_capacity(capacity / 2);
+    }
+    buffer
+}
+
+/// Awaits a future; `None` if the connection is to end first.
+async fn or_ending<F: Future + Unpin>(client: &Client, mut future: F) -> Option<F::Output> {
+    loop {
+        if client.ending.get() || client.output.is_broken() {
+            return None;
+        }
+        let mut progress = pin!(client.progress.notified());
+        let first = poll_fn(|context| {
+            if let Poll::Ready(value) = std::pin::Pin::new(&mut future).poll(context) {
+                return Poll::Ready(Some(value));
+            }
+            progress.as_mut().poll(context).map(|()| None)
+        });
+        if let Some(value) = first.await {
+            return Some(value);
+        }
+    }
+}
+
+fn refuse(shard: &Shard, client: &Client, error: &ProtocolError) {
+    count_error(shard, &error.reply);
+    client.output.with(|connection| connection.refuse(error));
+}
+
+fn count_error(shard: &Shard, reply: &ErrorReply) {
+    shard.metrics.count_error(reply.kind.code() as u32);
+}
+
+/// Begins a request once there is room for it. `false`: the connection is to end.
+async fn begin(shard: &Rc<Shard>, client: &Rc<Client>, envelope: Envelope) -> bool {
+    let room = || client.in_flight.get() < MAX_IN_FLIGHT && !client.output.is_full();
+    wait(client, || {
+        room() || client.ending.get() || client.output.is_broken()
+    })
+    .await;
+    let memory = shard.request_memory.acquire(envelope.body.len()).await;
+    if client.ending.get() || client.output.is_broken() {
+        return false;
+    }
+    let under_way = UnderWay::begin(shard, client, memory);
+    let mut request = Box::pin(answer(under_way, envelope));
+    let ready = poll_fn(|context| Poll::Ready(request.as_mut().poll(context).is_ready())).await;
+    if !ready {
+        shard.env.spawn(TaskGroup::Foreground, request).detach();
+    }
+    true
+}
+
+/// A request under way: counted until it is dropped.
+struct UnderWay {
+    shard: Rc<Shard>,
+    client: Rc<Client>,
+    began: Instant,
+    _memory: Permit,
+}
+
+impl UnderWay {
+    fn begin(shard: &Rc<Shard>, client: &Rc<Client>, memory: Permit) -> UnderWay {
+        shard.metrics.in_flight.add(1);
+        client.in_flight.set(client.in_flight.get() + 1);
+        client.requests.set(client.requests.get() + 1);
+        UnderWay {
+            shard: shard.clone(),
+            client: client.clone(),
+            began: shard.env.now(),
+            _memory: memory,
+        }
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.shard.metrics.in_flight.sub(1);
+        let left = self.client.in_flight.get() - 1;
+        self.client.in_flight.set(left);
+        if left == 0 || left == MAX_IN_FLIGHT - 1 {
+            self.client.progress.notify_all();
+        }
+    }
+}
+
+/// Answers a request.
+async fn answer(under_way: UnderWay, envelope: Envelope) {
+    let UnderWay { shard, client, .. } = &under_way;
+    let header = envelope.header;
+    let mut kind = RequestKind::Other;
+    let mut out = Vec::new();
+    let result = respond(shard, client, &envelope, &mut kind, &mut out).await;
+    client.output.with(|connection| match result {
+        Ok(()) => connection.output().extend_from_slice(&out),
+        Err(error) => {
+            let reply = error.into_reply();
+            count_error(shard, &reply);
+            connection.respond(&header).error(&reply);
+        }
+    });
+    let latency = shard.env.now().saturating_duration_since(under_way.began);
+    shard.metrics.latency(kind).record(latency);
+}
+
+/// Writes the response to `out`, or to the connection itself where the response changes it.
+async fn respond(
+    shard: &Rc<Shard>,
+    client: &Client,
+    envelope: &Envelope,
+    kind: &mut RequestKind,
+    out: &mut Vec<u8>,
+) -> Result<(), RequestError> {
+    let header = &envelope.header;
+    let request = Request::decode(envelope)?;
+    let version = header.version;
+    let mut call = Call {
+        shard,
+        client,
+        version,
+        stream: header.stream,
+        kind,
+        out,
+    };
+    match request {
+        Request::Startup(startup) => {
+            client
+                .output
+                .with(|connection| connection.start_up(header, &startup, None))?;
+            let options = startup.options.iter();
+            *client.options.borrow_mut() = options
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect();
+            Ok(())
+        }
+        Request::Options => {
+            let options = supported(shard);
+            ResponseWriter::new(out, version, header.stream).supported(&options);
+            Ok(())
+        }
+        Request::Register(kinds) => {
+            client.register(&kinds);
+            ResponseWriter::new(out, version, header.stream).ready();
+            Ok(())
+        }
+        Request::Query(query) => call.query(&query).await,
+        Request::Prepare(prepare) => execute::prepare(&mut call, &prepare).await,
+        Request::Execute(execute) => call.execute(&execute).await,
+        Request::Batch(batch) => call.batch(&batch).await,
+        Request::AuthResponse(_) => Err(RequestError::Decode(wire::DecodeError::new(format!(
+            "Unexpected message {}: nobody has to authenticate",
+            Opcode::AuthResponse.name()
+        )))),
+    }
+}
+
+fn supported(shard: &Shard) -> Vec<(&'static str, Vec<String>)> {
+    let config = &shard.state.config;
+    let info = wire::ShardInfo {
+        shard: shard.index(),
+        shards: shard.env.shards(),
+        ignored_bits: shard.sharder.ignored_bits(),
+        shard_aware_port: config.shard_aware_port,
+    };
+    wire::supported_options(crate::system::CQL_VERSION, Some(info))
+}
+
+/// Reads what the client still sends, so that closing does not make the last answer vanish.
+async fn read_and_forget(stream: &TcpStream, limit: usize) {
+    let mut total = 0;
+    let mut buffer = Vec::with_capacity(*READ_BUFFER.end());
+    while total < limit {
+        let (result, back) = stream.read(buffer).await;
+        buffer = back;
+        buffer.clear();
+        match result {
+            Ok(0) | Err(_) => return,
+            Ok(count) => total += count,
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! What one shard of a node has.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc;
+
+use hashbrown::HashMap;
+use io::{Env, Mesh, MeshSeat, Outlet, Semaphore, oneshot};
+use model::{Sharder, Token};
+use storage::{SharedFiles, Store};
+
+use crate::clients::Clients;
+use crate::config::NodeConfig;
+use crate::message::{Message, ShardReply, ShardRequest};
+use crate::metadata::Metadata;
+use crate::metrics::ShardMetrics;
+use crate::node::Control;
+use crate::start::StartError;
+use crate::statements::StatementCache;
+use crate::system::LocalNode;
+use crate::timestamps::Timestamps;
+
+/// What all shards share: nothing of it changes but counters.
+pub(crate) struct SharedState {
+    /// What the node was told.
+    pub(crate) config: NodeConfig,
+    /// Each shard's counters; the shard alone writes them.
+    pub(crate) metrics: Vec<Arc<ShardMetrics>>,
+    /// Who has let go of which file.
+    pub(crate) files: Arc<SharedFiles>,
+}
+
+/// What a shard is given to start with.
+pub(crate) struct Seat {
+    /// Its place in the mesh.
+    pub(crate) mesh: MeshSeat<Message>,
+    /// What the process asks of it.
+    pub(crate) controls: Outlet<Control>,
+    /// Where it says that the node is ready (shard 0) or why it cannot start.
+    pub(crate) ready: mpsc::Sender<Result<std::net::SocketAddr, StartError>>,
+}
+
+/// One shard of a node.
+pub(crate) struct Shard {
+    pub(crate) env: Env,
+    pub(crate) state: Arc<SharedState>,
+    pub(crate) metrics: Arc<ShardMetrics>,
+    pub(crate) mesh: Mesh<Message>,
+    pub(crate) store: Store,
+    pub(crate) sharder: Sharder,
+    /// The schema and what follows from it; replaced whole.
+    metadata: RefCell<Rc<Metadata>>,
+    /// Who the node is; known once the node has begun.
+    local: RefCell<Option<Arc<LocalNode>>>,
+    pub(crate) statements: RefCell<StatementCache>,
+    pub(crate) clients: Clients,
+    pub(crate) timestamps: Timestamps,
+    /// Held while the schema changes (shard 0).
+    pub(crate) schema_change: Semaphore,
+    /// Bytes of requests that may be under way at once.
+    pub(crate) request_memory: Semaphore,
+    /// Is the node about to stop?
+    pub(crate) stopping: Cell<bool>,
+    /// Requests to other shards that wait for their replies.
+    waiting: RefCell<HashMap<u64, oneshot::Sender<ShardReply>>>,
+    next_request: Cell<u64>,
+}
+
+/// The other shard is gone: the node is about to end.
+#[derive(Debug, thiserror::Error)]
+#[error("shard {0} does not answer: the node is shutting down")]
+pub(crate) struct ShardGone(u16);
+
+/// How much of a shard's memory prepared statements may take: one part in so many.
+const STATEMENTS_SHARE: u64 = 64;
+/// How much requests under way may take: one part in so many.
+const REQUESTS_SHARE: u64 = 16;
+/// One request of the largest size must always fit.
+const MIN_REQUEST_MEMORY: u64 = 2 * wire::DEFAULT_MAX_ENVELOPE as u64;
+
+impl Shard {
+    pub(crate) fn new(
+        env: Env,
+        state: Arc<SharedState>,
+        mesh: Mesh<Message>,
+        store: Store,
+        metadata: Metadata,
+    ) -> Shard {
+        let shards = env.shards();
+        let memory = state.config.memory / u64::from(shards);
+        let requests = (memory / REQUESTS_SHARE).max(MIN_REQUEST_MEMORY);
+        Shard {
+            metrics: state.metrics[usize::from(env.shard().0)].clone(),
+            sharder: Sharder::new(shards),
+            statements: RefCell::new(StatementCache::new(bytes(memory / STATEMENTS_SHARE))),
+            request_memory: Semaphore::new(bytes(requests)),
+            env,
+            state,
+            mesh,
+            store,
+            metadata: RefCell::new(Rc::new(metadata)),
+            local: RefCell::default(),
+            clients: Clients::default(),
+            timestamps: Timestamps::default(),
+            schema_change: Semaphore::new(1),
+            stopping: Cell::new(false),
+            waiting: RefCell::default(),
+            next_request: Cell::new(0),
+        }
+    }
+
+    /// The number of this shard.
+    pub(crate) fn index(&self) -> u16 {
+        self.env.shard().0
+    }
+
+    /// The schema, as of now.
+    pub(crate) fn metadata(&self) -> Rc<Metadata> {
+        self.metadata.borrow().clone()
+    }
+
+    /// Goes over to another schema.
+    pub(crate) fn set_metadata(&self, metadata: Metadata) {
+        *self.metadata.borrow_mut() = Rc::new(metadata);
+    }
+
+    /// Who the node is.
+    ///
+    /// # Panics
+    /// Before the node has begun: nobody asks then.
+    pub(crate) fn local(&self) -> Arc<LocalNode> {
+        let local = self.local.borrow().clone();
+        local.expect("clients come after the start")
+    }
+
+    /// Who the node is, if it has begun.
+    pub(crate) fn local_if_known(&self) -> Option<Arc<LocalNode>> {
+        self.local.borrow().clone()
+    }
+
+    /// Learns who the node is.
+    pub(crate) fn set_local(&self, local: Arc<LocalNode>) {
+        *self.local.borrow_mut() = Some(local);
+    }
+
+    /// Shows how many statements are kept.
+    pub(crate) fn count_statements(&self) {
+        let count = self.statements.borrow().len();
+        self.metrics.prepared_statements.set(count as u64);
+    }
+
+    /// The shard that owns a token.
+    pub(crate) fn owner(&self, token: Token) -> u16 {
+        self.sharder.shard_of(token)
+    }
+
+    /// Sends a request to another shard. What is returned waits for the reply; the request is on
+    /// its way once this future has ended.
+    pub(crate) async fn send(&self, to: u16, request: ShardRequest) -> PendingReply<'_> {
+        debug_assert_ne!(to, self.index(), "the same shard is a plain call");
+        let id = self.next_request.get();
+        self.next_request.set(id + 1);
+        let (sender, receiver) = oneshot();
+        self.waiting.borrow_mut().insert(id, sender);
+        self.metrics.hops.add(1);
+        let pending = PendingReply {
+            shard: self,
+            to,
+            id,
+            receiver,
+        };
+        self.mesh.send(to, Message::Request { id, request }).await;
+        pending
+    }
+
+    /// Asks another shard and waits for its reply.
+    pub(crate) async fn ask(
+        &self,
+        to: u16,
+        request: ShardRequest,
+    ) -> Result<ShardReply, ShardGone> {
+        self.send(to, request).await.reply().await
+    }
+
+    /// A reply has come.
+    pub(crate) fn take_reply(&self, id: u64, reply: ShardReply) {
+        let waiting = self.waiting.borrow_mut().remove(&id);
+        // Who asked may have given up meanwhile.
+        if let Some(sender) = waiting {
+            let _ = sender.send(reply);
+        }
+    }
+
+    /// The shards other than this one.
+    pub(crate) fn others(&self) -> impl Iterator<Item = u16> + use<> {
+        let own = self.index();
+        (0..self.env.shards()).filter(move |shard| *shard != own)
+    }
+}
+
+fn bytes(n: u64) -> usize {
+    usize::try_from(n).unwrap_or(usize::MAX)
+}
+
+/// A request that another shard works on.
+pub(crate) struct PendingReply<'s> {
+    shard: &'s Shard,
+    to: u16,
+    id: u64,
+    receiver: oneshot::Receiver<ShardReply>,
+}
+
+impl PendingReply<'_> {
+    /// Waits for the reply.
+    pub(crate) async fn reply(mut self) -> Result<ShardReply, ShardGone> {
+        (&mut self.receiver).await.map_err(|_| ShardGone(self.to))
+    }
+}
+
+impl Drop for PendingReply<'_> {
+    fn drop(&mut self) {
+        let forgotten = self.shard.waiting.borrow_mut().remove(&self.id);
+        drop(forgotten);
+    }
+}

@@ -1,0 +1,411 @@
+//! The life of a shard: open, begin, serve, close.
+//!
+//! Every shard opens its store with the system's tables. Shard 0 then leads: it writes the node's
+//! own definitions, reads the schema from `system_schema`, has all shards go over to it and finish
+//! the replay of their commit logs, writes `system.local`, and opens the ports.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use io::{Env, TaskGroup};
+use model::{
+    ClusteringSelection, CqlType, DataLimits, DecoratedKey, PartitionBound, PartitionSelection,
+    ReadCommand, Schema, Slice, Table, Token,
+};
+use storage::{CommitLogConfig, OpenError, Store, StoreConfig};
+use uuid::Uuid;
+
+use crate::listener::{self, Listeners};
+use crate::message::{Message, ShardReply, ShardRequest};
+use crate::metadata::{self, Metadata};
+use crate::node::{Control, ShardSnapshot};
+use crate::shard::{Seat, Shard, SharedState};
+use crate::system::{
+    LocalNode, SCHEMA_TABLES, SYSTEM_SCHEMA_TIMESTAMP, local_mutation, schema_from_rows,
+    schema_to_mutations, system_keyspaces,
+};
+use crate::{execute, replica, session, virtual_tables};
+
+/// How long the clients of a node that stops may take to finish.
+const LAST_REQUESTS: Duration = Duration::from_secs(10);
+/// The port of other nodes: Cassandra's `storage_port`.
+const STORAGE_PORT: u16 = 7000;
+/// The share of a shard's memory that its store gets, in quarters; the rest is for requests.
+const STORE_QUARTERS: u64 = 3;
+
+/// Why a node does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The shards do not run.
+    #[error(transparent)]
+    Runtime(#[from] io::StartError),
+    /// A shard cannot open what is on disk.
+    #[error("shard {shard}: {source}")]
+    Store {
+        /// Which.
+        shard: u16,
+        /// Why.
+        source: OpenError,
+    },
+    /// The node's own tables cannot be read or written.
+    #[error("the node's own tables: {0}")]
+    System(String),
+    /// The data is another cluster's.
+    #[error(
+        "{data} belongs to the cluster `{saved}`, not to `{configured}`: use another folder, or \
+         that name"
+    )]
+    OtherCluster {
+        /// The folder.
+        data: PathBuf,
+        /// The name in its `system.local`.
+        saved: String,
+        /// The name that was configured.
+        configured: String,
+    },
+    /// A port cannot be opened.
+    #[error("cannot listen on {address}: {source}; is another server running there?")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A shard ended while the node started.
+    #[error("a shard ended: {}", .0.as_ref().map_or_else(String::new, ToString::to_string))]
+    Ended(Option<io::ShardError>),
+}
+
+/// A shard from its start to its end.
+pub(crate) async fn run_shard(env: Env, state: Arc<SharedState>, mut seat: Seat) {
+    let mesh = seat.mesh.join(&env);
+    let system = Arc::new(system_keyspaces());
+    let store = match Store::open(env.clone(), store_config(&env, &state), &system).await {
+        Ok(store) => store,
+        Err(source) => {
+            let shard = env.shard().0;
+            let _ = seat.ready.send(Err(StartError::Store { shard, source }));
+            return;
+        }
+    };
+    let metadata = Metadata::new(system, None);
+    let shard = Rc::new(Shard::new(env.clone(), state, mesh, store, metadata));
+    env.spawn(TaskGroup::Foreground, receive(shard.clone()))
+        .detach();
+    let listeners = Rc::new(std::cell::RefCell::new(None));
+    if shard.index() == 0 {
+        let (leader, ready, listeners) = (shard.clone(), seat.ready.clone(), listeners.clone());
+        let lead = async move {
+            let started = match begin(&leader).await {
+                Ok(()) => listener::listen(&leader).await,
+                Err(error) => Err(error),
+            };
+            let address = started.map(|opened| {
+                let address = opened.address;
+                *listeners.borrow_mut() = Some(opened);
+                address
+            });
+            let _ = ready.send(address);
+        };
+        env.spawn(TaskGroup::Foreground, lead).detach();
+    }
+    drop(seat.ready);
+    obey(&shard, &mut seat.controls, &listeners).await;
+}
+
+fn store_config(env: &Env, state: &SharedState) -> StoreConfig {
+    let shards = env.shards();
+    StoreConfig {
+        dir: state.config.data.clone(),
+        sharder: model::Sharder::new(shards),
+        memory: state.config.memory / u64::from(shards) / 4 * STORE_QUARTERS,
+        commitlog: CommitLogConfig {
+            sync: state.config.commitlog_sync,
+            ..CommitLogConfig::default()
+        },
+        shared: state.files.clone(),
+    }
+}
+
+/// Does what the process asks, until it is told to end.
+async fn obey(
+    shard: &Rc<Shard>,
+    controls: &mut io::Outlet<Control>,
+    listeners: &std::cell::RefCell<Option<Listeners>>,
+) {
+    while let Some(control) = controls.recv().await {
+        match control {
+            Control::Snapshot(answer) => {
+                let _ = answer.send(snapshot(shard));
+            }
+            Control::StopClients(answer) => {
+                let opened = listeners.borrow_mut().take();
+                if let Some(opened) = opened {
+                    opened.close();
+                }
+                let _ = answer.send(stop_clients(shard).await);
+            }
+            Control::Close(answer) => {
+                let drained = shard.store.drain().await;
+                let _ = answer.send(drained.map_err(|error| error.to_string()));
+                return;
+            }
+            Control::Abort => return,
+        }
+    }
+}
+
+fn snapshot(shard: &Shard) -> ShardSnapshot {
+    ShardSnapshot {
+        shard: shard.index(),
+        requests: shard.metrics.clone(),
+        store: Some(shard.store.stats()),
+        groups: shard.env.group_stats(),
+        task_panics: shard.env.task_panics(),
+    }
+}
+
+async fn stop_clients(shard: &Shard) -> Result<(), String> {
+    shard.stopping.set(true);
+    shard.clients.end_all();
+    let gone = async {
+        while shard.clients.len() > 0 {
+            shard.clients.left.notified().await;
+        }
+    };
+    // Those that do not close their side are cut off when the shard ends.
+    let _ = shard.env.timeout(LAST_REQUESTS, gone).await;
+    Ok(())
+}
+
+/// Takes what other shards send.
+async fn receive(shard: Rc<Shard>) {
+    loop {
+        let (from, message) = shard.mesh.recv().await;
+        match message {
+            Message::Reply { id, reply } => shard.take_reply(id, reply),
+            Message::Adopt(stream) => {
+                let stream = shard.env.adopt(stream);
+                let session = session::serve(shard.clone(), stream);
+                shard.env.spawn(TaskGroup::Foreground, session).detach();
+            }
+            Message::Request { id, request } => {
+                let answering = answer(shard.clone(), from, id, request);
+                shard.env.spawn(TaskGroup::Foreground, answering).detach();
+            }
+        }
+    }
+}
+
+async fn answer(shard: Rc<Shard>, from: u16, id: u64, request: ShardRequest) {
+    let reply = perform(&shard, request).await;
+    shard.mesh.send(from, Message::Reply { id, reply }).await;
+}
+
+/// Does what another shard asks.
+async fn perform(shard: &Rc<Shard>, request: ShardRequest) -> ShardReply {
+    let done = |result: Result<(), String>| match result {
+        Ok(()) => ShardReply::Done,
+        Err(reason) => ShardReply::Failed(reason),
+    };
+    match request {
+        ShardRequest::Apply(mutation) => ShardReply::Applied(shard.store.apply(mutation).await),
+        ShardRequest::Read(command) => ShardReply::Read(shard.store.read(&command).await),
+        ShardRequest::Keep(statement) => {
+            execute::keep(shard, statement);
+            ShardReply::Done
+        }
+        ShardRequest::SetSchema(schema) => done(metadata::set(shard, schema).await),
+        ShardRequest::Announce(change) => {
+            shard.clients.announce(&change);
+            ShardReply::Done
+        }
+        ShardRequest::Begin(local) => done(begin_shard(shard, local).await),
+        ShardRequest::ChangeSchema(plan) => {
+            ShardReply::SchemaChanged(metadata::apply(shard, &plan).await)
+        }
+        ShardRequest::Truncate(table) => {
+            let truncated = shard.store.truncate(table).await;
+            done(truncated.map_err(|error| error.to_string()))
+        }
+        ShardRequest::Inform => ShardReply::Information(Box::new(virtual_tables::inform(shard))),
+    }
+}
+
+/// Finishes the start of this shard, now that it knows all tables.
+async fn begin_shard(shard: &Shard, local: Arc<LocalNode>) -> Result<(), String> {
+    let replayed = shard.store.replay().await;
+    replayed.map_err(|error| format!("shard {}: {error}", shard.index()))?;
+    let schema = shard.metadata().schema.clone();
+    shard.set_metadata(Metadata::new(schema, Some(&local)));
+    shard.set_local(local);
+    Ok(())
+}
+
+/// Leads the start of the node. On shard 0.
+async fn begin(shard: &Rc<Shard>) -> Result<(), StartError> {
+    let system = shard.metadata().schema.clone();
+    let write = async |mutation| {
+        let applied = replica::apply(shard, mutation).await;
+        applied.map_err(|error| StartError::System(error.to_string()))
+    };
+    for mutation in schema_to_mutations(&Schema::default(), &system, SYSTEM_SCHEMA_TIMESTAMP) {
+        write(mutation).await?;
+    }
+    let schema = Arc::new(read_schema(shard, &system).await?);
+    let everywhere = metadata::set_everywhere(shard, &schema).await;
+    everywhere.map_err(StartError::System)?;
+    let local = Arc::new(local_node(shard, &system).await?);
+    let mut pending = Vec::new();
+    for other in shard.others() {
+        let request = ShardRequest::Begin(local.clone());
+        pending.push(shard.send(other, request).await);
+    }
+    begin_shard(shard, local.clone())
+        .await
+        .map_err(StartError::System)?;
+    for reply in pending {
+        match reply.reply().await {
+            Ok(ShardReply::Failed(reason)) => return Err(StartError::System(reason)),
+            Ok(_) => {}
+            Err(gone) => return Err(StartError::System(gone.to_string())),
+        }
+    }
+    let now = shard.timestamps.next(&shard.env);
+    if let Some(mutation) = local_mutation(&schema, &local, now) {
+        write(mutation).await?;
+    }
+    Ok(())
+}
+
+/// The schema that the tables of `system_schema` hold.
+async fn read_schema(shard: &Rc<Shard>, system: &Schema) -> Result<Schema, StartError> {
+    let mut rows = BTreeMap::new();
+    for name in SCHEMA_TABLES {
+        let table = own_table(system, "system_schema", name)?;
+        let partitions = read_whole(shard, table, None).await?;
+        // The next change must be later than all before it, whatever the clock says now.
+        let rows_of = partitions.iter().flat_map(|partition| &partition.rows);
+        let latest = rows_of.filter_map(latest_timestamp).max();
+        shard.timestamps.pass(latest.unwrap_or(0));
+        rows.insert(name, partitions);
+    }
+    let (schema, problems) = schema_from_rows(system, &rows);
+    for problem in problems {
+        tracing::warn!("{problem}");
+    }
+    Ok(schema)
+}
+
+/// The latest timestamp of what is live in a row, in microseconds since 1970.
+fn latest_timestamp(row: &model::Row) -> Option<i64> {
+    let cells = row.cells.iter().map(|cell| cell.timestamp);
+    cells.chain([row.liveness.timestamp]).max()
+}
+
+fn own_table(system: &Schema, keyspace: &str, name: &str) -> Result<Arc<Table>, StartError> {
+    let missing = || StartError::System(format!("there is no table {keyspace}.{name}"));
+    system.table(keyspace, name).cloned().ok_or_else(missing)
+}
+
+/// All of a table of the node's own, or one partition of it. They are small.
+async fn read_whole(
+    shard: &Rc<Shard>,
+    table: Arc<Table>,
+    key: Option<DecoratedKey>,
+) -> Result<Vec<model::Partition>, StartError> {
+    let columns = table.regulars().chain(table.statics()).map(|c| c.id);
+    let mut columns: Vec<_> = columns.collect();
+    columns.sort_unstable();
+    let command = ReadCommand {
+        columns,
+        partitions: match key {
+            Some(key) => PartitionSelection::Key(key),
+            None => PartitionSelection::Range {
+                start: PartitionBound::Unbounded,
+                end: PartitionBound::Unbounded,
+            },
+        },
+        clustering: ClusteringSelection {
+            slices: vec![Slice::ALL],
+            reversed: false,
+        },
+        filters: Vec::new(),
+        limits: DataLimits {
+            rows: u32::MAX,
+            rows_per_partition: u32::MAX,
+            bytes: u32::MAX,
+        },
+        now_seconds: u32::try_from(shard.env.wall_micros() / 1_000_000).unwrap_or(0),
+        resume: None,
+        table,
+    };
+    let read = replica::read(shard, command).await;
+    let page = read.map_err(|error| StartError::System(error.to_string()))?;
+    debug_assert!(!page.more, "there is no limit");
+    Ok(page.partitions)
+}
+
+/// Who the node is: what it was, if it has run before.
+async fn local_node(shard: &Rc<Shard>, system: &Schema) -> Result<LocalNode, StartError> {
+    let config = &shard.state.config;
+    let table = own_table(system, "system", "local")?;
+    let key = DecoratedKey::new(Bytes::from_static(b"local"));
+    let saved = read_whole(shard, table.clone(), Some(key)).await?;
+    let row = saved.first().and_then(|partition| partition.rows.first());
+    let cell = |name: &str| {
+        let column = table.column_named(name)?.id;
+        let cell = row?.cells_of(column).first()?;
+        Some(cell.value.clone())
+    };
+    if let Some(saved) = cell("cluster_name")
+        && saved != config.cluster_name.as_bytes()
+    {
+        return Err(StartError::OtherCluster {
+            data: config.data.clone(),
+            saved: String::from_utf8_lossy(&saved).into_owned(),
+            configured: config.cluster_name.clone(),
+        });
+    }
+    let host_id = cell("host_id").and_then(|id| Uuid::from_slice(&id).ok());
+    let mut tokens = saved_tokens(&table, row);
+    if tokens.is_empty() {
+        let count = usize::from(config.num_tokens);
+        let random = || shard.env.random_u64();
+        tokens = cluster::random_tokens(count, &Default::default(), random)
+            .into_iter()
+            .collect();
+    }
+    Ok(LocalNode {
+        host_id: host_id.unwrap_or_else(|| metadata::random_uuid(shard)),
+        cluster_name: config.cluster_name.clone(),
+        data_center: config.data_center.clone(),
+        rack: config.rack.clone(),
+        rpc_address: config.address,
+        rpc_port: config.port,
+        listen_address: config.address,
+        listen_port: STORAGE_PORT,
+        tokens,
+        gossip_generation: i32::try_from(shard.env.wall_micros() / 1_000_000).unwrap_or(0),
+    })
+}
+
+/// The tokens of the row of `system.local`.
+fn saved_tokens(table: &Table, row: Option<&model::Row>) -> Vec<Token> {
+    let column = table
+        .column_named("tokens")
+        .filter(|column| matches!(&column.ty, CqlType::Set { .. }));
+    let (Some(column), Some(row)) = (column, row) else {
+        return Vec::new();
+    };
+    let elements = row.cells_of(column.id).iter();
+    elements
+        .filter_map(|cell| cell.path.as_deref())
+        .filter_map(|text| std::str::from_utf8(text).ok()?.parse().ok().map(Token))
+        .collect()
+}
