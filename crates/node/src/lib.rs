@@ -27,5 +27,5 @@ mod timestamps;
 mod virtual_tables;
 
 pub use config::NodeConfig;
-pub use node::{DrainError, Node, NodeMetrics, ShardSnapshot};
+pub use node::{DrainError, Node, NodeMetrics, NodeWatch, ShardSnapshot};
 pub use start::StartError;

@@ -61,8 +61,14 @@ struct ShardHandle {
 /// A running node.
 pub struct Node {
     runtime: Runtime,
-    shards: Vec<ShardHandle>,
+    watch: NodeWatch,
     address: SocketAddr,
+}
+
+/// Sees the numbers of a node from any thread; after the node has ended, its last ones.
+#[derive(Clone)]
+pub struct NodeWatch {
+    shards: Arc<[ShardHandle]>,
 }
 
 /// Why a node did not stop as it should have. What was acknowledged is in the commit log.
@@ -131,7 +137,9 @@ impl Node {
         match started.recv() {
             Ok(Ok(address)) => Ok(Node {
                 runtime,
-                shards,
+                watch: NodeWatch {
+                    shards: shards.into(),
+                },
                 address,
             }),
             Ok(Err(error)) => {
@@ -162,6 +170,52 @@ impl Node {
         self.runtime.is_running()
     }
 
+    /// Sees the numbers of the node, as long as it runs.
+    pub fn watch(&self) -> NodeWatch {
+        self.watch.clone()
+    }
+
+    /// Takes no more clients, finishes what is under way, flushes everything and ends. Blocks.
+    pub fn drain(self) -> Result<(), DrainError> {
+        let stopped = self.ask_all(Control::StopClients);
+        let closed = self.ask_all(Control::Close);
+        abort(&self.watch.shards);
+        let ended = self.runtime.join();
+        stopped.and(closed)?;
+        Ok(ended?)
+    }
+
+    /// Asks all shards at once and waits for all; the first error is returned once all have
+    /// answered.
+    fn ask_all(
+        &self,
+        what: impl Fn(mpsc::Sender<Result<(), String>>) -> Control,
+    ) -> Result<(), DrainError> {
+        let asked: Vec<_> = self
+            .watch
+            .shards
+            .iter()
+            .map(|shard| {
+                let (answer, answers) = mpsc::channel();
+                let sent = shard.control.try_send(what(answer));
+                sent.map(|()| answers)
+            })
+            .collect();
+        let mut result = Ok(());
+        for (shard, answers) in asked.into_iter().enumerate() {
+            let answer = match answers.map(|answers| answers.recv()) {
+                Ok(Ok(answer)) => answer,
+                Ok(Err(_)) => Err("it ended before".to_owned()),
+                Err(_) => Err("it does not answer".to_owned()),
+            };
+            let shard = shard as u16;
+            result = result.and(answer.map_err(|reason| DrainError::Shard { shard, reason }));
+        }
+        result
+    }
+}
+
+impl NodeWatch {
     /// The numbers of all shards. A shard that does not answer within a second is shown as it was.
     pub fn metrics(&self) -> NodeMetrics {
         let asked: Vec<_> = self
@@ -184,44 +238,6 @@ impl Node {
         NodeMetrics {
             shards: shards.collect(),
         }
-    }
-
-    /// Takes no more clients, finishes what is under way, flushes everything and ends. Blocks.
-    pub fn drain(self) -> Result<(), DrainError> {
-        let stopped = self.ask_all(Control::StopClients);
-        let closed = self.ask_all(Control::Close);
-        abort(&self.shards);
-        let ended = self.runtime.join();
-        stopped.and(closed)?;
-        Ok(ended?)
-    }
-
-    /// Asks all shards at once and waits for all; the first error is returned once all have
-    /// answered.
-    fn ask_all(
-        &self,
-        what: impl Fn(mpsc::Sender<Result<(), String>>) -> Control,
-    ) -> Result<(), DrainError> {
-        let asked: Vec<_> = self
-            .shards
-            .iter()
-            .map(|shard| {
-                let (answer, answers) = mpsc::channel();
-                let sent = shard.control.try_send(what(answer));
-                sent.map(|()| answers)
-            })
-            .collect();
-        let mut result = Ok(());
-        for (shard, answers) in asked.into_iter().enumerate() {
-            let answer = match answers.map(|answers| answers.recv()) {
-                Ok(Ok(answer)) => answer,
-                Ok(Err(_)) => Err("it ended before".to_owned()),
-                Err(_) => Err("it does not answer".to_owned()),
-            };
-            let shard = shard as u16;
-            result = result.and(answer.map_err(|reason| DrainError::Shard { shard, reason }));
-        }
-        result
     }
 }
 

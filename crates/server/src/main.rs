@@ -1,2 +1,42 @@
 //! The binary `helenus`.
-fn main() {}
+//!
+//! `helenus start` runs a node: this crate reads the command line and the configuration file,
+//! looks at what the machine allows, guards the data folder, answers HTTP on a thread of its own
+//! and waits for signals. All that a database does is in `node` and below.
+
+mod command;
+mod config_file;
+mod control;
+mod data_folder;
+mod http;
+mod limits;
+mod logging;
+mod machine;
+mod metrics;
+mod options;
+mod settings;
+mod size;
+mod start;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// Faster than the system's, above all where one thread frees what another allocated.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let command::CommandLine { command } = command::CommandLine::parse();
+    let result = match command {
+        command::Command::Start(options) => start::start(*options),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // One line, as an operator reads it in a log among those of other services.
+            eprintln!("helenus: {}", error.to_string().replace('\n', " "));
+            ExitCode::FAILURE
+        }
+    }
+}

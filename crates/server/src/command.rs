@@ -1,0 +1,81 @@
+//! The command line.
+
+use clap::{Parser, Subcommand};
+
+use crate::options::StartOptions;
+
+/// What `helenus --help` says.
+#[derive(Debug, Parser)]
+#[command(
+    name = "helenus",
+    version,
+    about = "A database that takes the place of Apache Cassandra",
+    long_about = "A database that takes the place of Apache Cassandra and ScyllaDB: the same CQL, the \
+                  same drivers, the same files.",
+    after_help = "Examples:\n  \
+        helenus start                            a node on 127.0.0.1:9042, its data in ./data\n  \
+        helenus start --help                     all options\n  \
+        cqlsh 127.0.0.1                          talk to it",
+    arg_required_else_help = true
+)]
+pub(crate) struct CommandLine {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Start a node; it runs in the foreground until SIGTERM or SIGINT
+    #[command(after_help = "\
+Every option may stand in the file given with --config instead, under the same name:
+
+  data: /var/lib/helenus
+  address: 10.0.0.5
+  memory: 16 GiB
+  commitlog_sync: periodic
+
+The command line wins over the file, the file over what the machine suggests.
+
+Examples:
+  helenus start
+  helenus start --data /var/lib/helenus --address 10.0.0.5
+  helenus start --shards 2 --memory 4G --port 9043 --shard-aware-port 0 --metrics-port 0
+  helenus start --config /etc/helenus.yaml
+
+When clients can connect it prints one line:
+  helenus ready: CQL 127.0.0.1:9042, 4 shards, 11.5 GiB, io_uring
+
+Signals: SIGTERM or SIGINT drains and exits with 0; a second one exits at once.
+What it logs is chosen with HELENUS_LOG, for example HELENUS_LOG=debug or =info,storage=trace.")]
+    Start(Box<StartOptions>),
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        CommandLine::command().debug_assert();
+    }
+
+    #[test]
+    fn every_option_can_stand_in_the_file_too() {
+        let command = CommandLine::command();
+        let start = command.find_subcommand("start").expect("there is one");
+        let mut flags: Vec<String> = start
+            .get_arguments()
+            .filter_map(|argument| argument.get_long())
+            .filter(|name| !["config", "help"].contains(name))
+            .map(|name| name.replace('-', "_"))
+            .collect();
+        flags.sort();
+        let mut names = crate::options::NAMES.map(str::to_owned);
+        names.sort();
+        assert_eq!(flags, names);
+    }
+}

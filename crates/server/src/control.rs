@@ -1,0 +1,129 @@
+//! The control thread: signals and HTTP, away from the shards.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::http;
+use crate::metrics::MetricsSource;
+
+/// How far the node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Phase {
+    /// Opening its files.
+    Starting = 0,
+    /// Serving.
+    Ready = 1,
+    /// Finishing what was begun.
+    Draining = 2,
+}
+
+/// What the control thread and the rest of the process share.
+#[derive(Debug, Default)]
+pub(crate) struct Status {
+    phase: AtomicU8,
+    /// Where metrics come from, once there is a node.
+    pub(crate) metrics: MetricsSource,
+}
+
+impl Status {
+    /// How far the node is.
+    pub(crate) fn phase(&self) -> Phase {
+        match self.phase.load(Ordering::Acquire) {
+            0 => Phase::Starting,
+            1 => Phase::Ready,
+            _ => Phase::Draining,
+        }
+    }
+
+    /// The node has come this far.
+    pub(crate) fn enter(&self, phase: Phase) {
+        self.phase.store(phase as u8, Ordering::Release);
+    }
+}
+
+/// The control thread, running until the process ends.
+#[derive(Debug)]
+pub(crate) struct Control {
+    /// Shared with it.
+    pub(crate) status: Arc<Status>,
+    stop: Receiver<()>,
+}
+
+impl Control {
+    /// Starts the thread: from now on signals are caught, and HTTP is answered if there is a
+    /// listener.
+    pub(crate) fn start(listener: Option<TcpListener>) -> std::io::Result<Control> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        // Signals are caught from here on, not only once the thread runs.
+        let context = runtime.enter();
+        let terminate = signal(SignalKind::terminate())?;
+        let interrupt = signal(SignalKind::interrupt())?;
+        drop(context);
+        let status = Arc::new(Status::default());
+        let shared = Arc::clone(&status);
+        let (stopper, stop) = channel();
+        thread::Builder::new()
+            .name("control".to_owned())
+            .spawn(move || {
+                runtime.block_on(async move {
+                    let signals = watch_signals(terminate, interrupt, &shared, &stopper);
+                    match listener {
+                        Some(listener) => {
+                            let (_, served) =
+                                tokio::join!(signals, http::serve(listener, Arc::clone(&shared)));
+                            if let Err(error) = served {
+                                tracing::error!("HTTP ended: {error}");
+                            }
+                        }
+                        None => signals.await,
+                    }
+                });
+            })?;
+        Ok(Control { status, stop })
+    }
+
+    /// Waits for the first SIGTERM or SIGINT, but no longer than this. Has one come?
+    pub(crate) fn wait_for_stop(&self, time: Duration) -> bool {
+        // Anything but a timeout means a signal, or that nobody is left who could tell of one.
+        self.stop.recv_timeout(time) != Err(RecvTimeoutError::Timeout)
+    }
+}
+
+/// The first signal asks for a stop, the second one is obeyed at once. So is the first while the
+/// node starts: nothing has been promised to a client yet.
+async fn watch_signals(
+    mut terminate: Signal,
+    mut interrupt: Signal,
+    status: &Status,
+    stopper: &Sender<()>,
+) {
+    let number = next_signal(&mut terminate, &mut interrupt).await;
+    if status.phase() == Phase::Starting {
+        tracing::info!("stopped by signal {number} while starting");
+        std::process::exit(0);
+    }
+    tracing::info!("signal {number}: draining; another one stops at once");
+    status.enter(Phase::Draining);
+    // Nobody listens only if the process is ending anyway.
+    let _ = stopper.send(());
+    let number = next_signal(&mut terminate, &mut interrupt).await;
+    tracing::warn!("signal {number} again: stopped at once");
+    std::process::exit(128 + number);
+}
+
+async fn next_signal(terminate: &mut Signal, interrupt: &mut Signal) -> i32 {
+    tokio::select! {
+        biased;
+        _ = terminate.recv() => SignalKind::terminate().as_raw_value(),
+        _ = interrupt.recv() => SignalKind::interrupt().as_raw_value(),
+    }
+}

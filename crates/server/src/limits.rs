@@ -1,0 +1,50 @@
+//! The limit of open files: sockets, sstables and segments of the commit log all count.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Fewer do not carry a node with a few hundred connections and sstables.
+const NEEDED: u64 = 4096;
+
+/// Why there are too few file descriptors.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "too few file descriptors: this process may open {allowed}, and needs {NEEDED}; raise the hard \
+     limit (`ulimit -Hn`, LimitNOFILE= of systemd, --ulimit nofile= of docker)"
+)]
+pub(crate) struct TooFewDescriptors {
+    allowed: u64,
+}
+
+/// Raises the limit of open files as far as it goes without privileges; how far that is.
+pub(crate) fn raise_open_files() -> Result<u64, TooFewDescriptors> {
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    let allowed = match setrlimit(Resource::Nofile, wanted) {
+        Ok(()) => limit.maximum,
+        Err(_) => limit.current,
+    };
+    // `None` is infinity.
+    check(allowed.unwrap_or(u64::MAX))
+}
+
+fn check(allowed: u64) -> Result<u64, TooFewDescriptors> {
+    if allowed < NEEDED {
+        return Err(TooFewDescriptors { allowed });
+    }
+    Ok(allowed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_few_are_refused() {
+        assert_eq!(check(NEEDED), Ok(NEEDED));
+        let error = check(1024).expect_err("too few");
+        assert!(error.to_string().contains("may open 1024"));
+    }
+}

@@ -1,0 +1,281 @@
+//! The options of `helenus start`, from the command line or the configuration file: both give
+//! text, and the same functions understand it.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use io::DriverChoice;
+
+use crate::size;
+
+/// The options, by the names they have in a configuration file; on the command line `_` is `-`.
+pub(crate) const NAMES: [&str; 13] = [
+    "data",
+    "address",
+    "port",
+    "shard_aware_port",
+    "metrics_port",
+    "shards",
+    "memory",
+    "commitlog_sync",
+    "commitlog_sync_period",
+    "driver",
+    "cluster_name",
+    "data_center",
+    "rack",
+];
+
+/// When a write is acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SyncMode {
+    /// When the drive has it; waiting writes go together.
+    Group,
+    /// At once; the drive has it a little later.
+    Periodic,
+    /// When the drive has it.
+    Batch,
+}
+
+/// What was given; what was not is chosen in `settings`.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
+pub(crate) struct StartOptions {
+    /// Folder that everything is kept in; made if it does not exist [default: ./data]
+    #[arg(long, value_name = "DIR", value_parser = path)]
+    pub(crate) data: Option<PathBuf>,
+
+    /// Address that clients connect to [default: 127.0.0.1]
+    #[arg(long, value_name = "IP", value_parser = address)]
+    pub(crate) address: Option<IpAddr>,
+
+    /// Port of CQL [default: 9042]
+    #[arg(long, value_name = "N", value_parser = port)]
+    pub(crate) port: Option<u16>,
+
+    /// Port on which shard-aware drivers choose their shard; 0: none [default: 19042]
+    #[arg(long, value_name = "N", value_parser = port_or_none)]
+    pub(crate) shard_aware_port: Option<u16>,
+
+    /// Port of HTTP with /metrics, /health and /ready; 0: none [default: 9180]
+    #[arg(long, value_name = "N", value_parser = port_or_none)]
+    pub(crate) metrics_port: Option<u16>,
+
+    /// Number of shards [default: the cores it may use, by affinity and cgroup quota]
+    #[arg(long, value_name = "N", value_parser = shards)]
+    pub(crate) shards: Option<u16>,
+
+    /// Memory to use, as 512M or 11.5GiB [default: half of what it may use, by machine and cgroup]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub(crate) memory: Option<u64>,
+
+    /// When a write is acknowledged: group or batch: when the drive has it; periodic: at once
+    /// [default: group]
+    #[arg(long, value_name = "group|periodic|batch", value_parser = sync_mode)]
+    pub(crate) commitlog_sync: Option<SyncMode>,
+
+    /// With --commitlog-sync periodic: after how long the drive has a write [default: 10s]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) commitlog_sync_period: Option<Duration>,
+
+    /// How to talk to the kernel [default: io_uring where it is allowed, else epoll]
+    #[arg(long, value_name = "io_uring|epoll", value_parser = driver)]
+    pub(crate) driver: Option<DriverChoice>,
+
+    /// Name of the cluster [default: Helenus]
+    #[arg(long, value_name = "NAME", value_parser = name)]
+    pub(crate) cluster_name: Option<String>,
+
+    /// Data centre this node is in [default: datacenter1]
+    #[arg(long, value_name = "NAME", value_parser = name)]
+    pub(crate) data_center: Option<String>,
+
+    /// Rack this node is in [default: rack1]
+    #[arg(long, value_name = "NAME", value_parser = name)]
+    pub(crate) rack: Option<String>,
+
+    /// YAML file with options, under the names they have here
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+impl StartOptions {
+    /// Sets the option of this name, one of [`NAMES`].
+    pub(crate) fn set(&mut self, option: &str, text: &str) -> Result<(), String> {
+        match option {
+            "data" => self.data = Some(path(text)?),
+            "address" => self.address = Some(address(text)?),
+            "port" => self.port = Some(port(text)?),
+            "shard_aware_port" => self.shard_aware_port = Some(port_or_none(text)?),
+            "metrics_port" => self.metrics_port = Some(port_or_none(text)?),
+            "shards" => self.shards = Some(shards(text)?),
+            "memory" => self.memory = Some(size::parse(text)?),
+            "commitlog_sync" => self.commitlog_sync = Some(sync_mode(text)?),
+            "commitlog_sync_period" => self.commitlog_sync_period = Some(duration(text)?),
+            "driver" => self.driver = Some(driver(text)?),
+            "cluster_name" => self.cluster_name = Some(name(text)?),
+            "data_center" => self.data_center = Some(name(text)?),
+            "rack" => self.rack = Some(name(text)?),
+            _ => return Err(format!("there is no option `{option}`")),
+        }
+        Ok(())
+    }
+
+    /// These, and from `other` what is not among them.
+    pub(crate) fn or(self, other: StartOptions) -> StartOptions {
+        StartOptions {
+            data: self.data.or(other.data),
+            address: self.address.or(other.address),
+            port: self.port.or(other.port),
+            shard_aware_port: self.shard_aware_port.or(other.shard_aware_port),
+            metrics_port: self.metrics_port.or(other.metrics_port),
+            shards: self.shards.or(other.shards),
+            memory: self.memory.or(other.memory),
+            commitlog_sync: self.commitlog_sync.or(other.commitlog_sync),
+            commitlog_sync_period: self.commitlog_sync_period.or(other.commitlog_sync_period),
+            driver: self.driver.or(other.driver),
+            cluster_name: self.cluster_name.or(other.cluster_name),
+            data_center: self.data_center.or(other.data_center),
+            rack: self.rack.or(other.rack),
+            config: self.config.or(other.config),
+        }
+    }
+}
+
+fn path(text: &str) -> Result<PathBuf, String> {
+    if text.is_empty() {
+        return Err("a folder is expected".to_owned());
+    }
+    Ok(PathBuf::from(text))
+}
+
+fn address(text: &str) -> Result<IpAddr, String> {
+    text.parse()
+        .map_err(|_| format!("`{text}` is no IP address; one looks like 10.0.0.5 or ::1"))
+}
+
+fn port(text: &str) -> Result<u16, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err(format!("`{text}` is no port: 1 to 65535")),
+        Ok(port) => Ok(port),
+    }
+}
+
+fn port_or_none(text: &str) -> Result<u16, String> {
+    text.parse()
+        .map_err(|_| format!("`{text}` is no port: 1 to 65535, or 0 for none"))
+}
+
+fn shards(text: &str) -> Result<u16, String> {
+    match text.parse() {
+        Ok(shards @ 1..=1024) => Ok(shards),
+        _ => Err(format!("`{text}` is no number of shards: 1 to 1024")),
+    }
+}
+
+fn sync_mode(text: &str) -> Result<SyncMode, String> {
+    match text {
+        "group" => Ok(SyncMode::Group),
+        "periodic" => Ok(SyncMode::Periodic),
+        "batch" => Ok(SyncMode::Batch),
+        _ => Err(format!("`{text}` is none of group, periodic, batch")),
+    }
+}
+
+fn driver(text: &str) -> Result<DriverChoice, String> {
+    match text {
+        "io_uring" => Ok(DriverChoice::IoUring),
+        "epoll" => Ok(DriverChoice::Epoll),
+        _ => Err(format!("`{text}` is none of io_uring, epoll")),
+    }
+}
+
+/// As Cassandra writes durations: `10s`, `500ms`, `1m`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let unit = &text[digits.len()..];
+    let number: Option<u32> = digits.parse().ok();
+    let duration = match (number, unit.trim()) {
+        (Some(n), "ms") => Duration::from_millis(n.into()),
+        (Some(n), "s") => Duration::from_secs(n.into()),
+        (Some(n), "m") => Duration::from_secs(u64::from(n) * 60),
+        _ => return Err(format!("`{text}` is no time; one looks like 10s or 500ms")),
+    };
+    if duration.is_zero() {
+        return Err(format!("`{text}`: more than nothing is expected"));
+    }
+    Ok(duration)
+}
+
+fn name(text: &str) -> Result<String, String> {
+    if text.is_empty() || text.chars().any(char::is_control) {
+        return Err(format!("`{text}` is no name"));
+    }
+    Ok(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_understood_or_refused() {
+        let mut options = StartOptions::default();
+        let good = [
+            ("data", "/var/lib/helenus"),
+            ("address", "::1"),
+            ("port", "9042"),
+            ("shard_aware_port", "0"),
+            ("metrics_port", "9180"),
+            ("shards", "4"),
+            ("memory", "1.5 GiB"),
+            ("commitlog_sync", "batch"),
+            ("commitlog_sync_period", "500ms"),
+            ("driver", "epoll"),
+            ("cluster_name", "Test Cluster"),
+            ("data_center", "dc1"),
+            ("rack", "r1"),
+        ];
+        assert_eq!(good.map(|(name, _)| name), NAMES);
+        for (name, text) in good {
+            assert_eq!(options.set(name, text), Ok(()), "{name}");
+        }
+        assert_eq!(options.memory, Some(3 << 29));
+        assert_eq!(
+            options.commitlog_sync_period,
+            Some(Duration::from_millis(500))
+        );
+        let bad = [
+            ("data", ""),
+            ("address", "localhost"),
+            ("port", "0"),
+            ("port", "65536"),
+            ("shard_aware_port", "-1"),
+            ("shards", "0"),
+            ("shards", "four"),
+            ("memory", "much"),
+            ("commitlog_sync", "sometimes"),
+            ("commitlog_sync_period", "10"),
+            ("commitlog_sync_period", "0s"),
+            ("driver", "kqueue"),
+            ("cluster_name", "a\nb"),
+            ("none", "1"),
+        ];
+        for (name, text) in bad {
+            assert!(options.set(name, text).is_err(), "{name}: {text}");
+        }
+    }
+
+    #[test]
+    fn the_first_wins() {
+        let mut one = StartOptions::default();
+        let mut other = StartOptions::default();
+        one.set("port", "1").expect("a port");
+        for (name, text) in [("port", "2"), ("rack", "r"), ("shards", "3")] {
+            other.set(name, text).expect("a value");
+        }
+        let both = one.or(other);
+        assert_eq!((both.port, both.shards), (Some(1), Some(3)));
+        assert_eq!(both.rack.as_deref(), Some("r"));
+    }
+}

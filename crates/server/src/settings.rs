@@ -1,0 +1,202 @@
+//! What a start is made of: the options given, and for those not given what the machine and the
+//! field's habits suggest.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use io::DriverChoice;
+use storage::CommitlogSync;
+
+use crate::machine::Machine;
+use crate::options::{StartOptions, SyncMode};
+use crate::size;
+
+/// Less memory than this does not carry a shard, in bytes.
+const MIN_MEMORY_PER_SHARD: u64 = 32 << 20;
+
+/// Everything a start needs to know.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    /// The folder that everything is kept in.
+    pub(crate) data: PathBuf,
+    /// The address clients connect to.
+    pub(crate) address: IpAddr,
+    /// The port of CQL.
+    pub(crate) port: u16,
+    /// The port where drivers choose their shard.
+    pub(crate) shard_aware_port: Option<u16>,
+    /// The port of HTTP.
+    pub(crate) metrics_port: Option<u16>,
+    /// How many shards.
+    pub(crate) shards: u16,
+    /// What all of them may use, in bytes.
+    pub(crate) memory: u64,
+    /// When a write is acknowledged.
+    pub(crate) commitlog_sync: CommitlogSync,
+    /// How to talk to the kernel.
+    pub(crate) driver: DriverChoice,
+    /// The name of the cluster.
+    pub(crate) cluster_name: String,
+    /// The data centre of this node.
+    pub(crate) data_center: String,
+    /// The rack of this node.
+    pub(crate) rack: String,
+}
+
+/// Why options do not fit together.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum SettingsError {
+    /// So many shards need more memory.
+    #[error(
+        "{have} of memory are too little for {shards} shards, which need {need}: give more with \
+         --memory, or ask for fewer --shards"
+    )]
+    TooLittleMemory {
+        /// What there is.
+        have: String,
+        /// How many shards.
+        shards: u16,
+        /// What they need.
+        need: String,
+    },
+    /// Two services want the same port.
+    #[error("--{first} and --{second} are both {port}")]
+    SamePort {
+        /// One option.
+        first: &'static str,
+        /// The other.
+        second: &'static str,
+        /// The port.
+        port: u16,
+    },
+}
+
+impl Settings {
+    /// Fills in what was not given.
+    pub(crate) fn resolve(
+        options: StartOptions,
+        machine: Machine,
+    ) -> Result<Settings, SettingsError> {
+        let port = |given: Option<u16>, usual: u16| match given.unwrap_or(usual) {
+            0 => None,
+            port => Some(port),
+        };
+        let period = options.commitlog_sync_period;
+        let settings = Settings {
+            data: options.data.unwrap_or_else(|| PathBuf::from("./data")),
+            address: options.address.unwrap_or(Ipv4Addr::LOCALHOST.into()),
+            port: options.port.unwrap_or(9042),
+            shard_aware_port: port(options.shard_aware_port, 19042),
+            metrics_port: port(options.metrics_port, 9180),
+            shards: options.shards.unwrap_or(machine.cores.clamp(1, 1024)),
+            memory: options.memory.unwrap_or(machine.memory / 2),
+            commitlog_sync: match options.commitlog_sync.unwrap_or(SyncMode::Group) {
+                SyncMode::Group => CommitlogSync::Group,
+                SyncMode::Batch => CommitlogSync::Batch,
+                SyncMode::Periodic => CommitlogSync::Periodic {
+                    every: period.unwrap_or(Duration::from_secs(10)),
+                },
+            },
+            driver: options.driver.unwrap_or(DriverChoice::Auto),
+            cluster_name: options.cluster_name.unwrap_or_else(|| "Helenus".into()),
+            data_center: options.data_center.unwrap_or_else(|| "datacenter1".into()),
+            rack: options.rack.unwrap_or_else(|| "rack1".into()),
+        };
+        settings.check()?;
+        Ok(settings)
+    }
+
+    fn check(&self) -> Result<(), SettingsError> {
+        let need = MIN_MEMORY_PER_SHARD * u64::from(self.shards);
+        if self.memory < need {
+            return Err(SettingsError::TooLittleMemory {
+                have: size::display(self.memory),
+                shards: self.shards,
+                need: size::display(need),
+            });
+        }
+        let ports = [
+            ("port", Some(self.port)),
+            ("shard-aware-port", self.shard_aware_port),
+            ("metrics-port", self.metrics_port),
+        ];
+        for (at, (first, port)) in ports.iter().enumerate() {
+            let same = |(_, other): &&(&str, Option<u16>)| other.is_some() && other == port;
+            let Some((second, Some(port))) = ports[at + 1..].iter().find(same) else {
+                continue;
+            };
+            return Err(SettingsError::SamePort {
+                first,
+                second,
+                port: *port,
+            });
+        }
+        Ok(())
+    }
+
+    /// Where clients connect.
+    pub(crate) fn cql(&self) -> SocketAddr {
+        SocketAddr::new(self.address, self.port)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MACHINE: Machine = Machine {
+        cores: 4,
+        memory: 23 << 30,
+    };
+
+    fn resolve(options: &[(&str, &str)]) -> Result<Settings, String> {
+        let mut given = StartOptions::default();
+        for (name, text) in options {
+            given.set(name, text)?;
+        }
+        Settings::resolve(given, MACHINE).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_machine_and_habit_decide_what_is_not_given() {
+        let settings = resolve(&[]).expect("nothing is wrong");
+        assert_eq!(settings.cql().to_string(), "127.0.0.1:9042");
+        assert_eq!(settings.data, PathBuf::from("./data"));
+        assert_eq!((settings.shards, settings.memory), (4, 23 << 29));
+        assert_eq!(settings.shard_aware_port, Some(19042));
+        assert_eq!(settings.metrics_port, Some(9180));
+        assert_eq!(settings.commitlog_sync, CommitlogSync::Group);
+    }
+
+    #[test]
+    fn what_is_given_holds() {
+        let settings = resolve(&[
+            ("shards", "2"),
+            ("memory", "1G"),
+            ("metrics_port", "0"),
+            ("shard_aware_port", "0"),
+            ("commitlog_sync", "periodic"),
+            ("commitlog_sync_period", "1s"),
+        ])
+        .expect("nothing is wrong");
+        assert_eq!((settings.shards, settings.memory), (2, 1 << 30));
+        assert_eq!(
+            (settings.metrics_port, settings.shard_aware_port),
+            (None, None)
+        );
+        let every = Duration::from_secs(1);
+        assert_eq!(settings.commitlog_sync, CommitlogSync::Periodic { every });
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_refused() {
+        let error = resolve(&[("shards", "8"), ("memory", "128M")]).expect_err("too little");
+        assert!(error.starts_with("128 MiB of memory are too little for 8 shards"));
+        assert_eq!(
+            resolve(&[("port", "9180")]).expect_err("the same"),
+            "--port and --metrics-port are both 9180"
+        );
+        assert!(resolve(&[("port", "19042"), ("shard_aware_port", "0")]).is_ok());
+    }
+}

@@ -1,0 +1,158 @@
+//! `helenus start`: everything from the command line to the last line of a drain.
+
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener};
+use std::time::Duration;
+
+use node::{Node, NodeConfig};
+
+use crate::config_file::{self, ConfigFileError};
+use crate::control::{Control, Phase};
+use crate::data_folder::{DataFolder, DataFolderError};
+use crate::limits::{self, TooFewDescriptors};
+use crate::logging;
+use crate::machine::{self, Machine};
+use crate::options::StartOptions;
+use crate::settings::{Settings, SettingsError};
+use crate::size;
+
+/// The number of tokens of a new node: Cassandra's `num_tokens`.
+const NUM_TOKENS: u16 = 16;
+/// How often the process looks whether all shards run.
+const LIFE_SIGN: Duration = Duration::from_millis(250);
+
+/// Why a node does not start.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StartError {
+    /// The configuration file is no good.
+    #[error(transparent)]
+    ConfigFile(#[from] ConfigFileError),
+    /// The options do not fit together.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// The system gives too little.
+    #[error(transparent)]
+    Descriptors(#[from] TooFewDescriptors),
+    /// The folder cannot be used.
+    #[error(transparent)]
+    DataFolder(#[from] DataFolderError),
+    /// A port cannot be listened on.
+    #[error("cannot listen on {address}: {source}; choose another port with --{option}")]
+    Port {
+        /// Where.
+        address: SocketAddr,
+        /// Why.
+        source: std::io::Error,
+        /// The option that moves it.
+        option: &'static str,
+    },
+    /// The control thread cannot be started.
+    #[error("cannot start the control thread: {0}")]
+    Control(std::io::Error),
+    /// The node itself does not start.
+    #[error(transparent)]
+    Node(#[from] node::StartError),
+    /// The node did not end as it should have.
+    #[error(transparent)]
+    Drain(#[from] node::DrainError),
+}
+
+/// Starts a node, waits for a signal, drains.
+pub(crate) fn start(options: StartOptions) -> Result<(), StartError> {
+    logging::start();
+    let options = match &options.config {
+        Some(path) => {
+            let file = config_file::read(path)?;
+            options.or(file)
+        }
+        None => options,
+    };
+    let settings = Settings::resolve(options, Machine::inspect())?;
+    limits::raise_open_files()?;
+    let folder = DataFolder::lock(&settings.data)?;
+    check_ports(&settings)?;
+    let listener = settings.metrics_port.map(|port| {
+        let address = SocketAddr::new(settings.address, port);
+        listen(address, "metrics-port")
+    });
+    let control = Control::start(listener.transpose()?).map_err(StartError::Control)?;
+    run(&settings, &folder, &control)
+}
+
+/// A node on another folder, or a Cassandra, may have the ports: better said now than after the
+/// replay of a large commit log.
+fn check_ports(settings: &Settings) -> Result<(), StartError> {
+    listen(settings.cql(), "port")?;
+    if let Some(port) = settings.shard_aware_port {
+        listen(SocketAddr::new(settings.address, port), "shard-aware-port")?;
+    }
+    Ok(())
+}
+
+fn listen(address: SocketAddr, option: &'static str) -> Result<TcpListener, StartError> {
+    TcpListener::bind(address).map_err(|source| StartError::Port {
+        address,
+        source,
+        option,
+    })
+}
+
+/// Starts the node and serves until a signal comes.
+fn run(settings: &Settings, folder: &DataFolder, control: &Control) -> Result<(), StartError> {
+    tracing::info!(
+        "data in {}, {} shards, {} of memory, {:?}",
+        folder.path.display(),
+        settings.shards,
+        size::display(settings.memory),
+        settings.commitlog_sync,
+    );
+    let node = Node::start(node_config(settings, folder))?;
+    if let Some(reason) = &node.driver().reason {
+        tracing::info!("I/O by {}: {reason}", node.driver().name);
+    }
+    let watch = node.watch();
+    control
+        .status
+        .metrics
+        .connect(move || watch.metrics().shards);
+    control.status.enter(Phase::Ready);
+    announce(settings, node.driver().name);
+    while !control.wait_for_stop(LIFE_SIGN) {
+        if !node.is_running() {
+            break;
+        }
+    }
+    Ok(node.drain()?)
+}
+
+fn node_config(settings: &Settings, folder: &DataFolder) -> NodeConfig {
+    NodeConfig {
+        data: folder.path.clone(),
+        address: settings.address,
+        port: settings.port,
+        shard_aware_port: settings.shard_aware_port,
+        shards: settings.shards,
+        cpus: machine::cpus_of(settings.shards),
+        driver: settings.driver,
+        memory: settings.memory,
+        commitlog_sync: settings.commitlog_sync,
+        cluster_name: settings.cluster_name.clone(),
+        data_center: settings.data_center.clone(),
+        rack: settings.rack.clone(),
+        num_tokens: NUM_TOKENS,
+    }
+}
+
+fn announce(settings: &Settings, driver: &str) {
+    let shards = match settings.shards {
+        1 => "1 shard".to_owned(),
+        shards => format!("{shards} shards"),
+    };
+    let memory = size::display(settings.memory);
+    let line = format!(
+        "helenus ready: CQL {}, {shards}, {memory}, {driver}\n",
+        settings.cql()
+    );
+    // Nobody may be reading; the node serves all the same.
+    let _ = std::io::stdout().write_all(line.as_bytes());
+}
