@@ -4,6 +4,9 @@
 /// parsing, analysis and planning give. Texts are Cassandra's where clients know them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CqlError {
+    /// What the client sent back is nothing that it was given (`ProtocolException`).
+    #[error("{0}")]
+    Protocol(String),
     /// The text is no statement (`SyntaxException`).
     #[error("{0}")]
     Syntax(String),
@@ -43,6 +46,7 @@ impl CqlError {
     /// The error code of the native protocol (specification v5, section 9).
     pub fn code(&self) -> i32 {
         match self {
+            CqlError::Protocol(_) => 0x000A,
             CqlError::Function { .. } => 0x1400,
             CqlError::Syntax(_) => 0x2000,
             CqlError::Unauthorized(_) => 0x2100,

@@ -2,15 +2,19 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 
 use io::Notify;
 use wire::{EVENT_STREAM, Event, EventKind, ResponseWriter, SchemaChange};
 
 use crate::output::Output;
 use crate::system::ClientInfo;
+use crate::window::Window;
 
 /// Bytes that may wait for a client before events for it are a reason to let it go: it would miss
 /// some otherwise and trust what it has not heard.
@@ -31,11 +35,13 @@ pub(crate) struct Client {
     /// Requests that it has made.
     pub(crate) requests: Cell<u64>,
     /// Requests under way.
-    pub(crate) in_flight: Cell<usize>,
+    pub(crate) window: Window,
     /// Something was finished or sent, or the connection is to end.
     pub(crate) progress: Notify,
     /// The connection is to end.
-    pub(crate) ending: Cell<bool>,
+    ending: Cell<bool>,
+    /// It is, from now on.
+    end: Notify,
 }
 
 fn place(kind: EventKind) -> usize {
@@ -57,7 +63,28 @@ impl Client {
     /// Ends the connection: nothing more is read from it, and what is under way is finished.
     pub(crate) fn end(&self) {
         self.ending.set(true);
+        self.end.notify_all();
         self.progress.notify_all();
+    }
+
+    /// Is the connection to end?
+    pub(crate) fn is_ending(&self) -> bool {
+        self.ending.get()
+    }
+
+    /// Awaits a future; `None` if the connection is to end first.
+    pub(crate) async fn or_end<F: Future + Unpin>(&self, mut future: F) -> Option<F::Output> {
+        if self.is_ending() {
+            return None;
+        }
+        let mut end = pin!(self.end.notified());
+        poll_fn(|context| {
+            if let Poll::Ready(value) = Pin::new(&mut future).poll(context) {
+                return Poll::Ready(Some(value));
+            }
+            end.as_mut().poll(context).map(|()| None)
+        })
+        .await
     }
 
     fn send_event(&self, event: &Event) {
@@ -105,9 +132,10 @@ impl Clients {
             options: RefCell::default(),
             registered: Default::default(),
             requests: Cell::new(0),
-            in_flight: Cell::new(0),
+            window: Window::default(),
             progress: Notify::new(),
             ending: Cell::new(false),
+            end: Notify::new(),
         });
         let number = self.next.get();
         self.next.set(number + 1);

@@ -105,6 +105,7 @@ impl RequestError {
 
 fn cql_kind(error: CqlError) -> ErrorKind {
     match error {
+        CqlError::Protocol(_) => ErrorKind::Protocol,
         CqlError::Syntax(_) => ErrorKind::Syntax,
         CqlError::Unauthorized(_) => ErrorKind::Unauthorized,
         CqlError::Invalid(_) => ErrorKind::Invalid,

@@ -25,6 +25,7 @@ mod statements;
 pub mod system;
 mod timestamps;
 mod virtual_tables;
+mod window;
 
 pub use config::NodeConfig;
 pub use node::{DrainError, Node, NodeMetrics, NodeWatch, ShardSnapshot};

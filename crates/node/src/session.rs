@@ -24,8 +24,6 @@ use crate::execute::{self, Call};
 use crate::metrics::RequestKind;
 use crate::shard::Shard;
 
-/// Requests of one connection that may be under way at once; the next ones wait in the socket.
-const MAX_IN_FLIGHT: usize = 256;
 /// Where the buffer of a read begins and ends, in bytes.
 const READ_BUFFER: std::ops::RangeInclusive<usize> = (4 << 10)..=(64 << 10);
 /// How much is read, and how long, of a client that was told of its mistake and still talks.
@@ -46,10 +44,11 @@ pub(crate) async fn serve(shard: Rc<Shard>, stream: TcpStream) {
             let sent = || client.progress.notify_all();
             let output = &client.output;
             output.write_to(&stream, &shard.metrics, sent).await;
+            client.end();
         })
     };
     let farewell = read(&shard, &client, &stream).await;
-    wait(&client, || client.in_flight.get() == 0).await;
+    wait(&client, || client.window.is_idle()).await;
     client.output.close();
     writer.await;
     let _ = stream.shutdown().await;
@@ -79,7 +78,7 @@ async fn read(shard: &Rc<Shard>, client: &Rc<Client>, stream: &TcpStream) -> boo
     loop {
         let (result, back) = {
             let reading = pin!(stream.read(std::mem::take(&mut buffer)));
-            match or_ending(client, reading).await {
+            match client.or_end(reading).await {
                 Some(read) => read,
                 None => return true,
             }
@@ -127,25 +126,6 @@ fn fit(mut buffer: Vec<u8>) -> Vec<u8> {
     buffer
 }
 
-/// Awaits a future; `None` if the connection is to end first.
-async fn or_ending<F: Future + Unpin>(client: &Client, mut future: F) -> Option<F::Output> {
-    loop {
-        if client.ending.get() || client.output.is_broken() {
-            return None;
-        }
-        let mut progress = pin!(client.progress.notified());
-        let first = poll_fn(|context| {
-            if let Poll::Ready(value) = std::pin::Pin::new(&mut future).poll(context) {
-                return Poll::Ready(Some(value));
-            }
-            progress.as_mut().poll(context).map(|()| None)
-        });
-        if let Some(value) = first.await {
-            return Some(value);
-        }
-    }
-}
-
 fn refuse(shard: &Shard, client: &Client, error: &ProtocolError) {
     count_error(shard, &error.reply);
     client.output.with(|connection| connection.refuse(error));
@@ -157,13 +137,10 @@ fn count_error(shard: &Shard, reply: &ErrorReply) {
 
 /// Begins a request once there is room for it. `false`: the connection is to end.
 async fn begin(shard: &Rc<Shard>, client: &Rc<Client>, envelope: Envelope) -> bool {
-    let room = || client.in_flight.get() < MAX_IN_FLIGHT && !client.output.is_full();
-    wait(client, || {
-        room() || client.ending.get() || client.output.is_broken()
-    })
-    .await;
+    let room = || client.window.has_room() && !client.output.is_full();
+    wait(client, || room() || client.is_ending()).await;
     let memory = shard.request_memory.acquire(envelope.body.len()).await;
-    if client.ending.get() || client.output.is_broken() {
+    if client.is_ending() {
         return false;
     }
     let under_way = UnderWay::begin(shard, client, memory);
@@ -186,7 +163,7 @@ struct UnderWay {
 impl UnderWay {
     fn begin(shard: &Rc<Shard>, client: &Rc<Client>, memory: Permit) -> UnderWay {
         shard.metrics.in_flight.add(1);
-        client.in_flight.set(client.in_flight.get() + 1);
+        client.window.begin();
         client.requests.set(client.requests.get() + 1);
         UnderWay {
             shard: shard.clone(),
@@ -200,11 +177,8 @@ impl UnderWay {
 impl Drop for UnderWay {
     fn drop(&mut self) {
         self.shard.metrics.in_flight.sub(1);
-        let left = self.client.in_flight.get() - 1;
-        self.client.in_flight.set(left);
-        if left == 0 || left == MAX_IN_FLIGHT - 1 {
-            self.client.progress.notify_all();
-        }
+        self.client.window.end();
+        self.client.progress.notify_all();
     }
 }
 
@@ -215,6 +189,7 @@ async fn answer(under_way: UnderWay, envelope: Envelope) {
     let mut kind = RequestKind::Other;
     let mut out = Vec::new();
     let result = respond(shard, client, &envelope, &mut kind, &mut out).await;
+    client.window.answered(out.len());
     client.output.with(|connection| match result {
         Ok(()) => connection.output().extend_from_slice(&out),
         Err(error) => {

@@ -56,7 +56,7 @@ impl Position {
     /// From a paging state that a client sent.
     pub fn decode(state: &[u8], table: &Table) -> Result<Position, CqlError> {
         Position::read(state, table)
-            .ok_or_else(|| CqlError::Invalid("Invalid value for the paging state".to_owned()))
+            .ok_or_else(|| CqlError::Protocol("Invalid value for the paging state".to_owned()))
     }
 
     fn read(state: &[u8], table: &Table) -> Option<Position> {
