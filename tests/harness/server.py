@@ -43,12 +43,14 @@ def free_address() -> str:
 
 
 def alive(pid: int) -> bool:
-    """Whether the process runs; a zombie that nobody has waited for yet does not."""
+    """Whether the process runs; a zombie that nobody has waited for yet does not. One of which threads are left does:
+    it holds its locks and ports."""
     try:
         stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
+        threads = len(list(pathlib.Path(f"/proc/{pid}/task").iterdir()))
     except OSError:
         return False
-    return stat.rsplit(")", 1)[1].split()[0] not in "ZX"
+    return threads > 1 or stat.rsplit(")", 1)[1].split()[0] not in "ZX"
 
 
 def answers(address: str, port: int = CQL_PORT) -> bool:
@@ -94,6 +96,8 @@ class Server:
 
     def pid(self) -> int | None:
         """The process, if it runs."""
+        if self.process is not None and self.process.poll() is None:
+            return self.process.pid
         try:
             pid = int((self.directory / "pid").read_text())
             words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")

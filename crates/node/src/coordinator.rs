@@ -93,16 +93,17 @@ async fn write_one(
     }
 }
 
-/// Reads of as many replicas as the level asks for.
+/// Reads of as many replicas as the level asks for. `timeout`: in place of the usual one.
 pub(crate) async fn read(
     shard: &Rc<Shard>,
     command: ReadCommand,
     consistency: Consistency,
+    timeout: Option<Duration>,
 ) -> Result<ReadPage, RequestError> {
     let metadata = shard.metadata();
     let local = shard.local();
     let placement = metadata.placement(&command.table.keyspace);
-    let (token, timeout) = match &command.partitions {
+    let (token, usual) = match &command.partitions {
         PartitionSelection::Key(key) => (key.token(), READ_TIMEOUT),
         // With one node all ranges have the same replicas.
         PartitionSelection::Range { .. } => (Token::MIN, RANGE_TIMEOUT),
@@ -116,6 +117,7 @@ pub(crate) async fn read(
     )?;
     let table = command.table.clone();
     let mut data = None;
+    let timeout = timeout.unwrap_or(usual);
     let outcome = match shard
         .env
         .timeout(timeout, replica::read(shard, command))
@@ -151,19 +153,20 @@ pub(crate) async fn read_all(
     shard: &Rc<Shard>,
     mut commands: Vec<ReadCommand>,
     consistency: Consistency,
+    timeout: Option<Duration>,
 ) -> Result<SmallVec<[ReadPage; 1]>, RequestError> {
     let mut pages = SmallVec::new();
     if commands.len() == 1
         && let Some(command) = commands.pop()
     {
-        pages.push(read(shard, command, consistency).await?);
+        pages.push(read(shard, command, consistency, timeout).await?);
         return Ok(pages);
     }
     let tasks: Vec<_> = commands
         .into_iter()
         .map(|command| {
             let shard_of_task = shard.clone();
-            let read = async move { read(&shard_of_task, command, consistency).await };
+            let read = async move { read(&shard_of_task, command, consistency, timeout).await };
             shard.env.spawn(TaskGroup::Foreground, read)
         })
         .collect();

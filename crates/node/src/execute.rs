@@ -207,7 +207,9 @@ impl Call<'_> {
             if commands.is_empty() {
                 break;
             }
-            for page in coordinator::read_all(shard, commands, consistency).await? {
+            for page in
+                coordinator::read_all(shard, commands, consistency, select.timeout()).await?
+            {
                 run.absorb(&page, &mut |row| put_row(&mut rows, row))?;
                 check_size(&rows)?;
                 shard.env.maybe_yield().await;
@@ -263,7 +265,7 @@ impl Call<'_> {
             Consistency::EachQuorum => Consistency::LocalQuorum,
             other => other,
         };
-        let pages = coordinator::read_all(self.shard, reads, consistency).await?;
+        let pages = coordinator::read_all(self.shard, reads, consistency, None).await?;
         Ok(pages.into_vec())
     }
 

@@ -27,6 +27,9 @@ pub struct Select {
     pub limit: Option<Term>,
     /// `ALLOW FILTERING`
     pub allow_filtering: bool,
+    /// `USING TIMEOUT`: ScyllaDB's (`docs/cql/cql-extensions.md`), as its drivers send it with
+    /// their own queries to servers that have shards.
+    pub timeout: Option<std::time::Duration>,
 }
 
 /// What is selected.

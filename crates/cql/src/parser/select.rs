@@ -1,9 +1,13 @@
 //! `SELECT`.
 
+use std::time::Duration;
+
 use model::Order;
+use model::duration::Duration as CqlDuration;
 
 use crate::ast::{
-    ArithmeticOperator, Ordering, Select, SelectClause, SelectItem, Selector, Term, WriteTimeKind,
+    ArithmeticOperator, LiteralKind, Ordering, Select, SelectClause, SelectItem, Selector, Term,
+    WriteTimeKind,
 };
 use crate::lexer::{Keyword, Symbol, TokenKind};
 
@@ -44,6 +48,7 @@ impl Parser<'_> {
         if allow_filtering {
             self.expect_keyword(Keyword::Filtering)?;
         }
+        let timeout = self.timeout()?;
         Ok(Select {
             table,
             json,
@@ -55,7 +60,29 @@ impl Parser<'_> {
             per_partition_limit,
             limit,
             allow_filtering,
+            timeout,
         })
+    }
+
+    /// `[USING TIMEOUT duration]`, the duration without months and days. `timeout` is no keyword.
+    fn timeout(&mut self) -> Parsed<Option<Duration>> {
+        if !self.is(Keyword::Using) {
+            return Ok(None);
+        }
+        let nanoseconds = self.attempt(|parser| {
+            parser.next();
+            if !parser.identifier()?.eq_ignore_ascii_case("timeout") {
+                return Err(parser.expecting("K_TIMEOUT"));
+            }
+            let found = parser.take_constant();
+            let literal = found.filter(|literal| literal.kind == LiteralKind::Duration);
+            let duration = literal.and_then(|l| l.text.parse::<CqlDuration>().ok());
+            let nanoseconds = duration
+                .filter(|duration| duration.months == 0 && duration.days == 0)
+                .and_then(|duration| u64::try_from(duration.nanoseconds).ok());
+            nanoseconds.ok_or_else(|| parser.expecting("a duration"))
+        });
+        Ok(nanoseconds.map(Duration::from_nanos))
     }
 
     /// `[JSON] selectClause`, where `json` may also be a column.

@@ -1,6 +1,7 @@
 //! SELECT, analysed (`SelectStatement`).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use model::{Column, ColumnId, ColumnKind, CqlType, Order, Table};
 
@@ -36,6 +37,7 @@ pub struct SelectPlan {
     pub(crate) group_by: Vec<Node>,
     limit: Option<Expression>,
     per_partition_limit: Option<Expression>,
+    timeout: Option<Duration>,
 }
 
 /// A column that rows of several partitions are sorted by.
@@ -73,7 +75,7 @@ impl SelectPlan {
             &restrictions,
         )?;
         if select.distinct {
-            check_distinct(&table, &selection, &restrictions)?;
+            check_distinct(&selection, &restrictions)?;
         }
         let aggregated = !selection.aggregates.is_empty();
         if select.per_partition_limit.is_some() {
@@ -90,6 +92,9 @@ impl SelectPlan {
         let shows_static = !restrictions.restricts_clustering && !restrictions.restricts_regular;
         let key_in = restrictions.has_key_in();
         let keys = KeyPlan::new(&table, &mut restrictions);
+        if select.distinct && keys.is_range() {
+            check_distinct_range(&table, &selection)?;
+        }
         let slices = SlicePlan::new(&table, std::mem::take(&mut restrictions.slices));
         let filters = FilterPlan::new(&table, std::mem::take(&mut restrictions.filters));
         let reversed = reversed(&table, select, &keys, &slices)?;
@@ -113,6 +118,7 @@ impl SelectPlan {
             group_by,
             limit,
             per_partition_limit,
+            timeout: select.timeout,
         })
     }
 
@@ -134,6 +140,11 @@ impl SelectPlan {
     /// Does it read a range of the ring, not the partitions of given keys?
     pub fn is_range(&self) -> bool {
         self.keys.is_range()
+    }
+
+    /// How long its reads may take, if the statement says so.
+    pub fn timeout(&self) -> Option<Duration> {
+        self.timeout
     }
 
     /// What clients are warned of: aggregates over more than one partition.
@@ -201,11 +212,7 @@ fn columns_to_read(table: &Table, selection: &Selection, shows_static: bool) -> 
     columns
 }
 
-fn check_distinct(
-    table: &Table,
-    selection: &Selection,
-    restrictions: &Restrictions,
-) -> Result<(), CqlError> {
+fn check_distinct(selection: &Selection, restrictions: &Restrictions) -> Result<(), CqlError> {
     if restrictions.restricts_clustering || restrictions.restricts_regular {
         return invalid!(
             "SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or \
@@ -222,6 +229,13 @@ fn check_distinct(
             );
         }
     }
+    Ok(())
+}
+
+/// DISTINCT over a range of the ring has to show the whole key, or partitions that differ would
+/// look alike.
+fn check_distinct_range(table: &Table, selection: &Selection) -> Result<(), CqlError> {
+    let columns: Vec<Column> = selection.fetch.used_columns();
     for key in table.partition_key() {
         if !columns.iter().any(|column| column.id == key.id) {
             return invalid!(

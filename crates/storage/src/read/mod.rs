@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use io::{Env, TaskGroup};
 use model::{
-    Bound, BoundKind, Clustering, ClusteringComparator, ColumnId, DecoratedKey, PartitionBound,
-    Partition, PartitionSelection, PartitionUpdate, ReadCommand, ReadPage, Resume, ShardId,
+    Bound, BoundKind, Clustering, ClusteringComparator, ColumnId, DecoratedKey, Partition,
+    PartitionBound, PartitionSelection, PartitionUpdate, ReadCommand, ReadPage, Resume, ShardId,
     Sharder, Slice, Table,
 };
 

@@ -16,6 +16,7 @@ use super::table::{TableStore, add};
 use crate::Unfiltered;
 use crate::error::FlushError;
 use crate::memtable::{MemStream, Memtable};
+use crate::merge::{MergedPartition, Source};
 use crate::sstable::{
     Descriptor, SSTable, ShardOrigin, Writer, WriterOptions, folder as sstable_folder,
 };
@@ -188,8 +189,13 @@ impl Inner {
         let mut at = None;
         while let Some(partition) = memtable.next(&unbounded, &unbounded, at.as_ref()) {
             at = Some(partition.key.clone());
-            let mut items = MemStream::new(partition, schema.clone(), all.clone(), false);
-            write_partition(&mut writer, &mut items, &schema).await?;
+            let stream = MemStream::new(partition, schema.clone(), all.clone(), false);
+            // A merge of one: what a deletion covers must not reach the file, as readers of a
+            // single sstable, Cassandra's too, take it that nothing in it is covered.
+            let merged = MergedPartition::new(schema.clone(), vec![Source::Memory(stream)], false);
+            if let Some(mut partition) = merged {
+                write_partition(&mut writer, &mut partition, &schema).await?;
+            }
             self.env.maybe_yield().await;
         }
         writer.finish().await
@@ -206,28 +212,29 @@ impl Inner {
 
 async fn write_partition(
     writer: &mut Writer,
-    items: &mut MemStream,
+    partition: &mut MergedPartition,
     table: &Table,
 ) -> Result<(), crate::sstable::WriteError> {
-    let mut head = items.head();
+    let mut head = partition.head().clone();
     head.static_row = head.static_row.map(|row| without_dropped(row, table));
     head.static_row.take_if(|row| row.is_empty());
-    let mut next = next_item(items, table);
+    let mut next = next_item(partition, table).await;
     if head.deletion.is_live() && head.static_row.is_none() && next.is_none() {
         return Ok(());
     }
     writer.begin_partition(&head).await?;
     while let Some(item) = next {
         writer.append(&item).await?;
-        next = next_item(items, table);
+        next = next_item(partition, table).await;
     }
     writer.end_partition().await
 }
 
 /// The next item that says something of columns there are.
-fn next_item(items: &mut MemStream, table: &Table) -> Option<Unfiltered> {
+async fn next_item(partition: &mut MergedPartition, table: &Table) -> Option<Unfiltered> {
     loop {
-        match items.next()? {
+        let item = partition.next().await;
+        match item.expect("a memtable is read without a drive")? {
             Unfiltered::Row(row) => {
                 let row = without_dropped(row, table);
                 if !row.is_empty() {

@@ -1,8 +1,8 @@
 //! What the tests share.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 
 use io::Env;
 use model::{Column, ColumnId, ColumnKind, CqlType, Order, Table, TableOptions};
@@ -12,10 +12,19 @@ use crate::sstable::*;
 use crate::{PartitionHead, Unfiltered};
 
 /// Runs one shard on the real driver.
-pub(super) fn run<T: 'static, F: Future<Output = T> + 'static>(
-    body: impl FnOnce(Env) -> F + 'static,
+pub(super) fn run<T: Send + 'static, F: Future<Output = T> + 'static>(
+    body: impl FnOnce(Env) -> F + Send + 'static,
 ) -> T {
-    io::block_on(body(Env::default()))
+    let body = Mutex::new(Some(body));
+    let (result, results) = mpsc::channel();
+    let main = move |env| {
+        let body = body.lock().expect("nobody panicked").take();
+        let result = result.clone();
+        async move { drop(result.send(body.expect("one shard")(env).await)) }
+    };
+    let runtime = io::Runtime::start(io::RuntimeConfig::default(), main).expect("a runtime");
+    runtime.join().expect("the body does not fail");
+    results.recv().expect("the body's result")
 }
 
 /// A folder of its own, removed at the end.
