@@ -12,7 +12,6 @@ parts=(
     "tidy cargo"
     "lint cargo"
     "unit cargo"
-    "sim cargo"
     "binary cargo python3"
     "protocol cargo python3"
     "python cargo python3"

@@ -10,6 +10,7 @@ import struct
 
 from harness.protocol import UNSET, Closed, Connection, Failure
 
+SYNTAX = 0x2000  # the code of a syntax error
 TTL_SLACK = 30
 PAGES = 2000
 
@@ -87,16 +88,18 @@ def unhexed(items):
 
 def difference(a, b, slack: int = TTL_SLACK) -> str:
     """What differs between two answers; empty if nothing does. TTLs may differ by `slack` seconds."""
+    if has_tripped(b) and a[0] != "closed":
+        return ""
+    if a[0] == b[0] == "error" and a[1] == SYNTAX and "Duplicate column" in b[2]:
+        # Its parser goes on behind a mistake and complains of what it took the rest for.
+        return ""
     if a[0] != b[0]:
         return f"{shown(a)} | {shown(b)}"
-    if a[0] == "error" and b[1] == 0:
-        # The oracle tripped over its own bug (an exception nobody caught): any refusal will do.
-        return ""
     if a[0] in ("error", "closed"):
         return "" if a[1] == b[1] else f"{shown(a)} | {shown(b)}"
     if a[0] != "rows":
         return "" if a == b else f"{a} | {b}"
-    if a[1] != b[1]:
+    if a[1] != known_types(b[1]):
         return f"columns {a[1]} | {b[1]}"
     if len(a[2]) != len(b[2]):
         return f"{len(a[2])} rows | {len(b[2])} rows: {shown(a)} | {shown(b)}"
@@ -105,6 +108,16 @@ def difference(a, b, slack: int = TTL_SLACK) -> str:
             if x != y and not (name.startswith("ttl(") and close(x, y, slack)) and not same_description(name, x, y):
                 return f"row {i}, column {name}: {x!r} | {y!r}"
     return ""
+
+
+def has_tripped(answer) -> bool:
+    """Whether the oracle tripped over its own bug, an exception nobody caught: then it has no answer."""
+    return answer[0] == "error" and answer[1] == 0
+
+
+def known_types(columns):
+    """The columns, without the class that Cassandra's min and max of timeuuids name by mistake: no driver knows it."""
+    return [(name, type_.replace("'org.apache.cassandra.db.marshal.LegacyTimeUUIDType'", "timeuuid")) for name, type_ in columns]
 
 
 def close(x, y, slack: int) -> bool:
@@ -145,9 +158,13 @@ def compare(left: Runner, right: Runner, steps: list, keyspace: str, restart=Non
             if restart and i in (len(steps) // 3, len(steps) * 2 // 3):
                 restart()
                 left.reconnect()
-            found = difference(left.run(step), right.run(step))
+            ours, theirs = left.run(step), right.run(step)
+            found = difference(ours, theirs)
             if found:
                 return i, found
+            if has_tripped(theirs) and ours[0] != "error":
+                # A write that only one of them took: nothing after it can be compared.
+                return None
         return None
     finally:
         left.drop()

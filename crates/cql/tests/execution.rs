@@ -345,18 +345,20 @@ fn ordering_partitions_together_needs_the_whole_result() {
     let mut memory = with_tables();
     let text = "SELECT v FROM ks.x WHERE k IN (1, 2) ORDER BY c";
     let prepared = memory.prepare(text).expect("valid");
-    let error = memory
-        .execute(&prepared, &[], Some(100), None)
-        .expect_err("pages");
-    assert!(
-        error
-            .to_string()
-            .starts_with("Cannot page queries with both ORDER BY")
-    );
     let limited = memory.prepare(&format!("{text} LIMIT 10")).expect("valid");
-    memory
-        .execute(&limited, &[], Some(100), None)
-        .expect("one page takes all");
+    for statement in [&prepared, &limited] {
+        let error = memory
+            .execute(statement, &[], Some(100), None)
+            .expect_err("pages");
+        assert!(
+            error
+                .to_string()
+                .starts_with("Cannot page queries with both ORDER BY")
+        );
+        memory
+            .execute(statement, &[], None, None)
+            .expect("no pages");
+    }
 }
 
 #[test]

@@ -7,29 +7,13 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::event::{EventfdFlags, eventfd};
 
 /// The bell of one shard.
 pub(crate) struct Doorbell {
     asleep: AtomicBool,
-    bell: Bell,
-}
-
-enum Bell {
-    Eventfd(OwnedFd),
-    Simulated { shard: usize, rung: RungShards },
-}
-
-/// The simulated shards whose bell rang since the world last looked, in the order of ringing.
-#[derive(Clone, Default)]
-pub(crate) struct RungShards(Arc<Mutex<Vec<usize>>>);
-
-impl RungShards {
-    pub(crate) fn take(&self) -> Vec<usize> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
+    eventfd: OwnedFd,
 }
 
 impl Doorbell {
@@ -37,23 +21,13 @@ impl Doorbell {
         let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Doorbell {
             asleep: AtomicBool::new(false),
-            bell: Bell::Eventfd(fd),
+            eventfd: fd,
         })
     }
 
-    pub(crate) fn simulated(shard: usize, rung: RungShards) -> Doorbell {
-        Doorbell {
-            asleep: AtomicBool::new(true),
-            bell: Bell::Simulated { shard, rung },
-        }
-    }
-
-    /// The descriptor that becomes readable when the bell rings. A simulated bell has none.
-    pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
-        match &self.bell {
-            Bell::Eventfd(fd) => Some(fd.as_fd()),
-            Bell::Simulated { .. } => None,
-        }
+    /// The descriptor that becomes readable when the bell rings.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.eventfd.as_fd()
     }
 
     /// To be called after something was put into a queue of the shard.
@@ -62,26 +36,8 @@ impl Doorbell {
         if !self.asleep.load(Ordering::Relaxed) || !self.asleep.swap(false, Ordering::Relaxed) {
             return;
         }
-        match &self.bell {
-            Bell::Eventfd(fd) => {
-                // It fails only when the counter is full, and then the bell has rung already.
-                let _ = rustix::io::write(fd, &1u64.to_ne_bytes());
-            }
-            Bell::Simulated { shard, rung } => {
-                rung.0
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .push(*shard);
-            }
-        }
-    }
-
-    /// To be called when the shard's own thread made one of its tasks ready: a simulated shard does
-    /// not look by itself.
-    pub(crate) fn ring_if_simulated(&self) {
-        if matches!(self.bell, Bell::Simulated { .. }) {
-            self.ring();
-        }
+        // It fails only when the counter is full, and then the bell has rung already.
+        let _ = rustix::io::write(&self.eventfd, &1u64.to_ne_bytes());
     }
 
     /// The shard is about to sleep; it must look at its queues once more after this.

@@ -44,14 +44,10 @@ impl Shared {
         let Some(queues) = self.queues.get() else {
             return self.schedule_from_afar(group, task);
         };
-        match &mut *queues.borrow_mut() {
-            Some(queues) => {
-                queues.push(group, task);
-                // A real shard is awake if this runs; a simulated one waits to be called.
-                self.doorbell.ring_if_simulated();
-                return;
-            }
-            None => {}
+        // The shard is awake if this runs.
+        if let Some(queues) = &mut *queues.borrow_mut() {
+            queues.push(group, task);
+            return;
         }
         // Only now: dropping a future may wake another one.
         drop(task);

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::{Clustering, ColumnId, DeletionTime, Liveness, NO_DELETION_TIME, NO_TTL, Slice};
+use crate::{Clustering, ColumnId, DeletionTime, Liveness, NO_DELETION_TIME, NO_TTL, Slice, Table};
 
 /// One value with its time. A tombstone has a deletion time, no ttl and an empty value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,6 +87,15 @@ impl Row {
     /// Does a reader see it: a live marker, or a live cell?
     pub fn is_live(&self, now_seconds: u32) -> bool {
         self.liveness.is_live(now_seconds) || self.cells.iter().any(|c| c.is_live(now_seconds))
+    }
+
+    /// Keeps what is of columns that `table` has: those that were dropped since the row was
+    /// written may still be in memory.
+    pub fn retain_columns_of(&mut self, table: &Table) {
+        self.cells
+            .retain(|cell| table.column(cell.column).is_some());
+        self.complex_deletions
+            .retain(|complex| table.column(complex.column).is_some());
     }
 
     /// The cells of one column.

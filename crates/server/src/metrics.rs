@@ -127,6 +127,18 @@ const STORE_COUNTERS: [Metric<StoreStats>; 9] = [
     }),
 ];
 
+const GROUP_METRICS: [(MetricType, Metric<GroupStats>); 3] = [
+    (
+        MetricType::Counter,
+        ("task_polls", "Times that tasks were run", |g| g.polls),
+    ),
+    (
+        MetricType::Gauge,
+        ("task_queue", "Tasks ready to run", |g| g.queued as u64),
+    ),
+    (MetricType::Gauge, ("tasks", "Tasks", |g| g.tasks as u64)),
+];
+
 const STORE_GAUGES: [Metric<StoreStats>; 12] = [
     ("memtable_bytes", "Bytes of memtables", |s| s.memtable_bytes),
     (
@@ -345,19 +357,7 @@ impl Reports {
             let metric = ConstCounter::new(group.run_time.as_secs_f64());
             metric.encode(times.encode_family(&labels(shard, group))?)?;
         }
-        let metrics: [(_, _, _, fn(&GroupStats) -> u64); 3] = [
-            (
-                "task_polls",
-                "Times that tasks were run",
-                MetricType::Counter,
-                |g| g.polls,
-            ),
-            ("task_queue", "Tasks ready to run", MetricType::Gauge, |g| {
-                g.queued as u64
-            }),
-            ("tasks", "Tasks", MetricType::Gauge, |g| g.tasks as u64),
-        ];
-        for (name, help, kind, value) in metrics {
+        for (kind, (name, help, value)) in GROUP_METRICS {
             let mut family = family(encoder, name, help, kind)?;
             for (shard, group) in self.groups() {
                 put(

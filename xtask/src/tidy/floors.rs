@@ -18,7 +18,7 @@ const FLOORS: [&[&str]; 5] = [
 const FORBIDDEN: [(&str, &[&str], &str); 5] = [
     ("cql", &["io"], "it decides and does no I/O"),
     ("cluster", &["io"], "it decides and does no I/O"),
-    ("wire", &["io", "cql", "cluster"], "bytes in, bytes out"),
+    ("wire", &["io", "cql"], "bytes in, bytes out"),
     (
         "storage",
         &["cql", "cluster"],

@@ -76,6 +76,15 @@ impl KeyPlan {
             .any(|column| matches!(column.demand, Demand::In(_)))
     }
 
+    /// Refuses values that are none, where no partition will be read: then a key may also be empty.
+    pub(crate) fn check(&self, request: &Request<'_>) -> Result<(), CqlError> {
+        for column in &self.columns {
+            column.values(request)?;
+        }
+        token_range(self.token.as_ref(), request)?;
+        Ok(())
+    }
+
     /// The partitions of this execution.
     pub(crate) fn partitions(&self, request: &Request<'_>) -> Result<Partitions, CqlError> {
         if self.is_range() {

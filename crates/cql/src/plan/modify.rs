@@ -362,15 +362,29 @@ impl ModifyPlan {
         }
         if !self.static_actions.is_empty() {
             let before = known.and_then(|partition| partition.static_row.as_ref());
-            let mut row = RowBuilder::new(&self.table, request, time, before, Clustering::EMPTY);
-            for action in &self.static_actions {
-                row.apply(action)?;
+            let mut row = self.static_row(request, time, before)?;
+            // As often as there are rows: what is added to a list is added for each of them
+            // (`ModificationStatement.addUpdates`).
+            for _ in 1..update.rows.len() {
+                row.merge(self.static_row(request, time, before)?, &self.table);
             }
-            let row = row.finish();
             update.static_row = (!row.is_empty()).then_some(row);
         }
         update.rows.retain(|row| !row.is_empty());
         Ok((!update.is_empty()).then_some(update))
+    }
+
+    fn static_row(
+        &self,
+        request: &Request<'_>,
+        time: WriteTime,
+        before: Option<&Row>,
+    ) -> Result<Row, CqlError> {
+        let mut row = RowBuilder::new(&self.table, request, time, before, Clustering::EMPTY);
+        for action in &self.static_actions {
+            row.apply(action)?;
+        }
+        Ok(row.finish())
     }
 
     /// Does it write static columns, and no row?

@@ -109,17 +109,26 @@ impl SelectPlan {
         }
         let slices = self.slices.slices(&self.table, request)?;
         let filters = self.filters.filters(request)?;
-        let mut source = match self.keys.partitions(request)? {
-            Partitions::Keys(keys) => Source::Keys(keys, 0),
-            Partitions::Range(range) => Source::Range(range),
-            Partitions::Nothing => Source::Done,
+        let source = if slices.is_empty() && !self.fetches_statics || filters.is_none() {
+            self.keys.check(request)?;
+            Source::Done
+        } else {
+            match self.keys.partitions(request)? {
+                Partitions::Keys(keys) => Source::Keys(keys, 0),
+                Partitions::Range(range) => Source::Range(range),
+                Partitions::Nothing => Source::Done,
+            }
         };
-        if slices.is_empty() || filters.is_none() {
-            source = Source::Done;
-        }
+        let source = if slices.is_empty() {
+            Source::Done
+        } else {
+            source
+        };
         let page_size = paging.page_size.filter(|size| *size > 0);
         let paged = page_size.is_some_and(|size| size < limit);
-        if !self.sort.is_empty() && paged {
+        // Whatever LIMIT says: all rows have to be sorted before any can be left out.
+        let in_pages = page_size.is_some_and(|size| size < i32::MAX as u32);
+        if !self.sort.is_empty() && in_pages && !slices.is_empty() {
             return invalid!(
                 "Cannot page queries with both ORDER BY and a IN restriction on the partition key; \
                  you must either remove the ORDER BY or the IN and sort client side, or disable \

@@ -6,7 +6,7 @@ use std::time::Duration;
 use model::{Column, ColumnId, ColumnKind, CqlType, Order, Table};
 
 use crate::CqlError;
-use crate::ast::{Select, Selector, Term};
+use crate::ast::{Select, SelectClause, Selector, Term};
 use crate::error::invalid;
 use crate::term::{Analysis, Bound, ColumnSpec, Expression, Receiver, Request, prepare};
 
@@ -31,6 +31,9 @@ pub struct SelectPlan {
     pub(crate) reversed: bool,
     /// Show a partition without rows that has static columns?
     pub(crate) shows_static: bool,
+    /// Are static columns among those that Cassandra fetches? Then it looks at the key even where
+    /// no row can be found.
+    pub(crate) fetches_statics: bool,
     /// Where several partitions are sorted together: the slots, types and orders.
     pub(crate) sort: Vec<SortKey>,
     /// The slots, or expressions, whose values make a group.
@@ -60,6 +63,14 @@ impl SelectPlan {
             allow_filtering: select.allow_filtering,
         };
         let mut restrictions = Restrictions::new(analysis, &table, &select.relations, kind, false)?;
+        if restrictions.restricts_clustering
+            && select.selection != SelectClause::Wildcard
+            && selects_only_statics(&selection)
+        {
+            return invalid!(
+                "Cannot restrict clustering columns when selecting only static columns"
+            );
+        }
         let per_partition_limit = limit_term(
             analysis,
             select.per_partition_limit.as_ref(),
@@ -104,6 +115,10 @@ impl SelectPlan {
             Vec::new()
         };
         let columns = columns_to_read(&table, &selection, shows_static);
+        let used = selection.fetch.used_columns();
+        let is_static = |column: &Column| column.kind == ColumnKind::Static;
+        let fetches_statics =
+            table.statics().len() > 0 && (used.is_empty() || used.iter().any(is_static));
         Ok(SelectPlan {
             table,
             selection,
@@ -114,6 +129,7 @@ impl SelectPlan {
             distinct: select.distinct,
             reversed,
             shows_static,
+            fetches_statics,
             sort,
             group_by,
             limit,
@@ -210,6 +226,17 @@ fn columns_to_read(table: &Table, selection: &Selection, shows_static: bool) -> 
         columns.dedup();
     }
     columns
+}
+
+/// Static columns, and nothing besides but columns of the partition key?
+fn selects_only_statics(selection: &Selection) -> bool {
+    let columns = selection.fetch.used_columns();
+    let of_partition =
+        |column: &Column| matches!(column.kind, ColumnKind::PartitionKey | ColumnKind::Static);
+    columns
+        .iter()
+        .any(|column| column.kind == ColumnKind::Static)
+        && columns.iter().all(of_partition)
 }
 
 fn check_distinct(selection: &Selection, restrictions: &Restrictions) -> Result<(), CqlError> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::{CqlType, Table};
+use model::{CqlType, Order, Table};
 
 use crate::CqlError;
 use crate::ast::{
@@ -224,8 +224,17 @@ impl<'a> Compiler<'a> {
             Some(Function::Scalar(scalar)) => (scalar.arguments()[0].clone(), Some(scalar)),
             _ => (ty.clone(), None),
         };
+        // A cast to the type it has is none, and the column keeps its name; but in descending
+        // order a clustering column is of another type to Cassandra.
+        let descending = match inner {
+            Selector::Column(name) => column_of(self.table, name)?.order == Order::Descending,
+            _ => false,
+        };
         let inner = self.compile(inner, Some(&argument_type))?;
-        let name = format!("cast({} as {ty})", inner.name);
+        let name = match scalar.is_some() || descending {
+            true => format!("cast({} as {ty})", inner.name),
+            false => inner.name,
+        };
         Ok(Typed {
             node: match scalar {
                 Some(scalar) => Node::Call(scalar, vec![inner.node]),

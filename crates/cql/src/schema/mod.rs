@@ -107,7 +107,10 @@ impl SchemaPlan {
                 qualify(&mut create.table, keyspace)?;
                 tables::check_form(create)?;
             }
-            Statement::AlterTable(alter) => qualify(&mut alter.table, keyspace)?,
+            Statement::AlterTable(alter) => {
+                qualify(&mut alter.table, keyspace)?;
+                table_changes::check_form(alter)?;
+            }
             Statement::DropTable(drop)
             | Statement::DropType(drop)
             | Statement::DropIndex(drop)

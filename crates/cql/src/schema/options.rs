@@ -70,6 +70,12 @@ pub(super) fn alter(
     Ok(options)
 }
 
+/// Are they options, each with a possible value? Whether they fit together depends on the table.
+pub(super) fn check_form(properties: &Properties) -> Result<(), CqlError> {
+    properties.check_names(NAMES)?;
+    apply(&mut TableOptions::default(), properties)
+}
+
 /// The id that `WITH id = …` gives a new table.
 pub(super) fn id(properties: &Properties) -> Result<Option<TableId>, CqlError> {
     properties

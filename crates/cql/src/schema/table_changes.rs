@@ -84,6 +84,14 @@ pub(super) fn alter(
     ))
 }
 
+/// What is wrong with the statement whatever the table.
+pub(super) fn check_form(alter: &AlterTable) -> Result<(), CqlError> {
+    if let AlterTableAction::With(properties) = &alter.action {
+        options::check_form(&Properties::collect(properties)?)?;
+    }
+    Ok(())
+}
+
 fn next_millisecond(micros: i64) -> i64 {
     (micros.div_euclid(1000) + i64::from(micros.rem_euclid(1000) > 0)) * 1000
 }

@@ -23,6 +23,7 @@ pub(super) fn invalid<T>(message: String) -> Result<T, CqlError> {
 /// Checks what needs no schema: columns are declared once, there is one primary key, and the
 /// clustering order speaks of clustering columns.
 pub(super) fn check_form(create: &CreateTable) -> Result<(), CqlError> {
+    Properties::collect(&create.properties)?;
     let table = format!("{}.{}", keyspace_of(&create.table), create.table.name);
     let mut declared = BTreeSet::new();
     for column in &create.columns {

@@ -1,5 +1,6 @@
 //! Terms that are ready to be evaluated.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -8,6 +9,7 @@ use model::{CqlType, collection};
 use crate::CqlError;
 use crate::functions::Scalar;
 
+use super::order::ordered;
 use super::{Request, Value};
 
 /// A typed term.
@@ -21,6 +23,8 @@ pub(crate) enum Expression {
         index: usize,
         /// What it must be.
         ty: CqlType,
+        /// Is a collection kept in the order in which it was sent?
+        keeps_order: bool,
     },
     /// The result of a function.
     Function {
@@ -85,13 +89,24 @@ impl Expression {
         Ok(match self {
             Expression::Constant(Some(value)) => Bound::Value(value.clone()),
             Expression::Constant(None) => Bound::Null,
-            Expression::Marker { index, ty } => match request.values.get(*index)? {
+            Expression::Marker {
+                index,
+                ty,
+                keeps_order,
+            } => match request.values.get(*index)? {
                 Value::Null => Bound::Null,
                 Value::Unset => Bound::Unset,
                 Value::Bytes(bytes) => {
                     ty.validate(bytes)
                         .map_err(|error| CqlError::Invalid(error.to_string()))?;
-                    Bound::Value(Bytes::copy_from_slice(bytes))
+                    let ordered = match keeps_order {
+                        true => Cow::Borrowed(bytes),
+                        false => ordered(ty, bytes)?,
+                    };
+                    Bound::Value(match ordered {
+                        Cow::Borrowed(bytes) => Bytes::copy_from_slice(bytes),
+                        Cow::Owned(bytes) => bytes.into(),
+                    })
                 }
             },
             Expression::Function {

@@ -7,6 +7,7 @@
 mod assign;
 mod expression;
 mod literal;
+mod order;
 mod prepare;
 mod request;
 
@@ -42,6 +43,10 @@ pub(crate) struct Receiver {
     pub(crate) ty: CqlType,
     /// The position in the partition key, if the term is the value of a column of it.
     pub(crate) key_position: Option<usize>,
+    /// Is a bound collection kept in the order in which it was sent? Cassandra sorts those of
+    /// other columns, but sees no collection in the type of a clustering column in descending
+    /// order.
+    pub(crate) keeps_order: bool,
 }
 
 impl Receiver {
@@ -51,6 +56,7 @@ impl Receiver {
             name: name.into(),
             ty,
             key_position: None,
+            keeps_order: false,
         }
     }
 
@@ -61,6 +67,7 @@ impl Receiver {
             ty: column.ty.clone(),
             key_position: (column.kind == model::ColumnKind::PartitionKey)
                 .then_some(column.position),
+            keeps_order: column.order == model::Order::Descending,
         }
     }
 }

@@ -106,6 +106,7 @@ impl<'a> Analysis<'a> {
         Expression::Marker {
             index: marker.index,
             ty: receiver.ty.clone(),
+            keeps_order: receiver.keeps_order,
         }
     }
 }

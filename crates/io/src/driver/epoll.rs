@@ -20,7 +20,7 @@ use slab::Slab;
 use crate::doorbell::Doorbell;
 
 /// The driver's name in logs.
-pub(crate) const NAME: &str = "epoll + linux-aio";
+pub(crate) const NAME: &str = "epoll";
 
 /// The key of the doorbell, which no socket has.
 const DOORBELL: u64 = u64::MAX;
@@ -56,10 +56,8 @@ struct Readiness {
 impl EpollDriver {
     pub(crate) fn start(doorbell: Arc<Doorbell>) -> std::io::Result<EpollDriver> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        if let Some(bell) = doorbell.fd() {
-            let flags = EventFlags::IN | EventFlags::ET;
-            epoll::add(&epoll, bell, EventData::new_u64(DOORBELL), flags)?;
-        }
+        let flags = EventFlags::IN | EventFlags::ET;
+        epoll::add(&epoll, doorbell.fd(), EventData::new_u64(DOORBELL), flags)?;
         Ok(EpollDriver {
             inner: Rc::new(Inner {
                 epoll,
@@ -170,9 +168,7 @@ impl Inner {
     fn event(&self, key: u64, flags: u32) {
         if key == DOORBELL {
             // Empty it, so that its counter never gets full.
-            if let Some(bell) = self.doorbell.fd() {
-                let _ = rustix::io::read(bell, &mut [0u8; 8]);
-            }
+            let _ = rustix::io::read(self.doorbell.fd(), &mut [0u8; 8]);
             return;
         }
         let readiness = self.sockets.borrow().get(key as usize).cloned();

@@ -12,19 +12,19 @@ use crate::doorbell::Doorbell;
 /// Which driver to use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DriverChoice {
-    /// io_uring if the kernel allows it, else epoll with Linux AIO.
+    /// The best there is. Today that is epoll.
     #[default]
     Auto,
-    /// io_uring, or an error.
+    /// io_uring, or an error: it is not built yet.
     IoUring,
-    /// epoll with Linux AIO.
+    /// epoll, with a pool of threads for files.
     Epoll,
 }
 
 /// Which driver is in use, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DriverReport {
-    /// `io_uring` or `epoll + linux-aio`.
+    /// `epoll`.
     pub name: &'static str,
     /// Why a better one is not used, if the choice was free.
     pub reason: Option<String>,
@@ -41,12 +41,17 @@ impl Driver {
         choice: DriverChoice,
         doorbell: Arc<Doorbell>,
     ) -> std::io::Result<(Driver, DriverReport)> {
+        let reason = match choice {
+            DriverChoice::Auto => Some("io_uring is not built yet".to_owned()),
+            DriverChoice::Epoll => None,
+            DriverChoice::IoUring => {
+                let text = "io_uring is not built yet: use epoll";
+                return Err(std::io::Error::new(std::io::ErrorKind::Unsupported, text));
+            }
+        };
         let report = DriverReport {
             name: epoll::NAME,
-            reason: match choice {
-                DriverChoice::Auto => Some("io_uring is not built in yet".to_owned()),
-                _ => None,
-            },
+            reason,
         };
         Ok((Driver::Epoll(epoll::EpollDriver::start(doorbell)?), report))
     }

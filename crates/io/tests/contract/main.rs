@@ -2,6 +2,8 @@
 //!
 //! A scenario is a function of a [`Driver`]; the macro at the end makes one test of every pair.
 
+#![allow(clippy::unwrap_used)] // Every line is part of a test.
+
 mod files;
 mod group;
 mod harness;

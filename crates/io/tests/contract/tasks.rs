@@ -182,7 +182,7 @@ pub(crate) fn a_notification_is_not_lost_with_who_waited(driver: Driver) {
         env.sleep(MILLI).await;
         notify.notify_one();
         // It was woken but has not run yet.
-        let _ = first.cancel();
+        drop(first.cancel());
         env.timeout(Duration::from_secs(1), second)
             .await
             .expect("the notification goes to the next");

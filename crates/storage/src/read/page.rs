@@ -21,6 +21,8 @@ pub(crate) enum Flow {
 /// A page being filled.
 pub(crate) struct PageBuilder<'c> {
     command: &'c ReadCommand,
+    /// The table, if columns of it were dropped: memtables may hold cells of them.
+    dropped: Option<&'c Table>,
     filters: Filters<'c>,
     page: ReadPage,
     rows_left: u32,
@@ -44,6 +46,7 @@ impl<'c> PageBuilder<'c> {
         let DataLimits { rows, bytes, .. } = command.limits;
         PageBuilder {
             command,
+            dropped: Some(table).filter(|table| !table.dropped.is_empty()),
             filters: Filters::new(&command.filters, table),
             page: ReadPage::default(),
             rows_left: rows,
@@ -76,6 +79,7 @@ impl<'c> PageBuilder<'c> {
     ) -> bool {
         let mut static_row = head.static_row.clone();
         if let Some(row) = &mut static_row {
+            self.forget_dropped(row);
             row.retain_live(self.command.now_seconds);
         }
         static_row.take_if(|row| row.is_empty());
@@ -99,8 +103,15 @@ impl<'c> PageBuilder<'c> {
         true
     }
 
+    fn forget_dropped(&self, row: &mut Row) {
+        if let Some(table) = self.dropped {
+            row.retain_columns_of(table);
+        }
+    }
+
     /// A merged row of the partition.
     pub(crate) fn row(&mut self, mut row: Row) -> Flow {
+        self.forget_dropped(&mut row);
         let Some(current) = &mut self.current else {
             return Flow::PartitionDone;
         };

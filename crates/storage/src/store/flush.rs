@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use io::oneshot;
-use model::{Row, Table, TableId};
+use model::{Table, TableId};
 
 use super::Inner;
 use super::table::{TableStore, add};
@@ -216,7 +216,9 @@ async fn write_partition(
     table: &Table,
 ) -> Result<(), crate::sstable::WriteError> {
     let mut head = partition.head().clone();
-    head.static_row = head.static_row.map(|row| without_dropped(row, table));
+    if let Some(row) = &mut head.static_row {
+        row.retain_columns_of(table);
+    }
     head.static_row.take_if(|row| row.is_empty());
     let mut next = next_item(partition, table).await;
     if head.deletion.is_live() && head.static_row.is_none() && next.is_none() {
@@ -235,8 +237,8 @@ async fn next_item(partition: &mut MergedPartition, table: &Table) -> Option<Unf
     loop {
         let item = partition.next().await;
         match item.expect("a memtable is read without a drive")? {
-            Unfiltered::Row(row) => {
-                let row = without_dropped(row, table);
+            Unfiltered::Row(mut row) => {
+                row.retain_columns_of(table);
                 if !row.is_empty() {
                     return Some(Unfiltered::Row(row));
                 }
@@ -244,12 +246,4 @@ async fn next_item(partition: &mut MergedPartition, table: &Table) -> Option<Unf
             marker => return Some(marker),
         }
     }
-}
-
-/// The row without what columns hold that were dropped since it was written.
-fn without_dropped(mut row: Row, table: &Table) -> Row {
-    row.cells.retain(|cell| table.column(cell.column).is_some());
-    row.complex_deletions
-        .retain(|complex| table.column(complex.column).is_some());
-    row
 }
