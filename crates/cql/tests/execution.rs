@@ -378,3 +378,39 @@ fn a_plan_ends_with_its_table() {
     run(&mut memory, "ALTER TABLE ks.x ADD w int");
     assert!(!prepared.plan.is_valid_in(&memory.schema));
 }
+
+#[test]
+fn distinct_of_known_partitions_needs_no_whole_key() {
+    let mut memory = with_tables();
+    run(
+        &mut memory,
+        "INSERT INTO ks.two (a, b, c, d, v) VALUES (1, 'b', 3, 0, 4)",
+    );
+    let known = memory.prepare("SELECT DISTINCT a FROM ks.two WHERE a = 1 AND b = 'b'");
+    assert!(known.is_ok());
+    let range = memory.prepare("SELECT DISTINCT a FROM ks.two");
+    let error = range.expect_err("partitions that differ would look alike");
+    assert!(error.to_string().contains("missing b"), "{error}");
+}
+
+#[test]
+fn a_select_may_say_how_long_it_may_take() {
+    let mut memory = with_tables();
+    let prepared = memory.prepare("SELECT * FROM ks.x LIMIT 1 USING TIMEOUT 2s500ms");
+    let Plan::Select(select) = prepared.expect("valid").plan else {
+        panic!("a SELECT");
+    };
+    assert_eq!(
+        select.timeout(),
+        Some(std::time::Duration::from_millis(2500))
+    );
+    for wrong in [
+        "USING TTL 1",
+        "USING TIMEOUT",
+        "USING TIMEOUT 1mo",
+        "USING TIMEOUT -1s",
+    ] {
+        let refused = memory.prepare(&format!("SELECT * FROM ks.x {wrong}"));
+        assert!(refused.is_err(), "{wrong}");
+    }
+}

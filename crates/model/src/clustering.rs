@@ -16,6 +16,11 @@ impl Clustering {
     /// The clustering of a static row, of the only row of a table without clustering columns,
     /// and the bound that spans a partition.
     pub const EMPTY: Clustering = Clustering(SmallVec::new_const());
+
+    /// Of two clusterings that are equal in the order of their table, always the same one.
+    pub(crate) fn max_bytes(self, other: Clustering) -> Clustering {
+        if other.0 > self.0 { other } else { self }
+    }
 }
 
 /// On which side of its prefix a bound lies.

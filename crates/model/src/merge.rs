@@ -82,12 +82,8 @@ pub fn compare_cells(table: &Table, a: &Cell, b: &Cell) -> Ordering {
 
 impl Row {
     /// Takes in another version of the same row. What a deletion in either of them covers is
-    /// dropped. Clusterings that are equal in their order may differ in their bytes (`1.0` and
-    /// `1.00`): always the same one stays.
+    /// dropped.
     pub fn merge(&mut self, other: Row, table: &Table) {
-        if other.clustering.0 > self.clustering.0 {
-            self.clustering = other.clustering;
-        }
         self.liveness = self.liveness.merge(other.liveness);
         self.deletion = self.deletion.merge(other.deletion);
         merge_complex_deletions(&mut self.complex_deletions, other.complex_deletions);
@@ -314,6 +310,8 @@ fn merge_rows(mut left: Vec<Row>, mut right: Vec<Row>, table: &Table) -> Vec<Row
             Ordering::Greater => merged.extend(right.next()),
             Ordering::Equal => {
                 if let (Some(mut a), Some(b)) = (left.next(), right.next()) {
+                    // Clusterings that are equal in their order may differ in their bytes.
+                    a.clustering = a.clustering.clone().max_bytes(b.clustering.clone());
                     a.merge(b, table);
                     merged.push(a);
                 }

@@ -109,7 +109,7 @@ impl SelectPlan {
         }
         let slices = self.slices.slices(&self.table, request)?;
         let filters = self.filters.filters(request)?;
-        let source = if slices.is_empty() && !self.fetches_statics || filters.is_none() {
+        let source = if slices.is_empty() && !self.looks_at_key || filters.is_none() {
             self.keys.check(request)?;
             Source::Done
         } else {

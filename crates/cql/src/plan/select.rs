@@ -31,9 +31,9 @@ pub struct SelectPlan {
     pub(crate) reversed: bool,
     /// Show a partition without rows that has static columns?
     pub(crate) shows_static: bool,
-    /// Are static columns among those that Cassandra fetches? Then it looks at the key even where
-    /// no row can be found.
-    pub(crate) fetches_statics: bool,
+    /// Are rows chosen one by one, and static columns among what Cassandra fetches? Then it looks
+    /// at the key even where no row can be found.
+    pub(crate) looks_at_key: bool,
     /// Where several partitions are sorted together: the slots, types and orders.
     pub(crate) sort: Vec<SortKey>,
     /// The slots, or expressions, whose values make a group.
@@ -117,8 +117,9 @@ impl SelectPlan {
         let columns = columns_to_read(&table, &selection, shows_static);
         let used = selection.fetch.used_columns();
         let is_static = |column: &Column| column.kind == ColumnKind::Static;
-        let fetches_statics =
-            table.statics().len() > 0 && (used.is_empty() || used.iter().any(is_static));
+        let looks_at_key = slices.selects_rows()
+            && table.statics().len() > 0
+            && (used.is_empty() || used.iter().any(is_static));
         Ok(SelectPlan {
             table,
             selection,
@@ -129,7 +130,7 @@ impl SelectPlan {
             distinct: select.distinct,
             reversed,
             shows_static,
-            fetches_statics,
+            looks_at_key,
             sort,
             group_by,
             limit,

@@ -70,9 +70,9 @@ pub(super) fn alter(
     Ok(options)
 }
 
-/// Are they options, each with a possible value? Whether they fit together depends on the table.
+/// Have they possible values? Whether there are such options, and whether they fit together, is
+/// looked at together with the table.
 pub(super) fn check_form(properties: &Properties) -> Result<(), CqlError> {
-    properties.check_names(NAMES)?;
     apply(&mut TableOptions::default(), properties)
 }
 
