@@ -395,7 +395,7 @@ fn distinct_of_known_partitions_needs_no_whole_key() {
 
 #[test]
 fn a_select_may_say_how_long_it_may_take() {
-    let mut memory = with_tables();
+    let memory = with_tables();
     let prepared = memory.prepare("SELECT * FROM ks.x LIMIT 1 USING TIMEOUT 2s500ms");
     let Plan::Select(select) = prepared.expect("valid").plan else {
         panic!("a SELECT");

@@ -188,7 +188,6 @@ mod tests {
             "a: b: c",
             "port: {x: 1}",
             "port: 1\nport: 2",
-            "\t",
         ] {
             let error = parse_text(text).expect_err(text);
             assert!(error.starts_with("h.yaml"), "{error}");

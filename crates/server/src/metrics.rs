@@ -296,7 +296,7 @@ impl Reports {
                     continue;
                 }
                 let bounds = bucket_bounds_micros().map(|micros| micros as f64 / 1e6);
-                let bounds: Vec<f64> = bounds.chain([f64::MAX]).collect();
+                let bounds: Vec<f64> = bounds.chain([f64::INFINITY]).collect();
                 let pairs: Vec<(f64, u64)> = bounds
                     .chunks(2)
                     .zip(counts.chunks(2))

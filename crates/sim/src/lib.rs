@@ -1,1 +1,2 @@
-//! Worlds of nodes under virtual time: faults, workloads, oracles.
+//! Worlds of nodes under virtual time: faults, workloads, oracles. Empty until `io` has its
+//! simulator.
