@@ -1,13 +1,52 @@
-//! Random writes for tests.
+//! What tests of the engine share: a shard, a folder, random writes.
 
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 
 use bytes::Bytes;
+use io::Env;
 use model::{
     Bound, BoundKind, Cell, Clustering, Column, ColumnId, ColumnKind, CqlType, DecoratedKey,
     DeletionTime, Order, PartitionUpdate, RangeTombstone, Slice, Table, TableId, TableOptions,
 };
 use proptest::prelude::*;
+
+/// Runs one shard on the real driver.
+pub(crate) fn run<T: Send + 'static, F: Future<Output = T> + 'static>(
+    body: impl FnOnce(Env) -> F + Send + 'static,
+) -> T {
+    let body = Mutex::new(Some(body));
+    let (result, results) = mpsc::channel();
+    let main = move |env| {
+        let body = body.lock().expect("nobody panicked").take();
+        let result = result.clone();
+        async move { drop(result.send(body.expect("one shard")(env).await)) }
+    };
+    let runtime = io::Runtime::start(io::RuntimeConfig::default(), main).expect("a runtime");
+    runtime.join().expect("the body does not fail");
+    results.recv().expect("the body's result")
+}
+
+/// A folder of its own, removed at the end.
+pub(crate) struct TempDir(pub(crate) PathBuf);
+
+impl TempDir {
+    pub(crate) fn new() -> TempDir {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("helenus-storage-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).expect("a folder");
+        TempDir(path)
+    }
+}
+
+impl Drop for TempDir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
 
 /// A table with two clustering columns, the first in this order, a regular column `v` (3) and a
 /// static one `s` (4), all of type `int`.

@@ -16,6 +16,8 @@ mod folder;
 mod schema;
 mod stats;
 mod table;
+#[cfg(test)]
+mod tests;
 mod truncate;
 
 use std::cell::{Cell, RefCell};

@@ -14,8 +14,9 @@ use io::Env;
 use serde_json::Value;
 
 use super::dump::{difference, dump, normalize};
-use super::support::{TempDir, options_for, read_all, run, table_of_header, write_all};
+use super::support::{options_for, read_all, table_of_header, write_all};
 use crate::sstable::*;
+use crate::testing::{TempDir, run};
 
 fn corpus() -> Option<PathBuf> {
     let dir = std::env::var_os("HELENUS_SSTABLE_CORPUS").map(PathBuf::from);

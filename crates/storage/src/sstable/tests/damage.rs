@@ -6,8 +6,9 @@ use model::Slice;
 use proptest::prelude::*;
 
 use super::roundtrip::{partitions, table};
-use super::support::{TempDir, options_for, read_all, run, write_all};
+use super::support::{options_for, read_all, write_all};
 use crate::sstable::*;
+use crate::testing::{TempDir, run};
 
 const COMPONENTS: [Component; 7] = [
     Component::Data,

@@ -14,8 +14,9 @@ use model::{
 use proptest::prelude::*;
 use smallvec::smallvec;
 
-use super::support::{Partition, TempDir, options_for, read_all, run, table_of, write_all};
+use super::support::{Partition, options_for, read_all, table_of, write_all};
 use crate::sstable::*;
+use crate::testing::{TempDir, run};
 use crate::{PartitionHead, RangeTombstoneMarker, Unfiltered};
 
 /// The columns lie in the file in another order than that of their ids.

@@ -1,8 +1,7 @@
 //! What the tests share.
 
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
+use std::path::Path;
+use std::sync::Arc;
 
 use io::Env;
 use model::{Column, ColumnId, ColumnKind, CqlType, Order, Table, TableOptions};
@@ -10,42 +9,6 @@ use uuid::Uuid;
 
 use crate::sstable::*;
 use crate::{PartitionHead, Unfiltered};
-
-/// Runs one shard on the real driver.
-pub(super) fn run<T: Send + 'static, F: Future<Output = T> + 'static>(
-    body: impl FnOnce(Env) -> F + Send + 'static,
-) -> T {
-    let body = Mutex::new(Some(body));
-    let (result, results) = mpsc::channel();
-    let main = move |env| {
-        let body = body.lock().expect("nobody panicked").take();
-        let result = result.clone();
-        async move { drop(result.send(body.expect("one shard")(env).await)) }
-    };
-    let runtime = io::Runtime::start(io::RuntimeConfig::default(), main).expect("a runtime");
-    runtime.join().expect("the body does not fail");
-    results.recv().expect("the body's result")
-}
-
-/// A folder of its own, removed at the end.
-pub(super) struct TempDir(pub PathBuf);
-
-impl TempDir {
-    pub(super) fn new() -> TempDir {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("helenus-sstable-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&path).expect("a folder");
-        TempDir(path)
-    }
-}
-
-impl Drop for TempDir {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 /// A table of these columns: name, type, part.
 pub(in crate::sstable) fn table_of(columns: Vec<(String, CqlType, ColumnKind, Order)>) -> Table {

@@ -1,0 +1,208 @@
+//! The store answers as one merged update would, whatever was flushed, compacted, or left to the
+//! commit log of a process that ended without a word.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use io::Env;
+use model::{
+    ClusteringSelection, ColumnId, DataLimits, Keyspace, Mutation, Order, Partition,
+    PartitionBound, PartitionSelection, PartitionUpdate, ReadCommand, Schema, Sharder, Slice,
+    Table,
+};
+use proptest::prelude::*;
+
+use super::*;
+use crate::testing::{Saying, TempDir, run, saying, slice, table, update};
+use crate::{ReadError, SharedFiles, Unfiltered, read_partitions};
+
+#[derive(Clone, Debug)]
+enum Step {
+    Write(Vec<Saying>),
+    Flush,
+    Compact,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => prop::collection::vec(saying(), 1..5).prop_map(Step::Write),
+        2 => Just(Step::Flush),
+        1 => Just(Step::Compact),
+    ]
+}
+
+fn config(dir: PathBuf) -> StoreConfig {
+    StoreConfig {
+        dir,
+        sharder: Sharder::new(1),
+        memory: 1 << 22,
+        commitlog: CommitLogConfig {
+            segment_bytes: 1 << 17,
+            ..CommitLogConfig::default()
+        },
+        shared: Arc::new(SharedFiles::default()),
+    }
+}
+
+fn schema(table: &Arc<Table>) -> Schema {
+    let keyspace = Keyspace {
+        name: table.keyspace.clone(),
+        replication: BTreeMap::new(),
+        durable_writes: true,
+        tables: BTreeMap::from([(table.name.clone(), table.clone())]),
+        types: BTreeMap::new(),
+        is_virtual: false,
+    };
+    Schema {
+        keyspaces: BTreeMap::from([(table.keyspace.clone(), Arc::new(keyspace))]),
+        ..Schema::default()
+    }
+}
+
+async fn open(env: &Env, dir: PathBuf, table: &Arc<Table>) -> Store {
+    let store = Store::open(env.clone(), config(dir), &schema(table)).await;
+    let store = store.expect("the store opens");
+    store.replay().await.expect("the log is replayed");
+    store
+}
+
+/// A table whose deletions are never old enough to be purged: the writes of these tests come in
+/// any order of their timestamps.
+fn undying(order: Order) -> Arc<Table> {
+    let mut table = Table::clone(&table(order));
+    table.options.gc_grace_seconds = i32::MAX;
+    Arc::new(table)
+}
+
+/// A read of the whole table, or of one slice of each partition.
+fn command(table: &Arc<Table>, slices: Vec<Slice>, reversed: bool) -> ReadCommand {
+    ReadCommand {
+        table: table.clone(),
+        partitions: PartitionSelection::Range {
+            start: PartitionBound::Unbounded,
+            end: PartitionBound::Unbounded,
+        },
+        clustering: ClusteringSelection { slices, reversed },
+        columns: vec![ColumnId(3), ColumnId(4)],
+        filters: Vec::new(),
+        limits: DataLimits {
+            rows: u32::MAX,
+            rows_per_partition: u32::MAX,
+            bytes: u32::MAX,
+        },
+        now_seconds: 1_000,
+        resume: None,
+    }
+}
+
+fn partition(update: PartitionUpdate) -> Partition {
+    Partition {
+        key: update.key,
+        deletion: update.deletion,
+        static_row: update.static_row,
+        rows: update.rows,
+        range_tombstones: update.range_tombstones,
+    }
+}
+
+/// What the store answers, and what it should.
+async fn answers(
+    env: &Env,
+    store: &Store,
+    all: &PartitionUpdate,
+    command: ReadCommand,
+) -> Result<(ReadPage, ReadPage), ReadError> {
+    let found = store.read(&command).await?;
+    let expected = read_partitions(env, &command, vec![partition(all.clone())]).await?;
+    Ok((found, expected))
+}
+
+/// One life of a process: it ends without draining.
+async fn live(
+    env: Env,
+    dir: PathBuf,
+    table: Arc<Table>,
+    steps: Vec<Step>,
+    mut all: PartitionUpdate,
+    looked_at: Slice,
+) -> PartitionUpdate {
+    let store = open(&env, dir, &table).await;
+    for step in steps {
+        match step {
+            Step::Write(sayings) => {
+                let written = update(&table, &sayings);
+                all.merge(written.clone());
+                let updates = vec![written];
+                let applied = store.apply(Mutation { updates }).await;
+                applied.expect("the write is taken");
+            }
+            Step::Flush => store.flush(None).await.expect("it can be flushed"),
+            Step::Compact => store.compact(table.id).await.expect("it can be compacted"),
+        }
+    }
+    for (slices, reversed) in [
+        (vec![Slice::ALL], false),
+        (vec![Slice::ALL], true),
+        (vec![looked_at], false),
+    ] {
+        let asked = command(&table, slices, reversed);
+        let (found, expected) = answers(&env, &store, &all, asked).await.expect("it reads");
+        assert_eq!(found, expected);
+    }
+    all
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn it_answers_as_one_merged_update(
+        lives in prop::collection::vec(prop::collection::vec(step(), 0..12), 1..4),
+        looked_at in slice(),
+        descending in any::<bool>(),
+    ) {
+        let folder = TempDir::new();
+        let order = if descending { Order::Descending } else { Order::Ascending };
+        let table = undying(order);
+        let looked_at = match looked_at.is_empty(table.comparator()) {
+            true => Slice::ALL,
+            false => looked_at,
+        };
+        let mut all = update(&table, &[]);
+        for steps in lives {
+            let (dir, table, looked_at) = (folder.0.clone(), table.clone(), looked_at.clone());
+            all = run(move |env| live(env, dir, table, steps, all, looked_at));
+        }
+    }
+}
+
+#[test]
+fn a_flush_leaves_nothing_that_a_deletion_covers() {
+    let folder = TempDir::new();
+    let dir = folder.0.clone();
+    run(move |env| async move {
+        let table = table(Order::Ascending);
+        let store = open(&env, dir, &table).await;
+        let sayings = [
+            Saying::Written([1, 1], 3, 7),
+            Saying::Static(3, 7),
+            Saying::Partition(5),
+            Saying::Written([2, 2], 6, 8),
+        ];
+        for saying in sayings {
+            let updates = vec![update(&table, &[saying])];
+            store.apply(Mutation { updates }).await.expect("applied");
+        }
+        store.flush(None).await.expect("flushed");
+        let sstables = store.inner.table(table.id).expect("known").sstables();
+        let mut scanner = sstables[0].scan(crate::sstable::ScanOptions::default());
+        let head = scanner.next_partition().await.expect("readable");
+        assert_eq!(head.expect("one").static_row, None);
+        let mut rows = 0;
+        while let Some(item) = scanner.next().await.expect("readable") {
+            rows += usize::from(matches!(item, Unfiltered::Row(_)));
+        }
+        assert_eq!(rows, 1);
+    });
+}
