@@ -33,6 +33,14 @@ pub enum OpenError {
         /// What is wrong, and what to do.
         reason: String,
     },
+    /// An sstable of a format that is not known: its rows would silently be missing.
+    #[error(
+        "{path} is of a format that this Helenus does not read (it reads the BIG format of \
+         Cassandra 3.0 to 5.0, versions mc to oa): rewrite it with Cassandra's sstableupgrade, or \
+         move its files away to start without its rows",
+        path = .0.display()
+    )]
+    UnknownFormat(PathBuf),
     /// Memtables could not be flushed while the commit log was replayed.
     #[error("flushing while the commit log is replayed: {0}")]
     Flush(#[from] FlushError),

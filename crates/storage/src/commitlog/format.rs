@@ -209,6 +209,11 @@ impl SegmentName {
         format!("helenus-{shard}of{shards}-{segment:012}.log")
     }
 
+    /// The shard that wrote it, and of how many.
+    pub(super) fn writer(&self) -> (u16, u16) {
+        (self.shard, self.shards)
+    }
+
     /// Reads the name of a segment's file; `None` for other files.
     pub(crate) fn parse(name: &str) -> Option<SegmentName> {
         let (writer, segment) = name

@@ -398,8 +398,8 @@ impl CommitLog {
     }
 
     /// Writes out what is pending and stops the log's tasks. If all is flushed, the files go, so
-    /// that the next start has nothing to replay.
-    pub(crate) async fn close(&self) -> Result<(), AppendError> {
+    /// that the next start has nothing to replay; says whether they did.
+    pub(crate) async fn close(&self) -> Result<bool, AppendError> {
         let result = self.sync().await;
         self.inner.closing.set(true);
         self.inner.work.notify_one();
@@ -414,8 +414,9 @@ impl CommitLog {
         if clean && let Err(error) = self.inner.remove_all().await {
             // What is left is replayed in vain.
             tracing::warn!("commit log: removing what is flushed: {error}");
+            return Ok(false);
         }
-        Ok(())
+        Ok(clean)
     }
 }
 

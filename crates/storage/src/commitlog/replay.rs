@@ -6,6 +6,7 @@
 //! damaged, and replay refuses to go on. Of a segment that this number of shards wrote, only its
 //! own shard reads; others are read by all shards, each taking the tokens that it owns today.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -80,6 +81,8 @@ pub(crate) struct Replay {
     current: Option<OpenSegment>,
     /// Writers whose run ended in a torn tail: what else the run wrote does not count.
     ended: Vec<EndedRun>,
+    /// Where the last segment of a writer that was read to the end of its file ended.
+    read_to: BTreeMap<(u16, u16), Position>,
 }
 
 struct EndedRun {
@@ -107,6 +110,7 @@ impl Replay {
             names: names.into_iter().rev().collect(),
             current: None,
             ended: Vec::new(),
+            read_to: BTreeMap::new(),
         }
     }
 
@@ -123,16 +127,31 @@ impl Replay {
                 self.current = self.open(name).await?;
                 continue;
             };
+            let at = open.position();
             if open.offset >= open.bytes.len() {
+                self.read_to.insert(open.name.writer(), at);
                 self.current = None;
                 continue;
             }
-            let at = open.position();
             let Some(group) = valid_group(&open.bytes, at) else {
                 let open = self.current.take().expect("matched above");
                 self.end_of_run(&open).await?;
                 continue;
             };
+            if let Some(end) = self.read_to.get(&open.name.writer())
+                && end.segment == group.durable.segment
+                && *end < group.durable
+            {
+                let name = SegmentName {
+                    segment: end.segment,
+                    ..open.name
+                };
+                return Err(ReplayError::Damaged {
+                    path: self.dir.join(name.file_name()),
+                    offset: end.offset.min(group.durable.offset),
+                    reason: "it was longer before".to_owned(),
+                });
+            }
             let start = open.offset + GROUP_HEADER;
             let payload = open.bytes.slice(start..start + group.payload);
             open.offset += group.len_in_file();

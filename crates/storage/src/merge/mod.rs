@@ -13,6 +13,7 @@ use std::cmp::Ordering;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use io::Env;
 use model::{DecoratedKey, DeletionTime, PartitionBound, Row, Slice, Table};
 
 use crate::memtable::{MemStream, Memtable};
@@ -216,21 +217,22 @@ impl Source {
     }
 }
 
+/// How many items that leave nothing pass between two looks at the time.
+const ITEMS_A_LOOK: u32 = 64;
+
 /// The merged items of some sources.
 struct MergedItems {
+    env: Env,
     merger: Merger,
     next: Vec<Next>,
 }
 
 impl MergedItems {
-    fn new(
-        table: Arc<Table>,
-        sources: usize,
-        deletion: DeletionTime,
-        reversed: bool,
-    ) -> MergedItems {
+    fn new(env: &Env, merger: Merger) -> MergedItems {
+        let sources = merger.open.len();
         MergedItems {
-            merger: Merger::new(table, sources, deletion, reversed),
+            env: env.clone(),
+            merger,
             next: (0..sources).map(|_| Next::Unknown).collect(),
         }
     }
@@ -239,6 +241,7 @@ impl MergedItems {
         &mut self,
         sources: &mut [impl Items],
     ) -> Result<Option<Unfiltered>, SSTableError> {
+        let mut nothing = 0u32;
         loop {
             let mut ended = true;
             for (next, source) in self.next.iter_mut().zip(sources.iter_mut()) {
@@ -256,6 +259,11 @@ impl MergedItems {
             if let Some(item) = self.merger.step(&mut self.next) {
                 return Ok(Some(item));
             }
+            // A deletion may cover any number of rows.
+            nothing += 1;
+            if nothing.is_multiple_of(ITEMS_A_LOOK) {
+                self.env.maybe_yield().await;
+            }
         }
     }
 }
@@ -270,13 +278,15 @@ pub(crate) struct MergedPartition {
 impl MergedPartition {
     /// Merges `sources`; `None` if there are none.
     pub(crate) fn new(
+        env: &Env,
         table: Arc<Table>,
         sources: Vec<Source>,
         reversed: bool,
     ) -> Option<MergedPartition> {
         let head = merge_heads(sources.iter().map(Source::head), &table)?;
+        let merger = Merger::new(table, sources.len(), head.deletion, reversed);
         Some(MergedPartition {
-            items: MergedItems::new(table, sources.len(), head.deletion, reversed),
+            items: MergedItems::new(env, merger),
             head,
             sources,
         })
@@ -363,6 +373,7 @@ impl Items for ScanSource {
 
 /// The partitions of a range, from all who know of them, in ring order.
 pub(crate) struct MergedScan {
+    env: Env,
     table: Arc<Table>,
     /// The sources of the current partition first, `current` of them.
     sources: Vec<(ScanSource, Option<PartitionHead>)>,
@@ -372,8 +383,9 @@ pub(crate) struct MergedScan {
 
 impl MergedScan {
     /// Merges `sources`.
-    pub(crate) fn new(table: Arc<Table>, sources: Vec<ScanSource>) -> MergedScan {
+    pub(crate) fn new(env: &Env, table: Arc<Table>, sources: Vec<ScanSource>) -> MergedScan {
         MergedScan {
+            env: env.clone(),
             table,
             sources: sources.into_iter().map(|source| (source, None)).collect(),
             begun: false,
@@ -409,8 +421,8 @@ impl MergedScan {
         let Some(head) = merge_heads(heads, &self.table) else {
             return Ok(None);
         };
-        let table = self.table.clone();
-        self.items = Some(MergedItems::new(table, count, head.deletion, false));
+        let merger = Merger::new(self.table.clone(), count, head.deletion, false);
+        self.items = Some(MergedItems::new(&self.env, merger));
         Ok(Some(head))
     }
 

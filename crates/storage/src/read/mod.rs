@@ -164,7 +164,8 @@ impl<'r> Reading<'r> {
             return Ok(false);
         }
         let sources = self.sources(key, &slices, reversed).await?;
-        let Some(mut merged) = MergedPartition::new(table.clone(), sources, reversed) else {
+        let Some(mut merged) = MergedPartition::new(self.env, table.clone(), sources, reversed)
+        else {
             return Ok(false);
         };
         let remaining = resume.map(|resume| resume.remaining_in_partition);
@@ -313,7 +314,7 @@ impl<'r> Reading<'r> {
             };
             sources.push(ScanSource::File(Box::new(sstable.scan(options))));
         }
-        MergedScan::new(view.table.clone(), sources)
+        MergedScan::new(self.env, view.table.clone(), sources)
     }
 
     async fn give_way(&self, rows: &mut u32) {

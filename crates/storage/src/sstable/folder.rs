@@ -95,3 +95,32 @@ pub async fn remove(env: &Env, descriptor: &Descriptor) -> Result<(), FolderErro
     }
     Ok(())
 }
+
+/// Removes whatever there is of an sstable that could not be finished, or not be opened once it
+/// was. What cannot be removed now is found again at the next start.
+pub(crate) async fn discard(env: &Env, descriptor: &Descriptor) {
+    if let Err(error) = try_discard(env, descriptor).await {
+        tracing::warn!("removing what is left of an unfinished sstable: {error}");
+    }
+}
+
+async fn try_discard(env: &Env, descriptor: &Descriptor) -> Result<(), FolderError> {
+    let dir = &descriptor.dir;
+    let mut left = Vec::new();
+    for entry in env.read_dir(dir).await.map_err(at(dir))? {
+        let of_this = Descriptor::parse(dir, &entry.name).filter(|(d, _)| d == descriptor);
+        if let Some((_, component)) = of_this {
+            // The data goes first: without it the rest is known to be garbage.
+            let order = component != Component::Data.name();
+            left.push((order, dir.join(&entry.name)));
+        }
+    }
+    left.sort();
+    for (order, path) in left {
+        env.remove_file(&path).await.map_err(at(&path))?;
+        if !order {
+            env.sync_dir(dir).await.map_err(at(dir))?;
+        }
+    }
+    Ok(())
+}

@@ -12,6 +12,7 @@
 //! part in this sense, for it stays on disk and would come back with a restart.
 
 use std::cell::RefCell;
+use std::ops::Bound;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -99,7 +100,11 @@ impl Inner {
         }
         let now = self.now_seconds();
         let tables = self.tables.borrow();
-        tables.values().find_map(|table| {
+        // In turn, so that no table with much to compact keeps the others from it.
+        let last = self.compacted_last.get();
+        let behind = (Bound::Excluded(last), Bound::Unbounded);
+        let in_turn = tables.range(behind).chain(tables.range(..=last));
+        in_turn.map(|(_, table)| table).find_map(|table| {
             if table.is_blocked() {
                 return None;
             }
@@ -124,7 +129,11 @@ impl Inner {
                 .into_iter()
                 .map(|at| sstables[at as usize].clone())
                 .collect();
-            (!inputs.is_empty()).then(|| (table.clone(), inputs))
+            if inputs.is_empty() {
+                return None;
+            }
+            self.compacted_last.set(schema.id);
+            Some((table.clone(), inputs))
         })
     }
 
@@ -142,6 +151,7 @@ impl Inner {
         if inputs.is_empty() {
             return Ok(());
         }
+        let inputs = self.with_space(table, inputs).await?;
         let running = &self.counters.running_compactions;
         running.set(running.get() + 1);
         let result = self.rewrite(table, &inputs).await;
@@ -173,15 +183,15 @@ impl Inner {
         table: &Rc<TableStore>,
         inputs: &[SSTable],
     ) -> Result<(), CompactionError> {
-        self.check_space(table, inputs).await?;
         let generation = table.next_generation();
         let descriptor = Descriptor::new(table.dir.clone(), generation);
-        let written = self.write_output(table, inputs, descriptor).await?;
-        let mut output = None;
-        if let Some(descriptor) = written {
-            let schema = table.table();
-            output = Some(SSTable::open(&self.env, &descriptor, &schema, &self.cache).await?);
-        }
+        let output = match self.write_output(table, inputs, &descriptor).await {
+            Ok(output) => output,
+            Err(error) => {
+                sstable_folder::discard(&self.env, &descriptor).await;
+                return Err(error);
+            }
+        };
         let unchanged = || table.has_all(inputs) && !table.is_blocked() && !table.dropped.get();
         if !unchanged() {
             if let Some(output) = output {
@@ -201,25 +211,32 @@ impl Inner {
         removed
     }
 
-    /// Is there room for an output as large as its inputs?
-    async fn check_space(
+    /// As many of the inputs as there is room for an output of their size: the largest stay away
+    /// first, as in Cassandra (`CompactionTask.reduceScopeForLimitedSpace`).
+    async fn with_space(
         &self,
         table: &TableStore,
-        inputs: &[SSTable],
-    ) -> Result<(), CompactionError> {
-        let needed: u64 = inputs.iter().map(SSTable::disk_size).sum();
+        mut inputs: Vec<SSTable>,
+    ) -> Result<Vec<SSTable>, CompactionError> {
         let available = self.env.available_space(&table.dir).await;
         let available = available.map_err(|error| CompactionError::Io {
             path: table.dir.clone(),
             error,
         })?;
-        match needed > available {
-            true => Err(CompactionError::NoSpace {
-                path: table.dir.clone(),
-                needed,
-                available,
-            }),
-            false => Ok(()),
+        inputs.sort_by_key(SSTable::disk_size);
+        loop {
+            let needed: u64 = inputs.iter().map(SSTable::disk_size).sum();
+            if needed <= available {
+                return Ok(inputs);
+            }
+            if inputs.len() <= 2 {
+                return Err(CompactionError::NoSpace {
+                    path: table.dir.clone(),
+                    needed,
+                    available,
+                });
+            }
+            inputs.pop();
         }
     }
 
@@ -256,8 +273,8 @@ impl Inner {
         &self,
         table: &Rc<TableStore>,
         inputs: &[SSTable],
-        descriptor: Descriptor,
-    ) -> Result<Option<Descriptor>, CompactionError> {
+        descriptor: &Descriptor,
+    ) -> Result<Option<SSTable>, CompactionError> {
         let schema = table.table();
         let partitions = inputs.iter().map(SSTable::partitions).sum();
         let encoding = inputs
@@ -266,27 +283,23 @@ impl Inner {
             .reduce(EncodingStats::merge)
             .unwrap_or_default();
         let options = WriterOptions::new(partitions, encoding, self.origin());
-        let mut writer = Writer::create(&self.env, descriptor, &schema, options).await?;
+        let mut writer = Writer::create(&self.env, descriptor.clone(), &schema, options).await?;
         let mut scan = self.scan(table, inputs, &schema);
         let purging = Purging::new(self, table, inputs, &schema);
-        let result = async {
-            while let Some(head) = scan.next_partition().await? {
-                if self.closed.get() || table.is_blocked() {
-                    return Err(CompactionError::Cancelled);
-                }
-                let purge = purging.of(&head.key);
-                write_partition(&mut writer, &mut scan, head, &purge, self).await?;
-                self.env.maybe_yield().await;
+        while let Some(head) = scan.next_partition().await? {
+            if self.closed.get() || table.is_blocked() {
+                return Err(CompactionError::Cancelled);
             }
-            Ok(())
-        };
-        match result.await {
-            Ok(()) => Ok(writer.finish().await?),
-            Err(error) => {
-                writer.abort().await?;
-                Err(error)
-            }
+            let purge = purging.of(&head.key);
+            write_partition(&mut writer, &mut scan, head, &purge, self).await?;
+            self.env.maybe_yield().await;
         }
+        if writer.finish().await?.is_none() {
+            return Ok(None);
+        }
+        let schema = table.table();
+        let opened = SSTable::open(&self.env, descriptor, &schema, &self.cache).await?;
+        Ok(Some(opened))
     }
 
     fn scan(&self, table: &TableStore, inputs: &[SSTable], schema: &Arc<Table>) -> MergedScan {
@@ -303,7 +316,7 @@ impl Inner {
                 ScanSource::File(Box::new(input.scan(options)))
             })
             .collect();
-        MergedScan::new(schema.clone(), sources)
+        MergedScan::new(&self.env, schema.clone(), sources)
     }
 }
 

@@ -8,7 +8,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use io::oneshot;
+use io::{Env, oneshot};
 use model::{Table, TableId};
 
 use super::Inner;
@@ -23,6 +23,9 @@ use crate::sstable::{
 
 /// How long to wait before a flush that failed is tried again.
 const RETRY: Duration = Duration::from_secs(1);
+
+/// How many items pass between two looks at the time.
+const ITEMS_A_LOOK: u32 = 64;
 
 /// A memtable to be written, or, without one, a sign that all before it are.
 pub(super) struct FlushJob {
@@ -137,12 +140,15 @@ impl Inner {
         let failed = |error: &dyn std::fmt::Display| FlushError::Failed(error.to_string());
         let mut written = None;
         if table.holds(memtable) {
-            let descriptor = self.write_memtable(table, memtable).await;
-            let descriptor = descriptor.map_err(|error| failed(&error))?;
-            if let Some(descriptor) = descriptor {
-                let opened =
-                    SSTable::open(&self.env, &descriptor, &table.table(), &self.cache).await;
-                written = Some(opened.map_err(|error| failed(&error))?);
+            let descriptor = Descriptor::new(table.dir.clone(), table.next_generation());
+            match self.write_memtable(table, memtable, &descriptor).await {
+                Ok(sstable) => written = sstable,
+                Err(error) => {
+                    // It is tried again under another name: a full drive must not fill up with
+                    // what failed before.
+                    sstable_folder::discard(&self.env, &descriptor).await;
+                    return Err(FlushError::Failed(error));
+                }
             }
         }
         if table.holds(memtable) {
@@ -179,11 +185,25 @@ impl Inner {
         &self,
         table: &TableStore,
         memtable: &Rc<Memtable>,
+        descriptor: &Descriptor,
+    ) -> Result<Option<SSTable>, String> {
+        let written = self.write_partitions(table, memtable, descriptor).await;
+        if written.map_err(|error| error.to_string())?.is_none() {
+            return Ok(None);
+        }
+        let opened = SSTable::open(&self.env, descriptor, &table.table(), &self.cache).await;
+        opened.map(Some).map_err(|error| error.to_string())
+    }
+
+    async fn write_partitions(
+        &self,
+        table: &TableStore,
+        memtable: &Rc<Memtable>,
+        descriptor: &Descriptor,
     ) -> Result<Option<Descriptor>, crate::sstable::WriteError> {
         let schema = table.table();
-        let descriptor = Descriptor::new(table.dir.clone(), table.next_generation());
         let options = WriterOptions::new(memtable.len() as u64, memtable.times(), self.origin());
-        let mut writer = Writer::create(&self.env, descriptor, &schema, options).await?;
+        let mut writer = Writer::create(&self.env, descriptor.clone(), &schema, options).await?;
         let all = std::rc::Rc::new([model::Slice::ALL]);
         let unbounded = model::PartitionBound::Unbounded;
         let mut at = None;
@@ -192,9 +212,10 @@ impl Inner {
             let stream = MemStream::new(partition, schema.clone(), all.clone(), false);
             // A merge of one: what a deletion covers must not reach the file, as readers of a
             // single sstable, Cassandra's too, take it that nothing in it is covered.
-            let merged = MergedPartition::new(schema.clone(), vec![Source::Memory(stream)], false);
+            let sources = vec![Source::Memory(stream)];
+            let merged = MergedPartition::new(&self.env, schema.clone(), sources, false);
             if let Some(mut partition) = merged {
-                write_partition(&mut writer, &mut partition, &schema).await?;
+                write_partition(&mut writer, &mut partition, &schema, &self.env).await?;
             }
             self.env.maybe_yield().await;
         }
@@ -214,6 +235,7 @@ async fn write_partition(
     writer: &mut Writer,
     partition: &mut MergedPartition,
     table: &Table,
+    env: &Env,
 ) -> Result<(), crate::sstable::WriteError> {
     let mut head = partition.head().clone();
     if let Some(row) = &mut head.static_row {
@@ -225,8 +247,13 @@ async fn write_partition(
         return Ok(());
     }
     writer.begin_partition(&head).await?;
+    let mut items = 0u32;
     while let Some(item) = next {
         writer.append(&item).await?;
+        items += 1;
+        if items.is_multiple_of(ITEMS_A_LOOK) {
+            env.maybe_yield().await;
+        }
         next = next_item(partition, table).await;
     }
     writer.end_partition().await

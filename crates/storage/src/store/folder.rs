@@ -39,6 +39,9 @@ pub(super) fn io_error(path: &Path) -> impl FnOnce(std::io::Error) -> OpenError 
 pub(super) async fn open_commitlog(env: &Env, config: &StoreConfig) -> Result<FoundLog, OpenError> {
     let dir = commitlog_dir(config);
     env.create_dir_all(&dir).await.map_err(io_error(&dir))?;
+    let data = data_dir(config);
+    env.create_dir_all(&data).await.map_err(io_error(&data))?;
+    sync_names(env, &config.dir).await?;
     let (shard, shards) = (env.shard().0, config.sharder.shards());
     let own = Truncations::new(shard, shards);
     let mut found = FoundLog {
@@ -81,6 +84,22 @@ pub(super) async fn open_commitlog(env: &Env, config: &StoreConfig) -> Result<Fo
         }
     }
     Ok(found)
+}
+
+/// Makes sure that the data folder and those in it are there after a crash as well: without them
+/// nothing is that is synced in them.
+async fn sync_names(env: &Env, dir: &Path) -> Result<(), OpenError> {
+    env.sync_dir(dir).await.map_err(io_error(dir))?;
+    let parent = match dir.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+        Some(parent) => parent,
+        None => return Ok(()),
+    };
+    match env.sync_dir(parent).await {
+        // A folder that we may not read was there before us, and we are in it.
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Ok(()),
+        result => result.map_err(io_error(parent)),
+    }
 }
 
 async fn read(env: &Env, path: &Path) -> Result<Vec<u8>, OpenError> {
@@ -145,6 +164,9 @@ pub(super) async fn open_table(
     let names = list(env, dir).await?;
     for name in &names {
         let Some((descriptor, component)) = Descriptor::parse(dir, name) else {
+            if name.ends_with("-Data.db") {
+                return Err(OpenError::UnknownFormat(dir.join(name)));
+            }
             continue;
         };
         let number = transaction::number(&descriptor.generation);

@@ -85,6 +85,10 @@ pub(crate) struct Inner {
     /// Wakes the task that compacts.
     compaction_work: Notify,
     majors: RefCell<VecDeque<compact::Major>>,
+    /// The table that was compacted last.
+    compacted_last: Cell<TableId>,
+    /// Did removing the files of a truncated table fail, so that the next start has to do it?
+    half_truncated: Cell<bool>,
     /// Is replay through, so that compaction may begin?
     ready: Cell<bool>,
     /// No more writes.
@@ -161,6 +165,8 @@ impl Store {
             flush_work: Notify::new(),
             compaction_work: Notify::new(),
             majors: RefCell::default(),
+            compacted_last: Cell::new(TableId::nil()),
+            half_truncated: Cell::new(false),
             ready: Cell::new(false),
             closed: Cell::new(false),
             stopped: Cell::new(false),
@@ -235,7 +241,12 @@ impl Store {
         inner.flush_work.notify_one();
         let closed = inner.log.close().await;
         flushed?;
-        closed.map_err(|error| FlushError::Failed(error.to_string()))
+        let emptied = closed.map_err(|error| FlushError::Failed(error.to_string()))?;
+        if emptied && !inner.half_truncated.get() {
+            let forgotten = inner.forget_all_truncations().await;
+            forgotten.map_err(|error| FlushError::Failed(error.to_string()))?;
+        }
+        Ok(())
     }
 
     /// Why no write is acknowledged any more, if so: the commit log's drive failed.

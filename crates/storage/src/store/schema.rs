@@ -210,7 +210,17 @@ impl Inner {
 
     /// Drops the notes on truncations that no segment contradicts any more.
     pub(super) async fn forget_truncations(&self) -> Result<(), OpenError> {
-        let oldest = self.log.oldest_segment();
+        self.forget_truncations_before(self.log.oldest_segment())
+            .await
+    }
+
+    /// Drops all notes on truncations: there are no segments any more, and what was truncated is
+    /// gone. They would take sstables for truncated that somebody restores from a backup.
+    pub(super) async fn forget_all_truncations(&self) -> Result<(), OpenError> {
+        self.forget_truncations_before(u64::MAX).await
+    }
+
+    async fn forget_truncations_before(&self, oldest: u64) -> Result<(), OpenError> {
         let own = {
             let mut truncations = self.truncations.borrow_mut();
             truncations.truncate(1);

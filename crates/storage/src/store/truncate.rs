@@ -43,6 +43,10 @@ impl Inner {
         let dir = folder::commitlog_dir(&self.config);
         let saved = own.save(&self.env, &dir).await;
         saved.map_err(|error| TruncateError::Io { path: dir, error })?;
-        Ok(self.remove_content(table).await?)
+        let removed = self.remove_content(table).await;
+        if removed.is_err() {
+            self.half_truncated.set(true);
+        }
+        Ok(removed?)
     }
 }
