@@ -14,6 +14,7 @@ use crate::group::{GroupStats, TaskGroup};
 use crate::instant::Instant;
 use crate::random::Random;
 use crate::runtime::RealShard;
+use crate::sim::SimShard;
 use crate::task::Task;
 use crate::timer::{TimerKey, Timers};
 
@@ -57,6 +58,7 @@ pub(crate) struct Slice {
 /// Where the shard lives.
 pub(crate) enum Backend {
     Real(RealShard),
+    Sim(SimShard),
 }
 
 /// Something that is looked at every turn, because nobody wakes a shard that is awake.
@@ -105,6 +107,7 @@ impl Env {
     pub fn now(&self) -> Instant {
         match &self.inner.backend {
             Backend::Real(real) => real.clock.now(),
+            Backend::Sim(sim) => sim.now(),
         }
     }
 
@@ -112,6 +115,7 @@ impl Env {
     pub fn wall_micros(&self) -> i64 {
         match &self.inner.backend {
             Backend::Real(real) => real.clock.wall_micros(),
+            Backend::Sim(sim) => sim.wall_micros(),
         }
     }
 
@@ -197,6 +201,7 @@ impl Env {
     fn slice_is_used_up(&self) -> bool {
         match &self.inner.backend {
             Backend::Real(real) => real.clock.now() - self.inner.slice.began.get() > TIME_SLICE,
+            Backend::Sim(sim) => sim.slice_is_over(),
         }
     }
 

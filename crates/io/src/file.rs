@@ -7,6 +7,7 @@ use std::rc::Rc;
 use crate::buffer::{AlignedBuf, DIRECT_ALIGNMENT};
 use crate::driver::file::RealFile;
 use crate::env::{Backend, Env};
+use crate::sim::SimFile;
 
 /// How a file is opened. By default it is neither for reading nor for writing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,6 +35,7 @@ pub struct File {
 
 enum Kind {
     Real(RealFile),
+    Sim(SimFile),
 }
 
 impl Env {
@@ -41,6 +43,7 @@ impl Env {
     pub async fn open(&self, path: &Path, options: OpenOptions) -> io::Result<File> {
         let kind = match &self.inner.backend {
             Backend::Real(_) => Kind::Real(RealFile::open(self, path, options).await?),
+            Backend::Sim(_) => Kind::Sim(SimFile::open(self, path, options).await?),
         };
         Ok(File {
             inner: Rc::new(kind),
@@ -53,6 +56,7 @@ impl File {
     pub fn is_direct(&self) -> bool {
         match &*self.inner {
             Kind::Real(file) => file.is_direct(),
+            Kind::Sim(file) => file.is_direct(),
         }
     }
 
@@ -72,6 +76,13 @@ impl File {
                 }
             }
             Kind::Real(file) => file.read_at(buffer, offset).await,
+            Kind::Sim(file) => match file.read(offset, buffer.capacity()).await {
+                Ok(bytes) => {
+                    buffer.extend_from_slice(&bytes);
+                    (Ok(bytes.len()), buffer)
+                }
+                Err(error) => (Err(error), buffer),
+            },
         }
     }
 
@@ -119,6 +130,15 @@ impl File {
                 (result, buffer)
             }
             Kind::Real(file) => file.write_all_at(buffer, offset).await,
+            Kind::Sim(file) => {
+                let aligned = DIRECT_ALIGNMENT as u64;
+                let fits =
+                    offset.is_multiple_of(aligned) && buffer.len().is_multiple_of(DIRECT_ALIGNMENT);
+                if file.is_direct() && !fits {
+                    return (Err(io::ErrorKind::InvalidInput.into()), buffer);
+                }
+                (file.write(&buffer, offset).await, buffer)
+            }
         }
     }
 
@@ -134,6 +154,15 @@ impl File {
         }
         match &*self.inner {
             Kind::Real(file) => file.read_aligned_at(buffer, offset).await,
+            Kind::Sim(file) => {
+                let mut buffer = buffer;
+                let read = file.read(offset, buffer.len()).await;
+                let read = read.map(|bytes| {
+                    buffer[..bytes.len()].copy_from_slice(&bytes);
+                    bytes.len()
+                });
+                (read, buffer)
+            }
         }
     }
 
@@ -148,6 +177,7 @@ impl File {
         }
         match &*self.inner {
             Kind::Real(file) => file.write_aligned_at(buffer, offset).await,
+            Kind::Sim(file) => (file.write(&buffer, offset).await, buffer),
         }
     }
 
@@ -155,6 +185,7 @@ impl File {
     pub async fn sync_data(&self) -> io::Result<()> {
         match &*self.inner {
             Kind::Real(file) => file.sync(true).await,
+            Kind::Sim(file) => file.sync().await,
         }
     }
 
@@ -163,6 +194,7 @@ impl File {
     pub async fn sync_all(&self) -> io::Result<()> {
         match &*self.inner {
             Kind::Real(file) => file.sync(false).await,
+            Kind::Sim(file) => file.sync().await,
         }
     }
 
@@ -170,6 +202,7 @@ impl File {
     pub async fn len(&self) -> io::Result<u64> {
         match &*self.inner {
             Kind::Real(file) => file.len(),
+            Kind::Sim(file) => file.len(),
         }
     }
 
@@ -177,6 +210,7 @@ impl File {
     pub async fn set_len(&self, len: u64) -> io::Result<()> {
         match &*self.inner {
             Kind::Real(file) => file.set_len(len).await,
+            Kind::Sim(file) => file.set_len(len).await,
         }
     }
 
@@ -185,6 +219,7 @@ impl File {
     pub async fn allocate(&self, len: u64) -> io::Result<()> {
         match &*self.inner {
             Kind::Real(file) => file.allocate(len).await,
+            Kind::Sim(file) => file.allocate(len).await,
         }
     }
 

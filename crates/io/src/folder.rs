@@ -5,6 +5,7 @@ use std::path::Path;
 
 use crate::driver::file::real;
 use crate::env::{Backend, Env};
+use crate::sim::{SimLock, on_disk};
 
 /// One entry of a folder.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,6 +27,7 @@ pub struct FileLock {
 #[derive(Debug)]
 enum LockKind {
     Real { _file: std::fs::File },
+    Sim { _lock: SimLock },
 }
 
 impl Env {
@@ -45,6 +47,7 @@ impl Env {
                 self.blocking(path, |path| std::fs::create_dir_all(path))
                     .await
             }
+            Backend::Sim(sim) => on_disk(self, sim, |disk, _| disk.create_dir_all(path)).await,
         }
     }
 
@@ -52,6 +55,7 @@ impl Env {
     pub async fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
         match &self.inner.backend {
             Backend::Real(_) => self.blocking(path, read_dir_blocking).await,
+            Backend::Sim(sim) => on_disk(self, sim, |disk, _| disk.read_dir(path)).await,
         }
     }
 
@@ -65,6 +69,7 @@ impl Env {
                 self.blocking(from, move |from| std::fs::rename(from, to))
                     .await
             }
+            Backend::Sim(sim) => on_disk(self, sim, |disk, _| disk.rename(from, to)).await,
         }
     }
 
@@ -72,6 +77,7 @@ impl Env {
     pub async fn remove_file(&self, path: &Path) -> io::Result<()> {
         match &self.inner.backend {
             Backend::Real(_) => self.blocking(path, |path| std::fs::remove_file(path)).await,
+            Backend::Sim(sim) => on_disk(self, sim, |disk, _| disk.remove_file(path)).await,
         }
     }
 
@@ -82,6 +88,7 @@ impl Env {
                 self.blocking(path, |path| std::fs::remove_dir_all(path))
                     .await
             }
+            Backend::Sim(sim) => on_disk(self, sim, |disk, _| disk.remove_dir_all(path)).await,
         }
     }
 
@@ -92,6 +99,7 @@ impl Env {
                 let sync = |path: &Path| std::fs::File::open(path)?.sync_all();
                 self.blocking(path, sync).await
             }
+            Backend::Sim(sim) => on_disk(self, sim, |disk, _| disk.sync_dir(path)).await,
         }
     }
 
@@ -99,6 +107,7 @@ impl Env {
     pub async fn exists(&self, path: &Path) -> io::Result<bool> {
         match &self.inner.backend {
             Backend::Real(_) => self.blocking(path, Path::try_exists).await,
+            Backend::Sim(sim) => on_disk(self, sim, |disk, _| Ok(disk.exists(path))).await,
         }
     }
 
@@ -110,6 +119,7 @@ impl Env {
                 self.blocking(from, move |from| std::fs::hard_link(from, to))
                     .await
             }
+            Backend::Sim(sim) => on_disk(self, sim, |disk, _| disk.hard_link(from, to)).await,
         }
     }
 
@@ -123,6 +133,7 @@ impl Env {
                 })
                 .await
             }
+            Backend::Sim(sim) => on_disk(self, sim, |disk, _| Ok(disk.available())).await,
         }
     }
 
@@ -133,6 +144,12 @@ impl Env {
             Backend::Real(_) => LockKind::Real {
                 _file: self.blocking(path, lock_blocking).await?,
             },
+            Backend::Sim(sim) => {
+                on_disk(self, sim, |disk, _| disk.lock(path)).await?;
+                LockKind::Sim {
+                    _lock: SimLock::new(sim, path),
+                }
+            }
         };
         Ok(FileLock { _kind: kind })
     }

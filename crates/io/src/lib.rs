@@ -18,6 +18,7 @@ mod net;
 mod owner;
 mod random;
 mod runtime;
+pub mod sim;
 mod sync;
 mod task;
 mod timer;

@@ -12,6 +12,7 @@ use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, ipproto, soc
 use crate::driver::Driver;
 use crate::driver::epoll::EpollSocket;
 use crate::env::{Backend, Env};
+use crate::sim::{EndId, SimAttempt, SimEnd, SimListener, SimShard};
 
 /// How much room is made for a read whose buffer has none, in bytes.
 const READ_ROOM: usize = 8 * 1024;
@@ -25,6 +26,7 @@ pub struct Listener {
 
 enum ListenerSocket {
     Epoll(EpollSocket),
+    Sim(SimListener),
 }
 
 /// A connection. Cheap to clone; one task reads and one writes at a time. Closed when the last
@@ -43,6 +45,7 @@ struct Stream {
 
 enum StreamSocket {
     Epoll(EpollSocket),
+    Sim(SimEnd),
 }
 
 /// A connection on its way to another shard, where [`Env::adopt`] takes it.
@@ -60,6 +63,7 @@ pub(crate) enum DetachedSocket {
         /// Bytes that came in before.
         received: Vec<u8>,
     },
+    Sim(EndId),
 }
 
 fn address(any: rustix::net::SocketAddrAny) -> io::Result<SocketAddr> {
@@ -101,6 +105,19 @@ impl Env {
                     local,
                 })
             }
+            Backend::Sim(sim) => {
+                let listening = {
+                    let world = &mut *sim.world.borrow_mut();
+                    world.network.listen(sim.node, address, backlog as usize)
+                };
+                let (id, local) = listening?;
+                let world = sim.world.clone();
+                Ok(Listener {
+                    env: self.clone(),
+                    socket: ListenerSocket::Sim(SimListener { world, id }),
+                    local,
+                })
+            }
         }
     }
 
@@ -119,10 +136,38 @@ impl Env {
                 };
                 let local = match &socket {
                     StreamSocket::Epoll(socket) => rustix::net::getsockname(socket.fd())?,
+                    StreamSocket::Sim(_) => unreachable!("a real shard has real sockets"),
                 };
                 Ok(self.stream(socket, self::address(local)?, address))
             }
+            Backend::Sim(sim) => {
+                let id = {
+                    let world = &mut *sim.world.borrow_mut();
+                    world.network.connect(sim.node, address, world.now)
+                };
+                let attempt = SimAttempt {
+                    world: sim.world.clone(),
+                    id,
+                };
+                let connected = poll_fn(|context| {
+                    let world = &mut *attempt.world.borrow_mut();
+                    world.network.poll_connect(attempt.id, context)
+                });
+                let end = connected.await?;
+                self.sim_stream(sim, end)
+            }
         }
+    }
+
+    fn sim_stream(&self, sim: &SimShard, id: EndId) -> io::Result<TcpStream> {
+        let end = SimEnd {
+            world: sim.world.clone(),
+            id,
+            keep: false,
+        };
+        let addresses = sim.world.borrow().network.addresses(id);
+        let (local, peer) = addresses?;
+        Ok(self.stream(StreamSocket::Sim(end), local, peer))
     }
 
     /// Takes over a connection that another shard accepted.
@@ -142,6 +187,15 @@ impl Env {
                 };
                 self.stream(socket, local, peer)
             }
+            (Backend::Sim(sim), DetachedSocket::Sim(id)) => {
+                let end = SimEnd {
+                    world: sim.world.clone(),
+                    id,
+                    keep: false,
+                };
+                self.stream(StreamSocket::Sim(end), local, peer)
+            }
+            _ => unreachable!("connections stay in their world"),
         }
     }
 
@@ -203,12 +257,24 @@ impl Listener {
                 let socket = StreamSocket::Epoll(self.epoll_socket(fd));
                 Ok((self.env.stream(socket, local, peer), peer))
             }
+            ListenerSocket::Sim(listener) => {
+                let accepted = poll_fn(|context| {
+                    let world = &mut *listener.world.borrow_mut();
+                    world.network.poll_accept(listener.id, context)
+                });
+                let end = accepted.await;
+                let stream = match &self.env.inner.backend {
+                    Backend::Sim(sim) => self.env.sim_stream(sim, end)?,
+                    Backend::Real(_) => unreachable!("a simulated listener is of such a shard"),
+                };
+                let peer = stream.peer_addr();
+                Ok((stream, peer))
+            }
         }
     }
 
     fn epoll_socket(&self, fd: OwnedFd) -> EpollSocket {
-        let Backend::Real(real) = &self.env.inner.backend;
-        let Driver::Epoll(driver) = &real.driver;
+        let Driver::Epoll(driver) = &crate::driver::file::real(&self.env).driver;
         driver.socket(fd)
     }
 }
@@ -226,6 +292,14 @@ impl TcpStream {
                 poll_fn(|context| {
                     std::task::ready!(self.env.poll_operation(context));
                     socket.poll_receive(context, &mut buffer)
+                })
+                .await
+            }
+            StreamSocket::Sim(end) => {
+                poll_fn(|context| {
+                    std::task::ready!(self.env.poll_operation(context));
+                    let world = &mut *end.world.borrow_mut();
+                    world.network.poll_read(end.id, context, &mut buffer)
                 })
                 .await
             }
@@ -251,6 +325,23 @@ impl TcpStream {
                 })
                 .await
             }
+            StreamSocket::Sim(end) => {
+                let mut sent = 0;
+                poll_fn(|context| {
+                    while sent < buffer.len() {
+                        std::task::ready!(self.env.poll_operation(context));
+                        let world = &mut *end.world.borrow_mut();
+                        let (network, now) = (&mut world.network, world.now);
+                        let polled = network.poll_write(end.id, context, &buffer[sent..], now);
+                        match std::task::ready!(polled) {
+                            Ok(count) => sent += count,
+                            Err(error) => return Poll::Ready(Err(error)),
+                        }
+                    }
+                    Poll::Ready(Ok(()))
+                })
+                .await
+            }
         };
         (result, buffer)
     }
@@ -259,6 +350,10 @@ impl TcpStream {
     pub async fn shutdown(&self) -> io::Result<()> {
         match &self.inner.socket {
             StreamSocket::Epoll(socket) => Ok(rustix::net::shutdown(socket.fd(), Shutdown::Write)?),
+            StreamSocket::Sim(end) => {
+                let world = &mut *end.world.borrow_mut();
+                world.network.finish(end.id, world.now)
+            }
         }
     }
 
@@ -287,6 +382,10 @@ impl TcpStream {
                 fd: socket.into_fd(),
                 received: Vec::new(),
             },
+            StreamSocket::Sim(mut end) => {
+                end.keep = true;
+                DetachedSocket::Sim(end.id)
+            }
         };
         Ok(DetachedStream {
             socket,

@@ -294,7 +294,7 @@ impl ShardStart {
 
 /// The loop of a shard, until its main task has ended.
 fn run(env: &Env, main: &Task<()>) -> std::io::Result<()> {
-    let Backend::Real(real) = &env.inner.backend;
+    let real = crate::driver::file::real(env);
     loop {
         env.inner.executor.empty_inbox();
         env.poll_all();

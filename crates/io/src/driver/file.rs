@@ -137,8 +137,10 @@ impl RealFile {
 
 /// The real shard behind `env`.
 pub(crate) fn real(env: &Env) -> &RealShard {
-    let Backend::Real(real) = &env.inner.backend;
-    real
+    match &env.inner.backend {
+        Backend::Real(real) => real,
+        Backend::Sim(_) => unreachable!("a real file is of a real shard"),
+    }
 }
 
 fn open_blocking(path: &PathBuf, options: OpenOptions) -> io::Result<(std::fs::File, bool)> {

@@ -7,21 +7,18 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use std::time::Duration;
+
+use io::sim::{SimConfig, Simulation};
 use io::{DriverChoice, Env, MeshSeat, Runtime, RuntimeConfig};
 
 /// What runs the scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Driver {
-    /// epoll and Linux AIO.
+    /// epoll.
     Epoll,
-}
-
-impl Driver {
-    fn choice(self) -> DriverChoice {
-        match self {
-            Driver::Epoll => DriverChoice::Epoll,
-        }
-    }
+    /// The simulator.
+    Simulated,
 }
 
 /// Runs `main` on each of `shards` shards of one node, to the end.
@@ -29,13 +26,27 @@ pub(crate) fn run<F>(driver: Driver, shards: u16, main: impl Fn(Env) -> F + Send
 where
     F: Future<Output = ()> + 'static,
 {
+    if driver == Driver::Simulated {
+        return simulate(shards, main);
+    }
     let config = RuntimeConfig {
         shards,
-        driver: driver.choice(),
+        driver: DriverChoice::Epoll,
         ..RuntimeConfig::default()
     };
     let runtime = Runtime::start(config, main).expect("the runtime starts");
     runtime.join().expect("no shard fails");
+}
+
+fn simulate<F>(shards: u16, main: impl Fn(Env) -> F)
+where
+    F: Future<Output = ()> + 'static,
+{
+    let mut simulation = Simulation::new(1, SimConfig::default());
+    let node = simulation.add_node([10, 0, 0, 1].into(), shards, 1 << 30);
+    simulation.start(node, &main);
+    let ended = simulation.run_to_end(node, Duration::from_secs(3600));
+    assert!(ended, "the scenario comes to its end");
 }
 
 /// Runs `main` on the only shard of a node.

@@ -16,6 +16,7 @@ use harness::Driver;
 macro_rules! contract {
     ($($module:ident :: $scenario:ident),* $(,)?) => {
         contract!(@ epoll Driver::Epoll; $($module::$scenario),*);
+        contract!(@ simulated Driver::Simulated; $($module::$scenario),*);
     };
     (@ $name:ident $driver:expr; $($module:ident :: $scenario:ident),*) => {
         mod $name {
