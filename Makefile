@@ -15,6 +15,7 @@ HELENUS := target/release/helenus
 # The server that the client suites talk to: helenus or cassandra.
 SERVER ?= helenus
 N ?=
+SEEDS ?= 500
 SECONDS ?= 600
 DATA ?= ./data
 
@@ -49,13 +50,14 @@ $(HELENUS):
 test: ## everything that this project calls a test; CI=true lets nothing be skipped
 	@tests/all.sh
 
-test-long: ## the long forms: 2,000 sequences, 200 kills, ten minutes of each fuzz target
+test-long: ## the long forms: 2,000 sequences, 200 kills, 10,000 seeds, ten minutes of each fuzz target
 	$(MAKE) differential N=2000
 	$(MAKE) crash N=200
+	$(MAKE) sim SEEDS=10000
 	$(MAKE) fuzz SECONDS=600
 
 ##  parts of `make test`
-.PHONY: format tidy lint unit binary python protocol cqlsh java go rust differential crash sstables
+.PHONY: format tidy lint unit sim binary python protocol cqlsh java go rust differential crash sstables
 
 format: ## cargo fmt --check
 	cargo fmt --all --check
@@ -69,6 +71,9 @@ lint: ## clippy, warnings denied
 
 unit: ## unit and property tests of every crate, fuzz corpora replayed
 	cargo test --workspace
+
+sim: ## SEEDS=N: worlds of the storage engine under simulation, with crashes and failing drives
+	cargo run --release -q -p sim -- --seeds $(SEEDS)
 
 binary: $(PYTHON)/.installed $(HELENUS) ## starting, refusing to start, stopping; the data folder
 	$(PYTHON)/bin/pytest -q tests/binary

@@ -12,6 +12,7 @@ parts=(
     "tidy cargo"
     "lint cargo"
     "unit cargo"
+    "sim cargo"
     "binary cargo python3"
     "protocol cargo python3"
     "python cargo python3"

@@ -1,2 +1,6 @@
-//! Worlds of nodes under virtual time: faults, workloads, oracles. Empty until `io` has its
-//! simulator.
+//! Worlds of nodes under virtual time: faults, workloads, oracles.
+
+mod random;
+pub mod storage;
+
+pub use random::Random;

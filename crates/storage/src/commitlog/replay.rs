@@ -213,6 +213,8 @@ impl Replay {
                 ..OpenOptions::default()
             };
             let file = self.env.open(&path, options).await?;
+            // A process that was killed may have left here what only the kernel has yet.
+            file.sync_data().await?;
             let len = file.len().await?;
             file.read_exact_at(0, len as usize).await
         };

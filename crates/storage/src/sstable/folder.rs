@@ -42,6 +42,8 @@ pub async fn recover(
 ) -> Result<Found, FolderError> {
     let mut files: BTreeMap<Descriptor, Vec<String>> = BTreeMap::new();
     let mut found = Found::default();
+    // A process that was killed may have left here names that only the kernel has yet.
+    env.sync_dir(dir).await.map_err(at(dir))?;
     for entry in env.read_dir(dir).await.map_err(at(dir))? {
         if entry.is_dir {
             continue;

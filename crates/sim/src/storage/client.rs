@@ -1,0 +1,376 @@
+//! Those who write to the store and read from it, and hold its answers against the oracle.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use io::Env;
+use model::{
+    ClusteringSelection, DataLimits, DecoratedKey, PartitionBound, PartitionSelection, ReadCommand,
+    ReadPage, Resume, Slice, Table, TableId,
+};
+use storage::{Store, WriteError};
+
+use super::operation;
+use super::oracle::Shown;
+use super::tables;
+use super::world::World;
+use crate::Random;
+
+/// One client of one shard.
+pub(crate) struct Client {
+    pub(crate) env: Env,
+    pub(crate) store: Store,
+    pub(crate) world: Rc<World>,
+    pub(crate) random: Random,
+}
+
+/// The limits of a read that nothing limits.
+const UNLIMITED: DataLimits = DataLimits {
+    rows: u32::MAX,
+    rows_per_partition: u32::MAX,
+    bytes: u32::MAX,
+};
+
+impl Client {
+    /// Works until there is nothing left to do or something is wrong.
+    pub(crate) async fn run(mut self) {
+        while self.world.goes_on() {
+            let result = match self.random.below(1000) {
+                0..700 => self.write().await,
+                700..900 => self.read().await,
+                900..960 => self.read_pages().await,
+                960..975 => self.flush().await,
+                975..980 => self.compact().await,
+                _ => {
+                    let pause = self.random.below(20_000);
+                    self.env.sleep(Duration::from_micros(pause)).await;
+                    Ok(())
+                }
+            };
+            if let Err(problem) = result {
+                self.world.fail(problem);
+            }
+        }
+    }
+
+    async fn write(&mut self) -> Result<(), String> {
+        let Some(key) = self.world.pick_key(&self.env, &mut self.random) else {
+            self.env.yield_now().await;
+            return Ok(());
+        };
+        let all = self.world.tables();
+        let purged = all[2].clone();
+        let tables: Vec<Arc<Table>> = match self.random.below(10) {
+            0..4 => vec![all[0].clone()],
+            4..6 => vec![all[1].clone()],
+            6..9 => vec![all[0].clone(), all[1].clone()],
+            _ => vec![purged.clone()],
+        };
+        let purges = tables.iter().any(|table| table.id == purged.id);
+        if purges && self.world.oracle.borrow().is_undecided(&key) {
+            // Where deletions are purged at once, writes must come in the order of their times.
+            return Ok(());
+        }
+        let moment = match purges {
+            true => self.world.next_moment(&self.env),
+            false => self.world.some_moment(&self.env, &mut self.random),
+        };
+        let mutation = operation::mutation(&mut self.random, &key, &tables, moment);
+        let id = self.world.oracle.borrow_mut().begin(&mutation);
+        if purges {
+            self.world.lock(&key);
+        }
+        let result = self.store.apply(mutation).await;
+        if purges {
+            self.world.unlock(&key);
+        }
+        let mut oracle = self.world.oracle.borrow_mut();
+        match result {
+            Ok(()) => oracle.acknowledged(&key, id),
+            Err(WriteError::Overloaded(_)) => oracle.refused(&key, id),
+            // A drive that fails fails the log for good: the world sees to a restart.
+            Err(WriteError::CommitLog(_)) if self.world.has_disk_faults() => {
+                drop(oracle);
+                self.world.node_failed();
+            }
+            Err(WriteError::Closed) => oracle.refused(&key, id),
+            Err(error) => return Err(format!("a write failed: {error}")),
+        }
+        Ok(())
+    }
+
+    async fn read(&mut self) -> Result<(), String> {
+        let Some(key) = self.world.pick_key(&self.env, &mut self.random) else {
+            self.env.yield_now().await;
+            return Ok(());
+        };
+        let all = self.world.tables();
+        let table = self.random.pick(&all).clone();
+        let slice = match self.random.chance(50) {
+            true => Slice::ALL,
+            false => operation::slice(&mut self.random, &table),
+        };
+        let reversed = self.random.chance(30);
+        let now = self.world.now_seconds(&self.env);
+        let observation = self.world.oracle.borrow_mut().observe(&key);
+        let command = command(&table, PartitionSelection::Key(key), &slice, reversed, now);
+        let page = self.store.read(&command).await;
+        let page = match page {
+            Ok(page) => page,
+            Err(error) if self.world.has_disk_faults() => {
+                tracing::debug!("a read failed: {error}");
+                return Ok(());
+            }
+            Err(error) => return Err(format!("a read failed: {error}")),
+        };
+        if page.more {
+            return Err("a page without limits says that there is more".to_owned());
+        }
+        let shown = self::shown(page, reversed);
+        let checked = {
+            let mut oracle = self.world.oracle.borrow_mut();
+            oracle.check(observation, table.id, &slice, now, &shown)
+        };
+        match checked {
+            Ok(()) => Ok(()),
+            Err(problem) => Err(problem + &self.look_again(&command).await),
+        }
+    }
+
+    /// What a read of the whole partition shows where a read of a part of it was wrong: is the
+    /// content wrong, or the way to it?
+    async fn look_again(&self, command: &ReadCommand) -> String {
+        let mut command = command.clone();
+        command.clustering.slices = vec![Slice::ALL];
+        command.resume = None;
+        command.limits = UNLIMITED;
+        let clusterings = |page: ReadPage| {
+            let rows = page.partitions.into_iter().flat_map(|p| p.rows);
+            rows.map(|row| row.clustering).collect::<Vec<_>>()
+        };
+        match self.store.read(&command).await {
+            Ok(page) => format!("\na read of all of it shows {:?}", clusterings(page)),
+            Err(error) => format!("\na read of all of it fails: {error}"),
+        }
+    }
+
+    /// Reads a partition in small pages, while nobody writes to it.
+    async fn read_pages(&mut self) -> Result<(), String> {
+        let Some(key) = self.world.pick_key(&self.env, &mut self.random) else {
+            self.env.yield_now().await;
+            return Ok(());
+        };
+        if self.world.oracle.borrow().is_undecided(&key) {
+            return Ok(());
+        }
+        self.world.lock(&key);
+        let result = self.read_locked(&key).await;
+        self.world.unlock(&key);
+        result
+    }
+
+    async fn read_locked(&mut self, key: &DecoratedKey) -> Result<(), String> {
+        let all = self.world.tables();
+        let table = self.random.pick(&all).clone();
+        let slice = operation::slice(&mut self.random, &table);
+        let reversed = self.random.chance(50);
+        let now = self.world.now_seconds(&self.env);
+        let observation = self.world.oracle.borrow_mut().observe(key);
+        let selection = PartitionSelection::Key(key.clone());
+        let mut command = command(&table, selection, &slice, reversed, now);
+        command.limits.rows = 1 + self.random.below(5) as u32;
+        let mut all = Shown::default();
+        loop {
+            let page = match self.store.read(&command).await {
+                Ok(page) => page,
+                Err(_) if self.world.has_disk_faults() => return Ok(()),
+                Err(error) => return Err(format!("a paged read failed: {error}")),
+            };
+            let more = page.more;
+            let last = page.partitions.last().cloned();
+            let part = shown(page, false);
+            all.static_row = all.static_row.or(part.static_row);
+            all.rows.extend(part.rows);
+            let Some(last) = last.filter(|_| more) else {
+                break;
+            };
+            command.resume = Some(Resume {
+                key: last.key,
+                clustering: last.rows.last().map(|row| row.clustering.clone()),
+                remaining_in_partition: u32::MAX,
+            });
+        }
+        if reversed {
+            all.rows.reverse();
+        }
+        let checked = {
+            let mut oracle = self.world.oracle.borrow_mut();
+            oracle.check(observation, table.id, &slice, now, &all)
+        };
+        match checked {
+            Ok(()) => Ok(()),
+            Err(problem) => Err(format!(
+                "in pages of {} rows, reversed: {reversed}, the last from {:?}: {problem}{}",
+                command.limits.rows,
+                command.resume.as_ref().map(|resume| &resume.clustering),
+                self.look_again(&command).await
+            )),
+        }
+    }
+
+    async fn flush(&mut self) -> Result<(), String> {
+        match self.store.flush(None).await {
+            Err(error) if !self.world.has_disk_faults() => Err(format!("a flush failed: {error}")),
+            _ => Ok(()),
+        }
+    }
+
+    async fn compact(&mut self) -> Result<(), String> {
+        let all = self.world.tables();
+        let table = self.random.pick(&all).id;
+        match self.store.compact(table).await {
+            Err(error) if !self.world.has_disk_faults() => {
+                Err(format!("a compaction failed: {error}"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A read of all columns.
+fn command(
+    table: &Arc<Table>,
+    partitions: PartitionSelection,
+    slice: &Slice,
+    reversed: bool,
+    now_seconds: u32,
+) -> ReadCommand {
+    ReadCommand {
+        table: table.clone(),
+        partitions,
+        clustering: ClusteringSelection {
+            slices: vec![slice.clone()],
+            reversed,
+        },
+        columns: tables::all_columns(),
+        filters: Vec::new(),
+        limits: UNLIMITED,
+        now_seconds,
+        resume: None,
+    }
+}
+
+/// What a page of one partition shows, in the order of the table.
+fn shown(page: ReadPage, reversed: bool) -> Shown {
+    let mut shown = Shown::default();
+    for partition in page.partitions {
+        shown.static_row = partition.static_row;
+        shown.rows.extend(partition.rows);
+    }
+    if reversed {
+        shown.rows.reverse();
+    }
+    shown
+}
+
+/// Reads every key of a shard, with nothing under way, and settles what is undecided; then reads
+/// all of it once more in pages of ranges.
+pub(crate) async fn settle(
+    env: &Env,
+    store: &Store,
+    world: &World,
+    random: &mut Random,
+) -> Result<(), String> {
+    let now = world.now_seconds(env);
+    let mut all: BTreeMap<TableId, BTreeMap<DecoratedKey, Shown>> = BTreeMap::new();
+    for key in world.keys_of(env) {
+        let mut of_key = BTreeMap::new();
+        for table in world.tables() {
+            let selection = PartitionSelection::Key(key.clone());
+            let command = command(&table, selection, &Slice::ALL, false, now);
+            let page = store.read(&command).await;
+            let page = page.map_err(|error| format!("a read after a restart failed: {error}"))?;
+            let shown = shown(page, false);
+            if shown != Shown::default() {
+                let of_table = all.entry(table.id).or_default();
+                of_table.insert(key.clone(), shown.clone());
+            }
+            of_key.insert(table.id, shown);
+        }
+        let settled = world.oracle.borrow_mut().settle(&key, now, &of_key)?;
+        if !settled {
+            wipe(env, store, world, &key).await?;
+            for shown in all.values_mut() {
+                shown.remove(&key);
+            }
+        }
+    }
+    for table in world.tables() {
+        let scanned = scan(store, &table, now, random).await?;
+        let expected = all.remove(&table.id).unwrap_or_default();
+        if scanned != expected {
+            let differing = |key: &&DecoratedKey| scanned.get(*key) != expected.get(*key);
+            let key = scanned.keys().chain(expected.keys()).find(differing);
+            let shown = |all: &BTreeMap<DecoratedKey, Shown>| {
+                key.and_then(|key| all.get(key))
+                    .cloned()
+                    .unwrap_or_default()
+            };
+            return Err(format!(
+                "a scan of {} differs from reads of its keys at {key:?}:\n{}",
+                table.name,
+                shown(&expected).difference(&shown(&scanned)),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Deletes all of a key, later than everything written to it.
+async fn wipe(env: &Env, store: &Store, world: &World, key: &DecoratedKey) -> Result<(), String> {
+    let moment = world.far_moment(env);
+    let mutation = operation::wipe(key, &world.tables(), moment);
+    let id = world.oracle.borrow_mut().begin(&mutation);
+    let written = store.apply(mutation).await;
+    written.map_err(|error| format!("a write after a restart failed: {error}"))?;
+    let mut oracle = world.oracle.borrow_mut();
+    oracle.acknowledged(key, id);
+    oracle.wiped(key);
+    Ok(())
+}
+
+/// All partitions of a table on a shard, read in pages.
+async fn scan(
+    store: &Store,
+    table: &Arc<Table>,
+    now: u32,
+    random: &mut Random,
+) -> Result<BTreeMap<DecoratedKey, Shown>, String> {
+    let selection = PartitionSelection::Range {
+        start: PartitionBound::Unbounded,
+        end: PartitionBound::Unbounded,
+    };
+    let mut command = command(table, selection, &Slice::ALL, false, now);
+    command.limits.rows = 1 + random.below(100) as u32;
+    let mut all: BTreeMap<DecoratedKey, Shown> = BTreeMap::new();
+    loop {
+        let page = store.read(&command).await;
+        let page = page.map_err(|error| format!("a scan failed: {error}"))?;
+        let last = page.partitions.last().cloned();
+        for partition in page.partitions {
+            let shown = all.entry(partition.key).or_default();
+            shown.static_row = partition.static_row;
+            shown.rows.extend(partition.rows);
+        }
+        let Some(last) = last.filter(|_| page.more) else {
+            return Ok(all);
+        };
+        command.resume = Some(Resume {
+            key: last.key,
+            clustering: last.rows.last().map(|row| row.clustering.clone()),
+            remaining_in_partition: u32::MAX,
+        });
+    }
+}

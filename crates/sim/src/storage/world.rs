@@ -1,0 +1,154 @@
+//! What all clients of the storage workload share.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use io::Env;
+use model::{DecoratedKey, Sharder, Table};
+
+use super::operation::{self, Moment};
+use super::oracle::Oracle;
+use super::tables;
+use crate::Random;
+
+/// How far apart writes of the same time may be timestamped, in microseconds.
+const SPREAD: u64 = 1_000_000;
+/// How many partition keys there are.
+const KEYS: u64 = 40;
+
+/// What all clients of a simulated node share, through all its restarts.
+pub(crate) struct World {
+    pub(crate) oracle: RefCell<Oracle>,
+    tables: Vec<Arc<Table>>,
+    locked: RefCell<BTreeSet<DecoratedKey>>,
+    last_timestamp: Cell<i64>,
+    disk_faults: Cell<bool>,
+    /// What is wrong, if anything is.
+    problem: RefCell<Option<String>>,
+    /// How many more steps clients may make before the run ends.
+    steps: Cell<u64>,
+    node_failed: Cell<bool>,
+}
+
+impl World {
+    /// A world in which nothing was written yet.
+    pub(crate) fn new() -> Rc<World> {
+        Rc::new(World {
+            oracle: RefCell::default(),
+            tables: tables::tables(),
+            locked: RefCell::default(),
+            last_timestamp: Cell::new(0),
+            disk_faults: Cell::new(false),
+            problem: RefCell::default(),
+            steps: Cell::new(0),
+            node_failed: Cell::new(false),
+        })
+    }
+
+    /// The tables.
+    pub(crate) fn tables(&self) -> Vec<Arc<Table>> {
+        self.tables.clone()
+    }
+
+    /// A new run of the node begins, with so many steps to make.
+    pub(crate) fn begin_run(&self, steps: u64, disk_faults: bool) {
+        self.locked.borrow_mut().clear();
+        self.steps.set(steps);
+        self.disk_faults.set(disk_faults);
+        self.node_failed.set(false);
+    }
+
+    /// Takes a step, if there is one left and nothing is wrong.
+    pub(crate) fn goes_on(&self) -> bool {
+        let left = self.steps.get();
+        self.steps.set(left.saturating_sub(1));
+        left > 0 && self.problem.borrow().is_none() && !self.node_failed.get()
+    }
+
+    /// Something is wrong; the first time counts.
+    pub(crate) fn fail(&self, problem: String) {
+        self.problem.borrow_mut().get_or_insert(problem);
+    }
+
+    /// What is wrong, if anything is.
+    pub(crate) fn problem(&self) -> Option<String> {
+        self.problem.borrow().clone()
+    }
+
+    /// May the disk fail?
+    pub(crate) fn has_disk_faults(&self) -> bool {
+        self.disk_faults.get()
+    }
+
+    /// The node takes no more writes: it has to be started again.
+    pub(crate) fn node_failed(&self) {
+        self.node_failed.set(true);
+    }
+
+    /// Has it to be started again?
+    pub(crate) fn is_node_failed(&self) -> bool {
+        self.node_failed.get()
+    }
+
+    /// A key of this shard that nobody has for himself.
+    pub(crate) fn pick_key(&self, env: &Env, random: &mut Random) -> Option<DecoratedKey> {
+        let sharder = Sharder::new(env.shards());
+        (0..8)
+            .map(|_| operation::key(random.below(KEYS) as u32))
+            .find(|key| {
+                sharder.shard_of(key.token()) == env.shard().0
+                    && !self.locked.borrow().contains(key)
+            })
+    }
+
+    /// The keys of this shard that were ever written to.
+    pub(crate) fn keys_of(&self, env: &Env) -> Vec<DecoratedKey> {
+        let sharder = Sharder::new(env.shards());
+        let mut keys = self.oracle.borrow().keys();
+        keys.retain(|key| sharder.shard_of(key.token()) == env.shard().0);
+        keys
+    }
+
+    /// Has a key for oneself.
+    pub(crate) fn lock(&self, key: &DecoratedKey) {
+        self.locked.borrow_mut().insert(key.clone());
+    }
+
+    /// Gives it back.
+    pub(crate) fn unlock(&self, key: &DecoratedKey) {
+        self.locked.borrow_mut().remove(key);
+    }
+
+    /// Seconds since 1970.
+    pub(crate) fn now_seconds(&self, env: &Env) -> u32 {
+        (env.wall_micros() / 1_000_000) as u32
+    }
+
+    /// A moment behind all before.
+    pub(crate) fn next_moment(&self, env: &Env) -> Moment {
+        let timestamp = env.wall_micros().max(self.last_timestamp.get() + 1);
+        self.last_timestamp.set(timestamp);
+        Moment {
+            timestamp,
+            seconds: self.now_seconds(env),
+        }
+    }
+
+    /// A moment behind all before and behind all that [`World::some_moment`] gave so far.
+    pub(crate) fn far_moment(&self, env: &Env) -> Moment {
+        let far = env.wall_micros() + 2 * SPREAD as i64;
+        self.last_timestamp.set(self.last_timestamp.get().max(far));
+        self.next_moment(env)
+    }
+
+    /// A moment not long ago or soon, sometimes the same as another one.
+    pub(crate) fn some_moment(&self, env: &Env, random: &mut Random) -> Moment {
+        let spread = if random.chance(20) { 3 } else { SPREAD };
+        Moment {
+            timestamp: env.wall_micros() + random.below(spread) as i64,
+            seconds: self.now_seconds(env),
+        }
+    }
+}
