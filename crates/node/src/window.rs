@@ -12,7 +12,7 @@ const MAX_REQUESTS: usize = 256;
 /// Bytes that the answers to all requests under way may be taken to have.
 const BUDGET: usize = 4 << 20;
 /// What an answer is taken to have before there was one.
-const FIRST_GUESS: usize = 256 << 10;
+const FIRST_GUESS: usize = 1 << 20;
 /// With each smaller answer, one part in so many of the difference fades.
 const FADING: usize = 8;
 
