@@ -112,7 +112,7 @@ fn execute(schema: &Schema, prepared: &Prepared, values: &[Value<'_>]) {
             }
         }
         Plan::Describe(describe) => drop(describe.rows(schema, &ClusterDescription::default())),
-        Plan::Schema(change) => drop(change.apply(schema, || Uuid::nil(), NOW, &["datacenter1"])),
+        Plan::Schema(change) => drop(change.apply(schema, Uuid::nil, NOW, &["datacenter1"])),
         Plan::Truncate(_) | Plan::Use(_) => {}
     }
 }

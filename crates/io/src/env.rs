@@ -1,8 +1,8 @@
 //! The one handle through which the house touches the world.
 
 use std::cell::{Cell, RefCell};
-use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::future::Future;
+use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -168,21 +168,13 @@ impl Env {
     }
 
     /// Awaits `future`, but no longer than this. When the time is up the future is dropped.
-    pub async fn timeout<T>(
-        &self,
-        duration: Duration,
-        future: impl Future<Output = T>,
-    ) -> Result<T, Elapsed> {
-        let mut future = pin!(future);
-        let mut sleep: Option<Sleep> = None;
-        poll_fn(|context| {
-            if let Poll::Ready(value) = future.as_mut().poll(context) {
-                return Poll::Ready(Ok(value));
-            }
-            let sleep = sleep.get_or_insert_with(|| self.sleep(duration));
-            Pin::new(sleep).poll(context).map(|()| Err(Elapsed))
-        })
-        .await
+    pub fn timeout<F: Future>(&self, duration: Duration, future: F) -> Timeout<'_, F> {
+        Timeout {
+            env: self,
+            future: Some(future),
+            duration,
+            sleep: None,
+        }
     }
 
     /// Gives way to the other tasks that are ready.
@@ -295,6 +287,42 @@ impl Env {
 impl std::fmt::Debug for Env {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Env(shard {} of {})", self.shard().0, self.shards())
+    }
+}
+
+/// What [`Env::timeout`] gives. Not an `async fn`, whose state would hold the future twice: it is in
+/// the state of every request.
+#[must_use = "nothing happens until this is awaited"]
+pub struct Timeout<'e, F> {
+    env: &'e Env,
+    /// There until it is done or the time is up. Pinned as `self` is.
+    future: Option<F>,
+    duration: Duration,
+    /// Set once the future has to wait.
+    sleep: Option<Sleep>,
+}
+
+impl<F: Future> Future for Timeout<'_, F> {
+    type Output = Result<F::Output, Elapsed>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        // SAFETY: `future` is moved out of nowhere: it is polled where it is, through this pin, and
+        // dropped in place. The other fields are not pinned, and `Timeout` has no `Drop`.
+        let this = unsafe { self.get_unchecked_mut() };
+        // SAFETY: as above.
+        let mut future = unsafe { Pin::new_unchecked(&mut this.future) };
+        let Some(polled) = future.as_mut().as_pin_mut() else {
+            return Poll::Ready(Err(Elapsed));
+        };
+        if let Poll::Ready(value) = polled.poll(context) {
+            return Poll::Ready(Ok(value));
+        }
+        let sleep = this
+            .sleep
+            .get_or_insert_with(|| this.env.sleep(this.duration));
+        std::task::ready!(Pin::new(sleep).poll(context));
+        future.set(None);
+        Poll::Ready(Err(Elapsed))
     }
 }
 

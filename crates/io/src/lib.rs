@@ -25,7 +25,7 @@ mod timer;
 
 pub use buffer::{AlignedBuf, DIRECT_ALIGNMENT};
 pub use driver::{DriverChoice, DriverReport};
-pub use env::{Elapsed, Env, ShardIndex, Sleep, TIME_SLICE};
+pub use env::{Elapsed, Env, ShardIndex, Sleep, TIME_SLICE, Timeout};
 pub use file::{File, OpenOptions};
 pub use folder::{DirEntry, FileLock};
 pub use group::{GroupStats, TaskGroup};

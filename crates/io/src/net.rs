@@ -11,6 +11,7 @@ use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, ipproto, soc
 
 use crate::driver::Driver;
 use crate::driver::epoll::EpollSocket;
+use crate::driver::uring::socket::UringSocket;
 use crate::env::{Backend, Env};
 use crate::sim::{EndId, SimAttempt, SimEnd, SimListener, SimShard};
 
@@ -25,6 +26,7 @@ pub struct Listener {
 }
 
 enum ListenerSocket {
+    Uring(UringSocket),
     Epoll(EpollSocket),
     Sim(SimListener),
 }
@@ -44,6 +46,7 @@ struct Stream {
 }
 
 enum StreamSocket {
+    Uring(UringSocket),
     Epoll(EpollSocket),
     Sim(SimEnd),
 }
@@ -97,6 +100,7 @@ impl Env {
                 rustix::net::listen(&fd, i32::try_from(backlog).unwrap_or(i32::MAX))?;
                 let local = self::address(rustix::net::getsockname(&fd)?)?;
                 let socket = match &real.driver {
+                    Driver::Uring(driver) => ListenerSocket::Uring(driver.socket(fd, Vec::new())),
                     Driver::Epoll(driver) => ListenerSocket::Epoll(driver.socket(fd)),
                 };
                 Ok(Listener {
@@ -128,6 +132,11 @@ impl Env {
                 let fd = open_socket(address)?;
                 sockopt::set_tcp_nodelay(&fd, true)?;
                 let socket = match &real.driver {
+                    Driver::Uring(driver) => {
+                        let socket = driver.socket(fd, Vec::new());
+                        socket.connect(address).await?;
+                        StreamSocket::Uring(socket)
+                    }
                     Driver::Epoll(driver) => {
                         let socket = driver.socket(fd);
                         connect_epoll(&socket, address).await?;
@@ -135,6 +144,7 @@ impl Env {
                     }
                 };
                 let local = match &socket {
+                    StreamSocket::Uring(socket) => rustix::net::getsockname(socket.fd())?,
                     StreamSocket::Epoll(socket) => rustix::net::getsockname(socket.fd())?,
                     StreamSocket::Sim(_) => unreachable!("a real shard has real sockets"),
                 };
@@ -180,6 +190,7 @@ impl Env {
         match (&self.inner.backend, socket) {
             (Backend::Real(real), DetachedSocket::Real { fd, received }) => {
                 let socket = match &real.driver {
+                    Driver::Uring(driver) => StreamSocket::Uring(driver.socket(fd, received)),
                     Driver::Epoll(driver) => {
                         debug_assert!(received.is_empty(), "epoll does not read ahead");
                         StreamSocket::Epoll(driver.socket(fd))
@@ -243,6 +254,11 @@ impl Listener {
     /// there are no descriptors left, this moment: pause a little and go on.
     pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         match &self.socket {
+            ListenerSocket::Uring(listener) => {
+                let fd = listener.accept().await?;
+                let peer = rustix::net::getpeername(&fd)?.ok_or(io::ErrorKind::NotConnected)?;
+                self.accepted(fd, peer)
+            }
             ListenerSocket::Epoll(listener) => {
                 let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
                 let accepted = poll_fn(|context| {
@@ -250,12 +266,7 @@ impl Listener {
                     listener.poll_read(context, |fd| rustix::net::acceptfrom_with(fd, flags))
                 });
                 let (fd, peer) = accepted.await?;
-                let peer = peer.ok_or(io::ErrorKind::NotConnected)?;
-                let peer = address(peer)?;
-                sockopt::set_tcp_nodelay(&fd, true)?;
-                let local = address(rustix::net::getsockname(&fd)?)?;
-                let socket = StreamSocket::Epoll(self.epoll_socket(fd));
-                Ok((self.env.stream(socket, local, peer), peer))
+                self.accepted(fd, peer.ok_or(io::ErrorKind::NotConnected)?)
             }
             ListenerSocket::Sim(listener) => {
                 let accepted = poll_fn(|context| {
@@ -273,9 +284,19 @@ impl Listener {
         }
     }
 
-    fn epoll_socket(&self, fd: OwnedFd) -> EpollSocket {
-        let Driver::Epoll(driver) = &crate::driver::file::real(&self.env).driver;
-        driver.socket(fd)
+    fn accepted(
+        &self,
+        fd: OwnedFd,
+        peer: rustix::net::SocketAddrAny,
+    ) -> io::Result<(TcpStream, SocketAddr)> {
+        let peer = address(peer)?;
+        sockopt::set_tcp_nodelay(&fd, true)?;
+        let local = address(rustix::net::getsockname(&fd)?)?;
+        let socket = match &crate::driver::file::real(&self.env).driver {
+            Driver::Uring(driver) => StreamSocket::Uring(driver.socket(fd, Vec::new())),
+            Driver::Epoll(driver) => StreamSocket::Epoll(driver.socket(fd)),
+        };
+        Ok((self.env.stream(socket, local, peer), peer))
     }
 }
 
@@ -288,6 +309,13 @@ impl TcpStream {
             buffer.reserve(READ_ROOM);
         }
         let result = match &self.inner.socket {
+            StreamSocket::Uring(socket) => {
+                poll_fn(|context| {
+                    std::task::ready!(self.env.poll_operation(context));
+                    socket.poll_receive(context, &mut buffer)
+                })
+                .await
+            }
             StreamSocket::Epoll(socket) => {
                 poll_fn(|context| {
                     std::task::ready!(self.env.poll_operation(context));
@@ -311,6 +339,7 @@ impl TcpStream {
     /// it went.
     pub async fn write_all(&self, buffer: Vec<u8>) -> (io::Result<()>, Vec<u8>) {
         let result = match &self.inner.socket {
+            StreamSocket::Uring(socket) => return socket.send(buffer).await,
             StreamSocket::Epoll(socket) => {
                 let mut sent = 0;
                 poll_fn(|context| {
@@ -349,6 +378,7 @@ impl TcpStream {
     /// Tells the other side that no more will come. Reading goes on.
     pub async fn shutdown(&self) -> io::Result<()> {
         match &self.inner.socket {
+            StreamSocket::Uring(socket) => Ok(rustix::net::shutdown(socket.fd(), Shutdown::Write)?),
             StreamSocket::Epoll(socket) => Ok(rustix::net::shutdown(socket.fd(), Shutdown::Write)?),
             StreamSocket::Sim(end) => {
                 let world = &mut *end.world.borrow_mut();
@@ -368,16 +398,23 @@ impl TcpStream {
     }
 
     /// Takes the connection off this shard, for another one to adopt. Bytes that have come in but
-    /// were not read go with it. Fails if there are clones of this handle.
+    /// were not read go with it. Fails if there are clones of this handle, or no descriptors left.
     pub fn detach(self) -> Result<DetachedStream, TcpStream> {
         let TcpStream { env, inner } = self;
-        let stream = Rc::try_unwrap(inner).map_err(|inner| TcpStream { env, inner })?;
+        let stream = Rc::try_unwrap(inner).map_err(|inner| TcpStream {
+            env: env.clone(),
+            inner,
+        })?;
         let Stream {
             socket,
             local,
             peer,
         } = stream;
         let socket = match socket {
+            StreamSocket::Uring(socket) => match socket.take() {
+                Ok((fd, received)) => DetachedSocket::Real { fd, received },
+                Err(_) => return Err(env.stream(StreamSocket::Uring(socket), local, peer)),
+            },
             StreamSocket::Epoll(socket) => DetachedSocket::Real {
                 fd: socket.into_fd(),
                 received: Vec::new(),

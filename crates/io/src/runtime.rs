@@ -274,7 +274,7 @@ impl ShardStart {
 
     fn make_env(&self) -> std::io::Result<(Env, DriverReport)> {
         let doorbell = Arc::new(Doorbell::real()?);
-        let (driver, report) = Driver::start(self.config.driver, doorbell.clone())?;
+        let (driver, report) = Driver::start(self.config.driver, &doorbell)?;
         let mut seed = [0; 8];
         rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())?;
         let env = Env::new(EnvParts {

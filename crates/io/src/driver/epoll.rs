@@ -1,4 +1,5 @@
-//! The driver for kernels and containers that do not allow io_uring: epoll for sockets.
+//! The driver for kernels and containers that do not allow io_uring: epoll for sockets, Linux AIO
+//! for files past the page cache.
 //!
 //! Sockets are registered edge-triggered, for reading and writing at once, the first time they
 //! have to wait. A flag says whether trying is worth a system call; it falls when a call would
@@ -17,13 +18,18 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use slab::Slab;
 
+use super::aio::Aio;
 use crate::doorbell::Doorbell;
 
 /// The driver's name in logs.
-pub(crate) const NAME: &str = "epoll";
+pub(crate) const NAME: &str = "epoll + linux-aio";
+/// Its name where AIO is not to be had.
+pub(crate) const NAME_WITHOUT_AIO: &str = "epoll";
 
 /// The key of the doorbell, which no socket has.
 const DOORBELL: u64 = u64::MAX;
+/// The key of the eventfd of AIO.
+const AIO: u64 = u64::MAX - 1;
 
 /// How many events one call brings.
 const EVENTS: usize = 512;
@@ -37,6 +43,7 @@ pub(crate) struct EpollDriver {
 struct Inner {
     epoll: OwnedFd,
     doorbell: Arc<Doorbell>,
+    aio: std::io::Result<Aio>,
     sockets: RefCell<Slab<Rc<Readiness>>>,
     events: RefCell<Vec<libc::epoll_event>>,
     /// Is `epoll_pwait2` there, so that waiting is not rounded up to milliseconds?
@@ -58,10 +65,15 @@ impl EpollDriver {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let flags = EventFlags::IN | EventFlags::ET;
         epoll::add(&epoll, doorbell.fd(), EventData::new_u64(DOORBELL), flags)?;
+        let aio = Aio::start();
+        if let Ok(aio) = &aio {
+            epoll::add(&epoll, aio.eventfd(), EventData::new_u64(AIO), flags)?;
+        }
         Ok(EpollDriver {
             inner: Rc::new(Inner {
                 epoll,
                 doorbell,
+                aio,
                 sockets: RefCell::default(),
                 events: RefCell::new(Vec::with_capacity(EVENTS)),
                 precise: Cell::new(true),
@@ -72,6 +84,9 @@ impl EpollDriver {
     /// Waits up to `timeout` (for ever if `None`) for the first event, then wakes whom the events
     /// are for.
     pub(crate) fn turn(&self, timeout: Option<Duration>) -> std::io::Result<()> {
+        if let Ok(aio) = &self.inner.aio {
+            aio.submit();
+        }
         let mut events = self.inner.events.borrow_mut();
         match self.inner.wait(&mut events, timeout) {
             Ok(()) => {}
@@ -82,6 +97,11 @@ impl EpollDriver {
             self.inner.event(event.u64, event.events);
         }
         Ok(())
+    }
+
+    /// AIO, or why there is none.
+    pub(crate) fn aio(&self) -> &std::io::Result<Aio> {
+        &self.inner.aio
     }
 
     pub(crate) fn socket(&self, fd: OwnedFd) -> EpollSocket {
@@ -169,6 +189,10 @@ impl Inner {
         if key == DOORBELL {
             // Empty it, so that its counter never gets full.
             let _ = rustix::io::read(self.doorbell.fd(), &mut [0u8; 8]);
+            return;
+        }
+        if let (AIO, Ok(aio)) = (key, &self.aio) {
+            aio.reap();
             return;
         }
         let readiness = self.sockets.borrow().get(key as usize).cloned();

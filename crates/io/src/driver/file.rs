@@ -7,6 +7,8 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::Driver;
+use super::operation::Buffer;
 use crate::buffer::AlignedBuf;
 use crate::env::{Backend, Env};
 use crate::file::OpenOptions;
@@ -57,6 +59,19 @@ impl RealFile {
         if let Some(result) = read_cached(&self.file, &mut buffer, offset) {
             return (result, buffer);
         }
+        if let Driver::Uring(driver) = &real(&self.env).driver {
+            let bytes = buffer.capacity();
+            let file = self.file.clone();
+            let reading = driver.read(file, Buffer::Bytes(buffer), 0, bytes, offset);
+            let (result, Buffer::Bytes(mut buffer)) = reading.await else {
+                unreachable!("what went in comes back");
+            };
+            if let Ok(read) = &result {
+                // SAFETY: the kernel filled in so many bytes.
+                unsafe { buffer.set_len(*read) };
+            }
+            return (result, buffer);
+        }
         self.blocking(move |file| {
             let result = loop {
                 let spare = rustix::buffer::spare_capacity(&mut buffer);
@@ -75,15 +90,27 @@ impl RealFile {
         buffer: Vec<u8>,
         offset: u64,
     ) -> (io::Result<()>, Vec<u8>) {
+        if self.is_asynchronous() {
+            let len = buffer.len();
+            let (result, buffer) = self.write_all(Buffer::Bytes(buffer), len, offset).await;
+            let Buffer::Bytes(buffer) = buffer else {
+                unreachable!("what went in comes back");
+            };
+            return (result, buffer);
+        }
         self.blocking(move |file| (file.write_all_at(&buffer, offset), buffer))
             .await
     }
 
     pub(crate) async fn read_aligned_at(
         &self,
-        mut buffer: AlignedBuf,
+        buffer: AlignedBuf,
         offset: u64,
     ) -> (io::Result<usize>, AlignedBuf) {
+        if self.is_asynchronous() {
+            return self.read_aligned(buffer, offset).await;
+        }
+        let mut buffer = buffer;
         self.blocking(move |file| {
             let mut read = 0;
             let result = loop {
@@ -93,8 +120,7 @@ impl RealFile {
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                     Err(error) => break Err(error),
                 }
-                // A direct read that ends within a block has met the end of the file.
-                if read == buffer.len() || !read.is_multiple_of(512) {
+                if is_enough(read, buffer.len()) {
                     break Ok(read);
                 }
             };
@@ -108,11 +134,105 @@ impl RealFile {
         buffer: AlignedBuf,
         offset: u64,
     ) -> (io::Result<()>, AlignedBuf) {
+        if self.is_asynchronous() {
+            let len = buffer.len();
+            let (result, buffer) = self.write_all(Buffer::Aligned(buffer), len, offset).await;
+            let Buffer::Aligned(buffer) = buffer else {
+                unreachable!("what went in comes back");
+            };
+            return (result, buffer);
+        }
         self.blocking(move |file| (file.write_all_at(&buffer, offset), buffer))
             .await
     }
 
+    /// Does the kernel read and write this file without a thread of ours?
+    fn is_asynchronous(&self) -> bool {
+        match &real(&self.env).driver {
+            Driver::Uring(_) => true,
+            Driver::Epoll(driver) => self.direct && driver.aio().is_ok(),
+        }
+    }
+
+    /// Fills `buffer` until the file ends.
+    async fn read_aligned(
+        &self,
+        buffer: AlignedBuf,
+        offset: u64,
+    ) -> (io::Result<usize>, AlignedBuf) {
+        let (mut buffer, mut read) = (buffer, 0);
+        loop {
+            let left = buffer.len() - read;
+            let (result, back) = self
+                .transfer(Direction::Read, Buffer::Aligned(buffer), read, left, offset)
+                .await;
+            let Buffer::Aligned(back) = back else {
+                unreachable!("what went in comes back");
+            };
+            buffer = back;
+            match result {
+                Ok(0) => return (Ok(read), buffer),
+                Ok(count) => read += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return (Err(error), buffer),
+            }
+            if is_enough(read, buffer.len()) {
+                return (Ok(read), buffer);
+            }
+        }
+    }
+
+    /// Writes the first `len` bytes of `buffer`.
+    async fn write_all(&self, buffer: Buffer, len: usize, offset: u64) -> (io::Result<()>, Buffer) {
+        let (mut buffer, mut written) = (buffer, 0);
+        while written < len {
+            let (result, back) = self
+                .transfer(Direction::Write, buffer, written, len - written, offset)
+                .await;
+            buffer = back;
+            match result {
+                Ok(0) => return (Err(io::ErrorKind::WriteZero.into()), buffer),
+                Ok(count) => written += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return (Err(error), buffer),
+            }
+        }
+        (Ok(()), buffer)
+    }
+
+    /// Moves up to `bytes` bytes between the buffer, from its place `from` on, and the file, from
+    /// as far behind `offset` on.
+    async fn transfer(
+        &self,
+        direction: Direction,
+        buffer: Buffer,
+        from: usize,
+        bytes: usize,
+        offset: u64,
+    ) -> (io::Result<usize>, Buffer) {
+        let file = self.file.clone();
+        let offset = offset + from as u64;
+        let completion = match (&real(&self.env).driver, direction) {
+            (Driver::Uring(driver), Direction::Read) => {
+                driver.read(file, buffer, from, bytes, offset)
+            }
+            (Driver::Uring(driver), Direction::Write) => {
+                driver.write(file, buffer, from, bytes, offset)
+            }
+            (Driver::Epoll(driver), direction) => match (driver.aio(), direction) {
+                (Ok(aio), Direction::Read) => aio.read(file, buffer, from, bytes, offset),
+                (Ok(aio), Direction::Write) => aio.write(file, buffer, from, bytes, offset),
+                (Err(_), _) => unreachable!("is_asynchronous was asked"),
+            },
+        };
+        completion.await
+    }
+
     pub(crate) async fn sync(&self, data_only: bool) -> io::Result<()> {
+        if let Driver::Uring(driver) = &real(&self.env).driver {
+            let (result, _) = driver.sync(self.file.clone(), data_only).await;
+            return result.map(|_| ());
+        }
         self.blocking(move |file| match data_only {
             true => file.sync_data(),
             false => file.sync_all(),
@@ -133,6 +253,18 @@ impl RealFile {
         self.blocking(move |file| allocate_blocking(file, len))
             .await
     }
+}
+
+#[derive(Clone, Copy)]
+enum Direction {
+    Read,
+    Write,
+}
+
+/// Has a direct read of `len` bytes brought all it can? One that ends within a block has met the
+/// end of the file.
+fn is_enough(read: usize, len: usize) -> bool {
+    read == len || !read.is_multiple_of(512)
 }
 
 /// The real shard behind `env`.

@@ -10,12 +10,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use io::sim::{SimConfig, Simulation};
-use io::{DriverChoice, Env, MeshSeat, Runtime, RuntimeConfig};
+use io::{DriverChoice, Env, MeshSeat, Runtime, RuntimeConfig, StartError};
 
 /// What runs the scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Driver {
-    /// epoll.
+    /// io_uring. Where the machine does not allow it the scenario is skipped, and says so.
+    IoUring,
+    /// epoll with Linux AIO.
     Epoll,
     /// The simulator.
     Simulated,
@@ -31,11 +33,21 @@ where
     }
     let config = RuntimeConfig {
         shards,
-        driver: DriverChoice::Epoll,
+        driver: match driver {
+            Driver::IoUring => DriverChoice::IoUring,
+            _ => DriverChoice::Epoll,
+        },
         ..RuntimeConfig::default()
     };
-    let runtime = Runtime::start(config, main).expect("the runtime starts");
-    runtime.join().expect("no shard fails");
+    match Runtime::start(config, main) {
+        Ok(runtime) => runtime.join().expect("no shard fails"),
+        Err(StartError::Driver { source, .. })
+            if driver == Driver::IoUring && source.kind() == std::io::ErrorKind::Unsupported =>
+        {
+            println!("skipped: {source}");
+        }
+        Err(error) => panic!("the runtime does not start: {error}"),
+    }
 }
 
 fn simulate<F>(shards: u16, main: impl Fn(Env) -> F)

@@ -15,6 +15,7 @@ use harness::Driver;
 
 macro_rules! contract {
     ($($module:ident :: $scenario:ident),* $(,)?) => {
+        contract!(@ io_uring Driver::IoUring; $($module::$scenario),*);
         contract!(@ epoll Driver::Epoll; $($module::$scenario),*);
         contract!(@ simulated Driver::Simulated; $($module::$scenario),*);
     };

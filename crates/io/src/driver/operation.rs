@@ -1,0 +1,200 @@
+//! Operations that the kernel has, and what it may touch until they are done.
+//!
+//! A future that waits for an operation may be dropped; the kernel does not know. So the buffer and
+//! the descriptor stay here until the completion comes, and only then go back or away.
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use slab::Slab;
+
+use crate::buffer::AlignedBuf;
+
+/// Memory that an operation reads or writes. It does not move while the value does.
+pub(crate) enum Buffer {
+    None,
+    Bytes(Vec<u8>),
+    Aligned(AlignedBuf),
+    Address(Box<rustix::net::addr::SocketAddrStorage>),
+}
+
+/// A descriptor that must not be closed, or its number would soon mean another file.
+pub(crate) enum Handle {
+    File(Arc<std::fs::File>),
+    Socket(Rc<OwnedFd>),
+}
+
+impl Handle {
+    pub(crate) fn number(&self) -> RawFd {
+        match self {
+            Handle::File(file) => file.as_raw_fd(),
+            Handle::Socket(socket) => socket.as_raw_fd(),
+        }
+    }
+}
+
+/// The operations of one shard that are under way, or done and not yet asked for.
+#[derive(Default)]
+pub(crate) struct Operations {
+    slab: RefCell<Slab<Operation>>,
+}
+
+struct Operation {
+    buffer: Buffer,
+    _handle: Handle,
+    /// Is the result of success a new descriptor?
+    opens: bool,
+    state: State,
+}
+
+enum State {
+    Waiting(Option<Waker>),
+    Done(i64),
+    Abandoned,
+}
+
+impl Operations {
+    /// An operation begins. The kernel is given the key and gives it back with the result.
+    pub(crate) fn begin(self: &Rc<Self>, handle: Handle, buffer: Buffer) -> Completion {
+        self.insert(handle, buffer, false)
+    }
+
+    /// An operation whose result is a descriptor.
+    pub(crate) fn begin_opening(self: &Rc<Self>, handle: Handle) -> Completion {
+        self.insert(handle, Buffer::None, true)
+    }
+
+    fn insert(self: &Rc<Self>, handle: Handle, buffer: Buffer, opens: bool) -> Completion {
+        let key = self.slab.borrow_mut().insert(Operation {
+            buffer,
+            _handle: handle,
+            opens,
+            state: State::Waiting(None),
+        });
+        Completion {
+            operations: self.clone(),
+            key,
+            taken: false,
+        }
+    }
+
+    /// The kernel is done with an operation: a count or descriptor, or the negative of an errno.
+    pub(crate) fn complete(&self, key: usize, result: i64) {
+        let mut slab = self.slab.borrow_mut();
+        let operation = slab.get_mut(key).expect("what is done has begun");
+        match std::mem::replace(&mut operation.state, State::Done(result)) {
+            State::Waiting(waker) => {
+                drop(slab);
+                if let Some(waker) = waker {
+                    waker.wake();
+                }
+            }
+            State::Abandoned => {
+                let operation = slab.remove(key);
+                drop(slab);
+                operation.close_result(result);
+            }
+            State::Done(_) => unreachable!("an operation is done once"),
+        }
+    }
+
+    /// How many the kernel has.
+    pub(crate) fn under_way(&self) -> usize {
+        let slab = self.slab.borrow();
+        let open = |operation: &Operation| !matches!(operation.state, State::Done(_));
+        slab.iter().filter(|(_, operation)| open(operation)).count()
+    }
+}
+
+impl Operation {
+    /// Nobody wants the result: a descriptor must not stay open.
+    fn close_result(&self, result: i64) {
+        if let (true, Ok(fd)) = (self.opens, RawFd::try_from(result))
+            && fd >= 0
+        {
+            // SAFETY: the kernel has just opened it, and nobody else was told.
+            drop(unsafe { OwnedFd::from_raw_fd(fd) });
+        }
+    }
+}
+
+/// Waits for an operation. Dropping it lets the operation go on alone.
+pub(crate) struct Completion {
+    operations: Rc<Operations>,
+    key: usize,
+    taken: bool,
+}
+
+impl Completion {
+    /// What the kernel is to give back.
+    pub(crate) fn key(&self) -> usize {
+        self.key
+    }
+
+    /// Where the operation's memory begins. It stays valid until the operation is complete.
+    pub(crate) fn address(&self) -> *mut u8 {
+        let mut slab = self.operations.slab.borrow_mut();
+        match &mut slab[self.key].buffer {
+            Buffer::None => std::ptr::null_mut(),
+            Buffer::Bytes(bytes) => bytes.as_mut_ptr(),
+            Buffer::Aligned(bytes) => bytes.as_mut_ptr(),
+            Buffer::Address(address) => std::ptr::from_mut(&mut **address).cast(),
+        }
+    }
+}
+
+impl Future for Completion {
+    type Output = (io::Result<usize>, Buffer);
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let mut slab = this.operations.slab.borrow_mut();
+        match &mut slab[this.key].state {
+            State::Done(result) => {
+                let result = *result;
+                let operation = slab.remove(this.key);
+                this.taken = true;
+                let result = usize::try_from(result).map_err(|_| {
+                    let errno = i32::try_from(-result).unwrap_or(libc::EIO);
+                    io::Error::from_raw_os_error(errno)
+                });
+                Poll::Ready((result, operation.buffer))
+            }
+            State::Waiting(waker) => {
+                let old = waker.replace(context.waker().clone());
+                drop(slab);
+                drop(old);
+                Poll::Pending
+            }
+            State::Abandoned => unreachable!("only dropping abandons"),
+        }
+    }
+}
+
+impl Drop for Completion {
+    fn drop(&mut self) {
+        if self.taken {
+            return;
+        }
+        let mut slab = self.operations.slab.borrow_mut();
+        let operation = &mut slab[self.key];
+        match std::mem::replace(&mut operation.state, State::Abandoned) {
+            State::Waiting(waker) => {
+                drop(slab);
+                drop(waker);
+            }
+            State::Done(result) => {
+                let operation = slab.remove(self.key);
+                drop(slab);
+                operation.close_result(result);
+            }
+            State::Abandoned => unreachable!("it is dropped once"),
+        }
+    }
+}
