@@ -96,7 +96,7 @@ async fn write_one(
 /// Reads of as many replicas as the level asks for. `timeout`: in place of the usual one.
 pub(crate) async fn read(
     shard: &Rc<Shard>,
-    command: ReadCommand,
+    command: &ReadCommand,
     consistency: Consistency,
     timeout: Option<Duration>,
 ) -> Result<ReadPage, RequestError> {
@@ -115,7 +115,7 @@ pub(crate) async fn read(
         &local.data_center,
         &replicas,
     )?;
-    let table = command.table.clone();
+    let table = &command.table;
     let mut data = None;
     let timeout = timeout.unwrap_or(usual);
     let outcome = match shard
@@ -151,14 +151,12 @@ pub(crate) async fn read(
 /// Executes several reads at the same time; the answers come in their order.
 pub(crate) async fn read_all(
     shard: &Rc<Shard>,
-    mut commands: Vec<ReadCommand>,
+    commands: Vec<ReadCommand>,
     consistency: Consistency,
     timeout: Option<Duration>,
 ) -> Result<SmallVec<[ReadPage; 1]>, RequestError> {
     let mut pages = SmallVec::new();
-    if commands.len() == 1
-        && let Some(command) = commands.pop()
-    {
+    if let [command] = &commands[..] {
         pages.push(read(shard, command, consistency, timeout).await?);
         return Ok(pages);
     }
@@ -166,7 +164,7 @@ pub(crate) async fn read_all(
         .into_iter()
         .map(|command| {
             let shard_of_task = shard.clone();
-            let read = async move { read(&shard_of_task, command, consistency, timeout).await };
+            let read = async move { read(&shard_of_task, &command, consistency, timeout).await };
             shard.env.spawn(TaskGroup::Foreground, read)
         })
         .collect();

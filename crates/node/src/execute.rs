@@ -144,7 +144,7 @@ impl Call<'_> {
             }
             Plan::Schema(change) => {
                 *self.kind = RequestKind::Schema;
-                match metadata::change(self.shard, change).await? {
+                match Box::pin(metadata::change(self.shard, change)).await? {
                     Some(change) => self.response().schema_change(&change),
                     None => self.response().void(),
                 }
@@ -265,7 +265,8 @@ impl Call<'_> {
             Consistency::EachQuorum => Consistency::LocalQuorum,
             other => other,
         };
-        let pages = coordinator::read_all(self.shard, reads, consistency, None).await?;
+        // Boxed: few writes read, and the state of each would have room for it.
+        let pages = Box::pin(coordinator::read_all(self.shard, reads, consistency, None)).await?;
         Ok(pages.into_vec())
     }
 

@@ -24,22 +24,23 @@ pub(crate) async fn apply(shard: &Shard, mutation: Mutation) -> Result<(), Write
 }
 
 /// Reads.
-pub(crate) async fn read(shard: &Rc<Shard>, command: ReadCommand) -> Result<ReadPage, ReadError> {
+pub(crate) async fn read(shard: &Rc<Shard>, command: &ReadCommand) -> Result<ReadPage, ReadError> {
+    // Boxed: the state of every request would have room for what only few of them do.
     if command.table.is_virtual {
-        return virtual_tables::read(shard, &command).await;
+        return Box::pin(virtual_tables::read(shard, command)).await;
     }
     let PartitionSelection::Key(key) = &command.partitions else {
-        return scan(shard, command).await;
+        return Box::pin(scan(shard, command)).await;
     };
     let owner = shard.owner(key.token());
     if owner == shard.index() {
-        return shard.store.read(&command).await;
+        return shard.store.read(command).await;
     }
     ask(shard, owner, command).await
 }
 
-async fn ask(shard: &Shard, owner: u16, command: ReadCommand) -> Result<ReadPage, ReadError> {
-    let request = ShardRequest::Read(Box::new(command));
+async fn ask(shard: &Shard, owner: u16, command: &ReadCommand) -> Result<ReadPage, ReadError> {
+    let request = ShardRequest::Read(Box::new(command.clone()));
     match shard.ask(owner, request).await {
         Ok(ShardReply::Read(result)) => result,
         _ => Err(ReadError::Closed),
@@ -47,13 +48,13 @@ async fn ask(shard: &Shard, owner: u16, command: ReadCommand) -> Result<ReadPage
 }
 
 /// Reads a range: of every shard, as neighbouring tokens are on different ones.
-async fn scan(shard: &Shard, command: ReadCommand) -> Result<ReadPage, ReadError> {
+async fn scan(shard: &Shard, command: &ReadCommand) -> Result<ReadPage, ReadError> {
     let mut pending = Vec::new();
     for other in shard.others() {
         let request = ShardRequest::Read(Box::new(command.clone()));
         pending.push(shard.send(other, request).await);
     }
-    let mut pages = vec![shard.store.read(&command).await?];
+    let mut pages = vec![shard.store.read(command).await?];
     for reply in pending {
         match reply.reply().await {
             Ok(ShardReply::Read(page)) => pages.push(page?),

@@ -245,7 +245,7 @@ async fn respond(
         Request::Query(query) => call.query(&query).await,
         Request::Prepare(prepare) => execute::prepare(&mut call, &prepare).await,
         Request::Execute(execute) => call.execute(&execute).await,
-        Request::Batch(batch) => call.batch(&batch).await,
+        Request::Batch(batch) => Box::pin(call.batch(&batch)).await,
         Request::AuthResponse(_) => Err(RequestError::Decode(wire::DecodeError::new(format!(
             "Unexpected message {}: nobody has to authenticate",
             Opcode::AuthResponse.name()

@@ -345,7 +345,7 @@ async fn read_whole(
         resume: None,
         table,
     };
-    let read = replica::read(shard, command).await;
+    let read = replica::read(shard, &command).await;
     let page = read.map_err(|error| StartError::System(error.to_string()))?;
     debug_assert!(!page.more, "there is no limit");
     Ok(page.partitions)

@@ -65,7 +65,7 @@ impl View {
         command: &ReadCommand,
         counters: &ReadCounters,
     ) -> Result<ReadPage, SSTableError> {
-        let page = PageBuilder::new(command, &self.table);
+        let mut page = PageBuilder::new(command, &self.table);
         if page.is_full() {
             return Ok(page.finish(false));
         }
@@ -79,11 +79,14 @@ impl View {
         match &command.partitions {
             PartitionSelection::Key(key) => {
                 count(&counters.keys);
-                reading.key(key, page).await
+                let resume = command.resume.as_ref().filter(|r| r.key == *key);
+                let more = reading.partition(key, resume, &mut page).await?;
+                Ok(page.finish(more))
             }
             PartitionSelection::Range { start, end } => {
                 count(&counters.ranges);
-                reading.range(start, end, page).await
+                // Boxed, as the state of a read of one row, the most frequent, should be small.
+                Box::pin(reading.range(start, end, page)).await
             }
         }
     }
@@ -126,16 +129,6 @@ struct Reading<'r> {
 }
 
 impl<'r> Reading<'r> {
-    async fn key(
-        &self,
-        key: &DecoratedKey,
-        mut page: PageBuilder<'r>,
-    ) -> Result<ReadPage, SSTableError> {
-        let resume = self.command.resume.as_ref().filter(|r| r.key == *key);
-        let more = self.partition(key, resume, &mut page).await?;
-        Ok(page.finish(more))
-    }
-
     /// Reads one partition, from where the page before ended in it. Says whether there is more of
     /// it than the page took.
     async fn partition(
@@ -163,12 +156,25 @@ impl<'r> Reading<'r> {
             self.single_row(key, row, &slices, page).await?;
             return Ok(false);
         }
+        let remaining = resume.map(|resume| resume.remaining_in_partition);
+        Box::pin(self.rows(key, slices, remaining, page)).await
+    }
+
+    /// Reads the rows of a partition; `remaining`, if a page before ended in it: how many may come.
+    async fn rows(
+        &self,
+        key: &DecoratedKey,
+        slices: Rc<[Slice]>,
+        remaining: Option<u32>,
+        page: &mut PageBuilder<'r>,
+    ) -> Result<bool, SSTableError> {
+        let table = &self.view.table;
+        let reversed = self.command.clustering.reversed;
         let sources = self.sources(key, &slices, reversed).await?;
         let Some(mut merged) = MergedPartition::new(self.env, table.clone(), sources, reversed)
         else {
             return Ok(false);
         };
-        let remaining = resume.map(|resume| resume.remaining_in_partition);
         if !page.begin(merged.head(), remaining, table) || slices.is_empty() {
             return Ok(false);
         }

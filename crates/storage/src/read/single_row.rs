@@ -131,7 +131,7 @@ impl<'r> Reading<'r> {
                 count(&self.counters.skipped);
                 continue;
             }
-            self.add_file(sstable, key, slices, &mut known).await?;
+            Box::pin(self.add_file(sstable, key, slices, &mut known)).await?;
         }
         if !known.found {
             return Ok(());
