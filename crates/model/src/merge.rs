@@ -15,6 +15,8 @@
 
 use std::cmp::Ordering;
 
+use bytes::Bytes;
+
 use crate::{
     Cell, Clustering, ClusteringComparator, ColumnId, ComplexDeletion, CqlType, DeletionTime,
     Liveness, PartitionUpdate, RangeTombstoneList, Row, Table, counter,
@@ -135,10 +137,7 @@ impl Row {
             .cells
             .binary_search_by(|known| compare_cells(table, known, &cell));
         match found {
-            Ok(i) => {
-                let known = self.cells[i].clone();
-                self.cells[i] = reconcile(known, cell, table);
-            }
+            Ok(i) => reconcile_into(&mut self.cells[i], cell, table),
             Err(i) => self.cells.insert(i, cell),
         }
     }
@@ -175,6 +174,20 @@ fn reconcile(a: Cell, b: Cell, table: &Table) -> Cell {
     }
 }
 
+/// Leaves of `known` and `cell`, both of one column and path, the one that stays.
+fn reconcile_into(known: &mut Cell, cell: Cell, table: &Table) {
+    let nothing = Cell {
+        path: None,
+        value: Bytes::new(),
+        ..*known
+    };
+    let before = std::mem::replace(known, nothing);
+    *known = reconcile(before, cell, table);
+}
+
+/// Up to so many cells are put into their places among others; more are merged with them.
+const FEW: usize = 4;
+
 /// Two sorted lists into one.
 fn merge_cells(mut left: Vec<Cell>, mut right: Vec<Cell>, table: &Table) -> Vec<Cell> {
     let (Some(last), Some(first)) = (left.last(), right.first()) else {
@@ -182,6 +195,15 @@ fn merge_cells(mut left: Vec<Cell>, mut right: Vec<Cell>, table: &Table) -> Vec<
     };
     if compare_cells(table, last, first) == Ordering::Less {
         left.append(&mut right);
+        return left;
+    }
+    if right.len() <= FEW {
+        for cell in right {
+            match left.binary_search_by(|known| compare_cells(table, known, &cell)) {
+                Ok(i) => reconcile_into(&mut left[i], cell, table),
+                Err(i) => left.insert(i, cell),
+            }
+        }
         return left;
     }
     let same = |(a, b): (&Cell, &Cell)| a.column == b.column && a.path == b.path;

@@ -17,6 +17,7 @@ pub mod metrics;
 mod node;
 mod output;
 mod replica;
+mod response_buffers;
 mod scan;
 mod session;
 mod shard;

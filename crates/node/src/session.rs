@@ -187,7 +187,7 @@ async fn answer(under_way: UnderWay, envelope: Envelope) {
     let UnderWay { shard, client, .. } = &under_way;
     let header = envelope.header;
     let mut kind = RequestKind::Other;
-    let mut out = Vec::new();
+    let mut out = shard.response_buffers.take();
     let result = respond(shard, client, &envelope, &mut kind, &mut out).await;
     client.window.answered(out.len());
     client.output.with(|connection| match result {
@@ -198,6 +198,7 @@ async fn answer(under_way: UnderWay, envelope: Envelope) {
             connection.respond(&header).error(&reply);
         }
     });
+    shard.response_buffers.give_back(out);
     let latency = shard.env.now().saturating_duration_since(under_way.began);
     shard.metrics.latency(kind).record(latency);
 }

@@ -16,6 +16,7 @@ use crate::message::{Message, ShardReply, ShardRequest};
 use crate::metadata::Metadata;
 use crate::metrics::ShardMetrics;
 use crate::node::Control;
+use crate::response_buffers::ResponseBuffers;
 use crate::start::StartError;
 use crate::statements::StatementCache;
 use crate::system::LocalNode;
@@ -60,6 +61,7 @@ pub(crate) struct Shard {
     pub(crate) schema_change: Semaphore,
     /// Bytes of requests that may be under way at once.
     pub(crate) request_memory: Semaphore,
+    pub(crate) response_buffers: ResponseBuffers,
     /// Is the node about to stop?
     pub(crate) stopping: Cell<bool>,
     /// Requests to other shards that wait for their replies.
@@ -104,6 +106,7 @@ impl Shard {
             clients: Clients::default(),
             timestamps: Timestamps::default(),
             schema_change: Semaphore::new(1),
+            response_buffers: ResponseBuffers::default(),
             stopping: Cell::new(false),
             waiting: RefCell::default(),
             next_request: Cell::new(0),
