@@ -32,6 +32,8 @@ fn main() -> ExitCode {
                 total.faulty += report.faulty;
                 total.writes += report.writes;
                 total.reads += report.reads;
+                total.bits += report.bits;
+                total.damage += report.damage;
             }
             Err(problem) => {
                 failed += 1;
@@ -49,8 +51,14 @@ fn main() -> ExitCode {
     }
     println!(
         "sim: {} seeds, {failed} failed, {} crashes, {} lives with a failing drive, {} writes \
-         acknowledged, {} reads checked",
-        options.seeds, total.crashes, total.faulty, total.writes, total.reads
+         acknowledged, {} reads checked, {} bits changed, {} errors that said so",
+        options.seeds,
+        total.crashes,
+        total.faulty,
+        total.writes,
+        total.reads,
+        total.bits,
+        total.damage
     );
     if failed == 0 {
         ExitCode::SUCCESS

@@ -13,7 +13,7 @@ mod trace;
 use std::cell::RefCell;
 use std::future::Future;
 use std::net::IpAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -220,6 +220,11 @@ impl Simulation {
     /// From now on a node's files may take so many bytes.
     pub fn set_disk_capacity(&mut self, node: SimNode, bytes: u64) {
         self.world.borrow_mut().disks[node.0].capacity = bytes;
+    }
+
+    /// The files of a node, with their lengths in bytes, by their paths.
+    pub fn files(&self, node: SimNode) -> Vec<(PathBuf, u64)> {
+        self.world.borrow().disks[node.0].files()
     }
 
     /// Flips a bit of a file.

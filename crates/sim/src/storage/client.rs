@@ -240,7 +240,7 @@ impl Client {
 }
 
 /// A read of all columns.
-fn command(
+pub(super) fn command(
     table: &Arc<Table>,
     partitions: PartitionSelection,
     slice: &Slice,
@@ -263,7 +263,7 @@ fn command(
 }
 
 /// What a page of one partition shows, in the order of the table.
-fn shown(page: ReadPage, reversed: bool) -> Shown {
+pub(super) fn shown(page: ReadPage, reversed: bool) -> Shown {
     let mut shown = Shown::default();
     for partition in page.partitions {
         shown.static_row = partition.static_row;
@@ -342,7 +342,7 @@ async fn wipe(env: &Env, store: &Store, world: &World, key: &DecoratedKey) -> Re
 }
 
 /// All partitions of a table on a shard, read in pages.
-async fn scan(
+pub(super) async fn scan(
     store: &Store,
     table: &Arc<Table>,
     now: u32,

@@ -1,9 +1,10 @@
 //! The storage engine under simulation: random writes and reads, judged by an oracle, through
-//! crashes and with drives that fail.
+//! crashes, with drives that fail, and with bits that have changed.
 
 mod client;
 mod operation;
 mod oracle;
+mod rot;
 mod run;
 mod tables;
 mod world;

@@ -1,5 +1,6 @@
 //! One world: a node that lives several times. Each life opens the store, reads everything, serves
-//! clients, and ends in a crash; the last one ends well.
+//! clients, and ends in a crash; the last one ends well, and then bits of
+//! its files change.
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -13,12 +14,13 @@ use model::Sharder;
 use storage::{CommitLogConfig, SharedFiles, Store, StoreConfig};
 
 use super::client::{Client, settle};
+use super::rot::rot;
 use super::tables;
 use super::world::World;
 use crate::Random;
 
 /// Virtual time after which a life that does not come to its end hangs.
-const LIMIT: Duration = Duration::from_secs(3600);
+pub(super) const LIMIT: Duration = Duration::from_secs(3600);
 /// Clients of each shard.
 const CLIENTS: u64 = 4;
 /// The drive of a world, in bytes.
@@ -35,6 +37,10 @@ pub struct Report {
     pub writes: u64,
     /// Reads that were checked.
     pub reads: u64,
+    /// Bits that changed at last.
+    pub bits: u64,
+    /// Errors that named the damage.
+    pub damage: u64,
     /// The fingerprint of the run.
     pub trace: u64,
 }
@@ -76,6 +82,11 @@ pub fn run(seed: u64) -> Result<Report, String> {
         report.faulty += u64::from(faulty);
         report.crashes += u64::from(!last);
     }
+    world.begin_run(0, false);
+    let found = rot(&mut simulation, node, &world, &mut random);
+    let found = found.map_err(|problem| format!("seed {seed}, at last: {problem}"))?;
+    report.bits = found.bits;
+    report.damage = found.errors;
     let oracle = world.oracle.borrow();
     report.writes = oracle.acknowledged;
     report.reads = oracle.checked;
@@ -144,7 +155,7 @@ async fn main(env: Env, life: Rc<Life>) {
 async fn serve(env: &Env, life: &Life) -> Result<(), String> {
     let world = &life.world;
     let schema = tables::schema(&world.tables());
-    let store = Store::open(env.clone(), config(env, life), &schema).await;
+    let store = Store::open(env.clone(), config(env, &life.files), &schema).await;
     let store = store.map_err(|error| format!("the store cannot be opened: {error}"))?;
     let replayed = store.replay().await;
     replayed.map_err(|error| format!("the log cannot be replayed: {error}"))?;
@@ -175,7 +186,7 @@ async fn serve(env: &Env, life: &Life) -> Result<(), String> {
     Ok(())
 }
 
-fn config(env: &Env, life: &Life) -> StoreConfig {
+pub(super) fn config(env: &Env, files: &Arc<SharedFiles>) -> StoreConfig {
     StoreConfig {
         dir: PathBuf::from("/data"),
         sharder: Sharder::new(env.shards()),
@@ -185,7 +196,7 @@ fn config(env: &Env, life: &Life) -> StoreConfig {
             total_bytes: 512 << 10,
             ..CommitLogConfig::default()
         },
-        shared: life.files.clone(),
+        shared: files.clone(),
     }
 }
 

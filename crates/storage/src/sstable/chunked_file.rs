@@ -33,7 +33,7 @@ pub(crate) struct ChunkedFile {
 
 enum Kind {
     Plain,
-    /// With the CRC32 of each chunk, from `CRC.db`.
+    /// With the CRC32 of each chunk, from `CRC.db` or `Helenus.db`.
     Checksummed(Vec<u32>),
     Compressed {
         info: CompressionInfo,
@@ -52,13 +52,19 @@ pub(crate) enum Encoding {
     Compressed(CompressionInfo),
 }
 
-/// What `CRC.db` says.
+/// What `CRC.db` says of the data, or `Helenus.db` of the index.
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Checksums {
     chunk_length: u64,
     sums: Vec<u32>,
 }
 
 impl Checksums {
+    /// Of chunks of this length.
+    pub(crate) fn new(chunk_length: u64, sums: Vec<u32>) -> Checksums {
+        Checksums { chunk_length, sums }
+    }
+
     pub(crate) fn decode(bytes: &[u8]) -> Result<Checksums, DecodeError> {
         let mut input = Input::new(bytes);
         let chunk_length = input.u32()? as usize;
@@ -102,7 +108,7 @@ impl ChunkedFile {
                     return Err(SSTableError::corrupt(
                         &path,
                         file_length,
-                        "its length does not fit CRC.db: it was cut off or is of another sstable",
+                        "its length does not fit its checksums: it was cut off or is of another sstable",
                     ));
                 }
                 (chunk_length, file_length, Kind::Checksummed(sums))

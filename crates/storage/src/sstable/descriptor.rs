@@ -52,7 +52,7 @@ pub enum Component {
     Digest,
     /// The list of the components.
     Toc,
-    /// Our own: which shard of how many wrote it.
+    /// Our own: which shard of how many wrote it, and checksums of what has none.
     Helenus,
 }
 
@@ -197,23 +197,6 @@ pub struct ShardOrigin {
     pub shards: u16,
 }
 
-impl ShardOrigin {
-    /// The content of `Helenus.db`: lines of text, so that people can read it.
-    pub(crate) fn encode(self) -> Vec<u8> {
-        format!("helenus 1\nshard {}\nshards {}\n", self.shard, self.shards).into_bytes()
-    }
-
-    pub(crate) fn decode(bytes: &[u8]) -> Option<ShardOrigin> {
-        let mut lines = std::str::from_utf8(bytes).ok()?.lines();
-        if lines.next()? != "helenus 1" {
-            return None;
-        }
-        let shard = lines.next()?.strip_prefix("shard ")?.parse().ok()?;
-        let shards = lines.next()?.strip_prefix("shards ")?.parse().ok()?;
-        (shard < shards).then_some(ShardOrigin { shard, shards })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -243,16 +226,5 @@ mod tests {
         for other in ["nb-1-bti-Data.db", "zz-1-big-Data.db", "manifest.json", ""] {
             assert_eq!(Descriptor::parse(dir, other), None);
         }
-    }
-
-    #[test]
-    fn the_origin_reads_as_written() {
-        let origin = ShardOrigin {
-            shard: 3,
-            shards: 8,
-        };
-        assert_eq!(ShardOrigin::decode(&origin.encode()), Some(origin));
-        assert_eq!(ShardOrigin::decode(b"helenus 1\nshard 8\nshards 8\n"), None);
-        assert_eq!(ShardOrigin::decode(b""), None);
     }
 }

@@ -3,7 +3,7 @@
 //! Version `nb` of the BIG format (Cassandra 4.0) is written; it and the versions around it are
 //! read, which differ only in what [`Version`] says of them. The parts:
 //!
-//! * names: [`Descriptor`], `folder`;
+//! * names: [`Descriptor`], `folder`; checksums of what has none in Cassandra's formats: `seal`;
 //! * the format as functions over bytes, bounds-checked, without I/O: `input`, `compression`,
 //!   `filter`, `summary`, `index`, `statistics`, `header` and its match with a table `layout`,
 //!   rows in `encode` and `decode`, `chunk_writer`;
@@ -35,6 +35,7 @@ mod layout;
 mod partition;
 mod reader;
 mod scan;
+mod seal;
 mod statistics;
 mod stream;
 mod summary;
@@ -50,6 +51,7 @@ pub use header::{EncodingStats, EncodingStatsCollector, HeaderColumn, Serializat
 pub use partition::PartitionReader;
 pub use reader::SSTable;
 pub use scan::{ScanOptions, Scanner};
+pub(crate) use seal::Seal;
 pub use statistics::{
     CommitLogPosition, EstimatedHistogram, PARTITIONER, Statistics, Stats, TombstoneHistogram,
 };

@@ -27,6 +27,7 @@ use super::input::Input;
 use super::layout::Layout;
 use super::partition::PartitionReader;
 use super::scan::{ScanOptions, Scanner};
+use super::seal::Seal;
 use super::statistics::{PARTITIONER, Statistics, Stats};
 use super::summary::{BASE_SAMPLING_LEVEL, Summary};
 
@@ -80,7 +81,8 @@ impl SSTable {
     ) -> Result<SSTable, SSTableError> {
         let path = |component| descriptor.path(component);
         let statistics = read_statistics(env, descriptor).await?;
-        let encoding = data_encoding(env, descriptor, &statistics).await?;
+        let seal = read_seal(env, descriptor).await?;
+        let encoding = data_encoding(env, descriptor, &statistics, seal.as_ref()).await?;
         let data_path = path(Component::Data);
         let data_file = chunked_file::open(env, &data_path).await?;
         let index_path = path(Component::Index);
@@ -95,12 +97,16 @@ impl SSTable {
         let index = Rc::new(ChunkedFile::new(
             index_file,
             index_path,
-            Encoding::Plain,
+            match seal.as_ref().and_then(Seal::index) {
+                Some(checksums) => Encoding::Checksummed(checksums),
+                None => Encoding::Plain,
+            },
             cache.clone(),
         )?);
 
-        let summary = read_summary(env, descriptor, index.length()).await?;
-        let filter = read_filter(env, descriptor, &statistics).await?;
+        let seal = seal.as_ref();
+        let summary = read_summary(env, descriptor, index.length(), seal).await?;
+        let filter = read_filter(env, descriptor, &statistics, seal).await?;
         let (summary, filter) = match (summary, filter) {
             (Some(summary), Some(filter)) => (summary, filter),
             (summary, filter) => {
@@ -110,9 +116,7 @@ impl SSTable {
                 (summary, filter.unwrap_or(rebuilt.filter))
             }
         };
-        let origin = read_component(env, &path(Component::Helenus))
-            .await?
-            .and_then(|bytes| ShardOrigin::decode(&bytes));
+        let origin = seal.map(|seal| seal.origin);
         let layout = Layout::new(&statistics.header, descriptor.version, table);
         check_clustering(descriptor, &layout, table)?;
         Ok(SSTable {
@@ -405,6 +409,35 @@ fn missing(path: PathBuf) -> SSTableError {
     SSTableError::Missing { path }
 }
 
+/// `None`: Cassandra wrote the sstable, or what Helenus noted is damaged, which is said.
+async fn read_seal(env: &Env, descriptor: &Descriptor) -> Result<Option<Seal>, SSTableError> {
+    let path = descriptor.path(Component::Helenus);
+    let Some(bytes) = read_component(env, &path).await? else {
+        return Ok(None);
+    };
+    let seal = Seal::decode(&bytes);
+    if seal.is_none() {
+        tracing::warn!(
+            "{} is damaged: the index is read without checksums",
+            path.display()
+        );
+    }
+    Ok(seal)
+}
+
+/// A component that has to have the content it was written with.
+fn check_seal(
+    seal: Option<&Seal>,
+    component: Component,
+    (path, content): (&Path, &[u8]),
+) -> Result<(), SSTableError> {
+    if seal.is_none_or(|seal| seal.fits(component, content)) {
+        return Ok(());
+    }
+    let what = "its checksum is not the one in Helenus.db";
+    Err(SSTableError::corrupt(path, 0, what))
+}
+
 async fn read_statistics(env: &Env, descriptor: &Descriptor) -> Result<Statistics, SSTableError> {
     let path = descriptor.path(Component::Statistics);
     let Some(bytes) = read_component(env, &path).await? else {
@@ -428,10 +461,12 @@ async fn data_encoding(
     env: &Env,
     descriptor: &Descriptor,
     statistics: &Statistics,
+    seal: Option<&Seal>,
 ) -> Result<Encoding, SSTableError> {
     let data_path = descriptor.path(Component::Data);
     let path = descriptor.path(Component::CompressionInfo);
     if let Some(bytes) = read_component(env, &path).await? {
+        check_seal(seal, Component::CompressionInfo, (&path, &bytes))?;
         let (_, file_length) = chunked_file::open(env, &data_path).await?;
         let mut input = Input::new(&bytes);
         return match CompressionInfo::decode(&mut input, descriptor.version, file_length) {
@@ -460,9 +495,12 @@ async fn data_encoding(
     let path = descriptor.path(Component::Crc);
     match read_component(env, &path).await? {
         None => Ok(Encoding::Plain),
-        Some(bytes) => Checksums::decode(&bytes)
-            .map(Encoding::Checksummed)
-            .map_err(|e| SSTableError::corrupt(&path, 0, e.to_string())),
+        Some(bytes) => {
+            check_seal(seal, Component::Crc, (&path, &bytes))?;
+            Checksums::decode(&bytes)
+                .map(Encoding::Checksummed)
+                .map_err(|e| SSTableError::corrupt(&path, 0, e.to_string()))
+        }
     }
 }
 
@@ -471,9 +509,13 @@ async fn read_summary(
     env: &Env,
     descriptor: &Descriptor,
     index_length: u64,
+    seal: Option<&Seal>,
 ) -> Result<Option<Summary>, SSTableError> {
     let bytes = read_component(env, &descriptor.path(Component::Summary)).await?;
-    Ok(bytes.and_then(|bytes| Summary::decode(&bytes, index_length).ok()))
+    let fits = |bytes: &Bytes| seal.is_none_or(|seal| seal.fits(Component::Summary, bytes));
+    Ok(bytes
+        .filter(fits)
+        .and_then(|bytes| Summary::decode(&bytes, index_length).ok()))
 }
 
 /// `None`: it has to be made anew.
@@ -481,12 +523,16 @@ async fn read_filter(
     env: &Env,
     descriptor: &Descriptor,
     statistics: &Statistics,
+    seal: Option<&Seal>,
 ) -> Result<Option<BloomFilter>, SSTableError> {
     if statistics.bloom_filter_fp_chance >= 1.0 {
         return Ok(Some(BloomFilter::ALWAYS_PRESENT));
     }
     let bytes = read_component(env, &descriptor.path(Component::Filter)).await?;
-    Ok(bytes.and_then(|bytes| BloomFilter::decode(bytes, descriptor.version).ok()))
+    let fits = |bytes: &Bytes| seal.is_none_or(|seal| seal.fits(Component::Filter, bytes));
+    Ok(bytes
+        .filter(fits)
+        .and_then(|bytes| BloomFilter::decode(bytes, descriptor.version).ok()))
 }
 
 /// What can be made from the index.

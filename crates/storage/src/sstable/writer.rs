@@ -22,6 +22,7 @@ use super::filter::BloomFilter;
 use super::header::{EncodingStats, SerializationHeader};
 use super::index::IndexWriter;
 use super::layout::Layout;
+use super::seal::{Pieces, Seal};
 use super::statistics::{Collector, PARTITIONER, Statistics};
 use super::summary::{BASE_SAMPLING_LEVEL, Summary};
 use super::version::Version;
@@ -32,6 +33,15 @@ use crate::{PartitionHead, Unfiltered};
 pub const COLUMN_INDEX_SIZE: u64 = 64 * 1024;
 /// How much is gathered before it is written, in bytes.
 const FLUSH_LENGTH: usize = 256 * 1024;
+
+/// Components without checksums of their own that nobody rewrites but to damage them, or that can
+/// be made anew.
+const SEALED: [Component; 4] = [
+    Component::CompressionInfo,
+    Component::Crc,
+    Component::Filter,
+    Component::Summary,
+];
 
 /// How an sstable is written.
 #[derive(Clone, Debug)]
@@ -86,6 +96,7 @@ pub struct Writer {
     data_file: Output,
     index: IndexWriter,
     index_bytes: Vec<u8>,
+    index_sums: Pieces,
     index_file: Output,
     /// An item before it goes to the data.
     item: Vec<u8>,
@@ -191,6 +202,7 @@ impl Writer {
             data_file,
             index: IndexWriter::new(options.column_index_size),
             index_bytes: Vec::new(),
+            index_sums: Pieces::default(),
             index_file,
             item: Vec::new(),
             partition: None,
@@ -325,8 +337,10 @@ impl Writer {
             descriptor,
             mut data_file,
             mut index_file,
+            mut index_sums,
             ..
         } = self;
+        index_sums.append(&self.index_bytes);
         index_file.append(self.index_bytes).await?;
         index_file.sync().await?;
         let written = self.data.finish().map_err(|e| data_file.failed(e))?;
@@ -355,8 +369,15 @@ impl Writer {
                 Component::Digest,
                 Some(written.digest.to_string().into_bytes()),
             ),
-            (Component::Helenus, Some(self.options.origin.encode())),
         ];
+        let sealed = contents
+            .iter()
+            .filter(|(component, _)| SEALED.contains(component))
+            .filter_map(|(component, content)| Some((*component, content.as_deref()?)));
+        let seal = Seal::new(self.options.origin, sealed, index_sums).encode();
+        let contents = contents
+            .into_iter()
+            .chain([(Component::Helenus, Some(seal))]);
         commit(&env, &descriptor, contents).await?;
         Ok(Some(descriptor))
     }
@@ -398,6 +419,7 @@ impl Writer {
         }
         if self.index_bytes.len() >= FLUSH_LENGTH {
             let bytes = std::mem::take(&mut self.index_bytes);
+            self.index_sums.append(&bytes);
             self.index_bytes = self.index_file.append(bytes).await?;
             self.index_bytes.clear();
         }

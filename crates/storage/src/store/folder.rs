@@ -8,7 +8,9 @@ use super::StoreConfig;
 use crate::commitlog::{SPARE_EXTENSION, SegmentName, Truncations};
 use crate::compaction::transaction;
 use crate::error::OpenError;
-use crate::sstable::{Component, Descriptor, Generation, ShardOrigin, folder as sstable_folder};
+use crate::sstable::{
+    Component, Descriptor, Generation, Seal, ShardOrigin, folder as sstable_folder,
+};
 
 /// `DIR/commitlog`.
 pub(super) fn commitlog_dir(config: &StoreConfig) -> PathBuf {
@@ -201,7 +203,7 @@ async fn concerning(
 ) -> Result<Option<(Descriptor, Option<ShardOrigin>)>, OpenError> {
     let path = descriptor.path(Component::Helenus);
     let origin = match read(env, &path).await {
-        Ok(bytes) => ShardOrigin::decode(&bytes),
+        Ok(bytes) => Seal::decode(&bytes).map(|seal| seal.origin),
         Err(OpenError::Io { error, .. }) if error.kind() == std::io::ErrorKind::NotFound => None,
         Err(error) => return Err(error),
     };

@@ -9,13 +9,16 @@
 //! `sync_dir` makes what touched that folder certain. Of the rest a crash keeps either the first
 //! few operations, as a journal would, or any of them, as POSIX allows.
 
+mod image;
+mod names;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
 use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 
-use crate::folder::DirEntry;
 use crate::random::Random;
+use image::Image;
 
 /// The unit of the page cache, in bytes.
 const PAGE: u64 = 4096;
@@ -56,64 +59,6 @@ impl DiskFaults {
 
     /// How many times longer a slow operation takes.
     pub const SLOW: u32 = 100;
-}
-
-#[derive(Clone, Default)]
-struct Image {
-    len: u64,
-    /// Pages that are not there hold zeros.
-    pages: BTreeMap<u64, Rc<[u8; PAGE as usize]>>,
-}
-
-impl Image {
-    fn read(&self, offset: u64, len: u64) -> Vec<u8> {
-        let end = offset.saturating_add(len).min(self.len);
-        let mut bytes = vec![0; end.saturating_sub(offset) as usize];
-        let mut at = offset;
-        while at < end {
-            let (page, within) = (at / PAGE, (at % PAGE) as usize);
-            let count = (PAGE - at % PAGE).min(end - at) as usize;
-            if let Some(page) = self.pages.get(&page) {
-                let to = (at - offset) as usize;
-                bytes[to..to + count].copy_from_slice(&page[within..within + count]);
-            }
-            at += count as u64;
-        }
-        bytes
-    }
-
-    fn write(&mut self, offset: u64, bytes: &[u8], mut touched: impl FnMut(u64)) {
-        let mut written = 0;
-        while written < bytes.len() {
-            let at = offset + written as u64;
-            let within = (at % PAGE) as usize;
-            let count = (PAGE as usize - within).min(bytes.len() - written);
-            let page = self
-                .pages
-                .entry(at / PAGE)
-                .or_insert_with(|| Rc::new([0; PAGE as usize]));
-            Rc::make_mut(page)[within..within + count]
-                .copy_from_slice(&bytes[written..written + count]);
-            touched(at / PAGE);
-            written += count;
-        }
-        self.len = self.len.max(offset + bytes.len() as u64);
-    }
-
-    /// Changes the length; what a longer file gains is zeros.
-    fn set_len(&mut self, len: u64, mut touched: impl FnMut(u64)) {
-        if len < self.len {
-            self.pages.split_off(&len.div_ceil(PAGE));
-            let within = (len % PAGE) as usize;
-            if within > 0
-                && let Some(page) = self.pages.get_mut(&(len / PAGE))
-            {
-                Rc::make_mut(page)[within..].fill(0);
-                touched(len / PAGE);
-            }
-        }
-        self.len = len;
-    }
 }
 
 enum Node {
@@ -192,266 +137,6 @@ impl Disk {
             faults: DiskFaults::NONE,
         }
     }
-
-    // ---- names ----
-
-    fn folder(&self, inode: InodeId) -> io::Result<&Folder> {
-        match self.nodes.get(&inode) {
-            Some(Node::Folder(folder)) => Ok(folder),
-            Some(Node::File(_)) => Err(kind(ErrorKind::NotADirectory)),
-            None => Err(kind(ErrorKind::NotFound)),
-        }
-    }
-
-    fn file(&self, inode: InodeId) -> io::Result<&Content> {
-        match self.nodes.get(&inode) {
-            Some(Node::File(file)) => Ok(file),
-            Some(Node::Folder(_)) => Err(kind(ErrorKind::IsADirectory)),
-            None => Err(kind(ErrorKind::NotFound)),
-        }
-    }
-
-    fn file_mut(&mut self, inode: InodeId) -> io::Result<&mut Content> {
-        match self.nodes.get_mut(&inode) {
-            Some(Node::File(file)) => Ok(file),
-            Some(Node::Folder(_)) => Err(kind(ErrorKind::IsADirectory)),
-            None => Err(kind(ErrorKind::NotFound)),
-        }
-    }
-
-    fn find(&self, path: &Path) -> io::Result<InodeId> {
-        let mut inode = ROOT;
-        for name in names(path)? {
-            let entry = self.folder(inode)?.seen.get(name);
-            inode = *entry.ok_or(kind(ErrorKind::NotFound))?;
-        }
-        Ok(inode)
-    }
-
-    /// The folder that holds `path`, and the last name of it.
-    fn parent(&self, path: &Path) -> io::Result<(InodeId, String)> {
-        let names = names(path)?;
-        let (last, above) = names.split_last().ok_or(kind(ErrorKind::InvalidInput))?;
-        let folder = self.find(&above.iter().collect::<PathBuf>())?;
-        self.folder(folder)?;
-        Ok((folder, (*last).to_owned()))
-    }
-
-    fn make(&mut self, node: Node) -> InodeId {
-        let inode = self.next;
-        self.next += 1;
-        self.nodes.insert(inode, node);
-        inode
-    }
-
-    /// Carries out an operation on names, for programs to see.
-    fn change(&mut self, change: NameChange) {
-        for (folder, name, target) in &change {
-            let Some(Node::Folder(folder)) = self.nodes.get_mut(folder) else {
-                continue;
-            };
-            let before = match target {
-                Some(target) => folder.seen.insert(name.clone(), *target),
-                None => folder.seen.remove(name),
-            };
-            for (inode, more) in [(before, false), (*target, true)] {
-                if let Some(Node::File(file)) = inode.and_then(|inode| self.nodes.get_mut(&inode)) {
-                    let names = file.names;
-                    file.names = if more { names + 1 } else { names - 1 };
-                }
-            }
-        }
-        self.log.push(change);
-    }
-
-    pub(crate) fn create_dir_all(&mut self, path: &Path) -> io::Result<()> {
-        let mut folder = ROOT;
-        for name in names(path)? {
-            folder = match self.folder(folder)?.seen.get(name) {
-                Some(inode) => *inode,
-                None => {
-                    let inode = self.make(Node::Folder(Folder::default()));
-                    self.change(vec![(folder, name.to_owned(), Some(inode))]);
-                    inode
-                }
-            };
-        }
-        self.folder(folder).map(|_| ())
-    }
-
-    pub(crate) fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
-        let folder = self.folder(self.find(path)?)?;
-        let entries = folder.seen.iter().map(|(name, inode)| {
-            let file = self.file(*inode).ok();
-            DirEntry {
-                name: name.clone(),
-                is_dir: file.is_none(),
-                len: file.map_or(0, |file| file.seen.len),
-            }
-        });
-        Ok(entries.collect())
-    }
-
-    pub(crate) fn exists(&self, path: &Path) -> bool {
-        self.find(path).is_ok()
-    }
-
-    pub(crate) fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
-        let (from_folder, from_name) = self.parent(from)?;
-        let inode = self.find(from)?;
-        let (to_folder, to_name) = self.parent(to)?;
-        if (from_folder, &from_name) == (to_folder, &to_name) {
-            return Ok(());
-        }
-        if let Some(replaced) = self.folder(to_folder)?.seen.get(&to_name) {
-            match (&self.nodes[&inode], &self.nodes[replaced]) {
-                (Node::File(_), Node::File(_)) => {}
-                (Node::Folder(_), Node::Folder(folder)) if folder.seen.is_empty() => {}
-                (_, Node::Folder(_)) => return Err(kind(ErrorKind::DirectoryNotEmpty)),
-                (_, Node::File(_)) => return Err(kind(ErrorKind::NotADirectory)),
-            }
-        }
-        self.change(vec![
-            (from_folder, from_name, None),
-            (to_folder, to_name, Some(inode)),
-        ]);
-        self.sweep();
-        Ok(())
-    }
-
-    pub(crate) fn hard_link(&mut self, from: &Path, to: &Path) -> io::Result<()> {
-        let inode = self.find(from)?;
-        self.file(inode)?;
-        let (folder, name) = self.parent(to)?;
-        if self.folder(folder)?.seen.contains_key(&name) {
-            return Err(kind(ErrorKind::AlreadyExists));
-        }
-        self.change(vec![(folder, name, Some(inode))]);
-        Ok(())
-    }
-
-    pub(crate) fn remove_file(&mut self, path: &Path) -> io::Result<()> {
-        self.file(self.find(path)?)?;
-        let (folder, name) = self.parent(path)?;
-        self.change(vec![(folder, name, None)]);
-        self.sweep();
-        Ok(())
-    }
-
-    pub(crate) fn remove_dir_all(&mut self, path: &Path) -> io::Result<()> {
-        let root = self.find(path)?;
-        self.folder(root)?;
-        let (parent, name) = self.parent(path)?;
-        let mut folders = vec![root];
-        let mut removals = Vec::new();
-        while let Some(inode) = folders.pop() {
-            for (name, entry) in &self.folder(inode)?.seen {
-                removals.push((inode, name.clone(), None));
-                if self.file(*entry).is_err() {
-                    folders.push(*entry);
-                }
-            }
-        }
-        // Each is an operation of its own, the deepest first.
-        for removal in removals.into_iter().rev() {
-            self.change(vec![removal]);
-        }
-        self.change(vec![(parent, name, None)]);
-        self.sweep();
-        Ok(())
-    }
-
-    pub(crate) fn sync_dir(&mut self, path: &Path) -> io::Result<()> {
-        let inode = self.find(path)?;
-        self.folder(inode)?;
-        let log = std::mem::take(&mut self.log);
-        let mut kept: Vec<NameChange> = Vec::new();
-        for change in log {
-            if change.iter().any(|(folder, _, _)| *folder == inode) {
-                // What was before under the same names must not come back later.
-                for earlier in &mut kept {
-                    earlier.retain(|(folder, name, _)| {
-                        !change.iter().any(|(f, n, _)| (f, n) == (folder, name))
-                    });
-                }
-                self.make_durable(&change);
-            } else {
-                kept.push(change);
-            }
-        }
-        kept.retain(|change| !change.is_empty());
-        self.log = kept;
-        self.sweep();
-        Ok(())
-    }
-
-    fn make_durable(&mut self, change: &NameChange) {
-        for (folder, name, target) in change {
-            if let Some(Node::Folder(folder)) = self.nodes.get_mut(folder) {
-                match target {
-                    Some(target) => folder.durable.insert(name.clone(), *target),
-                    None => folder.durable.remove(name),
-                };
-            }
-        }
-    }
-
-    /// Forgets what no name, handle or logged operation leads to.
-    fn sweep(&mut self) {
-        let mut reached = BTreeSet::from([ROOT]);
-        let mut folders = vec![ROOT];
-        let logged = self
-            .log
-            .iter()
-            .flatten()
-            .filter_map(|(_, _, target)| *target);
-        let open = self.nodes.iter().filter_map(|(inode, node)| match node {
-            Node::File(file) if file.handles > 0 => Some(*inode),
-            _ => None,
-        });
-        for inode in logged.chain(open).collect::<Vec<_>>() {
-            if reached.insert(inode) {
-                folders.push(inode);
-            }
-        }
-        while let Some(inode) = folders.pop() {
-            if let Some(Node::Folder(folder)) = self.nodes.get(&inode) {
-                for entry in folder.seen.values().chain(folder.durable.values()) {
-                    if reached.insert(*entry) {
-                        folders.push(*entry);
-                    }
-                }
-            }
-        }
-        self.nodes.retain(|inode, _| reached.contains(inode));
-    }
-
-    pub(crate) fn lock(&mut self, path: &Path) -> io::Result<()> {
-        if !self.locks.insert(path.to_owned()) {
-            return Err(kind(ErrorKind::WouldBlock));
-        }
-        if self.find(path).is_err() {
-            let made = self.create_file(path);
-            if made.is_err() {
-                self.locks.remove(path);
-            }
-            made?;
-        }
-        Ok(())
-    }
-
-    pub(crate) fn unlock(&mut self, path: &Path) {
-        self.locks.remove(path);
-    }
-
-    fn create_file(&mut self, path: &Path) -> io::Result<InodeId> {
-        let (folder, name) = self.parent(path)?;
-        let inode = self.make(Node::File(Content::default()));
-        self.change(vec![(folder, name, Some(inode))]);
-        Ok(inode)
-    }
-
-    // ---- contents ----
 
     /// Opens a file, which has a handle more then.
     pub(crate) fn open(
@@ -623,8 +308,6 @@ impl Disk {
         file.flip_bit(offset, bit);
         Ok(())
     }
-
-    // ---- crashes ----
 
     /// The process ends; the kernel and the drive go on.
     pub(crate) fn process_ends(&mut self) {

@@ -1,0 +1,213 @@
+//! `Helenus.db`: what Helenus keeps of an sstable beside Cassandra's components. It says which
+//! shard wrote it, and holds checksums of what Cassandra's format leaves without: a bit that
+//! changes in a bloom filter, a summary or an index would hide rows.
+//!
+//! Lines of text, so that people can read it:
+//!
+//! ```text
+//! helenus 2
+//! shard 0
+//! shards 4
+//! crc32 Filter.db 1f2e3d4c
+//! crc32 Index.db 65536 0a1b2c3d 4e5f6071
+//! crc32 Helenus.db 8899aabb
+//! ```
+//!
+//! Of the index each piece of that many bytes has its own, as it is not read whole. The last line
+//! is the checksum of all lines before it. Version 1 ended after the third line.
+
+use std::fmt::Write;
+
+use super::chunked_file::Checksums;
+use super::descriptor::{Component, ShardOrigin};
+
+/// Bytes of the index with one checksum.
+const PIECE: usize = 64 << 10;
+
+/// The content of `Helenus.db`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seal {
+    /// Who wrote the sstable.
+    pub(crate) origin: ShardOrigin,
+    whole: Vec<(String, u32)>,
+    index: Option<(u64, Vec<u32>)>,
+}
+
+impl Seal {
+    /// Of an sstable whose components have this content, with the checksums of its index.
+    pub(crate) fn new<'c>(
+        origin: ShardOrigin,
+        components: impl IntoIterator<Item = (Component, &'c [u8])>,
+        index: Pieces,
+    ) -> Seal {
+        let sum = |(component, content): (Component, &[u8])| {
+            (component.name().to_owned(), crc32fast::hash(content))
+        };
+        Seal {
+            origin,
+            whole: components.into_iter().map(sum).collect(),
+            index: Some((PIECE as u64, index.finish())),
+        }
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let ShardOrigin { shard, shards } = self.origin;
+        let mut text = format!("helenus 2\nshard {shard}\nshards {shards}\n");
+        for (component, sum) in &self.whole {
+            let _ = writeln!(text, "crc32 {component} {sum:08x}");
+        }
+        if let Some((piece, sums)) = &self.index {
+            let _ = write!(text, "crc32 {} {piece}", Component::Index.name());
+            for sum in sums {
+                let _ = write!(text, " {sum:08x}");
+            }
+            text.push('\n');
+        }
+        let own = crc32fast::hash(text.as_bytes());
+        let _ = writeln!(text, "crc32 {} {own:08x}", Component::Helenus.name());
+        text.into_bytes()
+    }
+
+    /// `None`: it is damaged, or of a version that is not known.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Seal> {
+        let text = std::str::from_utf8(bytes).ok()?;
+        let mut lines = text.lines();
+        let version = lines.next()?.strip_prefix("helenus ")?;
+        let shard = lines.next()?.strip_prefix("shard ")?.parse().ok()?;
+        let shards = lines.next()?.strip_prefix("shards ")?.parse().ok()?;
+        let mut seal = Seal {
+            origin: ShardOrigin { shard, shards },
+            whole: Vec::new(),
+            index: None,
+        };
+        if shard >= shards {
+            return None;
+        }
+        match version {
+            "1" => return Some(seal),
+            "2" => {}
+            _ => return None,
+        }
+        let mut own = None;
+        for line in lines {
+            let mut words = line.strip_prefix("crc32 ")?.split(' ');
+            let component = words.next()?;
+            if component == Component::Index.name() {
+                let piece = words.next()?.parse().ok().filter(|piece| *piece > 0)?;
+                seal.index = Some((piece, words.map(hex).collect::<Option<_>>()?));
+            } else if component == Component::Helenus.name() {
+                own = Some(hex(words.next()?)?);
+            } else {
+                seal.whole.push((component.to_owned(), hex(words.next()?)?));
+            }
+        }
+        let line = text.trim_end_matches('\n').rfind('\n')? + 1;
+        (own? == crc32fast::hash(&bytes[..line])).then_some(seal)
+    }
+
+    /// Is this the content that a component was written with? `true` too if nothing is known of it.
+    pub(crate) fn fits(&self, component: Component, content: &[u8]) -> bool {
+        let known = self
+            .whole
+            .iter()
+            .find(|(name, _)| *name == component.name());
+        known.is_none_or(|(_, sum)| *sum == crc32fast::hash(content))
+    }
+
+    /// The checksums of the index.
+    pub(crate) fn index(&self) -> Option<Checksums> {
+        let (piece, sums) = self.index.clone()?;
+        Some(Checksums::new(piece, sums))
+    }
+}
+
+fn hex(word: &str) -> Option<u32> {
+    u32::from_str_radix(word, 16).ok()
+}
+
+/// The checksums of the pieces of a file that is being written.
+#[derive(Debug, Default)]
+pub(crate) struct Pieces {
+    sums: Vec<u32>,
+    current: crc32fast::Hasher,
+    /// Bytes in the current piece.
+    filled: usize,
+}
+
+impl Pieces {
+    /// The next bytes of the file.
+    pub(crate) fn append(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let (now, later) = bytes.split_at(bytes.len().min(PIECE - self.filled));
+            self.current.update(now);
+            self.filled += now.len();
+            bytes = later;
+            if self.filled == PIECE {
+                self.end_piece();
+            }
+        }
+    }
+
+    fn end_piece(&mut self) {
+        self.sums.push(std::mem::take(&mut self.current).finalize());
+        self.filled = 0;
+    }
+
+    fn finish(mut self) -> Vec<u32> {
+        if self.filled > 0 {
+            self.end_piece();
+        }
+        self.sums
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const ORIGIN: ShardOrigin = ShardOrigin {
+        shard: 3,
+        shards: 8,
+    };
+
+    fn seal(index: &[u8], cut: usize) -> Seal {
+        let mut pieces = Pieces::default();
+        let (first, second) = index.split_at(cut.min(index.len()));
+        pieces.append(first);
+        pieces.append(second);
+        Seal::new(ORIGIN, [(Component::Filter, &b"bits"[..])], pieces)
+    }
+
+    #[test]
+    fn reads_as_written() {
+        for (length, count) in [(0, 0), (1, 1), (PIECE, 1), (3 * PIECE + 5, 4)] {
+            let index = vec![7; length];
+            let seal = seal(&index, length / 3);
+            assert_eq!(seal.index.as_ref().map(|(_, sums)| sums.len()), Some(count));
+            assert_eq!(Seal::decode(&seal.encode()), Some(seal.clone()));
+            assert!(seal.fits(Component::Filter, b"bits"));
+            assert!(!seal.fits(Component::Filter, b"bitt"));
+            assert!(seal.fits(Component::Summary, b"anything"));
+        }
+        let old = Seal::decode(b"helenus 1\nshard 3\nshards 8\n").expect("version 1");
+        assert_eq!((old.origin, old.index()), (ORIGIN, None));
+        assert_eq!(Seal::decode(b"helenus 1\nshard 8\nshards 8\n"), None);
+        assert_eq!(Seal::decode(b""), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_flipped_bit_changes_what_it_says(
+            bit in any::<prop::sample::Index>(),
+            length in 0..200_000usize,
+        ) {
+            let seal = seal(&vec![1; length], 10);
+            let mut bytes = seal.encode();
+            let bit = bit.index(bytes.len() * 8);
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            // A digit of the last line may have become a capital letter.
+            prop_assert!(Seal::decode(&bytes).is_none_or(|decoded| decoded == seal));
+        }
+    }
+}
