@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use cql::describe::{ClusterDescription, DescribePlan, DescribePosition};
 use cql::{Context, ModifyPlan, Paging, Plan, Prepared, SelectPlan};
-use model::{Mutation, ReadCommand, Table};
+use model::{Mutation, PartitionSelection, ReadCommand, Table};
 use wire::{
     Batch, BatchKind, BatchTarget, Consistency, EncodedColumns, Execute, Prepare, Query,
     QueryParameters, ResponseExtras, ResponseWriter, RowsHead, RowsWriter, Version, WriteType,
 };
 
+use crate::batch_log;
 use crate::clients::Client;
 use crate::coordinator;
 use crate::error::RequestError;
@@ -21,6 +22,7 @@ use crate::metrics::RequestKind;
 use crate::shard::Shard;
 use crate::statements::{Statement, StatementId, encode_columns};
 use crate::system::PARTITIONER;
+use crate::trace::Trace;
 
 /// How many bytes a result may have: one that is read without paging would otherwise take all
 /// memory there is.
@@ -32,6 +34,8 @@ pub(crate) struct Call<'a> {
     pub(crate) client: &'a Client,
     pub(crate) version: Version,
     pub(crate) stream: i16,
+    /// Its trace, if the client wants one.
+    pub(crate) trace: Option<&'a Trace>,
     /// What kind of request it turns out to be.
     pub(crate) kind: &'a mut RequestKind,
     pub(crate) out: &'a mut Vec<u8>,
@@ -46,7 +50,23 @@ struct ResultColumns<'a> {
 
 impl Call<'_> {
     fn response(&mut self) -> ResponseWriter<'_> {
-        ResponseWriter::new(self.out, self.version, self.stream)
+        self.response_with(&[])
+    }
+
+    fn response_with<'w>(&'w mut self, warnings: &'w [String]) -> ResponseWriter<'w> {
+        let extras = ResponseExtras {
+            tracing_id: self.trace.map(|trace| trace.id),
+            warnings,
+            ..ResponseExtras::default()
+        };
+        ResponseWriter::new(self.out, self.version, self.stream).with_extras(extras)
+    }
+
+    /// Notes what was done, if the request is traced.
+    fn trace<T: Into<String>>(&self, activity: impl FnOnce() -> T) {
+        if let Some(trace) = self.trace {
+            trace.event(activity());
+        }
     }
 
     /// The keyspace of unqualified names.
@@ -70,7 +90,13 @@ impl Call<'_> {
     /// QUERY
     pub(crate) async fn query(&mut self, query: &Query<'_>) -> Result<(), RequestError> {
         let parameters = &query.parameters;
+        if let Some(trace) = self.trace {
+            trace.request("Execute CQL3 query", Some(query.text));
+            trace.parameters(parameters);
+            trace.event(format!("Parsing {}", query.text));
+        }
         let prepared = self.plan(query.text, parameters.keyspace)?;
+        self.trace(|| "Preparing statement");
         self.shard.metrics.text_executed.add(1);
         let columns = prepared.result_columns.as_ref();
         let columns = columns.map(|columns| encode_columns(columns, self.version));
@@ -92,6 +118,10 @@ impl Call<'_> {
         let columns = statement.columns(self.version);
         let columns = columns.map(|columns| ResultColumns { columns, new_id });
         let parameters = &execute.parameters;
+        if let Some(trace) = self.trace {
+            trace.request("Execute CQL3 prepared query", Some(&statement.text));
+            trace.parameters(parameters);
+        }
         self.run(&statement.prepared, columns, parameters).await
     }
 
@@ -130,8 +160,7 @@ impl Call<'_> {
                 let request = self.request(prepared, parameters)?;
                 let known = self.known(batch.reads(&request)?, consistency).await?;
                 let mutations = batch.mutations(&request, &known)?;
-                let write_type = write_type(batch.kind());
-                self.write(mutations, consistency, write_type).await
+                self.write_batch(mutations, consistency, batch.kind()).await
             }
             Plan::Truncate(table) => {
                 *self.kind = RequestKind::Schema;
@@ -200,16 +229,25 @@ impl Call<'_> {
         };
         let mut run = select.start(&request, paging)?;
         let warnings: Vec<String> = select.warning().map(str::to_owned).into_iter().collect();
-        let shard = self.shard;
+        let (shard, trace) = (self.shard, self.trace);
         let mut rows = self.rows(&columns, parameters, &warnings);
         loop {
             let commands = run.reads();
             if commands.is_empty() {
                 break;
             }
+            if let Some(trace) = trace {
+                commands
+                    .iter()
+                    .for_each(|command| trace.event(reading(shard, command)));
+            }
             for page in
                 coordinator::read_all(shard, commands, consistency, select.timeout()).await?
             {
+                if let Some(trace) = trace {
+                    let rows: usize = page.partitions.iter().map(|p| p.rows.len()).sum();
+                    trace.event(format!("Read {rows} live rows"));
+                }
                 run.absorb(&page, &mut |row| put_row(&mut rows, row))?;
                 check_size(&rows)?;
                 shard.env.maybe_yield().await;
@@ -227,16 +265,12 @@ impl Call<'_> {
         parameters: &QueryParameters<'_>,
         warnings: &'w [String],
     ) -> RowsWriter<'w> {
-        let extras = ResponseExtras {
-            warnings,
-            ..ResponseExtras::default()
-        };
         let head = RowsHead {
             columns: columns.columns,
             skip_metadata: parameters.skip_metadata,
             new_metadata_id: columns.new_id.map(|id| &id[..]),
         };
-        self.response().with_extras(extras).rows(&head)
+        self.response_with(warnings).rows(&head)
     }
 
     /// What a statement writes; some have to read before.
@@ -276,7 +310,9 @@ impl Call<'_> {
         consistency: Consistency,
         write_type: WriteType,
     ) -> Result<(), RequestError> {
+        self.trace(|| "Determining replicas for mutation");
         coordinator::write(self.shard, mutations, consistency, write_type).await?;
+        self.trace(|| "Appended to the commit log and added to the memtables");
         self.response().void();
         Ok(())
     }
@@ -286,6 +322,10 @@ impl Call<'_> {
         *self.kind = RequestKind::Batch;
         let parameters = &batch.parameters;
         let consistency = parameters.consistency;
+        if let Some(trace) = self.trace {
+            trace.request("Execute batch of CQL3 queries", None);
+            trace.parameters(parameters);
+        }
         consistency.check_write()?;
         let mut statements = Vec::with_capacity(batch.statements.len());
         for statement in &batch.statements {
@@ -321,7 +361,28 @@ impl Call<'_> {
             self.shard.env.maybe_yield().await;
         }
         let mutations = cql::merge_mutations(mutations);
-        self.write(mutations, consistency, write_type(kind)).await
+        self.write_batch(mutations, consistency, kind).await
+    }
+
+    /// Writes what a batch says; if it is logged, all of it or nothing. What concerns one
+    /// partition is so anyway.
+    async fn write_batch(
+        &mut self,
+        mutations: Vec<Mutation>,
+        consistency: Consistency,
+        kind: cql::ast::BatchKind,
+    ) -> Result<(), RequestError> {
+        let write_type = write_type(kind);
+        if write_type != WriteType::Batch || mutations.len() < 2 {
+            return self.write(mutations, consistency, write_type).await;
+        }
+        let id = batch_log::record(self.shard, &mutations).await?;
+        let result = self.write(mutations, consistency, write_type).await;
+        match &result {
+            Ok(()) => batch_log::forget_soon(self.shard, id),
+            Err(_) => batch_log::retry_later(self.shard, id),
+        }
+        result
     }
 
     async fn truncate(&mut self, table: &Arc<Table>) -> Result<(), RequestError> {
@@ -333,6 +394,7 @@ impl Call<'_> {
             pending.push(self.shard.send(other, request).await);
         }
         let own = self.shard.store.truncate(table.id).await;
+        batch_log::truncated(self.shard, table.id).await;
         let mut result = own.map_err(|error| failed(&error));
         for reply in pending {
             result = result.and(match reply.reply().await {
@@ -400,7 +462,12 @@ pub(crate) async fn prepare(
 ) -> Result<(), RequestError> {
     *call.kind = RequestKind::Prepare;
     let keyspace = call.keyspace(prepare.keyspace);
+    if let Some(trace) = call.trace {
+        trace.request("Preparing CQL3 query", Some(prepare.text));
+        trace.event(format!("Parsing {}", prepare.text));
+    }
     let prepared = call.plan(prepare.text, prepare.keyspace)?;
+    call.trace(|| "Preparing statement");
     let statement = Arc::new(Statement::new(prepare.text, keyspace.as_deref(), prepared));
     let shard = call.shard;
     let mut pending = Vec::new();
@@ -430,6 +497,20 @@ pub(crate) fn keep(shard: &Shard, statement: Arc<Statement>) {
     let evicted = shard.statements.borrow_mut().insert(statement);
     shard.metrics.prepared_evicted.add(evicted);
     shard.count_statements();
+}
+
+/// What a trace says of a read.
+fn reading(shard: &Shard, command: &ReadCommand) -> String {
+    let table = &command.table.name;
+    match &command.partitions {
+        PartitionSelection::Key(key) => {
+            let owner = shard.owner(key.token());
+            format!("Executing single-partition query on {table}, on shard {owner}")
+        }
+        PartitionSelection::Range { .. } => {
+            format!("Executing a range query on {table}, on all shards")
+        }
+    }
 }
 
 fn put_row(rows: &mut RowsWriter<'_>, row: &[Option<&[u8]>]) {

@@ -5,6 +5,7 @@
 //! connections, changes the schema and leads the start ([`start`]). Shards share nothing but
 //! immutable snapshots; they talk in messages ([`message`]).
 
+mod batch_log;
 mod clients;
 mod config;
 mod coordinator;
@@ -25,6 +26,7 @@ mod start;
 mod statements;
 pub mod system;
 mod timestamps;
+mod trace;
 mod virtual_tables;
 mod window;
 

@@ -16,13 +16,16 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use io::{Instant, Permit, TaskGroup, TcpStream};
-use wire::{Envelope, ErrorReply, Opcode, ProtocolError, Request, ResponseWriter};
+use wire::{
+    Envelope, ErrorReply, Flags, Opcode, ProtocolError, Request, ResponseExtras, ResponseWriter,
+};
 
 use crate::clients::Client;
 use crate::error::RequestError;
 use crate::execute::{self, Call};
 use crate::metrics::RequestKind;
 use crate::shard::Shard;
+use crate::trace::Trace;
 
 /// Where the buffer of a read begins and ends, in bytes.
 const READ_BUFFER: std::ops::RangeInclusive<usize> = (4 << 10)..=(64 << 10);
@@ -188,19 +191,37 @@ async fn answer(under_way: UnderWay, envelope: Envelope) {
     let header = envelope.header;
     let mut kind = RequestKind::Other;
     let mut out = shard.response_buffers.take();
-    let result = respond(shard, client, &envelope, &mut kind, &mut out).await;
+    let traced = header.flags.contains(Flags::TRACING) && is_traceable(header.opcode);
+    let trace = traced.then(|| Box::new(Trace::begin(shard)));
+    let trace_ref = trace.as_deref();
+    let result = respond(shard, client, &envelope, trace_ref, &mut kind, &mut out).await;
     client.window.answered(out.len());
     client.output.with(|connection| match result {
         Ok(()) => connection.output().extend_from_slice(&out),
         Err(error) => {
             let reply = error.into_reply();
             count_error(shard, &reply);
-            connection.respond(&header).error(&reply);
+            let extras = ResponseExtras {
+                tracing_id: trace.as_ref().map(|trace| trace.id),
+                ..ResponseExtras::default()
+            };
+            let response = connection.respond(&header);
+            response.with_extras(extras).error(&reply);
         }
     });
+    if let Some(trace) = trace {
+        trace.event("Request complete");
+        trace.save(client);
+    }
     shard.response_buffers.give_back(out);
     let latency = shard.env.now().saturating_duration_since(under_way.began);
     shard.metrics.latency(kind).record(latency);
+}
+
+/// Is a request of this kind traced if the client asks for it?
+fn is_traceable(opcode: Opcode) -> bool {
+    use Opcode::{Batch, Execute, Prepare, Query};
+    matches!(opcode, Query | Execute | Prepare | Batch)
 }
 
 /// Writes the response to `out`, or to the connection itself where the response changes it.
@@ -208,6 +229,7 @@ async fn respond(
     shard: &Rc<Shard>,
     client: &Client,
     envelope: &Envelope,
+    trace: Option<&Trace>,
     kind: &mut RequestKind,
     out: &mut Vec<u8>,
 ) -> Result<(), RequestError> {
@@ -219,6 +241,7 @@ async fn respond(
         client,
         version,
         stream: header.stream,
+        trace,
         kind,
         out,
     };

@@ -10,6 +10,7 @@ use io::{Env, Mesh, MeshSeat, Outlet, Semaphore, oneshot};
 use model::{Sharder, Token};
 use storage::{SharedFiles, Store};
 
+use crate::batch_log::BatchLog;
 use crate::clients::Clients;
 use crate::config::NodeConfig;
 use crate::message::{Message, ShardReply, ShardRequest};
@@ -61,6 +62,7 @@ pub(crate) struct Shard {
     pub(crate) schema_change: Semaphore,
     /// Bytes of requests that may be under way at once.
     pub(crate) request_memory: Semaphore,
+    pub(crate) batch_log: BatchLog,
     pub(crate) response_buffers: ResponseBuffers,
     /// Is the node about to stop?
     pub(crate) stopping: Cell<bool>,
@@ -106,6 +108,7 @@ impl Shard {
             clients: Clients::default(),
             timestamps: Timestamps::default(),
             schema_change: Semaphore::new(1),
+            batch_log: BatchLog::default(),
             response_buffers: ResponseBuffers::default(),
             stopping: Cell::new(false),
             waiting: RefCell::default(),

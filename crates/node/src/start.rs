@@ -29,7 +29,7 @@ use crate::system::{
     LocalNode, SCHEMA_TABLES, SYSTEM_SCHEMA_TIMESTAMP, local_mutation, schema_from_rows,
     schema_to_mutations, system_keyspaces,
 };
-use crate::{execute, replica, session, virtual_tables};
+use crate::{batch_log, execute, replica, session, virtual_tables};
 
 /// How long the clients of a node that stops may take to finish.
 const LAST_REQUESTS: Duration = Duration::from_secs(10);
@@ -231,6 +231,7 @@ async fn perform(shard: &Rc<Shard>, request: ShardRequest) -> ShardReply {
         }
         ShardRequest::Truncate(table) => {
             let truncated = shard.store.truncate(table).await;
+            batch_log::truncated(shard, table).await;
             done(truncated.map_err(|error| error.to_string()))
         }
         ShardRequest::Inform => ShardReply::Information(Box::new(virtual_tables::inform(shard))),
@@ -280,7 +281,8 @@ async fn begin(shard: &Rc<Shard>) -> Result<(), StartError> {
     if let Some(mutation) = local_mutation(&schema, &local, now) {
         write(mutation).await?;
     }
-    Ok(())
+    let replayed = batch_log::replay(shard).await;
+    replayed.map_err(|error| StartError::System(format!("replaying logged batches: {error}")))
 }
 
 /// The schema that the tables of `system_schema` hold.
@@ -308,13 +310,17 @@ fn latest_timestamp(row: &model::Row) -> Option<i64> {
     cells.chain([row.liveness.timestamp]).max()
 }
 
-fn own_table(system: &Schema, keyspace: &str, name: &str) -> Result<Arc<Table>, StartError> {
+pub(crate) fn own_table(
+    system: &Schema,
+    keyspace: &str,
+    name: &str,
+) -> Result<Arc<Table>, StartError> {
     let missing = || StartError::System(format!("there is no table {keyspace}.{name}"));
     system.table(keyspace, name).cloned().ok_or_else(missing)
 }
 
 /// All of a table of the node's own, or one partition of it. They are small.
-async fn read_whole(
+pub(crate) async fn read_whole(
     shard: &Rc<Shard>,
     table: Arc<Table>,
     key: Option<DecoratedKey>,

@@ -22,8 +22,8 @@ pub(crate) struct Statement {
     pub result_metadata_id: StatementId,
     /// The plan and the metadata.
     pub prepared: Prepared,
-    /// The text's length: what the cache counts.
-    text_bytes: usize,
+    /// The text.
+    pub text: Box<str>,
     variables: [OnceLock<EncodedColumns>; Version::ALL.len()],
     columns: [OnceLock<EncodedColumns>; Version::ALL.len()],
 }
@@ -35,7 +35,7 @@ impl Statement {
             id: statement_id(text, keyspace),
             result_metadata_id: result_metadata_id(&prepared),
             prepared,
-            text_bytes: text.len(),
+            text: text.into(),
             variables: Default::default(),
             columns: Default::default(),
         }
@@ -56,7 +56,7 @@ impl Statement {
 
     /// About how much memory it takes: plans grow with their text.
     fn bytes(&self) -> usize {
-        1024 + 32 * self.text_bytes
+        1024 + 32 * self.text.len()
     }
 }
 

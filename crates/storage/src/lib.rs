@@ -13,7 +13,10 @@ mod store;
 mod testing;
 mod unfiltered;
 
-pub use commitlog::{CommitLogConfig, CommitlogSync, Latency, LogStats, ReplayError};
+pub use commitlog::{
+    CommitLogConfig, CommitlogSync, Latency, LogStats, RecordError, ReplayError, decode_mutation,
+    encode_mutation,
+};
 pub use error::{CompactionError, FlushError, OpenError, ReadError, TruncateError, WriteError};
 pub use read::read_partitions;
 pub use shared_files::SharedFiles;

@@ -175,3 +175,9 @@ def test_batch_and_ttl_and_json_free_forms():
         """
     )
     assert re.search(r"a \|\s+\{1\}", out)
+
+
+def test_tracing_shows_what_was_done():
+    output = cqlsh("-e", "TRACING ON; SELECT key FROM system.local;")
+    assert "Tracing session: " in output
+    assert "Request complete" in output

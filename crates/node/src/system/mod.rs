@@ -5,6 +5,7 @@
 //! changed, [`schema_from_rows`] reads all of it back, also as Cassandra wrote it. The tables of
 //! the virtual keyspaces are made on the fly by [`virtual_rows`].
 
+mod batches;
 mod definitions;
 #[cfg(test)]
 mod golden_tests;
@@ -12,17 +13,20 @@ mod local;
 mod rows;
 mod schema_read;
 mod schema_write;
+mod traces;
 #[cfg(test)]
 mod view_tests;
 mod virtual_schema;
 mod virtual_tables;
 
+pub(crate) use batches::{SavedBatch, batch_mutation, forget_mutation, saved_batch, time_uuid};
 pub use definitions::system_keyspaces;
 pub use local::{
     CQL_VERSION, LocalNode, NATIVE_PROTOCOL_VERSION, PARTITIONER, RELEASE_VERSION, local_mutation,
 };
 pub use schema_read::{SCHEMA_TABLES, SchemaProblem, schema_from_rows};
 pub use schema_write::{SYSTEM_SCHEMA_TIMESTAMP, schema_to_mutations};
+pub(crate) use traces::{TracedRequest, trace_mutations};
 pub use virtual_tables::{
     CacheInfo, ClientInfo, Latencies, NodeInfo, SstableTask, TableInfo, ThreadPoolInfo,
     virtual_rows,

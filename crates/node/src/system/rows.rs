@@ -83,6 +83,8 @@ pub(super) struct RowWriter<'a> {
     table: &'a Table,
     row: &'a mut Row,
     time: WriteTime,
+    /// Seconds to live, and when what is written expires, in seconds since 1970.
+    expiry: (i32, u32),
 }
 
 impl<'a> RowWriter<'a> {
@@ -93,17 +95,35 @@ impl<'a> RowWriter<'a> {
             ttl: NO_TTL,
             expires_at: NO_DELETION_TIME,
         };
-        RowWriter { table, row, time }
+        let expiry = (NO_TTL, NO_DELETION_TIME);
+        RowWriter {
+            table,
+            row,
+            time,
+            expiry,
+        }
+    }
+
+    /// The row, and what is set from now on, lives for so many seconds.
+    pub(super) fn for_seconds(&mut self, ttl: u32) -> &mut Self {
+        let expires_at = self.time.seconds.saturating_add(ttl);
+        self.expiry = (ttl as i32, expires_at);
+        self.row.liveness.ttl = ttl as i32;
+        self.row.liveness.expires_at = expires_at;
+        self
     }
 
     /// Sets a column. All names are those of definitions in this folder.
     pub(super) fn set(&mut self, column: &str, value: Bytes) -> &mut Self {
-        self.put(column, None, value, NO_DELETION_TIME)
+        self.put(column, None, value)
     }
 
     /// Sets a column to null.
     pub(super) fn clear(&mut self, column: &str) -> &mut Self {
-        self.put(column, None, Bytes::new(), self.time.seconds)
+        let expiry = std::mem::replace(&mut self.expiry, (NO_TTL, self.time.seconds));
+        self.put(column, None, Bytes::new());
+        self.expiry = expiry;
+        self
     }
 
     /// Replaces a non-frozen set.
@@ -122,18 +142,24 @@ impl<'a> RowWriter<'a> {
         };
         self.row.add_complex_deletion(found.id, before);
         for element in elements {
-            self.put(column, Some(element), Bytes::new(), NO_DELETION_TIME);
+            self.put(column, Some(element), Bytes::new());
         }
         self
     }
 
-    fn put(
+    /// Adds to a non-frozen list or map: values with their timeuuids, which rise, or keys.
+    pub(super) fn add(
         &mut self,
         column: &str,
-        path: Option<Bytes>,
-        value: Bytes,
-        local_deletion_time: u32,
+        entries: impl IntoIterator<Item = (Bytes, Bytes)>,
     ) -> &mut Self {
+        for (path, value) in entries {
+            self.put(column, Some(path), value);
+        }
+        self
+    }
+
+    fn put(&mut self, column: &str, path: Option<Bytes>, value: Bytes) -> &mut Self {
         let Some(column) = self.table.column_named(column) else {
             debug_assert!(false, "{} has no {column}", self.table.name);
             return self;
@@ -142,8 +168,8 @@ impl<'a> RowWriter<'a> {
             column: column.id,
             path,
             timestamp: self.time.micros,
-            ttl: NO_TTL,
-            local_deletion_time,
+            ttl: self.expiry.0,
+            local_deletion_time: self.expiry.1,
             value,
         };
         self.row.add_cell(cell, self.table);

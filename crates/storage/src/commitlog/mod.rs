@@ -3,13 +3,14 @@
 //! `DIR/commitlog` holds the segments of all shards. [`format`] says what is in a file,
 //! [`record`] what a group's payload is; [`log`] appends and lets go, [`writer`] brings groups to
 //! the drive, [`release`] removes segments, [`replay`] reads them at start, and [`truncation`]
-//! keeps what replay must not bring back.
+//! keeps what replay must not bring back. [`single`] is a mutation outside of a log.
 
 mod format;
 mod log;
 mod record;
 mod release;
 mod replay;
+mod single;
 mod truncation;
 mod writer;
 
@@ -22,7 +23,9 @@ pub(crate) use release::SPARE_EXTENSION;
 pub(crate) use replay::{Replay, ReplayedGroup};
 pub(crate) use truncation::{Truncation, Truncations};
 
+pub use record::RecordError;
 pub use replay::ReplayError;
+pub use single::{decode_mutation, encode_mutation};
 
 /// When a write is acknowledged: `commitlog_sync`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

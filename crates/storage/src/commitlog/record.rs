@@ -30,7 +30,7 @@ pub(super) const MUTATION: u8 = 2;
 
 /// Why bytes with a good checksum are not a record: a bug, or a version unknown to us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum RecordError {
+pub enum RecordError {
     /// It ends before its content does.
     #[error("the record ends too early")]
     Short,

@@ -1,0 +1,104 @@
+//! `system.batches`: logged batches that may not have been applied yet (`BatchlogManager`).
+
+use bytes::Bytes;
+use model::{Clustering, DecoratedKey, Mutation, Partition, PartitionUpdate, Schema, Table};
+use uuid::Uuid;
+
+use super::rows::{RowWriter, WriteTime, int, uuid};
+
+/// In the place of the version of Cassandra's messages: mutations are in the form of
+/// [`storage::encode_mutation`]. Cassandra, if it ever finds one, logs that it does not know it.
+const VERSION: i32 = 0x4801;
+/// Between the beginning of the Gregorian calendar and 1970, in steps of 100 ns (RFC 9562).
+const GREGORIAN: i64 = 0x01b2_1dd2_1381_4000;
+
+/// The timeuuid of `micros` (since 1970) and the `step`-th 100 ns behind; `random` tells it from
+/// others of that time.
+pub(crate) fn time_uuid(micros: i64, step: u16, random: u64) -> Uuid {
+    let ticks = (micros * 10 + GREGORIAN) as u64 + u64::from(step);
+    let [a, b, node @ ..] = random.to_be_bytes();
+    uuid::Builder::from_gregorian_timestamp(ticks, u16::from_be_bytes([a, b]), &node).into_uuid()
+}
+
+/// Writes a batch down, at `now_micros`. `None` if the schema has no such table.
+pub(crate) fn batch_mutation(
+    schema: &Schema,
+    id: Uuid,
+    now_micros: i64,
+    mutations: impl IntoIterator<Item = Vec<u8>>,
+) -> Option<Mutation> {
+    let table = schema.table("system", "batches")?;
+    let mut update = PartitionUpdate::new(table.clone(), DecoratedKey::new(uuid(id)));
+    let row = update.row_mut(&Clustering::EMPTY);
+    let elements = mutations.into_iter().enumerate().map(|(index, bytes)| {
+        let path = time_uuid(now_micros, index as u16, index as u64);
+        (uuid(path), Bytes::from(bytes))
+    });
+    RowWriter::insert(table, row, WriteTime::at(now_micros))
+        .set("version", int(VERSION))
+        .add("mutations", elements);
+    Some(Mutation {
+        updates: vec![update],
+    })
+}
+
+/// Forgets a batch, at `now_micros`.
+pub(crate) fn forget_mutation(schema: &Schema, id: Uuid, now_micros: i64) -> Option<Mutation> {
+    let table = schema.table("system", "batches")?;
+    let mut update = PartitionUpdate::new(table.clone(), DecoratedKey::new(uuid(id)));
+    update.deletion = WriteTime::at(now_micros).deletion();
+    Some(Mutation {
+        updates: vec![update],
+    })
+}
+
+/// A batch as it was written down.
+pub(crate) struct SavedBatch {
+    pub(crate) id: Uuid,
+    /// When, in microseconds since 1970.
+    pub(crate) written_at: i64,
+    /// In the form of [`storage::encode_mutation`].
+    pub(crate) mutations: Vec<Bytes>,
+}
+
+/// The batch of a partition of `system.batches`; `None` if there is none in it that Helenus wrote.
+pub(crate) fn saved_batch(table: &Table, partition: &Partition) -> Option<SavedBatch> {
+    let id = Uuid::from_slice(partition.key.key()).ok()?;
+    let row = partition.rows.first()?;
+    let version = row.cells_of(table.column_named("version")?.id).first()?;
+    if version.value != int(VERSION) {
+        return None;
+    }
+    let mutations = row.cells_of(table.column_named("mutations")?.id);
+    Some(SavedBatch {
+        id,
+        written_at: version.timestamp,
+        mutations: mutations.iter().map(|cell| cell.value.clone()).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::system::system_keyspaces;
+
+    #[test]
+    fn a_batch_reads_as_written() {
+        let schema = system_keyspaces();
+        let id = time_uuid(1_700_000_000_000_000, 0, 7);
+        assert_eq!(id.get_version_num(), 1);
+        let bytes: Vec<Vec<u8>> = (0..300u16).map(|n| n.to_be_bytes().to_vec()).collect();
+        let mutation = batch_mutation(&schema, id, 1_700_000_000_000_000, bytes.clone());
+        let update = mutation.expect("there is a table").updates.remove(0);
+        let partition = Partition {
+            key: update.key,
+            deletion: update.deletion,
+            static_row: None,
+            rows: update.rows,
+            range_tombstones: Vec::new(),
+        };
+        let saved = saved_batch(&update.table, &partition).expect("it is one");
+        assert_eq!((saved.id, saved.written_at), (id, 1_700_000_000_000_000));
+        assert_eq!(saved.mutations, bytes);
+    }
+}

@@ -1,0 +1,132 @@
+//! Tracing one request, because its client asked for it: what is done, and when, goes into
+//! `system_traces` once the response is on its way.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use io::{Instant, TaskGroup};
+use uuid::Uuid;
+use wire::{Consistency, QueryParameters};
+
+use crate::clients::Client;
+use crate::replica;
+use crate::shard::Shard;
+use crate::system::{TracedRequest, time_uuid, trace_mutations};
+
+/// A trace has no more events than this: a batch may have any number of statements.
+const MAX_EVENTS: usize = 1000;
+/// Of a value so many bytes are shown, of a statement as well.
+const MAX_SHOWN: usize = 1000;
+
+/// The trace of a request under way.
+pub(crate) struct Trace {
+    /// The id of its session.
+    pub(crate) id: Uuid,
+    shard: Rc<Shard>,
+    began: Instant,
+    started_at: i64,
+    about: RefCell<About>,
+}
+
+#[derive(Default)]
+struct About {
+    request: &'static str,
+    parameters: Vec<(String, String)>,
+    events: Vec<(u64, String, String)>,
+}
+
+impl Trace {
+    /// Begins.
+    pub(crate) fn begin(shard: &Rc<Shard>) -> Trace {
+        let started_at = shard.env.wall_micros();
+        Trace {
+            id: time_uuid(started_at, 0, shard.env.random_u64()),
+            began: shard.env.now(),
+            shard: shard.clone(),
+            started_at,
+            about: RefCell::default(),
+        }
+    }
+
+    /// What is asked, in Cassandra's words, and the statement.
+    pub(crate) fn request(&self, request: &'static str, statement: Option<&str>) {
+        self.about.borrow_mut().request = request;
+        if let Some(statement) = statement {
+            self.parameter("query", shown(statement));
+        }
+    }
+
+    /// With which parameters.
+    pub(crate) fn parameters(&self, parameters: &QueryParameters<'_>) {
+        self.consistency(parameters.consistency);
+        if let Some(size) = parameters.page_size {
+            self.parameter("page_size", size.to_string());
+        }
+    }
+
+    /// At which level.
+    pub(crate) fn consistency(&self, consistency: Consistency) {
+        self.parameter("consistency_level", consistency.to_string());
+    }
+
+    fn parameter(&self, name: &str, value: impl Into<String>) {
+        let mut about = self.about.borrow_mut();
+        about.parameters.push((name.to_owned(), value.into()));
+    }
+
+    /// Something was done.
+    pub(crate) fn event(&self, activity: impl Into<String>) {
+        let elapsed = self.elapsed();
+        let events = &mut self.about.borrow_mut().events;
+        if events.len() < MAX_EVENTS {
+            let thread = format!("shard-{}", self.shard.index());
+            events.push((elapsed, activity.into(), thread));
+        }
+    }
+
+    fn elapsed(&self) -> u64 {
+        let elapsed = self.shard.env.now().saturating_duration_since(self.began);
+        u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// The response is on its way: keeps the trace, without anybody waiting.
+    pub(crate) fn save(self, client: &Client) {
+        let duration = self.elapsed();
+        let shard = self.shard;
+        let about = self.about.into_inner();
+        let local = shard.local();
+        let traced = TracedRequest {
+            id: self.id,
+            client: client.peer,
+            coordinator: (local.listen_address, local.listen_port),
+            started_at: self.started_at,
+            duration,
+            request: about.request,
+            parameters: about.parameters,
+            events: about.events,
+        };
+        let Some(mutations) = trace_mutations(&shard.metadata().schema, &traced) else {
+            return;
+        };
+        let saving = {
+            let shard = shard.clone();
+            async move {
+                for mutation in mutations {
+                    if let Err(error) = replica::apply(&shard, mutation).await {
+                        tracing::warn!("trace {} is lost: {error}", traced.id);
+                        return;
+                    }
+                }
+            }
+        };
+        shard.env.spawn(TaskGroup::Foreground, saving).detach();
+    }
+}
+
+/// A text, or its beginning.
+fn shown(text: &str) -> String {
+    match text.char_indices().nth(MAX_SHOWN) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}...", &text[..end]),
+    }
+}
