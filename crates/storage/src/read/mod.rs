@@ -12,7 +12,7 @@ use io::{Env, TaskGroup};
 use model::{
     Bound, BoundKind, Clustering, ClusteringComparator, ColumnId, DecoratedKey, Partition,
     PartitionBound, PartitionSelection, PartitionUpdate, ReadCommand, ReadPage, Resume, ShardId,
-    Sharder, Slice, Table,
+    Sharder, Slice, Table, murmur3_x64_128,
 };
 
 use crate::error::ReadError;
@@ -214,15 +214,17 @@ impl<'r> Reading<'r> {
             .iter()
             .map(|source| source.head().deletion)
             .fold(model::DeletionTime::LIVE, model::DeletionTime::merge);
+        let hash = murmur3_x64_128(key.key());
         for sstable in view.sstables.iter() {
-            if !sstable.may_contain(key)
+            if !sstable.may_contain(key, hash)
                 || !sstable.may_contain_slices(slices)
                 || deleted_to.deletes(sstable.stats().max_timestamp)
             {
                 count(&self.counters.skipped);
                 continue;
             }
-            match sstable.get(key, slices.clone(), reversed, &columns).await? {
+            let found = sstable.get((key, hash), slices.clone(), reversed, &columns);
+            match found.await? {
                 Some(reader) => {
                     count(&self.counters.found);
                     deleted_to = deleted_to.merge(reader.head().deletion);

@@ -8,6 +8,7 @@ use std::rc::Rc;
 
 use model::{
     BoundKind, Clustering, ColumnId, ColumnKind, DecoratedKey, DeletionTime, Row, Slice, Table,
+    murmur3_x64_128,
 };
 
 use super::page::PageBuilder;
@@ -124,14 +125,15 @@ impl<'r> Reading<'r> {
                 known.add_memory(&partition, table);
             }
         }
+        let hash = murmur3_x64_128(key.key());
         for sstable in view.sstables.iter() {
             let latest = sstable.stats().max_timestamp;
             let settled = known.is_settled(latest, &self.columns, self.command.now_seconds);
-            if settled || !sstable.may_contain(key) || !sstable.may_contain_slices(slices) {
+            if settled || !sstable.may_contain(key, hash) || !sstable.may_contain_slices(slices) {
                 count(&self.counters.skipped);
                 continue;
             }
-            Box::pin(self.add_file(sstable, key, slices, &mut known)).await?;
+            Box::pin(self.add_file(sstable, (key, hash), slices, &mut known)).await?;
         }
         if !known.found {
             return Ok(());
@@ -152,7 +154,7 @@ impl<'r> Reading<'r> {
     async fn add_file(
         &self,
         sstable: &SSTable,
-        key: &DecoratedKey,
+        key: (&DecoratedKey, [i64; 2]),
         slices: &Rc<[Slice]>,
         known: &mut Known,
     ) -> Result<(), SSTableError> {

@@ -11,6 +11,8 @@ use std::rc::Rc;
 use bytes::Bytes;
 use hashbrown::HashMap;
 
+use super::key_cache::KeyCache;
+
 /// Which chunk: the file's number in this cache, and the chunk's number in its file.
 type Key = (u64, u64);
 
@@ -54,6 +56,7 @@ struct Clock {
 #[derive(Clone)]
 pub struct ChunkCache {
     clock: Rc<RefCell<Clock>>,
+    keys: Rc<KeyCache>,
     next_file: Rc<Cell<u64>>,
     hits: Rc<Cell<u64>>,
     misses: Rc<Cell<u64>>,
@@ -74,13 +77,20 @@ pub struct ChunkCacheStats {
     pub chunks: usize,
 }
 
+/// Places of partitions may take so many bytes: one part in so many of the chunks' bytes, and no
+/// more than this.
+const KEYS_SHARE: usize = 16;
+const MAX_KEYS: usize = 512 << 20;
+
 /// What a slot takes besides the chunk, roughly.
 const SLOT_OVERHEAD: usize = 96;
 
 impl ChunkCache {
-    /// A cache that holds at most `capacity` bytes; with 0, nothing.
+    /// A cache that holds at most `capacity` bytes of chunks, with 0 nothing, and beside them a
+    /// [`KeyCache`] of a sixteenth of that.
     pub fn new(capacity: usize) -> ChunkCache {
         ChunkCache {
+            keys: Rc::new(KeyCache::new((capacity / KEYS_SHARE).min(MAX_KEYS))),
             clock: Rc::new(RefCell::new(Clock {
                 capacity,
                 ..Clock::default()
@@ -108,6 +118,11 @@ impl ChunkCache {
             capacity: clock.capacity,
             chunks: clock.by_key.len(),
         }
+    }
+
+    /// Where the partitions of sstables lie.
+    pub(crate) fn keys(&self) -> &KeyCache {
+        &self.keys
     }
 
     /// A number for a file, never given before.

@@ -134,6 +134,16 @@ impl ChunkedFile {
         })
     }
 
+    /// Its number in the cache.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The cache of its chunks.
+    pub(crate) fn cache(&self) -> &ChunkCache {
+        &self.cache
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

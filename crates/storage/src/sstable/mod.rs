@@ -9,7 +9,7 @@
 //!   rows in `encode` and `decode`, `chunk_writer`;
 //! * reading: [`SSTable`] opens and looks up, [`PartitionReader`] gives the slices of a partition,
 //!   [`Scanner`] a range of partitions, all of them through `cursor`s over `chunked_file`s, whose
-//!   chunks the [`ChunkCache`] keeps;
+//!   chunks the [`ChunkCache`] keeps, and with it what look-ups found (`key_cache`);
 //! * writing: [`Writer`].
 //!
 //! Nothing is believed before it was checked: chunks have checksums, and whatever a file says,
@@ -31,6 +31,7 @@ mod header;
 mod index;
 mod input;
 mod items;
+mod key_cache;
 mod layout;
 mod partition;
 mod reader;

@@ -25,7 +25,7 @@ use super::header::EncodingStats;
 use super::index::IndexEntry;
 use super::input::Input;
 use super::layout::Layout;
-use super::partition::PartitionReader;
+use super::partition::{PartitionReader, Selection};
 use super::scan::{ScanOptions, Scanner};
 use super::seal::Seal;
 use super::statistics::{PARTITIONER, Statistics, Stats};
@@ -209,11 +209,12 @@ impl SSTable {
         self.inner.origin
     }
 
-    /// Can it hold something of `key`? Never wrong if it says no.
-    pub fn may_contain(&self, key: &DecoratedKey) -> bool {
+    /// Can it hold something of the key whose hash ([`murmur3_x64_128`]) this is? Never wrong if
+    /// it says no.
+    pub fn may_contain(&self, key: &DecoratedKey, hash: [i64; 2]) -> bool {
         let inner = &self.inner;
         (&inner.summary.first..=&inner.summary.last).contains(&key)
-            && inner.filter.may_contain(murmur3_x64_128(key.key()))
+            && inner.filter.may_contain(hash)
     }
 
     /// Can it hold something that a read of these slices of a partition needs? Never wrong if it
@@ -242,24 +243,42 @@ impl SSTable {
 
     /// Reads a partition, if it is here: the rows in `slices` (sorted, not overlapping), from the
     /// last to the first if `reversed`. A deletion that reaches beyond a slice is cut at its ends.
+    /// `hash` is that of the key; ask [`SSTable::may_contain`] before, which is cheap.
     pub async fn get(
         &self,
-        key: &DecoratedKey,
+        (key, hash): (&DecoratedKey, [i64; 2]),
         slices: Rc<[Slice]>,
         reversed: bool,
         columns: &ColumnSelection,
     ) -> Result<Option<PartitionReader>, SSTableError> {
-        if !self.may_contain(key) {
-            return Ok(None);
+        let index = &self.inner.index;
+        let keys = index.cache().keys();
+        let selection = (slices, reversed, columns.clone());
+        if let Some(location) = keys.get(index.id(), hash) {
+            let opened = self.open_partition(key, location, selection.clone()).await;
+            match opened {
+                // Another key with this hash, or damage: the index knows.
+                Err(SSTableError::Corrupt { .. }) => {}
+                opened => return opened.map(Some),
+            }
         }
         let Some(location) = self.locate(key).await? else {
             return Ok(None);
         };
-        let cursor = Cursor::new(self.inner.data.clone(), location.data);
-        let selection = (slices, reversed, columns.clone());
-        PartitionReader::open(self.clone(), cursor, location, key, selection)
+        keys.insert(index.id(), hash, location);
+        self.open_partition(key, location, selection)
             .await
             .map(Some)
+    }
+
+    async fn open_partition(
+        &self,
+        key: &DecoratedKey,
+        location: Location,
+        selection: Selection,
+    ) -> Result<PartitionReader, SSTableError> {
+        let cursor = Cursor::new(self.inner.data.clone(), location.data);
+        PartitionReader::open(self.clone(), cursor, location, key, selection).await
     }
 
     /// Reads the partitions of a range, in ring order.

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use io::{TaskGroup, oneshot};
-use model::{DecoratedKey, DeletionTime, Purge, Table, TableId};
+use model::{DecoratedKey, DeletionTime, Purge, Table, TableId, murmur3_x64_128};
 
 use super::table::{TableStore, add};
 use super::{Inner, Store};
@@ -378,7 +378,8 @@ impl Purging {
             true => i64::MIN,
             false => self.limit,
         };
-        for other in others.1.iter().filter(|other| other.may_contain(key)) {
+        let hash = murmur3_x64_128(key.key());
+        for other in others.1.iter().filter(|other| other.may_contain(key, hash)) {
             purgeable_before = purgeable_before.min(other.stats().min_timestamp);
         }
         for memtable in &view.memtables {

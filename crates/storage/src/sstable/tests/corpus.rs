@@ -14,7 +14,7 @@ use io::Env;
 use serde_json::Value;
 
 use super::dump::{difference, dump, normalize};
-use super::support::{options_for, read_all, table_of_header, write_all};
+use super::support::{hashed, options_for, read_all, table_of_header, write_all};
 use crate::sstable::*;
 use crate::testing::{TempDir, run};
 
@@ -118,7 +118,12 @@ async fn check_reads(
     for (head, items) in partitions.iter().take(500) {
         for reversed in [false, true] {
             let mut reader = sstable
-                .get(&head.key, all.clone(), reversed, &ColumnSelection::All)
+                .get(
+                    hashed(&head.key),
+                    all.clone(),
+                    reversed,
+                    &ColumnSelection::All,
+                )
                 .await
                 .map_err(|e| e.to_string())?
                 .ok_or("a key is not found")?;
@@ -334,7 +339,7 @@ async fn read_damaged(env: &Env, case: &Path) -> (Result<usize, SSTableError>, u
     for (head, _) in &partitions {
         let slices: Rc<[model::Slice]> = Rc::new([model::Slice::ALL]);
         let reader = sstable
-            .get(&head.key, slices, false, &ColumnSelection::All)
+            .get(hashed(&head.key), slices, false, &ColumnSelection::All)
             .await;
         let Ok(Some(mut reader)) = reader else {
             continue;

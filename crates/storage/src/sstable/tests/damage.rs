@@ -6,7 +6,7 @@ use model::Slice;
 use proptest::prelude::*;
 
 use super::roundtrip::{partitions, table};
-use super::support::{options_for, read_all, write_all};
+use super::support::{hashed, options_for, read_all, write_all};
 use crate::sstable::*;
 use crate::testing::{TempDir, run};
 
@@ -80,7 +80,7 @@ proptest! {
                 for reversed in [false, true] {
                     let slices: Rc<[Slice]> = Rc::new([Slice::ALL]);
                     let got = sstable
-                        .get(&head.key, slices, reversed, &ColumnSelection::All)
+                        .get(hashed(&head.key), slices, reversed, &ColumnSelection::All)
                         .await;
                     if let Ok(Some(mut reader)) = got {
                         while let Ok(Some(_)) = reader.next().await {}

@@ -14,7 +14,7 @@ use model::{
 use proptest::prelude::*;
 use smallvec::smallvec;
 
-use super::support::{Partition, options_for, read_all, table_of, write_all};
+use super::support::{Partition, hashed, options_for, read_all, table_of, write_all};
 use crate::sstable::*;
 use crate::testing::{TempDir, run};
 use crate::{PartitionHead, RangeTombstoneMarker, Unfiltered};
@@ -323,7 +323,7 @@ async fn get_all(
     reversed: bool,
 ) -> Vec<Unfiltered> {
     let mut reader = sstable
-        .get(key, slices.clone(), reversed, &ColumnSelection::All)
+        .get(hashed(key), slices.clone(), reversed, &ColumnSelection::All)
         .await
         .expect("reads")
         .expect("is there");
@@ -429,7 +429,7 @@ fn other_columns_come_without_values() {
             .expect("opens");
         let columns = ColumnSelection::Values(Rc::new([A]));
         let mut reader = sstable
-            .get(&head.key, Rc::new([Slice::ALL]), false, &columns)
+            .get(hashed(&head.key), Rc::new([Slice::ALL]), false, &columns)
             .await
             .expect("reads")
             .expect("is there");

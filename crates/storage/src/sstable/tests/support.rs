@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use io::Env;
-use model::{Column, ColumnId, ColumnKind, CqlType, Order, Table, TableOptions};
+use model::{Column, ColumnId, ColumnKind, CqlType, DecoratedKey, Order, Table, TableOptions};
 use uuid::Uuid;
 
 use crate::sstable::*;
@@ -126,4 +126,9 @@ pub(super) fn options_for(partitions: &[Partition]) -> WriterOptions {
         shards: 1,
     };
     WriterOptions::new(partitions.len() as u64, stats.finish(), origin)
+}
+
+/// A key with its hash, as look-ups want it.
+pub(crate) fn hashed(key: &DecoratedKey) -> (&DecoratedKey, [i64; 2]) {
+    (key, model::murmur3_x64_128(key.key()))
 }
