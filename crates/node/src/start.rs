@@ -35,6 +35,12 @@ use crate::{batch_log, execute, replica, session, virtual_tables};
 const LAST_REQUESTS: Duration = Duration::from_secs(10);
 /// The port of other nodes: Cassandra's `storage_port`.
 const STORAGE_PORT: u16 = 7000;
+/// Bytes that the commit logs of all shards may take before memtables are flushed to free some, and
+/// the part of the free space of the drive that they may take at most (`commitlog_total_space`).
+const COMMITLOG_SPACE: u64 = 8 << 30;
+const COMMITLOG_SHARE: u64 = 4;
+/// What a shard needs to work at all, in bytes: a few segments.
+const MIN_LOG_OF_SHARD: u64 = 256 << 20;
 /// The share of a shard's memory that its store gets, in quarters; the rest is for requests.
 const STORE_QUARTERS: u64 = 3;
 
@@ -85,7 +91,8 @@ pub enum StartError {
 pub(crate) async fn run_shard(env: Env, state: Arc<SharedState>, mut seat: Seat) {
     let mesh = seat.mesh.join(&env);
     let system = Arc::new(system_keyspaces());
-    let store = match Store::open(env.clone(), store_config(&env, &state), &system).await {
+    let config = store_config(&env, &state).await;
+    let store = match Store::open(env.clone(), config, &system).await {
         Ok(store) => store,
         Err(source) => {
             let shard = env.shard().0;
@@ -118,14 +125,18 @@ pub(crate) async fn run_shard(env: Env, state: Arc<SharedState>, mut seat: Seat)
     obey(&shard, &mut seat.controls, &listeners).await;
 }
 
-fn store_config(env: &Env, state: &SharedState) -> StoreConfig {
+async fn store_config(env: &Env, state: &SharedState) -> StoreConfig {
     let shards = env.shards();
+    // If the system does not tell, the drive is taken to be large enough.
+    let free = env.available_space(&state.config.data).await;
+    let log = COMMITLOG_SPACE.min(free.unwrap_or(u64::MAX) / COMMITLOG_SHARE);
     StoreConfig {
         dir: state.config.data.clone(),
         sharder: model::Sharder::new(shards),
         memory: state.config.memory / u64::from(shards) / 4 * STORE_QUARTERS,
         commitlog: CommitLogConfig {
             sync: state.config.commitlog_sync,
+            total_bytes: (log / u64::from(shards)).max(MIN_LOG_OF_SHARD),
             ..CommitLogConfig::default()
         },
         shared: state.files.clone(),
