@@ -116,6 +116,25 @@ impl File {
     /// Writes all of `buffer` at `offset`. If the file is direct, `offset` and length must be
     /// multiples of [`DIRECT_ALIGNMENT`]. If the future is dropped, the write may happen or not.
     pub async fn write_all_at(&self, buffer: Vec<u8>, offset: u64) -> (io::Result<()>, Vec<u8>) {
+        self.write_bytes(buffer, offset, false).await
+    }
+
+    /// As [`File::write_all_at`] and then [`File::sync_data`], for these bytes and with one trip to
+    /// the kernel.
+    pub async fn write_all_synced_at(
+        &self,
+        buffer: Vec<u8>,
+        offset: u64,
+    ) -> (io::Result<()>, Vec<u8>) {
+        self.write_bytes(buffer, offset, true).await
+    }
+
+    async fn write_bytes(
+        &self,
+        buffer: Vec<u8>,
+        offset: u64,
+        synced: bool,
+    ) -> (io::Result<()>, Vec<u8>) {
         match &*self.inner {
             Kind::Real(file) if file.is_direct() => {
                 if !buffer.len().is_multiple_of(DIRECT_ALIGNMENT) {
@@ -126,10 +145,13 @@ impl File {
                 }
                 let mut aligned = AlignedBuf::new(buffer.len());
                 aligned.copy_from_slice(&buffer);
-                let (result, _) = self.write_aligned_at(aligned, offset).await;
+                if !offset.is_multiple_of(DIRECT_ALIGNMENT as u64) {
+                    return (Err(io::ErrorKind::InvalidInput.into()), buffer);
+                }
+                let (result, _) = file.write_aligned_at(aligned, offset, synced).await;
                 (result, buffer)
             }
-            Kind::Real(file) => file.write_all_at(buffer, offset).await,
+            Kind::Real(file) => file.write_all_at(buffer, offset, synced).await,
             Kind::Sim(file) => {
                 let aligned = DIRECT_ALIGNMENT as u64;
                 let fits =
@@ -137,7 +159,11 @@ impl File {
                 if file.is_direct() && !fits {
                     return (Err(io::ErrorKind::InvalidInput.into()), buffer);
                 }
-                (file.write(&buffer, offset).await, buffer)
+                let mut result = file.write(&buffer, offset).await;
+                if synced && result.is_ok() {
+                    result = file.sync().await;
+                }
+                (result, buffer)
             }
         }
     }
@@ -176,7 +202,7 @@ impl File {
             return (Err(io::ErrorKind::InvalidInput.into()), buffer);
         }
         match &*self.inner {
-            Kind::Real(file) => file.write_aligned_at(buffer, offset).await,
+            Kind::Real(file) => file.write_aligned_at(buffer, offset, false).await,
             Kind::Sim(file) => (file.write(&buffer, offset).await, buffer),
         }
     }

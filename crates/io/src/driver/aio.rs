@@ -8,11 +8,10 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
-use std::sync::Arc;
 
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::operation::{Buffer, Completion, Handle, Operations};
+use super::operation::{Completion, Direction, Handle, Operations, Transfer};
 
 /// How many operations of a shard the kernel has at once; others wait for their turn.
 const DEPTH: usize = 128;
@@ -28,7 +27,7 @@ const FLAG_EVENTFD: u32 = 1;
 #[derive(Clone, Copy, Default)]
 struct ControlBlock {
     data: u64,
-    /// Two words whose order depends on that of bytes; both are zero.
+    /// Two words whose order depends on that of bytes.
     key_and_flags: [u32; 2],
     command: u16,
     priority: i16,
@@ -49,6 +48,14 @@ struct Event {
     object: u64,
     result: i64,
     second: i64,
+}
+
+/// The kernel's own word, which is zero, and the flags of reading and writing.
+fn key_and_flags(flags: i32) -> [u32; 2] {
+    match cfg!(target_endian = "little") {
+        true => [0, flags as u32],
+        false => [flags as u32, 0],
+    }
 }
 
 const _: () = assert!(size_of::<ControlBlock>() == 64 && size_of::<Event>() == 32);
@@ -88,49 +95,23 @@ impl Aio {
         self.eventfd.as_fd()
     }
 
-    /// Reads into the buffer at an offset; `bytes` of it at most.
-    pub(crate) fn read(
-        &self,
-        file: Arc<std::fs::File>,
-        buffer: Buffer,
-        from: usize,
-        bytes: usize,
-        offset: u64,
-    ) -> Completion {
-        self.begin(COMMAND_READ, file, buffer, from, bytes, offset)
-    }
-
-    /// Writes `bytes` of the buffer, which begin at `from`.
-    pub(crate) fn write(
-        &self,
-        file: Arc<std::fs::File>,
-        buffer: Buffer,
-        from: usize,
-        bytes: usize,
-        offset: u64,
-    ) -> Completion {
-        self.begin(COMMAND_WRITE, file, buffer, from, bytes, offset)
-    }
-
-    fn begin(
-        &self,
-        command: u16,
-        file: Arc<std::fs::File>,
-        buffer: Buffer,
-        from: usize,
-        bytes: usize,
-        offset: u64,
-    ) -> Completion {
-        let handle = Handle::File(file);
+    /// Moves bytes between a buffer and a file.
+    pub(crate) fn transfer(&self, transfer: Transfer) -> Completion {
+        let command = match transfer.direction {
+            Direction::Read => COMMAND_READ,
+            Direction::Write { .. } => COMMAND_WRITE,
+        };
+        let handle = Handle::File(transfer.file);
         let file = handle.number();
-        let completion = self.operations.begin(handle, buffer);
+        let completion = self.operations.begin(handle, transfer.buffer);
         let block = ControlBlock {
             data: completion.key() as u64,
+            key_and_flags: key_and_flags(transfer.direction.flags()),
             command,
             file: file as u32,
-            buffer: completion.address() as u64 + from as u64,
-            bytes: bytes as u64,
-            offset: offset as i64,
+            buffer: completion.address() as u64 + transfer.from as u64,
+            bytes: transfer.bytes as u64,
+            offset: transfer.offset as i64,
             flags: FLAG_EVENTFD,
             eventfd: self.eventfd.as_raw_fd() as u32,
             ..ControlBlock::default()

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Driver;
-use super::operation::Buffer;
+use super::operation::{Buffer, Completion, Direction, Transfer};
 use crate::buffer::AlignedBuf;
 use crate::env::{Backend, Env};
 use crate::file::OpenOptions;
@@ -59,10 +59,9 @@ impl RealFile {
         if let Some(result) = read_cached(&self.file, &mut buffer, offset) {
             return (result, buffer);
         }
-        if let Driver::Uring(driver) = &real(&self.env).driver {
+        if let Driver::Uring(_) = &real(&self.env).driver {
             let bytes = buffer.capacity();
-            let file = self.file.clone();
-            let reading = driver.read(file, Buffer::Bytes(buffer), 0, bytes, offset);
+            let reading = self.transfer(Direction::Read, Buffer::Bytes(buffer), 0, bytes, offset);
             let (result, Buffer::Bytes(mut buffer)) = reading.await else {
                 unreachable!("what went in comes back");
             };
@@ -85,21 +84,29 @@ impl RealFile {
         .await
     }
 
+    /// Writes all of `buffer`; with `synced` it is done when the drive has it.
     pub(crate) async fn write_all_at(
         &self,
         buffer: Vec<u8>,
         offset: u64,
+        synced: bool,
     ) -> (io::Result<()>, Vec<u8>) {
         if self.is_asynchronous() {
-            let len = buffer.len();
-            let (result, buffer) = self.write_all(Buffer::Bytes(buffer), len, offset).await;
+            let (len, buffer) = (buffer.len(), Buffer::Bytes(buffer));
+            let (result, buffer) = self.write_all(buffer, len, offset, synced).await;
             let Buffer::Bytes(buffer) = buffer else {
                 unreachable!("what went in comes back");
             };
             return (result, buffer);
         }
-        self.blocking(move |file| (file.write_all_at(&buffer, offset), buffer))
-            .await
+        self.blocking(move |file| {
+            let mut result = file.write_all_at(&buffer, offset);
+            if synced {
+                result = result.and_then(|()| file.sync_data());
+            }
+            (result, buffer)
+        })
+        .await
     }
 
     pub(crate) async fn read_aligned_at(
@@ -133,17 +140,24 @@ impl RealFile {
         &self,
         buffer: AlignedBuf,
         offset: u64,
+        synced: bool,
     ) -> (io::Result<()>, AlignedBuf) {
         if self.is_asynchronous() {
-            let len = buffer.len();
-            let (result, buffer) = self.write_all(Buffer::Aligned(buffer), len, offset).await;
+            let (len, buffer) = (buffer.len(), Buffer::Aligned(buffer));
+            let (result, buffer) = self.write_all(buffer, len, offset, synced).await;
             let Buffer::Aligned(buffer) = buffer else {
                 unreachable!("what went in comes back");
             };
             return (result, buffer);
         }
-        self.blocking(move |file| (file.write_all_at(&buffer, offset), buffer))
-            .await
+        self.blocking(move |file| {
+            let mut result = file.write_all_at(&buffer, offset);
+            if synced {
+                result = result.and_then(|()| file.sync_data());
+            }
+            (result, buffer)
+        })
+        .await
     }
 
     /// Does the kernel read and write this file without a thread of ours?
@@ -183,12 +197,19 @@ impl RealFile {
     }
 
     /// Writes the first `len` bytes of `buffer`.
-    async fn write_all(&self, buffer: Buffer, len: usize, offset: u64) -> (io::Result<()>, Buffer) {
+    async fn write_all(
+        &self,
+        buffer: Buffer,
+        len: usize,
+        offset: u64,
+        synced: bool,
+    ) -> (io::Result<()>, Buffer) {
         let (mut buffer, mut written) = (buffer, 0);
+        let direction = Direction::Write { synced };
         while written < len {
-            let (result, back) = self
-                .transfer(Direction::Write, buffer, written, len - written, offset)
-                .await;
+            let left = len - written;
+            let moving = self.transfer(direction, buffer, written, left, offset);
+            let (result, back) = moving.await;
             buffer = back;
             match result {
                 Ok(0) => return (Err(io::ErrorKind::WriteZero.into()), buffer),
@@ -202,30 +223,29 @@ impl RealFile {
 
     /// Moves up to `bytes` bytes between the buffer, from its place `from` on, and the file, from
     /// as far behind `offset` on.
-    async fn transfer(
+    fn transfer(
         &self,
         direction: Direction,
         buffer: Buffer,
         from: usize,
         bytes: usize,
         offset: u64,
-    ) -> (io::Result<usize>, Buffer) {
-        let file = self.file.clone();
-        let offset = offset + from as u64;
-        let completion = match (&real(&self.env).driver, direction) {
-            (Driver::Uring(driver), Direction::Read) => {
-                driver.read(file, buffer, from, bytes, offset)
-            }
-            (Driver::Uring(driver), Direction::Write) => {
-                driver.write(file, buffer, from, bytes, offset)
-            }
-            (Driver::Epoll(driver), direction) => match (driver.aio(), direction) {
-                (Ok(aio), Direction::Read) => aio.read(file, buffer, from, bytes, offset),
-                (Ok(aio), Direction::Write) => aio.write(file, buffer, from, bytes, offset),
-                (Err(_), _) => unreachable!("is_asynchronous was asked"),
-            },
+    ) -> Completion {
+        let transfer = Transfer {
+            direction,
+            file: self.file.clone(),
+            buffer,
+            from,
+            bytes,
+            offset: offset + from as u64,
         };
-        completion.await
+        match &real(&self.env).driver {
+            Driver::Uring(driver) => driver.transfer(transfer),
+            Driver::Epoll(driver) => match driver.aio() {
+                Ok(aio) => aio.transfer(transfer),
+                Err(_) => unreachable!("is_asynchronous was asked"),
+            },
+        }
     }
 
     pub(crate) async fn sync(&self, data_only: bool) -> io::Result<()> {
@@ -253,12 +273,6 @@ impl RealFile {
         self.blocking(move |file| allocate_blocking(file, len))
             .await
     }
-}
-
-#[derive(Clone, Copy)]
-enum Direction {
-    Read,
-    Write,
 }
 
 /// Has a direct read of `len` bytes brought all it can? One that ends within a block has met the

@@ -39,6 +39,41 @@ impl Handle {
     }
 }
 
+/// Which way bytes of a file go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// Into the buffer.
+    Read,
+    /// Out of it.
+    Write {
+        /// Is it done only when the drive has them?
+        synced: bool,
+    },
+}
+
+/// Bytes that go between a buffer and a file.
+pub(crate) struct Transfer {
+    pub(crate) direction: Direction,
+    pub(crate) file: Arc<std::fs::File>,
+    pub(crate) buffer: Buffer,
+    /// Where they begin in the buffer.
+    pub(crate) from: usize,
+    /// How many they are at most.
+    pub(crate) bytes: usize,
+    /// Where they begin in the file.
+    pub(crate) offset: u64,
+}
+
+impl Direction {
+    /// The `RWF_` flags of the system's calls.
+    pub(crate) fn flags(self) -> i32 {
+        match self {
+            Direction::Write { synced: true } => libc::RWF_DSYNC,
+            Direction::Read | Direction::Write { .. } => 0,
+        }
+    }
+}
+
 /// The operations of one shard that are under way, or done and not yet asked for.
 #[derive(Default)]
 pub(crate) struct Operations {

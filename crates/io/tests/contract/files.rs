@@ -48,6 +48,30 @@ pub(crate) fn what_is_written_is_read(driver: Driver) {
     });
 }
 
+pub(crate) fn what_is_written_and_synced_is_read(driver: Driver) {
+    run_one(driver, |env| async move {
+        let folder = Folder::new(&env).await;
+        for direct in [false, true] {
+            let options = OpenOptions {
+                read: true,
+                write: true,
+                create: true,
+                direct,
+                ..OpenOptions::default()
+            };
+            let path = folder.path.join(format!("synced {direct}"));
+            let file = env.open(&path, options).await.unwrap();
+            let bytes = pattern(3 * DIRECT_ALIGNMENT, 5);
+            let (result, back) = file.write_all_synced_at(bytes, 0).await;
+            result.unwrap();
+            let (result, _) = file.write_all_synced_at(back.clone(), 8192).await;
+            result.unwrap();
+            let read = file.read_exact_at(8192, back.len()).await.unwrap();
+            assert!(read == back);
+        }
+    });
+}
+
 pub(crate) fn reading_beyond_the_end_is_short(driver: Driver) {
     run_one(driver, |env| async move {
         let folder = Folder::new(&env).await;

@@ -40,6 +40,7 @@ contract!(
     group::groups_share_the_time,
     group::a_long_loop_gives_way,
     files::what_is_written_is_read,
+    files::what_is_written_and_synced_is_read,
     files::reading_beyond_the_end_is_short,
     files::files_are_cut_and_filled,
     files::options_are_respected,

@@ -114,7 +114,12 @@ impl Writer {
         let len = group.bytes.len().next_multiple_of(BLOCK);
         group.bytes.resize(len, 0);
         let begun = self.inner.env.now();
-        let (result, buffer) = file.write_all_at(group.bytes, at.offset).await;
+        // Nothing but the group is on its way then, so that the drive has all when it has that.
+        let synced = self.unsynced.is_none() && self.syncs_each_group();
+        let (result, buffer) = match synced {
+            true => file.write_all_synced_at(group.bytes, at.offset).await,
+            false => file.write_all_at(group.bytes, at.offset).await,
+        };
         if let Err(error) = result {
             return Err(self.describe("writing", at, &error));
         }
@@ -131,8 +136,12 @@ impl Writer {
             offset: at.offset + len as u64,
             ..at
         };
-        self.unsynced = Some((end, group.last_sequence));
-        if self.sync_due() {
+        if synced {
+            self.is_durable(end, group.last_sequence);
+        } else {
+            self.unsynced = Some((end, group.last_sequence));
+        }
+        if synced || self.sync_due() {
             self.sync().await?;
             let took = self.inner.env.now().saturating_duration_since(begun);
             self.inner.state.borrow_mut().stats.group_latency.add(took);
@@ -150,6 +159,19 @@ impl Writer {
         if let Err(error) = file.sync_data().await {
             return Err(self.describe("syncing", end, &error));
         }
+        self.is_durable(end, sequence);
+        Ok(())
+    }
+
+    fn syncs_each_group(&self) -> bool {
+        match self.inner.config.sync {
+            CommitlogSync::Group | CommitlogSync::Batch => true,
+            CommitlogSync::Periodic { .. } => false,
+        }
+    }
+
+    /// The drive has all up to `end`, and so all records up to `sequence`.
+    fn is_durable(&mut self, end: Position, sequence: u64) {
         self.unsynced = None;
         self.synced_at = self.inner.env.now();
         let mut state = self.inner.state.borrow_mut();
@@ -160,7 +182,6 @@ impl Writer {
             state.sync_wanted = false;
         }
         state.wake();
-        Ok(())
     }
 
     fn describe(&self, what: &str, at: Position, error: &std::io::Error) -> String {

@@ -18,7 +18,7 @@ use io_uring::types::{CancelBuilder, Fd, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue};
 use slab::Slab;
 
-use super::operation::{Buffer, Completion, Handle, Operations};
+use super::operation::{Buffer, Completion, Direction, Handle, Operations, Transfer};
 use crate::doorbell::Doorbell;
 use buffers::Buffers;
 use socket::Receiving;
@@ -97,47 +97,25 @@ impl UringDriver {
         self.inner.turn(timeout)
     }
 
-    /// Reads into `buffer` at `offset`, `bytes` from its place `from` on.
-    pub(crate) fn read(
-        &self,
-        file: Arc<std::fs::File>,
-        buffer: Buffer,
-        from: usize,
-        bytes: usize,
-        offset: u64,
-    ) -> Completion {
-        let handle = Handle::File(file);
+    /// Moves bytes between a buffer and a file.
+    pub(crate) fn transfer(&self, transfer: Transfer) -> Completion {
+        let (offset, flags) = (transfer.offset, transfer.direction.flags());
+        let length = length(transfer.bytes);
+        let handle = Handle::File(transfer.file);
         let fd = Fd(handle.number());
-        let completion = self.inner.operations.begin(handle, buffer);
-        let address = completion.address().wrapping_add(from);
-        let entry = opcode::Read::new(fd, address, length(bytes)).offset(offset);
-        self.inner.push(
-            entry
-                .build()
-                .user_data(tag::OPERATION | completion.key() as u64),
-        );
-        completion
-    }
-
-    /// Writes `bytes` of `buffer`, which begin at `from`, at `offset`.
-    pub(crate) fn write(
-        &self,
-        file: Arc<std::fs::File>,
-        buffer: Buffer,
-        from: usize,
-        bytes: usize,
-        offset: u64,
-    ) -> Completion {
-        let handle = Handle::File(file);
-        let fd = Fd(handle.number());
-        let completion = self.inner.operations.begin(handle, buffer);
-        let address = completion.address().wrapping_add(from).cast_const();
-        let entry = opcode::Write::new(fd, address, length(bytes)).offset(offset);
-        self.inner.push(
-            entry
-                .build()
-                .user_data(tag::OPERATION | completion.key() as u64),
-        );
+        let completion = self.inner.operations.begin(handle, transfer.buffer);
+        let address = completion.address().wrapping_add(transfer.from);
+        let entry = match transfer.direction {
+            Direction::Read => opcode::Read::new(fd, address, length)
+                .offset(offset)
+                .build(),
+            Direction::Write { .. } => opcode::Write::new(fd, address.cast_const(), length)
+                .offset(offset)
+                .rw_flags(flags)
+                .build(),
+        };
+        let number = tag::OPERATION | completion.key() as u64;
+        self.inner.push(entry.user_data(number));
         completion
     }
 
