@@ -311,7 +311,9 @@ class Statements:
         return f"ALTER TABLE {t.name} WITH {self.rng.choice(OPTIONS)}", lambda: None
 
 
-TOKENS = re.compile(r"'(?:[^']|'')*'|\w+|[^\s\w]")
+# A minus stays with its number: `- 1` is a calculation, whose int Cassandra puts into a tuple of
+# varints as it is, four bytes long.
+TOKENS = re.compile(r"'(?:[^']|'')*'|-?\w+|[^\s\w]")
 
 
 def spoil(rng: random.Random, text: str) -> str:

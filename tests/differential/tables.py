@@ -91,7 +91,9 @@ def draw_table(rng: random.Random, name: str, udts: list) -> Table:
     """A table of one of the usual shapes."""
     columns = [Column(f"k{i}", draw_key(rng, udts), "partition") for i in range(rng.choice([1, 1, 1, 2, 3]))]
     clusterings = rng.choice([0, 1, 1, 2, 2, 3])
-    columns += [Column(f"c{i}", draw_key(rng, udts), "clustering", rng.random() < 0.4) for i in range(clusterings)]
+    for i in range(clusterings):
+        ty = dataclasses.replace(draw_key(rng, udts), canonical=True)
+        columns.append(Column(f"c{i}", ty, "clustering", rng.random() < 0.4))
     if clusterings and rng.random() < 0.5:
         columns += [Column(f"s{i}", draw_type(rng, udts), "static") for i in range(rng.randrange(1, 3))]
     columns += [Column(f"v{i}", draw_type(rng, udts), "regular") for i in range(rng.choice([0, 1, 2, 2, 3, 4, 6]))]
