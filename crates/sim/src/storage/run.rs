@@ -212,4 +212,13 @@ mod tests {
             assert!(first.writes > 0 && first.reads > 0);
         }
     }
+
+    /// 81: a start trusted what a killed process had left in the kernel. 837 and 1656: an index and
+    /// the file with its checksums, both damaged.
+    #[test]
+    fn seeds_that_found_something() {
+        for seed in [81, 837, 1656] {
+            run(seed).expect("nothing is wrong");
+        }
+    }
 }
