@@ -27,7 +27,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use io::{Env, Notify, TaskGroup};
+use io::{Env, Notify, Semaphore, TaskGroup};
 use model::{Mutation, ReadCommand, ReadPage, Schema, Sharder, TableId};
 
 use crate::SharedFiles;
@@ -74,6 +74,8 @@ pub(crate) struct Inner {
     old_segments: Vec<SegmentName>,
     /// What the commit log of earlier runs must not bring back.
     truncations: RefCell<Vec<Truncations>>,
+    /// Held while what this shard noted of them is written to its file.
+    truncations_file: Semaphore,
     /// The tables whose old writes were replayed.
     replayed: RefCell<Vec<TableId>>,
     tables: RefCell<BTreeMap<TableId, Rc<TableStore>>>,
@@ -149,6 +151,7 @@ impl Store {
             log,
             old_segments: found.segments.iter().map(|(name, _)| *name).collect(),
             truncations: RefCell::new(found.truncations),
+            truncations_file: Semaphore::new(1),
             replayed: RefCell::default(),
             tables: RefCell::default(),
             cache: ChunkCache::new(chunks),

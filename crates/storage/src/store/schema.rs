@@ -221,20 +221,14 @@ impl Inner {
     }
 
     async fn forget_truncations_before(&self, oldest: u64) -> Result<(), OpenError> {
-        let own = {
+        {
             let mut truncations = self.truncations.borrow_mut();
             truncations.truncate(1);
-            let Some(own) = truncations.first_mut() else {
-                return Ok(());
-            };
-            if !own.forget_before(oldest) {
+            if !truncations[0].forget_before(oldest) {
                 return Ok(());
             }
-            own.clone()
-        };
-        let dir = folder::commitlog_dir(&self.config);
-        own.save(&self.env, &dir)
-            .await
-            .map_err(folder::io_error(&dir))
+        }
+        let saved = self.save_truncations().await;
+        saved.map_err(folder::io_error(&folder::commitlog_dir(&self.config)))
     }
 }

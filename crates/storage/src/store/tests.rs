@@ -118,6 +118,45 @@ async fn answers(
     Ok((found, expected))
 }
 
+#[test]
+fn tables_are_truncated_at_the_same_time() {
+    let dir = TempDir::new();
+    let path = dir.0.clone();
+    run(move |env| async move {
+        let first = table(Order::Ascending);
+        let tables: Vec<Arc<Table>> = (0..8)
+            .map(|number| {
+                let mut table = Table::clone(&first);
+                table.id = model::TableId::from_u128(0x100 + number);
+                table.name = format!("t{number}").into();
+                Arc::new(table)
+            })
+            .collect();
+        let mut keyspace = Keyspace::clone(&schema(&first).keyspaces[&first.keyspace]);
+        let named = tables
+            .iter()
+            .map(|table| (table.name.clone(), table.clone()));
+        keyspace.tables = named.collect();
+        let mut schema = Schema::default();
+        let name = keyspace.name.clone();
+        schema.keyspaces.insert(name, Arc::new(keyspace));
+        let store = Store::open(env.clone(), config(path), &schema).await;
+        let store = store.expect("the store opens");
+        store.replay().await.expect("there is nothing to replay");
+        let truncating: Vec<_> = tables
+            .iter()
+            .map(|table| {
+                let (store, id) = (store.clone(), table.id);
+                let truncate = async move { store.truncate(id).await };
+                env.spawn(io::TaskGroup::Foreground, truncate)
+            })
+            .collect();
+        for truncated in truncating {
+            truncated.await.expect("the table is truncated");
+        }
+    });
+}
+
 /// One life of a process: it ends without draining.
 async fn live(
     env: Env,

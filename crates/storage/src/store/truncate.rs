@@ -34,19 +34,25 @@ impl Inner {
             position: self.log.position(),
             generation: table.last_generation(),
         };
-        let own = {
-            let mut truncations = self.truncations.borrow_mut();
-            let own = &mut truncations[0];
-            own.note(id, truncation);
-            own.clone()
-        };
-        let dir = folder::commitlog_dir(&self.config);
-        let saved = own.save(&self.env, &dir).await;
-        saved.map_err(|error| TruncateError::Io { path: dir, error })?;
+        self.truncations.borrow_mut()[0].note(id, truncation);
+        let saved = self.save_truncations().await;
+        saved.map_err(|error| TruncateError::Io {
+            path: folder::commitlog_dir(&self.config),
+            error,
+        })?;
         let removed = self.remove_content(table).await;
         if removed.is_err() {
             self.half_truncated.set(true);
         }
         Ok(removed?)
+    }
+
+    /// Writes what this shard has noted to its file, one after the other: a file that is being
+    /// written must not be renamed by somebody else, and the last to write must know all.
+    pub(super) async fn save_truncations(&self) -> std::io::Result<()> {
+        let _one_at_a_time = self.truncations_file.acquire(1).await;
+        let own = self.truncations.borrow()[0].clone();
+        let dir = folder::commitlog_dir(&self.config);
+        own.save(&self.env, &dir).await
     }
 }
