@@ -70,6 +70,16 @@ def test_second_signal_exits_at_once(node):
     assert time.monotonic() - began < 5
 
 
+def test_killed_node_starts_again_at_once(node):
+    server = node().start()
+    for _ in range(10):
+        with Connection(server.address) as connection:
+            connection.query("SELECT key FROM system.local")
+            # The kernel closes the sockets of a killed node's io_uring a little later.
+            server.kill()
+            server.start()
+
+
 def test_port_in_use(refused, data):
     address = harness.free_address()
     with socket.socket() as taken:

@@ -89,12 +89,32 @@ fn check_ports(settings: &Settings) -> Result<(), StartError> {
     Ok(())
 }
 
+/// How long a port may still be taken: the kernel closes the sockets of a killed node's io_uring a
+/// little after the process is gone, and whoever watches it starts the next one at once.
+const PORT_PATIENCE: Duration = Duration::from_secs(3);
+/// How long to wait before a port is tried again.
+const PORT_PAUSE: Duration = Duration::from_millis(20);
+
 fn listen(address: SocketAddr, option: &'static str) -> Result<TcpListener, StartError> {
-    TcpListener::bind(address).map_err(|source| StartError::Port {
-        address,
-        source,
-        option,
-    })
+    let mut tries = PORT_PATIENCE.as_millis() / PORT_PAUSE.as_millis();
+    loop {
+        let source = match TcpListener::bind(address) {
+            Ok(listener) => return Ok(listener),
+            Err(source) => source,
+        };
+        let taken = source.kind() == std::io::ErrorKind::AddrInUse;
+        if !taken || tries == 0 {
+            return Err(StartError::Port {
+                address,
+                source,
+                option,
+            });
+        }
+        tries -= 1;
+        // There are no shards yet whose clock this could be.
+        #[allow(clippy::disallowed_methods)]
+        std::thread::sleep(PORT_PAUSE);
+    }
 }
 
 /// Starts the node and serves until a signal comes.
