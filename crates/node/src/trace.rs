@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use io::{Instant, TaskGroup};
 use uuid::Uuid;
-use wire::{Consistency, QueryParameters};
+use wire::QueryParameters;
 
 use crate::clients::Client;
 use crate::replica;
@@ -58,15 +58,10 @@ impl Trace {
 
     /// With which parameters.
     pub(crate) fn parameters(&self, parameters: &QueryParameters<'_>) {
-        self.consistency(parameters.consistency);
+        self.parameter("consistency_level", parameters.consistency.to_string());
         if let Some(size) = parameters.page_size {
             self.parameter("page_size", size.to_string());
         }
-    }
-
-    /// At which level.
-    pub(crate) fn consistency(&self, consistency: Consistency) {
-        self.parameter("consistency_level", consistency.to_string());
     }
 
     fn parameter(&self, name: &str, value: impl Into<String>) {

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::io;
+use std::ops::Deref;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -99,14 +100,7 @@ impl RealFile {
             };
             return (result, buffer);
         }
-        self.blocking(move |file| {
-            let mut result = file.write_all_at(&buffer, offset);
-            if synced {
-                result = result.and_then(|()| file.sync_data());
-            }
-            (result, buffer)
-        })
-        .await
+        self.write_blocking(buffer, offset, synced).await
     }
 
     pub(crate) async fn read_aligned_at(
@@ -150,6 +144,19 @@ impl RealFile {
             };
             return (result, buffer);
         }
+        self.write_blocking(buffer, offset, synced).await
+    }
+
+    /// Writes all of `buffer` by one of the threads.
+    fn write_blocking<B>(
+        &self,
+        buffer: B,
+        offset: u64,
+        synced: bool,
+    ) -> impl Future<Output = (io::Result<()>, B)>
+    where
+        B: Deref<Target = [u8]> + Send + 'static,
+    {
         self.blocking(move |file| {
             let mut result = file.write_all_at(&buffer, offset);
             if synced {
@@ -157,7 +164,6 @@ impl RealFile {
             }
             (result, buffer)
         })
-        .await
     }
 
     /// Does the kernel read and write this file without a thread of ours?
