@@ -11,6 +11,7 @@
 //! column added later under the same name.
 
 mod bound;
+mod byte_comparable;
 mod clustering;
 pub mod collection;
 mod compare;
