@@ -25,6 +25,8 @@ pub struct NodeConfig {
     pub driver: DriverChoice,
     /// What all shards together may use, in bytes.
     pub memory: u64,
+    /// The format of the sstables that are written.
+    pub sstable_format: storage::sstable::Format,
     /// When a write is acknowledged.
     pub commitlog_sync: storage::CommitlogSync,
     /// The name of the cluster.

@@ -134,6 +134,7 @@ async fn store_config(env: &Env, state: &SharedState) -> StoreConfig {
         dir: state.config.data.clone(),
         sharder: model::Sharder::new(shards),
         memory: state.config.memory / u64::from(shards) / 4 * STORE_QUARTERS,
+        sstable_format: state.config.sstable_format,
         commitlog: CommitLogConfig {
             sync: state.config.commitlog_sync,
             total_bytes: (log / u64::from(shards)).max(MIN_LOG_OF_SHARD),

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use clap::Args;
 use io::DriverChoice;
+use storage::sstable::Format;
 
 use crate::size;
 
 /// The options, by the names they have in a configuration file; on the command line `_` is `-`.
-pub(crate) const NAMES: [&str; 13] = [
+pub(crate) const NAMES: [&str; 14] = [
     "data",
     "address",
     "port",
@@ -19,6 +20,7 @@ pub(crate) const NAMES: [&str; 13] = [
     "metrics_port",
     "shards",
     "memory",
+    "sstable_format",
     "commitlog_sync",
     "commitlog_sync_period",
     "driver",
@@ -69,6 +71,10 @@ pub(crate) struct StartOptions {
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub(crate) memory: Option<u64>,
 
+    /// Format of the sstables that are written; both can be read, whatever this is [default: big]
+    #[arg(long, value_name = "big|bti", value_parser = sstable_format)]
+    pub(crate) sstable_format: Option<Format>,
+
     /// When a write is acknowledged: group or batch: when the drive has it; periodic: at once
     /// [default: group]
     #[arg(long, value_name = "group|periodic|batch", value_parser = sync_mode)]
@@ -110,6 +116,7 @@ impl StartOptions {
             "metrics_port" => self.metrics_port = Some(port_or_none(text)?),
             "shards" => self.shards = Some(shards(text)?),
             "memory" => self.memory = Some(size::parse(text)?),
+            "sstable_format" => self.sstable_format = Some(sstable_format(text)?),
             "commitlog_sync" => self.commitlog_sync = Some(sync_mode(text)?),
             "commitlog_sync_period" => self.commitlog_sync_period = Some(duration(text)?),
             "driver" => self.driver = Some(driver(text)?),
@@ -131,6 +138,7 @@ impl StartOptions {
             metrics_port: self.metrics_port.or(other.metrics_port),
             shards: self.shards.or(other.shards),
             memory: self.memory.or(other.memory),
+            sstable_format: self.sstable_format.or(other.sstable_format),
             commitlog_sync: self.commitlog_sync.or(other.commitlog_sync),
             commitlog_sync_period: self.commitlog_sync_period.or(other.commitlog_sync_period),
             driver: self.driver.or(other.driver),
@@ -170,6 +178,14 @@ fn shards(text: &str) -> Result<u16, String> {
     match text.parse() {
         Ok(shards @ 1..=1024) => Ok(shards),
         _ => Err(format!("`{text}` is no number of shards: 1 to 1024")),
+    }
+}
+
+fn sstable_format(text: &str) -> Result<Format, String> {
+    match text {
+        "big" => Ok(Format::Big),
+        "bti" => Ok(Format::Bti),
+        _ => Err(format!("`{text}` is none of big, bti")),
     }
 }
 
@@ -229,6 +245,7 @@ mod tests {
             ("metrics_port", "9180"),
             ("shards", "4"),
             ("memory", "1.5 GiB"),
+            ("sstable_format", "bti"),
             ("commitlog_sync", "batch"),
             ("commitlog_sync_period", "500ms"),
             ("driver", "epoll"),
@@ -254,6 +271,7 @@ mod tests {
             ("shards", "0"),
             ("shards", "four"),
             ("memory", "much"),
+            ("sstable_format", "nb"),
             ("commitlog_sync", "sometimes"),
             ("commitlog_sync_period", "10"),
             ("commitlog_sync_period", "0s"),

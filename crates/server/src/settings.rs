@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use io::DriverChoice;
 use storage::CommitlogSync;
+use storage::sstable::Format;
 
 use crate::machine::Machine;
 use crate::options::{StartOptions, SyncMode};
@@ -32,6 +33,8 @@ pub(crate) struct Settings {
     pub(crate) shards: u16,
     /// What all of them may use, in bytes.
     pub(crate) memory: u64,
+    /// The format of new sstables.
+    pub(crate) sstable_format: Format,
     /// When a write is acknowledged.
     pub(crate) commitlog_sync: CommitlogSync,
     /// How to talk to the kernel.
@@ -91,6 +94,7 @@ impl Settings {
             metrics_port: port(options.metrics_port, 9180),
             shards: options.shards.unwrap_or(machine.cores.clamp(1, 1024)),
             memory: options.memory.unwrap_or(machine.memory / 2),
+            sstable_format: options.sstable_format.unwrap_or(Format::Big),
             commitlog_sync: match options.commitlog_sync.unwrap_or(SyncMode::Group) {
                 SyncMode::Group => CommitlogSync::Group,
                 SyncMode::Batch => CommitlogSync::Batch,

@@ -155,6 +155,7 @@ fn node_config(settings: &Settings, folder: &DataFolder) -> NodeConfig {
         cpus: machine::cpus_of(settings.shards),
         driver: settings.driver,
         memory: settings.memory,
+        sstable_format: settings.sstable_format,
         commitlog_sync: settings.commitlog_sync,
         cluster_name: settings.cluster_name.clone(),
         data_center: settings.data_center.clone(),

@@ -88,7 +88,13 @@ async fn survey(env: Env, life: Rc<Life>) {
 async fn read_all(env: &Env, life: &Life) -> Result<(), String> {
     let world = &life.world;
     let schema = tables::schema(&world.tables());
-    let store = match Store::open(env.clone(), config(env, &Default::default()), &schema).await {
+    let store = match Store::open(
+        env.clone(),
+        config(env, &Default::default(), life.seed),
+        &schema,
+    )
+    .await
+    {
         Ok(store) => store,
         Err(error) => return life.expected(&error.to_string()),
     };

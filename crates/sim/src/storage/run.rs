@@ -11,6 +11,7 @@ use std::time::Duration;
 use io::sim::{Crash, DiskFaults, SimConfig, SimNode, Simulation};
 use io::{Env, TaskGroup};
 use model::Sharder;
+use storage::sstable::Format;
 use storage::{CommitLogConfig, SharedFiles, Store, StoreConfig};
 
 use super::client::{Client, settle};
@@ -155,7 +156,7 @@ async fn main(env: Env, life: Rc<Life>) {
 async fn serve(env: &Env, life: &Life) -> Result<(), String> {
     let world = &life.world;
     let schema = tables::schema(&world.tables());
-    let store = Store::open(env.clone(), config(env, &life.files), &schema).await;
+    let store = Store::open(env.clone(), config(env, &life.files, life.seed), &schema).await;
     let store = store.map_err(|error| format!("the store cannot be opened: {error}"))?;
     let replayed = store.replay().await;
     replayed.map_err(|error| format!("the log cannot be replayed: {error}"))?;
@@ -186,11 +187,16 @@ async fn serve(env: &Env, life: &Life) -> Result<(), String> {
     Ok(())
 }
 
-pub(super) fn config(env: &Env, files: &Arc<SharedFiles>) -> StoreConfig {
+/// `seed` chooses what makes no difference to what is stored.
+pub(super) fn config(env: &Env, files: &Arc<SharedFiles>, seed: u64) -> StoreConfig {
     StoreConfig {
         dir: PathBuf::from("/data"),
         sharder: Sharder::new(env.shards()),
         memory: 256 << 10,
+        sstable_format: match seed & 1 << 40 {
+            0 => Format::Big,
+            _ => Format::Bti,
+        },
         commitlog: CommitLogConfig {
             segment_bytes: 128 << 10,
             total_bytes: 512 << 10,

@@ -124,11 +124,14 @@ pub(crate) fn number(generation: &Generation) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sstable::Format;
 
     #[test]
     fn a_file_names_its_inputs_only_when_whole() {
         let dir = Path::new("/t");
-        let inputs = vec![Descriptor::new(dir, 3), Descriptor::new(dir, 12)];
+        let inputs = [3, 12]
+            .map(|generation| Descriptor::new(dir, Format::Big, generation))
+            .to_vec();
         let bytes = encode(&inputs);
         assert_eq!(decode(dir, &bytes), Some(inputs));
         for len in 0..bytes.len() {

@@ -1,7 +1,7 @@
 //! The files of an sstable and their names.
 //!
 //! An sstable is a set of files, its *components*, in the folder of its table:
-//! `<version>-<generation>-big-<component>`. It exists when its `Data.db` exists: the writer gives
+//! `<version>-<generation>-<format>-<component>`. It exists when its `Data.db` exists: the writer gives
 //! that file its name last, so whatever else lies in the folder without one was left behind by a
 //! crash.
 
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::error::DecodeError;
-use super::version::Version;
+use super::version::{Format, Version};
 
 /// What distinguishes the sstables of a table: a number, or what Cassandra makes if
 /// `uuid_sstable_identifiers_enabled` is set.
@@ -38,6 +38,10 @@ pub enum Component {
     Data,
     /// For each partition its place in the data, and for wide ones the places of their blocks.
     Index,
+    /// In the BTI format, for each partition its place in the data or in `Rows.db`.
+    Partitions,
+    /// In the BTI format, for each wide partition the places of its blocks.
+    Rows,
     /// For every 128th partition its place in the index.
     Summary,
     /// Bloom filter of the keys.
@@ -58,9 +62,11 @@ pub enum Component {
 
 impl Component {
     /// All of them.
-    pub const ALL: [Component; 10] = [
+    pub const ALL: [Component; 12] = [
         Component::Data,
         Component::Index,
+        Component::Partitions,
+        Component::Rows,
         Component::Summary,
         Component::Filter,
         Component::Statistics,
@@ -76,6 +82,8 @@ impl Component {
         match self {
             Component::Data => "Data.db",
             Component::Index => "Index.db",
+            Component::Partitions => "Partitions.db",
+            Component::Rows => "Rows.db",
             Component::Summary => "Summary.db",
             Component::Filter => "Filter.db",
             Component::Statistics => "Statistics.db",
@@ -103,18 +111,19 @@ pub struct Descriptor {
 pub(crate) const TEMPORARY_SUFFIX: &str = ".tmp";
 
 impl Descriptor {
-    /// A new sstable of the version that is written (`nb`).
-    pub fn new(dir: impl Into<PathBuf>, generation: u64) -> Descriptor {
+    /// A new sstable, of the version of a format that is written.
+    pub fn new(dir: impl Into<PathBuf>, format: Format, generation: u64) -> Descriptor {
         Descriptor {
             dir: dir.into(),
-            version: Version::Nb,
+            version: format.written(),
             generation: Generation::Number(generation),
         }
     }
 
     /// The part of the file names that all components share.
     pub fn prefix(&self) -> String {
-        format!("{}-{}-big", self.version, self.generation)
+        let format = self.version.format().name();
+        format!("{}-{}-{format}", self.version, self.generation)
     }
 
     /// The file of a component.
@@ -138,7 +147,8 @@ impl Descriptor {
         let (version, rest) = file_name.split_once('-')?;
         let version = Version::from_letters(version)?;
         let (generation, rest) = rest.split_once('-')?;
-        let component = rest.strip_prefix("big-")?;
+        let component = rest.strip_prefix(version.format().name())?;
+        let component = component.strip_prefix('-')?;
         let generation = match generation.parse() {
             Ok(number) => Generation::Number(number),
             Err(_) if is_time_id(generation) => Generation::Time(generation.into()),
@@ -204,7 +214,7 @@ mod tests {
     #[test]
     fn names_come_apart_as_they_were_put_together() {
         let dir = Path::new("/data/ks/t-1");
-        let descriptor = Descriptor::new(dir, 12);
+        let descriptor = Descriptor::new(dir, Format::Big, 12);
         let path = descriptor.path(Component::CompressionInfo);
         assert_eq!(path, Path::new("/data/ks/t-1/nb-12-big-CompressionInfo.db"));
         let name = path.file_name().and_then(|n| n.to_str()).expect("a name");
@@ -223,7 +233,16 @@ mod tests {
                 "Data.db"
             ))
         ));
-        for other in ["nb-1-bti-Data.db", "zz-1-big-Data.db", "manifest.json", ""] {
+        let trie = Descriptor::new(dir, Format::Bti, 3);
+        let name = "da-3-bti-Partitions.db";
+        assert_eq!(Descriptor::parse(dir, name), Some((trie, "Partitions.db")));
+        for other in [
+            "nb-1-bti-Data.db",
+            "da-1-big-Data.db",
+            "zz-1-big-Data.db",
+            "manifest.json",
+            "",
+        ] {
             assert_eq!(Descriptor::parse(dir, other), None);
         }
     }

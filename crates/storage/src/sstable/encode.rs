@@ -8,7 +8,9 @@
 
 use bytes::Bytes;
 use model::vint::{unsigned_len, write_unsigned};
-use model::{BoundKind, Cell, Clustering, DeletionTime, Liveness, NO_DELETION_TIME, NO_TTL, Row};
+use model::{
+    Bound, BoundKind, Cell, Clustering, DeletionTime, Liveness, NO_DELETION_TIME, NO_TTL, Row,
+};
 
 use super::header::write_vint32;
 use super::input::{
@@ -403,7 +405,30 @@ pub(super) fn write_bound(
         (BoundKind::InclusiveEnd, false) => kind::INCLUSIVE_END,
         (BoundKind::ExclusiveEnd, false) => kind::EXCLUSIVE_END,
     });
-    let prefix = &marker.bound.prefix;
+    write_prefix(out, &marker.bound, lengths)
+}
+
+/// Appends a bound that is no marker's.
+pub(super) fn write_plain_bound(
+    out: &mut Vec<u8>,
+    bound: &Bound,
+    lengths: &[Option<usize>],
+) -> Result<(), EncodeError> {
+    out.push(match bound.kind {
+        BoundKind::InclusiveStart => kind::INCLUSIVE_START,
+        BoundKind::ExclusiveStart => kind::EXCLUSIVE_START,
+        BoundKind::InclusiveEnd => kind::INCLUSIVE_END,
+        BoundKind::ExclusiveEnd => kind::EXCLUSIVE_END,
+    });
+    write_prefix(out, bound, lengths)
+}
+
+fn write_prefix(
+    out: &mut Vec<u8>,
+    bound: &Bound,
+    lengths: &[Option<usize>],
+) -> Result<(), EncodeError> {
+    let prefix = &bound.prefix;
     out.extend((prefix.0.len() as u16).to_be_bytes());
     write_clustering(out, prefix, lengths)
 }

@@ -1,262 +1,170 @@
-//! `Index.db`: where each partition lies in the data, and where the blocks of wide ones lie.
-//!
-//! An entry is the key, the place in the data and the length of the *promoted index* that
-//! follows, 0 for partitions of one block. The promoted index is the length of the partition's
-//! head, its deletion, the number of blocks, for each block an [`IndexInfo`], and at its end the
-//! place of each of those, so that blocks can be searched without reading all
-//! (`org.apache.cassandra.io.sstable.format.big.RowIndexEntry`, `IndexInfo`).
+//! Finding partitions in an sstable and blocks in a partition, whatever the format of the index.
 
-use std::cmp::Ordering;
+use std::rc::Rc;
 
-use bytes::Bytes;
-use model::vint::{write_signed, write_unsigned};
-use model::{Bound, Clustering, ClusteringComparator, DecoratedKey, DeletionTime};
+use io::{Env, TaskGroup};
+use model::{DecoratedKey, PartitionBound, ShardId, Sharder};
 
-use super::decode;
-use super::encode::{EncodeError, kind, write_bound, write_clustering};
-use super::error::DecodeError;
-use super::input::{Input, write_deletion_time, write_short_bytes};
+use super::big::blocks::PromotedIndex;
+use super::big::{BigIndex, BigKeys};
+use super::blocks::Blocks;
+use super::bti::rows::RowIndex;
+use super::bti::{BtiIndex, BtiKeys};
+use super::chunked_file::ChunkedFile;
+use super::cursor::Cursor;
+use super::error::SSTableError;
 use super::layout::Layout;
-use crate::{RangeTombstoneMarker, Unfiltered};
 
-/// The widths of blocks are written as differences to this one, the usual one.
-const WIDTH_BASE: i64 = 64 * 1024;
-
-/// An entry of the index, without what it says of blocks.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct IndexEntry<'a> {
-    /// The serialized key.
-    pub key: &'a [u8],
-    /// Where the partition starts in the data.
-    pub position: u64,
-    /// How many bytes of promoted index follow.
-    pub promoted_length: usize,
+/// Where a partition lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Location {
+    /// In the data.
+    pub(super) data: u64,
+    /// The index of its blocks: of a BIG sstable where it is in `Index.db` and how many bytes it
+    /// has; of a BTI sstable where its root is in `Rows.db` and how many blocks it has. The second
+    /// number is 0 if it has none.
+    pub(super) blocks: (u64, u64),
 }
 
-impl<'a> IndexEntry<'a> {
-    pub(crate) fn decode(input: &mut Input<'a>) -> Result<IndexEntry<'a>, DecodeError> {
-        Ok(IndexEntry {
-            key: input.short_bytes()?,
-            position: input.vint()?,
-            promoted_length: input.vint_len()?,
-        })
-    }
+/// The index of an sstable.
+pub(super) enum Index {
+    /// Of a BIG sstable.
+    Big(BigIndex),
+    /// Of a BTI sstable.
+    Bti(BtiIndex),
 }
 
-/// The beginning of a promoted index.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct PromotedHead {
-    /// The length of the partition's beginning: key, deletion, static row.
-    pub header_length: u64,
-    /// The number of blocks.
-    pub blocks: usize,
-}
-
-impl PromotedHead {
-    pub(crate) fn decode(
-        input: &mut Input<'_>,
-        layout: &Layout,
-    ) -> Result<PromotedHead, DecodeError> {
-        let header_length = input.vint()?;
-        input.deletion_time(layout.unsigned_deletion_time)?;
-        Ok(PromotedHead {
-            header_length,
-            blocks: input.vint_len()?,
-        })
-    }
-}
-
-/// The place of the first or last item of a block.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Place {
-    /// A row.
-    Clustering(Clustering),
-    /// A marker.
-    Bound(Bound),
-}
-
-impl Place {
-    /// Its order, compared with a bound.
-    pub(crate) fn compare_to_bound(
-        &self,
-        comparator: &ClusteringComparator,
-        bound: &Bound,
-    ) -> Ordering {
+impl Index {
+    /// The first key.
+    pub(super) fn first(&self) -> &DecoratedKey {
         match self {
-            Place::Clustering(clustering) => comparator.compare_to_bound(clustering, bound),
-            Place::Bound(own) => comparator.compare_bounds(own, bound),
+            Index::Big(index) => &index.summary().first,
+            Index::Bti(index) => &index.partitions.first,
         }
     }
 
-    fn decode(
-        bytes: &Bytes,
-        input: &mut Input<'_>,
-        lengths: &[Option<usize>],
-    ) -> Result<Place, DecodeError> {
-        let code = input.u8()?;
-        if code == kind::CLUSTERING {
-            return decode::clustering(bytes, input, lengths).map(Place::Clustering);
+    /// The last key.
+    pub(super) fn last(&self) -> &DecoratedKey {
+        match self {
+            Index::Big(index) => &index.summary().last,
+            Index::Bti(index) => &index.partitions.last,
         }
-        decode::bound(bytes, input, lengths, code).map(|place| Place::Bound(place.bound))
     }
-}
 
-/// A block of a partition's items.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct IndexInfo {
-    /// Where its first item is.
-    pub first: Place,
-    /// Where its last item is.
-    pub last: Place,
-    /// Where it starts, from the start of the partition.
-    pub offset: u64,
-    /// How long it is. That of the last block includes the byte that ends the partition.
-    pub width: u64,
-    /// The range deletion in force after its last item.
-    pub open: Option<DeletionTime>,
-}
+    /// The file by which the caches know it.
+    pub(super) fn file(&self) -> &Rc<ChunkedFile> {
+        match self {
+            Index::Big(index) => index.file(),
+            Index::Bti(index) => index.partitions.file(),
+        }
+    }
 
-impl IndexInfo {
-    pub(crate) fn decode(
-        bytes: &Bytes,
-        input: &mut Input<'_>,
+    /// Bytes on disk.
+    pub(super) fn disk_size(&self) -> u64 {
+        match self {
+            Index::Big(index) => index.file().length(),
+            Index::Bti(index) => index.partitions.file().length() + index.rows.length(),
+        }
+    }
+
+    /// Bytes in memory, roughly.
+    pub(super) fn memory_size(&self) -> usize {
+        match self {
+            Index::Big(index) => index.summary().size(),
+            Index::Bti(_) => 0,
+        }
+    }
+
+    /// Finds a key; `hash` is its [`model::murmur3_x64_128`].
+    pub(super) async fn locate(
+        &self,
+        (key, hash): (&DecoratedKey, [i64; 2]),
+        data: &Rc<ChunkedFile>,
+    ) -> Result<Option<Location>, SSTableError> {
+        match self {
+            Index::Big(index) => index.locate(key).await,
+            Index::Bti(index) => index.locate(key, hash, data).await,
+        }
+    }
+
+    /// The index of the blocks of a partition, if it has one.
+    pub(super) async fn blocks(
+        &self,
         layout: &Layout,
-    ) -> Result<IndexInfo, DecodeError> {
-        let first = Place::decode(bytes, input, &layout.clustering)?;
-        let last = Place::decode(bytes, input, &layout.clustering)?;
-        let offset = input.vint()?;
-        let width = input.signed_vint()?.saturating_add(WIDTH_BASE);
-        let open = if input.bool()? {
-            Some(input.deletion_time(layout.unsigned_deletion_time)?)
-        } else {
-            None
-        };
-        Ok(IndexInfo {
-            first,
-            last,
-            offset,
-            width: u64::try_from(width)
-                .map_err(|_| DecodeError::Invalid("a block has a negative length"))?,
-            open: open.filter(|o| !o.is_live()),
-        })
+        location: Location,
+    ) -> Result<Option<Blocks>, SSTableError> {
+        let (position, length) = location.blocks;
+        if length == 0 {
+            return Ok(None);
+        }
+        Ok(Some(match self {
+            Index::Big(index) => {
+                let file = index.file().clone();
+                Blocks::Big(PromotedIndex::open(file, layout, (position, length)).await?)
+            }
+            Index::Bti(index) => Blocks::Bti(RowIndex::new(index.rows.clone(), position)),
+        }))
     }
-}
 
-/// Writes the index, partition by partition.
-pub(crate) struct IndexWriter {
-    block_size: u64,
-    infos: Vec<u8>,
-    offsets: Vec<u32>,
-    /// The first and the last place of the block in the making, serialized, and where it starts.
-    first: Vec<u8>,
-    last: Vec<u8>,
-    start: Option<u64>,
-    open: Option<DeletionTime>,
-    header_length: u64,
-}
-
-impl IndexWriter {
-    /// Blocks end with the item with which they reach `block_size` bytes.
-    pub(crate) fn new(block_size: u64) -> IndexWriter {
-        IndexWriter {
-            block_size,
-            infos: Vec::new(),
-            offsets: Vec::new(),
-            first: Vec::new(),
-            last: Vec::new(),
-            start: None,
-            open: None,
-            header_length: 0,
+    /// Goes through the keys of a shard from `start` on.
+    pub(super) fn keys(
+        &self,
+        env: &Env,
+        start: &PartitionBound,
+        owner: Option<(Sharder, ShardId)>,
+        (read_ahead, group): (u64, TaskGroup),
+    ) -> Keys {
+        match self {
+            Index::Big(index) => {
+                let position = index.start_position(start);
+                let file = index.file().clone();
+                Keys::Big(BigKeys {
+                    cursor: Cursor::with_read_ahead(file, position, read_ahead, env, group),
+                    env: env.clone(),
+                    start: start.clone(),
+                    owner,
+                })
+            }
+            Index::Bti(index) => Keys::Bti(BtiKeys {
+                places: index.partitions.places(start),
+                rows: index.rows.clone(),
+                env: env.clone(),
+                start: start.clone(),
+                owner,
+            }),
         }
     }
+}
 
-    /// A partition begins, its head takes so many bytes.
-    pub(crate) fn begin(&mut self, header_length: u64) {
-        self.infos.clear();
-        self.offsets.clear();
-        self.start = None;
-        self.open = None;
-        self.header_length = header_length;
-    }
+/// Goes through the keys of an sstable.
+pub(super) enum Keys {
+    /// Of a BIG sstable.
+    Big(BigKeys),
+    /// Of a BTI sstable.
+    Bti(BtiKeys),
+}
 
-    /// An item was written between these places of the partition.
-    pub(crate) fn item(
+impl Keys {
+    /// The next key of the range and the shard, or behind it; `None` at the end. `data` may be
+    /// moved to where its partition is.
+    pub(super) async fn next(
         &mut self,
-        item: &Unfiltered,
-        from: u64,
-        to: u64,
-        layout: &Layout,
-    ) -> Result<(), EncodeError> {
-        self.last.clear();
-        write_place(&mut self.last, item, layout)?;
-        if self.start.is_none() {
-            self.start = Some(from);
-            self.first.clone_from(&self.last);
-        }
-        if let Unfiltered::Marker(RangeTombstoneMarker { opens, .. }) = item {
-            self.open = *opens;
-        }
-        if self
-            .start
-            .is_some_and(|start| to - start >= self.block_size)
-        {
-            self.end_block(to, layout);
-        }
-        Ok(())
-    }
-
-    fn end_block(&mut self, end: u64, layout: &Layout) {
-        let Some(start) = self.start.take() else {
-            return;
-        };
-        self.offsets.push(self.infos.len() as u32);
-        let out = &mut self.infos;
-        out.extend(&self.first);
-        out.extend(&self.last);
-        write_unsigned(out, start);
-        write_signed(out, (end - start) as i64 - WIDTH_BASE);
-        out.push(self.open.is_some().into());
-        if let Some(open) = self.open {
-            write_deletion_time(out, &open, layout.unsigned_deletion_time);
-        }
-    }
-
-    /// The partition that starts at `position` ended after `length` bytes: appends its entry.
-    pub(crate) fn end(
-        &mut self,
-        out: &mut Vec<u8>,
-        key: &DecoratedKey,
-        deletion: &DeletionTime,
-        (position, length): (u64, u64),
-        layout: &Layout,
-    ) {
-        self.end_block(length, layout);
-        write_short_bytes(out, key.key());
-        write_unsigned(out, position);
-        if self.offsets.len() < 2 {
-            write_unsigned(out, 0);
-            return;
-        }
-        let mut head = Vec::with_capacity(32);
-        write_unsigned(&mut head, self.header_length);
-        write_deletion_time(&mut head, deletion, layout.unsigned_deletion_time);
-        write_unsigned(&mut head, self.offsets.len() as u64);
-        let promoted_length = head.len() + self.infos.len() + 4 * self.offsets.len();
-        write_unsigned(out, promoted_length as u64);
-        out.extend(head);
-        out.extend(&self.infos);
-        for offset in &self.offsets {
-            out.extend(offset.to_be_bytes());
+        data: &mut Cursor,
+    ) -> Result<Option<(DecoratedKey, Location)>, SSTableError> {
+        match self {
+            Keys::Big(keys) => keys.next().await,
+            Keys::Bti(keys) => keys.next(data).await,
         }
     }
 }
 
-fn write_place(out: &mut Vec<u8>, item: &Unfiltered, layout: &Layout) -> Result<(), EncodeError> {
-    match item {
-        Unfiltered::Row(row) => {
-            out.push(kind::CLUSTERING);
-            write_clustering(out, &row.clustering, &layout.clustering)
-        }
-        Unfiltered::Marker(marker) => write_bound(out, marker, &layout.clustering),
+/// Is `key` before this lower end?
+pub(super) fn starts_behind(start: &PartitionBound, key: &DecoratedKey) -> bool {
+    match start {
+        PartitionBound::Unbounded => false,
+        PartitionBound::TokenInclusive(token) => key.token() < *token,
+        PartitionBound::TokenExclusive(token) => key.token() <= *token,
+        PartitionBound::KeyInclusive(start) => key < start,
+        PartitionBound::KeyExclusive(start) => key <= start,
     }
 }

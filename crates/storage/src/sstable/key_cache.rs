@@ -8,11 +8,11 @@
 
 use std::cell::{Cell, RefCell};
 
-use super::reader::Location;
+use super::index::Location;
 
 /// Places that a key may be in.
 const WAYS: usize = 4;
-/// Tag, place in the data, place of the promoted index, its length.
+/// Tag, place in the data, place of the index of blocks, how much of it there is.
 type Entry = [u64; 4];
 
 /// The cache. Zeros are no entry.
@@ -51,10 +51,10 @@ impl KeyCache {
         let entries = self.entries.borrow();
         let tag = KeyCache::tag(file, hash);
         let places = KeyCache::places(&entries, tag)?;
-        let [_, data, promoted, length] = *entries[places].iter().find(|e| e[0] == tag)?;
+        let [_, data, place, count] = *entries[places].iter().find(|e| e[0] == tag)?;
         Some(Location {
             data,
-            promoted: (promoted, length as usize),
+            blocks: (place, count),
         })
     }
 
@@ -68,8 +68,8 @@ impl KeyCache {
         let known = set.iter().position(|e| e[0] == tag || e[0] == 0);
         let turn = self.turn.get();
         self.turn.set((turn + 1) % WAYS);
-        let (promoted, length) = location.promoted;
-        set[known.unwrap_or(turn)] = [tag, location.data, promoted, length as u64];
+        let (place, count) = location.blocks;
+        set[known.unwrap_or(turn)] = [tag, location.data, place, count];
     }
 }
 
@@ -81,7 +81,7 @@ mod tests {
     fn location(n: u64) -> Location {
         Location {
             data: n,
-            promoted: (n + 1, 7),
+            blocks: (n + 1, 7),
         }
     }
 

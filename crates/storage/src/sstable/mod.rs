@@ -15,7 +15,9 @@
 //! Nothing is believed before it was checked: chunks have checksums, and whatever a file says,
 //! reading it ends with a value or an error that names the file and the place.
 
+mod big;
 mod blocks;
+mod bti;
 mod chunk_cache;
 mod chunk_writer;
 mod chunked_file;
@@ -29,17 +31,19 @@ mod filter;
 pub mod folder;
 mod header;
 mod index;
+mod index_writer;
 mod input;
 mod items;
 mod key_cache;
 mod layout;
+mod output;
 mod partition;
+mod place;
 mod reader;
 mod scan;
 mod seal;
 mod statistics;
 mod stream;
-mod summary;
 mod version;
 mod writer;
 
@@ -56,8 +60,8 @@ pub(crate) use seal::Seal;
 pub use statistics::{
     CommitLogPosition, EstimatedHistogram, PARTITIONER, Statistics, Stats, TombstoneHistogram,
 };
-pub use version::Version;
-pub use writer::{COLUMN_INDEX_SIZE, Writer, WriterOptions};
+pub use version::{Format, Version};
+pub use writer::{Writer, WriterOptions};
 
 #[cfg(test)]
 mod tests;

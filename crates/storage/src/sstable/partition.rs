@@ -15,12 +15,13 @@ use std::rc::Rc;
 
 use model::{Bound, Clustering, ClusteringComparator, DecoratedKey, DeletionTime, Slice};
 
-use super::blocks::Blocks;
+use super::blocks::{Block, Blocks};
 use super::cursor::Cursor;
 use super::decode::{ColumnSelection, Item};
 use super::error::SSTableError;
+use super::index::Location;
 use super::items::{read_head, read_item, read_marker, read_row};
-use super::reader::{Location, SSTable, Schema};
+use super::reader::{SSTable, Schema};
 use crate::{PartitionHead, RangeTombstoneMarker, Unfiltered};
 
 /// Slices, whether they are read in reverse, and columns.
@@ -49,9 +50,20 @@ pub struct PartitionReader {
     peeked: Option<Pending>,
     /// Reversed: what was read and not given yet, the next one last.
     block: Vec<Unfiltered>,
-    /// Reversed: the next block to read of this slice, and its last one.
-    next_block: Option<(usize, usize)>,
+    /// Reversed: the next block to read of this slice.
+    next_block: Option<NextBlock>,
     ended: bool,
+}
+
+/// A block that is to be read from its end.
+#[derive(Clone, Copy, Debug)]
+struct NextBlock {
+    offset: u64,
+    open: Option<DeletionTime>,
+    /// Where in the partition it ends.
+    end: u64,
+    /// Where the block starts that is the last one to read.
+    stop: u64,
 }
 
 /// An item whose head was decoded; of a row, the body is still at the cursor.
@@ -76,7 +88,7 @@ impl PartitionReader {
         let schema = sstable.schema();
         cursor.seek(location.data);
         let head = read_head(&mut cursor, &schema.layout, key, &columns).await?;
-        let blocks = Blocks::open(&sstable, &schema.layout, location).await?;
+        let blocks = sstable.index().blocks(&schema.layout, location).await?;
         Ok(PartitionReader {
             items_start: cursor.position(),
             start: location.data,
@@ -170,24 +182,18 @@ impl PartitionReader {
         if slice.start == Bound::BOTTOM {
             return Ok(());
         }
-        let block = blocks
-            .first_reaching(layout, comparator, &slice.start)
-            .await?;
-        if block == 0 || block >= blocks.count() {
+        let block = blocks.first_of(layout, comparator, &slice.start).await?;
+        let Some(block) = block else {
             // After the last block nothing is left but the end.
-            if block > 0 {
-                self.ended = true;
-                self.open = None;
-                self.peeked = Some(Pending::End);
-            }
+            self.ended = true;
+            self.open = None;
+            self.peeked = Some(Pending::End);
             return Ok(());
-        }
-        let before = blocks.info(layout, block - 1).await?;
-        let info = blocks.info(layout, block).await?;
-        let position = self.start.saturating_add(info.offset);
+        };
+        let position = self.start.saturating_add(block.offset);
         if position > self.cursor.position() {
             self.cursor.seek(position);
-            self.open = before.open;
+            self.open = block.open;
             self.peeked = None;
         }
         Ok(())
@@ -274,12 +280,12 @@ impl PartitionReader {
             let Some(slice) = at.and_then(|at| self.slices.get(at)).cloned() else {
                 return Ok(None);
             };
-            let (block, last) = match self.next_block.take() {
-                Some(range) => range,
-                None => match self.blocks_of(&slice).await? {
-                    Some(range) => {
+            let block = match self.next_block.take() {
+                Some(block) => block,
+                None => match self.last_block_of(&slice).await? {
+                    Some(block) => {
                         self.in_slice = false;
-                        range
+                        block
                     }
                     None => {
                         self.slice += 1;
@@ -287,57 +293,64 @@ impl PartitionReader {
                     }
                 },
             };
-            self.read_block(&slice, block, last).await?;
-            if block == last {
+            self.read_block(&slice, block).await?;
+            self.next_block = self.block_before(block).await?;
+            if self.next_block.is_none() {
                 self.slice += 1;
-            } else {
-                self.next_block = Some((block - 1, last));
             }
         }
     }
 
-    /// The last and the first block that can have something of a slice.
-    async fn blocks_of(&mut self, slice: &Slice) -> Result<Option<(usize, usize)>, SSTableError> {
+    /// The last block that can have something of a slice.
+    async fn last_block_of(&mut self, slice: &Slice) -> Result<Option<NextBlock>, SSTableError> {
         let Some(blocks) = &mut self.blocks else {
-            return Ok(Some((0, 0)));
+            let offset = self.items_start - self.start;
+            return Ok(Some(NextBlock {
+                offset,
+                open: None,
+                end: u64::MAX,
+                stop: offset,
+            }));
         };
         let layout = &self.schema.layout;
         let comparator = self.schema.table.comparator();
-        let after = blocks.first_behind(layout, comparator, &slice.end).await?;
-        let Some(last) = after.checked_sub(1) else {
-            return Ok(None);
-        };
-        let first = blocks
-            .first_reaching(layout, comparator, &slice.start)
-            .await?;
-        Ok(Some((last, first.min(last))))
+        let first = blocks.first_of(layout, comparator, &slice.start).await?;
+        let last = blocks.last_of(layout, comparator, &slice.end).await?;
+        let stop = |last: Block| first.map_or(last.offset, |first| first.offset.min(last.offset));
+        Ok(last.map(|last| NextBlock {
+            offset: last.offset,
+            open: last.open,
+            end: last.end.unwrap_or(u64::MAX),
+            stop: stop(last),
+        }))
     }
 
-    /// Reads what a block has of a slice, to be given from its end. `first` is the first block of
-    /// the slice, that is the one read last.
-    async fn read_block(
-        &mut self,
-        slice: &Slice,
-        block: usize,
-        first: usize,
-    ) -> Result<(), SSTableError> {
-        let layout = self.schema.layout.clone();
-        let (mut open, end) = match &mut self.blocks {
-            None => {
-                self.cursor.seek(self.items_start);
-                (None, u64::MAX)
-            }
-            Some(blocks) => {
-                let open = match block.checked_sub(1) {
-                    Some(before) => blocks.info(&layout, before).await?.open,
-                    None => None,
-                };
-                let info = blocks.info(&layout, block).await?;
-                let start = self.start.saturating_add(info.offset);
-                self.cursor.seek(start);
-                (open, start.saturating_add(info.width))
-            }
+    /// The block before, if that can have something of the slice too.
+    async fn block_before(&mut self, block: NextBlock) -> Result<Option<NextBlock>, SSTableError> {
+        let Some(blocks) = &mut self.blocks else {
+            return Ok(None);
         };
+        if block.offset <= block.stop {
+            return Ok(None);
+        }
+        match blocks.previous(&self.schema.layout).await? {
+            Some(before) if before.offset < block.offset => Ok(Some(NextBlock {
+                offset: before.offset,
+                open: before.open,
+                end: block.offset,
+                stop: block.stop,
+            })),
+            _ => Err(self
+                .cursor
+                .corrupt("its blocks are not in order in the index")),
+        }
+    }
+
+    /// Reads what a block has of a slice, to be given from its end.
+    async fn read_block(&mut self, slice: &Slice, block: NextBlock) -> Result<(), SSTableError> {
+        let mut open = block.open;
+        let end = self.start.saturating_add(block.end);
+        self.cursor.seek(self.start.saturating_add(block.offset));
         self.ended = false;
         let mut open_at_start = open;
         let mut items = Vec::new();
@@ -363,7 +376,7 @@ impl PartitionReader {
             self.sstable.env().maybe_yield().await;
         }
         // The items are taken from the end: what comes first goes last.
-        if block == first
+        if block.offset <= block.stop
             && let Some(open) = open_at_start
         {
             let marker = RangeTombstoneMarker::open(slice.start.clone(), open);

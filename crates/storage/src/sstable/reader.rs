@@ -1,8 +1,8 @@
 //! An sstable that can be read.
 //!
-//! A look-up of a key asks the first and last key, the bloom filter, the summary (all in memory),
-//! then reads the piece of the index between two samples and at last the partition. What of the
-//! index and the data was read before is in the chunk cache.
+//! A look-up of a key asks the first and last key and the bloom filter (both in memory), then the
+//! index and at last the partition. What of the index and the data was read before is in the chunk
+//! cache.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -11,8 +11,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use io::Env;
-use model::{DecoratedKey, Slice, Table, murmur3_x64_128};
+use model::{DecoratedKey, Slice, Table};
 
+use super::big::summary::Summary;
+use super::big::{BigIndex, Rebuilt};
+use super::bti::BtiIndex;
+use super::bti::partitions::PartitionIndex;
 use super::chunk_cache::ChunkCache;
 use super::chunked_file::{self, Checksums, ChunkedFile, Encoding};
 use super::compression::{CompressionInfo, CompressionParameters};
@@ -22,14 +26,14 @@ use super::descriptor::{Component, Descriptor, ShardOrigin, decode_toc};
 use super::error::{DecodeError, SSTableError};
 use super::filter::BloomFilter;
 use super::header::EncodingStats;
-use super::index::IndexEntry;
+use super::index::{Index, Location};
 use super::input::Input;
 use super::layout::Layout;
 use super::partition::{PartitionReader, Selection};
 use super::scan::{ScanOptions, Scanner};
 use super::seal::Seal;
 use super::statistics::{PARTITIONER, Statistics, Stats};
-use super::summary::{BASE_SAMPLING_LEVEL, Summary};
+use super::version::Format;
 
 /// The largest component that is read as a whole; a larger one is damaged or not of this world.
 const MAX_COMPONENT: u64 = 4 << 30;
@@ -46,10 +50,9 @@ struct Inner {
     /// The table as known now, and the columns of the file matched with it.
     schema: RefCell<Schema>,
     statistics: Statistics,
-    summary: Summary,
     filter: BloomFilter,
     data: Rc<ChunkedFile>,
-    index: Rc<ChunkedFile>,
+    index: Index,
     origin: Option<ShardOrigin>,
     disk_size: u64,
 }
@@ -58,15 +61,6 @@ struct Inner {
 pub(super) struct Schema {
     pub table: Arc<Table>,
     pub layout: Rc<Layout>,
-}
-
-/// Where a partition lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Location {
-    /// In the data.
-    pub data: u64,
-    /// Its promoted index: where in the index, and how long; 0 if it has none.
-    pub promoted: (u64, usize),
 }
 
 impl SSTable {
@@ -79,41 +73,33 @@ impl SSTable {
         table: &Arc<Table>,
         cache: &ChunkCache,
     ) -> Result<SSTable, SSTableError> {
-        let path = |component| descriptor.path(component);
         let statistics = read_statistics(env, descriptor).await?;
         let seal = read_seal(env, descriptor).await?;
         let encoding = data_encoding(env, descriptor, &statistics, seal.as_ref()).await?;
-        let data_path = path(Component::Data);
+        let data_path = descriptor.path(Component::Data);
         let data_file = chunked_file::open(env, &data_path).await?;
-        let index_path = path(Component::Index);
-        let index_file = chunked_file::open(env, &index_path).await?;
-        let disk_size = data_file.1 + index_file.1;
-        let data = Rc::new(ChunkedFile::new(
-            data_file,
-            data_path,
-            encoding,
-            cache.clone(),
-        )?);
-        let index = Rc::new(ChunkedFile::new(
-            index_file,
-            index_path,
-            match seal.as_ref().and_then(Seal::index) {
-                Some(checksums) => Encoding::Checksummed(checksums),
-                None => Encoding::Plain,
-            },
-            cache.clone(),
-        )?);
-
+        let data_size = data_file.1;
+        let data = ChunkedFile::new(data_file, data_path, encoding, cache.clone())?;
+        let data = Rc::new(data);
         let seal = seal.as_ref();
-        let summary = read_summary(env, descriptor, index.length(), seal).await?;
         let filter = read_filter(env, descriptor, &statistics, seal).await?;
-        let (summary, filter) = match (summary, filter) {
-            (Some(summary), Some(filter)) => (summary, filter),
-            (summary, filter) => {
-                tracing::warn!(sstable = %descriptor, "summary or filter made anew from the index");
-                let rebuilt = Rebuilt::from_index(env, index.clone(), &statistics).await?;
-                let summary = summary.unwrap_or(rebuilt.summary);
-                (summary, filter.unwrap_or(rebuilt.filter))
+        let (index, filter) = match descriptor.version.format() {
+            Format::Big => {
+                let opened = open_big(env, descriptor, seal, cache, filter, &statistics);
+                let (index, filter) = opened.await?;
+                (Index::Big(index), filter)
+            }
+            Format::Bti => {
+                let index = open_bti(env, descriptor, seal, cache).await?;
+                let filter = match filter {
+                    Some(filter) => filter,
+                    None => {
+                        tracing::warn!(sstable = %descriptor, "filter made anew from the keys");
+                        let chance = statistics.bloom_filter_fp_chance;
+                        index.rebuild_filter(env, &data, chance).await?
+                    }
+                };
+                (Index::Bti(index), filter)
             }
         };
         let origin = seal.map(|seal| seal.origin);
@@ -128,12 +114,11 @@ impl SSTable {
                     layout: Rc::new(layout),
                 }),
                 statistics,
-                summary,
                 filter,
                 data,
+                disk_size: data_size + index.disk_size(),
                 index,
                 origin,
-                disk_size,
             }),
         })
     }
@@ -155,12 +140,12 @@ impl SSTable {
 
     /// The first partition.
     pub fn first_key(&self) -> &DecoratedKey {
-        &self.inner.summary.first
+        self.inner.index.first()
     }
 
     /// The last partition.
     pub fn last_key(&self) -> &DecoratedKey {
-        &self.inner.summary.last
+        self.inner.index.last()
     }
 
     /// What it holds.
@@ -201,7 +186,7 @@ impl SSTable {
 
     /// What it keeps in memory as long as it is open, roughly, in bytes.
     pub fn memory_size(&self) -> usize {
-        self.inner.filter.size() + self.inner.summary.size()
+        self.inner.filter.size() + self.inner.index.memory_size()
     }
 
     /// Which shard of how many wrote it; `None` if Cassandra did.
@@ -213,8 +198,7 @@ impl SSTable {
     /// it says no.
     pub fn may_contain(&self, key: &DecoratedKey, hash: [i64; 2]) -> bool {
         let inner = &self.inner;
-        (&inner.summary.first..=&inner.summary.last).contains(&key)
-            && inner.filter.may_contain(hash)
+        (inner.index.first()..=inner.index.last()).contains(&key) && inner.filter.may_contain(hash)
     }
 
     /// Can it hold something that a read of these slices of a partition needs? Never wrong if it
@@ -252,9 +236,9 @@ impl SSTable {
         columns: &ColumnSelection,
     ) -> Result<Option<PartitionReader>, SSTableError> {
         let index = &self.inner.index;
-        let keys = index.cache().keys();
+        let (keys, id) = (index.file().cache().keys(), index.file().id());
         let selection = (slices, reversed, columns.clone());
-        if let Some(location) = keys.get(index.id(), hash) {
+        if let Some(location) = keys.get(id, hash) {
             let opened = self.open_partition(key, location, selection.clone()).await;
             match opened {
                 // Another key with this hash, or damage: the index knows.
@@ -262,10 +246,10 @@ impl SSTable {
                 opened => return opened.map(Some),
             }
         }
-        let Some(location) = self.locate(key).await? else {
+        let Some(location) = index.locate((key, hash), &self.inner.data).await? else {
             return Ok(None);
         };
-        keys.insert(index.id(), hash, location);
+        keys.insert(id, hash, location);
         self.open_partition(key, location, selection)
             .await
             .map(Some)
@@ -334,56 +318,8 @@ impl SSTable {
         &self.inner.data
     }
 
-    pub(super) fn index(&self) -> &Rc<ChunkedFile> {
+    pub(super) fn index(&self) -> &Index {
         &self.inner.index
-    }
-
-    pub(super) fn summary(&self) -> &Summary {
-        &self.inner.summary
-    }
-
-    /// Finds a key in the index.
-    async fn locate(&self, key: &DecoratedKey) -> Result<Option<Location>, SSTableError> {
-        let Some((from, to)) = self.inner.summary.range_of(key) else {
-            return Ok(None);
-        };
-        let end = to.unwrap_or(self.inner.index.length());
-        let mut cursor = Cursor::new(self.inner.index.clone(), from);
-        while cursor.position() < end {
-            let found = next_entry(&mut cursor, |entry| entry.key == &key.key()[..]).await?;
-            if let (true, location) = found {
-                return Ok(Some(location));
-            }
-        }
-        Ok(None)
-    }
-}
-
-/// Takes an entry of the index, promoted index included, and what `see` made of it.
-pub(super) async fn next_entry<T>(
-    cursor: &mut Cursor,
-    see: impl Fn(&IndexEntry<'_>) -> T,
-) -> Result<(T, Location), SSTableError> {
-    loop {
-        let mut input = cursor.input();
-        match IndexEntry::decode(&mut input) {
-            Ok(entry) => {
-                let seen = see(&entry);
-                let promoted = cursor.position() + input.position() as u64;
-                let location = Location {
-                    data: entry.position,
-                    promoted: (promoted, entry.promoted_length),
-                };
-                let end = promoted.saturating_add(entry.promoted_length as u64);
-                if end > cursor.length() {
-                    return Err(cursor.corrupt("an entry exceeds the file"));
-                }
-                cursor.seek(end);
-                return Ok((seen, location));
-            }
-            Err(DecodeError::Incomplete) => cursor.extend().await?,
-            Err(error) => return Err(cursor.failed(error)),
-        }
     }
 }
 
@@ -554,49 +490,56 @@ async fn read_filter(
         .and_then(|bytes| BloomFilter::decode(bytes, descriptor.version).ok()))
 }
 
-/// What can be made from the index.
-struct Rebuilt {
-    summary: Summary,
-    filter: BloomFilter,
+/// Opens an index of an sstable, with the checksums that Helenus noted if it wrote it.
+async fn open_index(
+    env: &Env,
+    descriptor: &Descriptor,
+    component: Component,
+    seal: Option<&Seal>,
+    cache: &ChunkCache,
+) -> Result<Rc<ChunkedFile>, SSTableError> {
+    let path = descriptor.path(component);
+    let file = chunked_file::open(env, &path).await?;
+    let encoding = match seal.and_then(|seal| seal.pieces(component)) {
+        Some(checksums) => Encoding::Checksummed(checksums),
+        None => Encoding::Plain,
+    };
+    ChunkedFile::new(file, path, encoding, cache.clone()).map(Rc::new)
 }
 
-impl Rebuilt {
-    async fn from_index(
-        env: &Env,
-        index: Rc<ChunkedFile>,
-        statistics: &Statistics,
-    ) -> Result<Rebuilt, SSTableError> {
-        // No entry takes less than three bytes, whatever damaged statistics say.
-        let keys = (statistics.stats.partition_sizes.count().max(0) as u64)
-            .min(index.length() / 3)
-            .max(1);
-        let mut filter = BloomFilter::new(keys, statistics.bloom_filter_fp_chance);
-        let mut samples = Vec::new();
-        let mut last: Option<DecoratedKey> = None;
-        let mut count = 0u32;
-        let mut cursor = Cursor::new(index, 0);
-        while cursor.position() < cursor.length() {
-            let position = cursor.position();
-            let (key, _) =
-                next_entry(&mut cursor, |entry| Bytes::copy_from_slice(entry.key)).await?;
-            let key = DecoratedKey::new(key);
-            if last.as_ref().is_some_and(|last| *last >= key) {
-                return Err(cursor.corrupt("the keys are not in order"));
-            }
-            filter.add(murmur3_x64_128(key.key()));
-            if count.is_multiple_of(BASE_SAMPLING_LEVEL) {
-                samples.push((key.clone(), position));
-            }
-            count += 1;
-            last = Some(key);
-            env.maybe_yield().await;
+/// Opens the index of a BIG sstable; a summary or filter that is not there is made anew from it.
+async fn open_big(
+    env: &Env,
+    descriptor: &Descriptor,
+    seal: Option<&Seal>,
+    cache: &ChunkCache,
+    filter: Option<BloomFilter>,
+    statistics: &Statistics,
+) -> Result<(BigIndex, BloomFilter), SSTableError> {
+    let file = open_index(env, descriptor, Component::Index, seal, cache).await?;
+    let summary = read_summary(env, descriptor, file.length(), seal).await?;
+    let (summary, filter) = match (summary, filter) {
+        (Some(summary), Some(filter)) => (summary, filter),
+        (summary, filter) => {
+            tracing::warn!(sstable = %descriptor, "summary or filter made anew from the index");
+            let rebuilt = Rebuilt::from_index(env, file.clone(), statistics).await?;
+            let summary = summary.unwrap_or(rebuilt.summary);
+            (summary, filter.unwrap_or(rebuilt.filter))
         }
-        let (Some((first, _)), Some(last)) = (samples.first().cloned(), last) else {
-            return Err(cursor.corrupt("it has no entries"));
-        };
-        Ok(Rebuilt {
-            summary: Summary::new(samples, first, last),
-            filter,
-        })
-    }
+    };
+    Ok((BigIndex::new(file, summary), filter))
+}
+
+/// Opens the indexes of a BTI sstable.
+async fn open_bti(
+    env: &Env,
+    descriptor: &Descriptor,
+    seal: Option<&Seal>,
+    cache: &ChunkCache,
+) -> Result<BtiIndex, SSTableError> {
+    let partitions = open_index(env, descriptor, Component::Partitions, seal, cache).await?;
+    Ok(BtiIndex {
+        partitions: PartitionIndex::open(partitions).await?,
+        rows: open_index(env, descriptor, Component::Rows, seal, cache).await?,
+    })
 }

@@ -2,15 +2,15 @@
 
 use std::rc::Rc;
 
-use bytes::Bytes;
 use io::TaskGroup;
 use model::{DecoratedKey, PartitionBound, ShardId, Sharder, Slice};
 
 use super::cursor::Cursor;
 use super::decode::ColumnSelection;
 use super::error::SSTableError;
+use super::index::{Keys, Location, starts_behind};
 use super::partition::PartitionReader;
-use super::reader::{Location, SSTable, next_entry};
+use super::reader::SSTable;
 use crate::{PartitionHead, Unfiltered};
 
 /// What a scan reads.
@@ -54,8 +54,8 @@ impl Default for ScanOptions {
 pub struct Scanner {
     sstable: SSTable,
     options: ScanOptions,
-    /// Reads the index; `None` before the first partition.
-    index: Option<Cursor>,
+    /// Goes through the index; `None` before the first partition.
+    keys: Option<Keys>,
     /// The partition that is being read, or the cursor that the next one is read with.
     state: State,
 }
@@ -71,7 +71,7 @@ impl Scanner {
         Scanner {
             sstable,
             options,
-            index: None,
+            keys: None,
             state: State::Between(None),
         }
     }
@@ -83,18 +83,18 @@ impl Scanner {
             State::Between(cursor) => cursor,
             State::In(reader) => Some(reader.into_cursor()),
         };
-        let Some((key, location)) = self.next_key().await? else {
-            return Ok(None);
-        };
-        let cursor = cursor.unwrap_or_else(|| {
+        let mut cursor = cursor.unwrap_or_else(|| {
             Cursor::with_read_ahead(
                 self.sstable.data().clone(),
-                location.data,
+                0,
                 self.options.read_ahead,
                 self.sstable.env(),
                 self.options.group,
             )
         });
+        let Some((key, location)) = self.next_key(&mut cursor).await? else {
+            return Ok(None);
+        };
         let options = &self.options;
         let selection = (
             options.slices.clone(),
@@ -116,41 +116,25 @@ impl Scanner {
         }
     }
 
-    /// Takes the next entry of the index that is wanted.
-    async fn next_key(&mut self) -> Result<Option<(DecoratedKey, Location)>, SSTableError> {
-        let sstable = &self.sstable;
-        if ends_before(&self.options.end, sstable.first_key())
-            || starts_behind(&self.options.start, sstable.last_key())
+    /// The next key that is wanted.
+    async fn next_key(
+        &mut self,
+        data: &mut Cursor,
+    ) -> Result<Option<(DecoratedKey, Location)>, SSTableError> {
+        let (sstable, options) = (&self.sstable, &self.options);
+        if ends_before(&options.end, sstable.first_key())
+            || starts_behind(&options.start, sstable.last_key())
         {
             return Ok(None);
         }
-        let index = self.index.get_or_insert_with(|| {
-            let start = start_position(sstable, &self.options.start);
-            Cursor::with_read_ahead(
-                sstable.index().clone(),
-                start,
-                self.options.read_ahead,
-                sstable.env(),
-                self.options.group,
-            )
+        let keys = self.keys.get_or_insert_with(|| {
+            let reading = (options.read_ahead, options.group);
+            sstable
+                .index()
+                .keys(sstable.env(), &options.start, options.owner, reading)
         });
-        while index.position() < index.length() {
-            let (key, location) =
-                next_entry(index, |entry| Bytes::copy_from_slice(entry.key)).await?;
-            let key = DecoratedKey::new(key);
-            if ends_before(&self.options.end, &key) {
-                return Ok(None);
-            }
-            let owned = self
-                .options
-                .owner
-                .is_none_or(|(sharder, shard)| sharder.shard_of(key.token()) == shard);
-            if owned && !starts_behind(&self.options.start, &key) {
-                return Ok(Some((key, location)));
-            }
-            sstable.env().maybe_yield().await;
-        }
-        Ok(None)
+        let found = keys.next(data).await?;
+        Ok(found.filter(|(key, _)| !ends_before(&options.end, key)))
     }
 }
 
@@ -162,30 +146,5 @@ fn ends_before(end: &PartitionBound, key: &DecoratedKey) -> bool {
         PartitionBound::TokenExclusive(token) => key.token() >= *token,
         PartitionBound::KeyInclusive(end) => key > end,
         PartitionBound::KeyExclusive(end) => key >= end,
-    }
-}
-
-/// Is `key` before this lower end?
-fn starts_behind(start: &PartitionBound, key: &DecoratedKey) -> bool {
-    match start {
-        PartitionBound::Unbounded => false,
-        PartitionBound::TokenInclusive(token) => key.token() < *token,
-        PartitionBound::TokenExclusive(token) => key.token() <= *token,
-        PartitionBound::KeyInclusive(start) => key < start,
-        PartitionBound::KeyExclusive(start) => key <= start,
-    }
-}
-
-/// Where in the index to begin.
-fn start_position(sstable: &SSTable, start: &PartitionBound) -> u64 {
-    let summary = sstable.summary();
-    match start {
-        PartitionBound::Unbounded => 0,
-        PartitionBound::TokenInclusive(token) | PartitionBound::TokenExclusive(token) => {
-            summary.position_before(*token)
-        }
-        PartitionBound::KeyInclusive(key) | PartitionBound::KeyExclusive(key) => {
-            summary.position_before(key.token())
-        }
     }
 }

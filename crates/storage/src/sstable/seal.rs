@@ -13,7 +13,7 @@
 //! crc32 Helenus.db 8899aabb
 //! ```
 //!
-//! Of the index each piece of that many bytes has its own, as it is not read whole. The last line
+//! Of an index each piece of that many bytes has its own, as it is not read whole. The last line
 //! is the checksum of all lines before it. All of it stands there twice, so that damage to the file
 //! does not leave the index without checksums. Version 1 was the first three lines, once.
 
@@ -22,8 +22,10 @@ use std::fmt::Write;
 use super::chunked_file::Checksums;
 use super::descriptor::{Component, ShardOrigin};
 
-/// Bytes of the index with one checksum.
+/// Bytes of an index with one checksum.
 const PIECE: usize = 64 << 10;
+/// The indexes.
+const IN_PIECES: [Component; 3] = [Component::Index, Component::Partitions, Component::Rows];
 
 /// The content of `Helenus.db`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,23 +33,27 @@ pub(crate) struct Seal {
     /// Who wrote the sstable.
     pub(crate) origin: ShardOrigin,
     whole: Vec<(String, u32)>,
-    index: Option<(u64, Vec<u32>)>,
+    /// The component, the bytes with one checksum, the checksums.
+    pieces: Vec<(String, u64, Vec<u32>)>,
 }
 
 impl Seal {
-    /// Of an sstable whose components have this content, with the checksums of its index.
+    /// Of an sstable whose components have this content, with the checksums of its indexes.
     pub(crate) fn new<'c>(
         origin: ShardOrigin,
         components: impl IntoIterator<Item = (Component, &'c [u8])>,
-        index: Pieces,
+        indexes: impl IntoIterator<Item = (Component, Pieces)>,
     ) -> Seal {
+        let pieces = |(component, pieces): (Component, Pieces)| {
+            (component.name().to_owned(), PIECE as u64, pieces.finish())
+        };
         let sum = |(component, content): (Component, &[u8])| {
             (component.name().to_owned(), crc32fast::hash(content))
         };
         Seal {
             origin,
             whole: components.into_iter().map(sum).collect(),
-            index: Some((PIECE as u64, index.finish())),
+            pieces: indexes.into_iter().map(pieces).collect(),
         }
     }
 
@@ -57,8 +63,8 @@ impl Seal {
         for (component, sum) in &self.whole {
             let _ = writeln!(text, "crc32 {component} {sum:08x}");
         }
-        if let Some((piece, sums)) = &self.index {
-            let _ = write!(text, "crc32 {} {piece}", Component::Index.name());
+        for (component, piece, sums) in &self.pieces {
+            let _ = write!(text, "crc32 {component} {piece}");
             for sum in sums {
                 let _ = write!(text, " {sum:08x}");
             }
@@ -87,7 +93,7 @@ impl Seal {
         let mut seal = Seal {
             origin: ShardOrigin { shard, shards },
             whole: Vec::new(),
-            index: None,
+            pieces: Vec::new(),
         };
         if shard >= shards {
             return None;
@@ -101,9 +107,10 @@ impl Seal {
         for line in lines {
             let mut words = line.strip_prefix("crc32 ")?.split(' ');
             let component = words.next()?;
-            if component == Component::Index.name() {
+            if IN_PIECES.iter().any(|index| index.name() == component) {
                 let piece = words.next()?.parse().ok().filter(|piece| *piece > 0)?;
-                seal.index = Some((piece, words.map(hex).collect::<Option<_>>()?));
+                let sums = words.map(hex).collect::<Option<_>>()?;
+                seal.pieces.push((component.to_owned(), piece, sums));
             } else if component == Component::Helenus.name() {
                 own = Some(hex(words.next()?)?);
             } else {
@@ -123,10 +130,11 @@ impl Seal {
         known.is_none_or(|(_, sum)| *sum == crc32fast::hash(content))
     }
 
-    /// The checksums of the index.
-    pub(crate) fn index(&self) -> Option<Checksums> {
-        let (piece, sums) = self.index.clone()?;
-        Some(Checksums::new(piece, sums))
+    /// The checksums of an index.
+    pub(crate) fn pieces(&self, component: Component) -> Option<Checksums> {
+        let of = |(name, ..): &&(String, u64, Vec<u32>)| *name == component.name();
+        let (_, piece, sums) = self.pieces.iter().find(of)?;
+        Some(Checksums::new(*piece, sums.clone()))
     }
 }
 
@@ -185,7 +193,11 @@ mod tests {
         let (first, second) = index.split_at(cut.min(index.len()));
         pieces.append(first);
         pieces.append(second);
-        Seal::new(ORIGIN, [(Component::Filter, &b"bits"[..])], pieces)
+        let indexes = [
+            (Component::Index, pieces),
+            (Component::Rows, Pieces::default()),
+        ];
+        Seal::new(ORIGIN, [(Component::Filter, &b"bits"[..])], indexes)
     }
 
     #[test]
@@ -193,14 +205,14 @@ mod tests {
         for (length, count) in [(0, 0), (1, 1), (PIECE, 1), (3 * PIECE + 5, 4)] {
             let index = vec![7; length];
             let seal = seal(&index, length / 3);
-            assert_eq!(seal.index.as_ref().map(|(_, sums)| sums.len()), Some(count));
+            assert_eq!(seal.pieces[0].2.len(), count);
             assert_eq!(Seal::decode(&seal.encode()), Some(seal.clone()));
             assert!(seal.fits(Component::Filter, b"bits"));
             assert!(!seal.fits(Component::Filter, b"bitt"));
             assert!(seal.fits(Component::Summary, b"anything"));
         }
         let old = Seal::decode(b"helenus 1\nshard 3\nshards 8\n").expect("version 1");
-        assert_eq!((old.origin, old.index()), (ORIGIN, None));
+        assert_eq!((old.origin, old.pieces(Component::Index)), (ORIGIN, None));
         assert_eq!(Seal::decode(b"helenus 1\nshard 8\nshards 8\n"), None);
         assert_eq!(Seal::decode(b""), None);
     }

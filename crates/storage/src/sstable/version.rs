@@ -1,8 +1,8 @@
-//! What each version of the BIG format has.
+//! What each version of the formats has.
 
 use std::fmt;
 
-/// A version of Cassandra's BIG sstable format that can be read.
+/// A version of Cassandra's sstable formats that can be read: all are of the BIG format but `da`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Version {
     /// 3.0.8, 3.9
@@ -17,9 +17,38 @@ pub enum Version {
     Nb,
     /// 5.0
     Oa,
+    /// 5.0, BTI: what `oa` has, with tries for indexes.
+    Da,
 }
 
-/// What distinguishes the versions, as in Cassandra's `BigFormat.BigVersion`.
+/// The two formats, as file names and `sstable_format` call them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// An index of all keys, and a sample of it in memory.
+    Big,
+    /// Tries.
+    Bti,
+}
+
+impl Format {
+    /// Its name in file names.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Big => "big",
+            Format::Bti => "bti",
+        }
+    }
+
+    /// The version of it that is written.
+    pub fn written(self) -> Version {
+        match self {
+            Format::Big => Version::Nb,
+            Format::Bti => Version::Da,
+        }
+    }
+}
+
+/// What distinguishes the versions, as in Cassandra's `BigFormat.BigVersion` and `BtiFormat.BtiVersion`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Features {
     /// The minimum and maximum of the clusterings can be relied upon.
@@ -42,13 +71,14 @@ pub(crate) struct Features {
 
 impl Version {
     /// All of them, oldest first.
-    pub const ALL: [Version; 6] = [
+    pub const ALL: [Version; 7] = [
         Version::Mc,
         Version::Md,
         Version::Me,
         Version::Na,
         Version::Nb,
         Version::Oa,
+        Version::Da,
     ];
 
     /// The letters in file names.
@@ -60,12 +90,21 @@ impl Version {
             Version::Na => "na",
             Version::Nb => "nb",
             Version::Oa => "oa",
+            Version::Da => "da",
         }
     }
 
     /// The version of these letters.
     pub fn from_letters(letters: &str) -> Option<Version> {
         Version::ALL.into_iter().find(|v| v.letters() == letters)
+    }
+
+    /// The format that it is a version of.
+    pub fn format(self) -> Format {
+        match self {
+            Version::Da => Format::Bti,
+            _ => Format::Big,
+        }
     }
 
     pub(crate) fn features(self) -> Features {

@@ -9,7 +9,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use io::{Env, File, OpenOptions};
+use io::Env;
 use model::{DecoratedKey, DeletionTime, PartitionUpdate, Table, murmur3_x64_128};
 use uuid::Uuid;
 
@@ -20,17 +20,14 @@ use super::encode::{EncodeError, Encoder};
 use super::error::WriteError;
 use super::filter::BloomFilter;
 use super::header::{EncodingStats, SerializationHeader};
-use super::index::IndexWriter;
+use super::index_writer::IndexesWriter;
 use super::layout::Layout;
-use super::seal::{Pieces, Seal};
+use super::output::Output;
+use super::seal::Seal;
 use super::statistics::{Collector, PARTITIONER, Statistics};
-use super::summary::{BASE_SAMPLING_LEVEL, Summary};
-use super::version::Version;
+use super::version::Format;
 use crate::{PartitionHead, Unfiltered};
 
-/// Blocks of the promoted index, in bytes: `column_index_size` as Cassandra 5.0 has it for this
-/// format.
-pub const COLUMN_INDEX_SIZE: u64 = 64 * 1024;
 /// How much is gathered before it is written, in bytes.
 const FLUSH_LENGTH: usize = 256 * 1024;
 
@@ -59,8 +56,8 @@ pub struct WriterOptions {
     pub repaired_at: i64,
     /// This node.
     pub host: Option<Uuid>,
-    /// Blocks of wide partitions, in bytes.
-    pub column_index_size: u64,
+    /// Blocks of wide partitions, in bytes; `None`: what is usual for the format.
+    pub column_index_size: Option<u64>,
 }
 
 impl WriterOptions {
@@ -73,12 +70,12 @@ impl WriterOptions {
             level: 0,
             repaired_at: 0,
             host: None,
-            column_index_size: COLUMN_INDEX_SIZE,
+            column_index_size: None,
         }
     }
 }
 
-/// Writes an sstable of version `nb`.
+/// Writes an sstable, of version `nb` or `da`.
 pub struct Writer {
     env: Env,
     descriptor: Descriptor,
@@ -88,16 +85,12 @@ pub struct Writer {
     encoder: Encoder,
     collector: Collector,
     filter: BloomFilter,
-    samples: Vec<(DecoratedKey, u64)>,
     partitions: u64,
     first: Option<DecoratedKey>,
     last: Option<DecoratedKey>,
     data: ChunkWriter,
     data_file: Output,
-    index: IndexWriter,
-    index_bytes: Vec<u8>,
-    index_sums: Pieces,
-    index_file: Output,
+    indexes: IndexesWriter,
     /// An item before it goes to the data.
     item: Vec<u8>,
     partition: Option<OpenPartition>,
@@ -110,52 +103,6 @@ struct OpenPartition {
     start: u64,
     /// Where the item before starts, from the start of the partition.
     previous: u64,
-}
-
-/// A file that is written from its start to its end.
-struct Output {
-    file: File,
-    path: PathBuf,
-    position: u64,
-}
-
-impl Output {
-    async fn create(env: &Env, path: PathBuf) -> Result<Output, WriteError> {
-        let options = OpenOptions {
-            write: true,
-            create: true,
-            truncate: true,
-            ..OpenOptions::default()
-        };
-        match env.open(&path, options).await {
-            Ok(file) => Ok(Output {
-                file,
-                path,
-                position: 0,
-            }),
-            Err(source) => Err(WriteError::Io { path, source }),
-        }
-    }
-
-    fn failed(&self, source: std::io::Error) -> WriteError {
-        WriteError::Io {
-            path: self.path.clone(),
-            source,
-        }
-    }
-
-    /// Writes; gives the buffer back.
-    async fn append(&mut self, bytes: Vec<u8>) -> Result<Vec<u8>, WriteError> {
-        let length = bytes.len() as u64;
-        let (written, buffer) = self.file.write_all_at(bytes, self.position).await;
-        written.map_err(|e| self.failed(e))?;
-        self.position += length;
-        Ok(buffer)
-    }
-
-    async fn sync(&self) -> Result<(), WriteError> {
-        self.file.sync_data().await.map_err(|e| self.failed(e))
-    }
 }
 
 impl Writer {
@@ -171,7 +118,8 @@ impl Writer {
             path: descriptor.path(Component::Data),
             what,
         };
-        if descriptor.version != Version::Nb {
+        let format = descriptor.version.format();
+        if descriptor.version != format.written() {
             return Err(invalid(format!(
                 "version {} is not written",
                 descriptor.version
@@ -182,7 +130,8 @@ impl Writer {
         let header = SerializationHeader::of_table(table, options.encoding);
         let layout = Layout::new(&header, descriptor.version, table);
         let data_file = Output::create(env, descriptor.temporary_path(Component::Data)).await?;
-        let index_file = Output::create(env, descriptor.path(Component::Index)).await?;
+        let block_size = options.column_index_size.unwrap_or(block_size(format));
+        let indexes = IndexesWriter::create(env, &descriptor, table, block_size).await?;
         let data = ChunkWriter::new(compression).map_err(|e| data_file.failed(e))?;
         Ok(Writer {
             env: env.clone(),
@@ -194,16 +143,12 @@ impl Writer {
                 options.estimated_partitions.max(1),
                 table.options.bloom_filter_fp_chance,
             ),
-            samples: Vec::new(),
             partitions: 0,
             first: None,
             last: None,
             data,
             data_file,
-            index: IndexWriter::new(options.column_index_size),
-            index_bytes: Vec::new(),
-            index_sums: Pieces::default(),
-            index_file,
+            indexes,
             item: Vec::new(),
             partition: None,
             descriptor,
@@ -260,7 +205,7 @@ impl Writer {
         self.item.clear();
         let encoded = self.encoder.head(&mut self.item, head);
         self.write_item(encoded)?;
-        self.index.begin(self.item.len() as u64);
+        self.indexes.begin(self.item.len() as u64);
         self.collector.begin_partition(head);
         self.partition = Some(OpenPartition {
             key: head.key.clone(),
@@ -283,7 +228,8 @@ impl Writer {
         let encoded = self.encoder.unfiltered(&mut self.item, item, previous);
         self.write_item(encoded)?;
         let end = position + self.item.len() as u64;
-        let indexed = self.index.item(item, position, end, self.encoder.layout());
+        let layout = self.encoder.layout();
+        let indexed = self.indexes.item(item, position, end, layout);
         indexed.map_err(|e| self.invalid(&e.to_string()))?;
         self.collector.unfiltered(item);
         self.flush().await
@@ -298,19 +244,15 @@ impl Writer {
         self.encoder.end(&mut self.item);
         self.write_item(Ok(()))?;
         let length = self.data.position() - partition.start;
-        let index_position = self.index_file.position + self.index_bytes.len() as u64;
-        self.index.end(
-            &mut self.index_bytes,
-            &partition.key,
+        let hash = murmur3_x64_128(partition.key.key());
+        self.indexes.end(
+            (&partition.key, hash),
             &partition.deletion,
             (partition.start, length),
             self.encoder.layout(),
         );
-        self.filter.add(murmur3_x64_128(partition.key.key()));
+        self.filter.add(hash);
         self.collector.end_partition(partition.key.key(), length);
-        if self.partitions.is_multiple_of(self.sampling_interval()) {
-            self.samples.push((partition.key.clone(), index_position));
-        }
         self.partitions += 1;
         if self.first.is_none() {
             self.first = Some(partition.key.clone());
@@ -329,20 +271,14 @@ impl Writer {
             self.abort().await?;
             return Ok(None);
         };
-        let samples = std::mem::take(&mut self.samples);
-        let interval = self.sampling_interval() as u32;
-        let summary = Summary::new(samples, first, last).encode(interval);
         let Writer {
             env,
             descriptor,
             mut data_file,
-            mut index_file,
-            mut index_sums,
             ..
         } = self;
-        index_sums.append(&self.index_bytes);
-        index_file.append(self.index_bytes).await?;
-        index_file.sync().await?;
+        let keys = (first.clone(), last.clone());
+        let indexes = self.indexes.finish(keys).await?;
         let written = self.data.finish().map_err(|e| data_file.failed(e))?;
         data_file.append(written.ready).await?;
         data_file.sync().await?;
@@ -359,12 +295,13 @@ impl Writer {
             stats,
             header: self.header,
         };
+        let statistics = statistics.encode(descriptor.version, (&first, &last));
         let contents = [
             (Component::CompressionInfo, written.info.map(|i| i.encode())),
             (Component::Crc, written.checksums),
             (Component::Filter, self.filter.encode()),
-            (Component::Summary, Some(summary)),
-            (Component::Statistics, Some(statistics.encode())),
+            (Component::Summary, indexes.summary),
+            (Component::Statistics, Some(statistics)),
             (
                 Component::Digest,
                 Some(written.digest.to_string().into_bytes()),
@@ -374,32 +311,25 @@ impl Writer {
             .iter()
             .filter(|(component, _)| SEALED.contains(component))
             .filter_map(|(component, content)| Some((*component, content.as_deref()?)));
-        let seal = Seal::new(self.options.origin, sealed, index_sums).encode();
+        let mut components = vec![Component::Data];
+        components.extend(indexes.sums.iter().map(|(component, _)| *component));
+        let seal = Seal::new(self.options.origin, sealed, indexes.sums).encode();
         let contents = contents
             .into_iter()
             .chain([(Component::Helenus, Some(seal))]);
-        commit(&env, &descriptor, contents).await?;
+        commit(&env, &descriptor, components, contents).await?;
         Ok(Some(descriptor))
     }
 
     /// Gives up: removes what was written.
     pub async fn abort(self) -> Result<(), WriteError> {
-        for output in [&self.data_file, &self.index_file] {
+        for output in [&self.data_file].into_iter().chain(self.indexes.outputs()) {
             self.env
                 .remove_file(&output.path)
                 .await
                 .map_err(|e| output.failed(e))?;
         }
         Ok(())
-    }
-
-    /// Every how many partitions the summary has one: the base of Cassandra's sampling.
-    fn sampling_interval(&self) -> u64 {
-        let asked = self.table.options.min_index_interval;
-        u64::try_from(asked)
-            .ok()
-            .filter(|i| *i > 0)
-            .unwrap_or(BASE_SAMPLING_LEVEL.into())
     }
 
     fn write_item(&mut self, encoded: Result<(), EncodeError>) -> Result<(), WriteError> {
@@ -417,13 +347,7 @@ impl Writer {
             self.data.recycle(buffer);
             self.env.maybe_yield().await;
         }
-        if self.index_bytes.len() >= FLUSH_LENGTH {
-            let bytes = std::mem::take(&mut self.index_bytes);
-            self.index_sums.append(&bytes);
-            self.index_bytes = self.index_file.append(bytes).await?;
-            self.index_bytes.clear();
-        }
-        Ok(())
+        self.indexes.flush().await
     }
 
     fn invalid(&self, what: &str) -> WriteError {
@@ -434,13 +358,22 @@ impl Writer {
     }
 }
 
-/// Writes the components besides data and index, then gives the data its name.
+/// Blocks of wide partitions, in bytes, as Cassandra has them if `column_index_size` is not set
+/// (`BigFormatPartitionWriter`, `BtiFormatPartitionWriter`).
+fn block_size(format: Format) -> u64 {
+    match format {
+        Format::Big => 64 << 10,
+        Format::Bti => 16 << 10,
+    }
+}
+
+/// Writes the components besides those that are written already, then gives the data its name.
 async fn commit(
     env: &Env,
     descriptor: &Descriptor,
+    mut components: Vec<Component>,
     contents: impl IntoIterator<Item = (Component, Option<Vec<u8>>)>,
 ) -> Result<(), WriteError> {
-    let mut components = vec![Component::Data, Component::Index];
     for (component, content) in contents {
         if let Some(content) = content {
             write_file(env, descriptor.path(component), content).await?;

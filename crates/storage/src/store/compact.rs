@@ -184,7 +184,7 @@ impl Inner {
         inputs: &[SSTable],
     ) -> Result<(), CompactionError> {
         let generation = table.next_generation();
-        let descriptor = Descriptor::new(table.dir.clone(), generation);
+        let descriptor = Descriptor::new(table.dir.clone(), self.config.sstable_format, generation);
         let output = match self.write_output(table, inputs, &descriptor).await {
             Ok(output) => output,
             Err(error) => {

@@ -140,7 +140,9 @@ impl Inner {
         let failed = |error: &dyn std::fmt::Display| FlushError::Failed(error.to_string());
         let mut written = None;
         if table.holds(memtable) {
-            let descriptor = Descriptor::new(table.dir.clone(), table.next_generation());
+            let generation = table.next_generation();
+            let format = self.config.sstable_format;
+            let descriptor = Descriptor::new(table.dir.clone(), format, generation);
             match self.write_memtable(table, memtable, &descriptor).await {
                 Ok(sstable) => written = sstable,
                 Err(error) => {

@@ -33,7 +33,7 @@ use model::{Mutation, ReadCommand, ReadPage, Schema, Sharder, TableId};
 use crate::SharedFiles;
 use crate::commitlog::{CommitLog, CommitLogConfig, SegmentName, Ticket, Truncations};
 use crate::error::{FlushError, OpenError, ReadError, WriteError};
-use crate::sstable::ChunkCache;
+use crate::sstable::{ChunkCache, Format};
 use flush::FlushJob;
 use table::{TableStore, add};
 
@@ -54,6 +54,8 @@ pub struct StoreConfig {
     /// Bytes of memory for this shard's storage: half of it for memtables, a quarter for chunks of
     /// sstables, the rest for what bloom filters, summaries and running operations take.
     pub memory: u64,
+    /// The format of the sstables that are written.
+    pub sstable_format: Format,
     /// The commit log.
     pub commitlog: CommitLogConfig,
     /// The files that all shards of this process share: one for all stores.

@@ -14,6 +14,7 @@ use model::{
 use proptest::prelude::*;
 
 use super::*;
+use crate::sstable::Format;
 use crate::testing::{Saying, TempDir, run, saying, slice, table, update};
 use crate::{ReadError, SharedFiles, Unfiltered, read_partitions};
 
@@ -37,6 +38,7 @@ fn config(dir: PathBuf) -> StoreConfig {
         dir,
         sharder: Sharder::new(1),
         memory: 1 << 22,
+        sstable_format: Format::Big,
         commitlog: CommitLogConfig {
             segment_bytes: 1 << 17,
             ..CommitLogConfig::default()

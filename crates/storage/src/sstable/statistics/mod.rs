@@ -15,14 +15,21 @@ pub use histogram::EstimatedHistogram;
 pub use tombstones::TombstoneHistogram;
 
 use bytes::Bytes;
-use model::{Bound, BoundKind, Clustering, NO_DELETION_TIME, NO_TIMESTAMP, NO_TTL, Slice};
+use model::vint::write_unsigned;
+use model::{
+    Bound, BoundKind, Clustering, CqlType, DecoratedKey, NO_DELETION_TIME, NO_TIMESTAMP, NO_TTL,
+    Order, Slice,
+};
 use smallvec::SmallVec;
 use uuid::Uuid;
 
 use super::decode;
+use super::encode;
 use super::error::DecodeError;
-use super::header::{SerializationHeader, decode_type};
-use super::input::{Input, legacy_deletion_time, to_legacy_deletion_time, write_short_bytes};
+use super::header::{SerializationHeader, decode_type, ordered_marshal};
+use super::input::{
+    Input, legacy_deletion_time, to_legacy_deletion_time, write_short_bytes, write_vint_bytes,
+};
 use super::version::{Features, Version};
 
 /// The partitioner whose order the partitions are in.
@@ -33,6 +40,8 @@ const PARTITION_HISTOGRAM_BUCKETS: usize = 155;
 const CELL_HISTOGRAM_BUCKETS: usize = 118;
 /// `compression_ratio` where nothing is compressed.
 const NO_COMPRESSION_RATIO: f64 = -1.0;
+/// `Double.NaN`.
+const JAVA_NAN: u64 = 0x7ff8_0000_0000_0000;
 
 const VALIDATION: u32 = 0;
 const COMPACTION: u32 = 1;
@@ -174,8 +183,14 @@ impl Stats {
         }
     }
 
-    /// As version `nb` has it.
-    fn encode(&self) -> Vec<u8> {
+    /// Of an sstable with these clustering columns and this first and last key.
+    fn encode(
+        &self,
+        features: Features,
+        clustering: &[(CqlType, Order)],
+        (first, last): (&DecoratedKey, &DecoratedKey),
+    ) -> Vec<u8> {
+        let v5 = features.v5_statistics;
         let mut out = Vec::with_capacity(8192);
         self.partition_sizes.encode(&mut out);
         self.cells_per_partition.encode(&mut out);
@@ -185,22 +200,25 @@ impl Stats {
         out.extend(self.min_timestamp.to_be_bytes());
         out.extend(self.max_timestamp.to_be_bytes());
         for time in [self.min_local_deletion_time, self.max_local_deletion_time] {
-            out.extend(to_legacy_deletion_time(time).to_be_bytes());
+            if v5 {
+                out.extend(time.to_be_bytes());
+            } else {
+                out.extend(to_legacy_deletion_time(time).to_be_bytes());
+            }
         }
         out.extend(self.min_ttl.to_be_bytes());
         out.extend(self.max_ttl.to_be_bytes());
         out.extend(self.compression_ratio.to_be_bytes());
-        self.drop_times.encode(&mut out);
+        self.drop_times.encode(&mut out, v5);
         out.extend(self.level.to_be_bytes());
         out.extend(self.repaired_at.to_be_bytes());
         let all = Slice::ALL;
         let covered = self.covered.as_ref().unwrap_or(&all);
-        for bound in [&covered.start, &covered.end] {
-            let values = &bound.prefix.0;
-            out.extend((values.len() as u32).to_be_bytes());
-            for value in values {
-                write_short_bytes(&mut out, value);
-            }
+        if v5 {
+            encode_slice(&mut out, covered, clustering);
+        } else {
+            encode_values(&mut out, &covered.start);
+            encode_values(&mut out, &covered.end);
         }
         out.push(self.has_legacy_counter_shards.into());
         out.extend(self.columns_set.to_be_bytes());
@@ -215,6 +233,13 @@ impl Stats {
         encode_uuid(&mut out, self.pending_repair);
         out.push(self.is_transient.into());
         encode_uuid(&mut out, self.originating_host);
+        if v5 {
+            out.push(self.has_partition_deletions.into());
+            write_vint_bytes(&mut out, first.key());
+            write_vint_bytes(&mut out, last.key());
+            // Only compactions that split by token know it.
+            out.extend(JAVA_NAN.to_be_bytes());
+        }
         out
     }
 
@@ -290,6 +315,28 @@ impl Stats {
     }
 }
 
+/// A bound as it was written before version `oa`.
+fn encode_values(out: &mut Vec<u8>, bound: &Bound) {
+    let values = &bound.prefix.0;
+    out.extend((values.len() as u32).to_be_bytes());
+    for value in values {
+        write_short_bytes(out, value);
+    }
+}
+
+/// Types and bounds of a slice as they are written since version `oa`.
+fn encode_slice(out: &mut Vec<u8>, slice: &Slice, clustering: &[(CqlType, Order)]) {
+    write_unsigned(out, clustering.len() as u64);
+    for (ty, order) in clustering {
+        write_vint_bytes(out, ordered_marshal(ty, *order).as_bytes());
+    }
+    let lengths: Vec<_> = clustering.iter().map(|(ty, _)| ty.fixed_length()).collect();
+    for bound in [&slice.start, &slice.end] {
+        // What is written as a clustering can be written as a bound.
+        let _ = encode::write_plain_bound(out, bound, &lengths);
+    }
+}
+
 fn encode_uuid(out: &mut Vec<u8>, uuid: Option<Uuid>) {
     out.push(uuid.is_some().into());
     if let Some(uuid) = uuid {
@@ -338,8 +385,10 @@ fn decode_slice(bytes: &Bytes, input: &mut Input<'_>) -> Result<Slice, DecodeErr
 }
 
 impl Statistics {
-    /// The bytes of the component, as version `nb` has it.
-    pub(crate) fn encode(&self) -> Vec<u8> {
+    /// The bytes of the component of an sstable with this first and last key.
+    pub(crate) fn encode(&self, version: Version, keys: (&DecoratedKey, &DecoratedKey)) -> Vec<u8> {
+        let stats = &self.stats;
+        let stats = stats.encode(version.features(), &self.header.clustering, keys);
         let mut validation = Vec::new();
         write_short_bytes(&mut validation, self.partitioner.as_bytes());
         validation.extend(self.bloom_filter_fp_chance.to_be_bytes());
@@ -349,7 +398,7 @@ impl Statistics {
         let components = [
             (VALIDATION, validation),
             (COMPACTION, compaction),
-            (STATS, self.stats.encode()),
+            (STATS, stats),
             (HEADER, self.header.encode()),
         ];
         let count = components.len() as u32;

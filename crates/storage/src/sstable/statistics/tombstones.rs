@@ -76,13 +76,20 @@ impl TombstoneHistogram {
         }
     }
 
-    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+    /// `unsigned`: as written since version `oa`.
+    pub(super) fn encode(&self, out: &mut Vec<u8>, unsigned: bool) {
         let size = self.bins.len() as u32;
         out.extend(size.to_be_bytes());
         out.extend(size.to_be_bytes());
         for (point, count) in &self.bins {
-            out.extend((*point as f64).to_be_bytes());
-            out.extend(count.to_be_bytes());
+            if unsigned {
+                let count = u32::try_from(*count).unwrap_or(u32::MAX);
+                out.extend(point.to_be_bytes());
+                out.extend(count.to_be_bytes());
+            } else {
+                out.extend((*point as f64).to_be_bytes());
+                out.extend(count.to_be_bytes());
+            }
         }
     }
 
@@ -173,9 +180,11 @@ mod tests {
         builder.add(1_700_000_002);
         let histogram = builder.finish();
         assert_eq!(histogram.bins().collect::<Vec<_>>(), [(1_700_000_040, 2)]);
-        let mut out = Vec::new();
-        histogram.encode(&mut out);
-        let back = TombstoneHistogram::decode(&mut Input::new(&out), false);
-        assert_eq!(back, Ok(histogram));
+        for unsigned in [false, true] {
+            let mut out = Vec::new();
+            histogram.encode(&mut out, unsigned);
+            let back = TombstoneHistogram::decode(&mut Input::new(&out), unsigned);
+            assert_eq!(back, Ok(histogram.clone()));
+        }
     }
 }

@@ -170,7 +170,7 @@ fn nb_reads_as_cassandra_does() {
 
 #[test]
 fn other_versions_read_as_cassandra_does() {
-    for prefix in ["mc-", "me-", "oa-"] {
+    for prefix in ["mc-", "me-", "oa-", "da-"] {
         compare_all(prefix);
     }
 }
@@ -186,8 +186,9 @@ async fn rewrite(env: &Env, descriptor: &Descriptor, dir: &Path) -> Result<(), S
     let table = Arc::new(table);
     let mut options = options_for(&partitions);
     options.encoding = sstable.encoding_stats();
-    options.column_index_size = 4096;
-    let written = write_all(env, dir, &table, &partitions, options)
+    options.column_index_size = Some(4096);
+    let format = descriptor.version.format();
+    let written = write_all(env, dir, &table, &partitions, (format, options))
         .await
         .map_err(|e| e.to_string())?;
     let cache = ChunkCache::new(0);
@@ -198,22 +199,34 @@ async fn rewrite(env: &Env, descriptor: &Descriptor, dir: &Path) -> Result<(), S
     if content(&again).await != content(&sstable).await {
         return Err("other data".into());
     }
-    for component in [Component::Index, Component::Summary, Component::Filter] {
+    for component in [
+        Component::Index,
+        Component::Partitions,
+        Component::Rows,
+        Component::Summary,
+        Component::Filter,
+    ] {
         let read = |d: &Descriptor| std::fs::read(d.path(component)).ok();
         if read(&written) != read(descriptor) {
             return Err(format!("another {}", component.name()));
         }
     }
-    let mut expected = sstable.statistics().clone();
+    let expected = sstable.statistics();
     let mut actual = again.statistics().clone();
-    for statistics in [&mut expected, &mut actual] {
-        // What is said about the writer, and what depends on how well it compresses.
-        statistics.stats.originating_host = None;
-        statistics.stats.commit_log_intervals.clear();
-        statistics.stats.compression_ratio = 0.0;
-    }
-    if expected != actual {
+    // What is said about the writer, and what depends on how well it compresses.
+    actual.stats.originating_host = expected.stats.originating_host;
+    actual.stats.commit_log_intervals = expected.stats.commit_log_intervals.clone();
+    actual.stats.compression_ratio = expected.stats.compression_ratio;
+    if *expected != actual {
         return Err(format!("other statistics:\n{expected:?}\n{actual:?}"));
+    }
+    // Behind the statistics of `da` Cassandra leaves some zeros, as it takes them to be longer.
+    if descriptor.version == Version::Nb {
+        let keys = (sstable.first_key(), sstable.last_key());
+        let theirs = std::fs::read(descriptor.path(Component::Statistics));
+        if theirs.ok() != Some(actual.encode(descriptor.version, keys)) {
+            return Err("another Statistics.db".into());
+        }
     }
     Ok(())
 }
@@ -245,7 +258,7 @@ fn rewritten_for_other_tools() {
                 let mut table = (*table).clone();
                 table.options.compression = compression_options(&sstable);
                 let table = Arc::new(table);
-                let target = Descriptor::new(&out, number);
+                let target = Descriptor::new(&out, Format::Big, number);
                 let mut writer = Writer::create(&env, target, &table, options)
                     .await
                     .expect("creates");
@@ -286,10 +299,10 @@ async fn content(sstable: &SSTable) -> Vec<u8> {
 }
 
 #[test]
-fn nb_is_written_as_cassandra_does() {
+fn nb_and_da_are_written_as_cassandra_does() {
     let mut wrong = Vec::new();
     let mut same = 0;
-    for (name, case) in cases("nb-") {
+    for (name, case) in cases("nb-").into_iter().chain(cases("da-")) {
         if name.contains("damaged") {
             continue;
         }

@@ -10,9 +10,11 @@ use super::support::{hashed, options_for, read_all, write_all};
 use crate::sstable::*;
 use crate::testing::{TempDir, run};
 
-const COMPONENTS: [Component; 7] = [
+const COMPONENTS: [Component; 9] = [
     Component::Data,
     Component::Index,
+    Component::Partitions,
+    Component::Rows,
     Component::Summary,
     Component::Filter,
     Component::Statistics,
@@ -43,6 +45,7 @@ proptest! {
     fn damaged_files_never_panic_and_chunks_are_checked(
         partitions in partitions(),
         compressed: bool,
+        tries: bool,
         component in 0..COMPONENTS.len(),
         damage in damage(),
     ) {
@@ -51,8 +54,9 @@ proptest! {
             let table = table(if compressed { "LZ4Compressor" } else { "" });
             let dir = TempDir::new();
             let mut options = options_for(&partitions);
-            options.column_index_size = 200;
-            let descriptor = write_all(&env, &dir.0, &table, &partitions, options)
+            options.column_index_size = Some(200);
+            let format = if tries { Format::Bti } else { Format::Big };
+            let descriptor = write_all(&env, &dir.0, &table, &partitions, (format, options))
                 .await
                 .expect("writes");
             let path = descriptor.path(component);

@@ -339,13 +339,13 @@ async fn check(
     compression: &str,
     partitions: &[Partition],
     slices: Rc<[Slice]>,
-    column_index_size: u64,
+    (format, column_index_size): (Format, u64),
 ) {
     let table = table(compression);
     let dir = TempDir::new();
     let mut options = options_for(partitions);
-    options.column_index_size = column_index_size;
-    let descriptor = write_all(env, &dir.0, &table, partitions, options)
+    options.column_index_size = Some(column_index_size);
+    let descriptor = write_all(env, &dir.0, &table, partitions, (format, options))
         .await
         .expect("writes");
     let found = folder::recover(env, &dir.0, |_| true).await.expect("lists");
@@ -387,10 +387,13 @@ proptest! {
         slices in slices(),
         compression in 0..COMPRESSORS.len(),
         column_index_size in 1u64..6000,
+        tries: bool,
     ) {
         run(move |env| async move {
             let compression = COMPRESSORS[compression];
-            check(&env, compression, &partitions, slices.into(), column_index_size).await;
+            let format = if tries { Format::Bti } else { Format::Big };
+            let written = (format, column_index_size);
+            check(&env, compression, &partitions, slices.into(), written).await;
         });
     }
 }
@@ -420,7 +423,8 @@ fn other_columns_come_without_values() {
             static_row: None,
         };
         let partitions = [(head.clone(), vec![Unfiltered::Row(row.clone())])];
-        let descriptor = write_all(&env, &dir.0, &table, &partitions, options_for(&partitions))
+        let written = (Format::Bti, options_for(&partitions));
+        let descriptor = write_all(&env, &dir.0, &table, &partitions, written)
             .await
             .expect("writes");
         let cache = ChunkCache::new(0);
@@ -454,15 +458,20 @@ fn an_unfinished_sstable_is_removed() {
         };
         let partitions = [(head, Vec::new())];
         let options = options_for(&partitions);
-        let mut writer = Writer::create(&env, Descriptor::new(&dir.0, 3), &table, options)
-            .await
-            .expect("creates");
+        let mut writer = Writer::create(
+            &env,
+            Descriptor::new(&dir.0, Format::Big, 3),
+            &table,
+            options,
+        )
+        .await
+        .expect("creates");
         writer
             .begin_partition(&partitions[0].0)
             .await
             .expect("writes");
         drop(writer);
-        for name in ["manifest.json", "da-1-bti-Data.db"] {
+        for name in ["manifest.json", "ea-1-bti-Data.db"] {
             std::fs::write(dir.0.join(name), "{}").expect("writes");
         }
         let found = folder::recover(&env, &dir.0, |_| false)
@@ -473,7 +482,7 @@ fn an_unfinished_sstable_is_removed() {
         let found = folder::recover(&env, &dir.0, |_| true)
             .await
             .expect("lists");
-        assert_eq!(found.unknown, [dir.0.join("da-1-bti-Data.db")]);
+        assert_eq!(found.unknown, [dir.0.join("ea-1-bti-Data.db")]);
         assert_eq!(std::fs::read_dir(&dir.0).expect("the folder").count(), 2);
     });
 }
@@ -493,9 +502,14 @@ fn what_is_out_of_order_is_refused() {
             static_row: None,
         };
         let options = options_for(&[]);
-        let mut writer = Writer::create(&env, Descriptor::new(&dir.0, 1), &table, options)
-            .await
-            .expect("creates");
+        let mut writer = Writer::create(
+            &env,
+            Descriptor::new(&dir.0, Format::Bti, 1),
+            &table,
+            options,
+        )
+        .await
+        .expect("creates");
         writer
             .begin_partition(&head(&keys[1]))
             .await

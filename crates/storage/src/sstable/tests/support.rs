@@ -91,9 +91,9 @@ pub(super) async fn write_all(
     dir: &Path,
     table: &Arc<Table>,
     partitions: &[Partition],
-    options: WriterOptions,
+    (format, options): (Format, WriterOptions),
 ) -> Result<Descriptor, WriteError> {
-    let descriptor = Descriptor::new(dir, 1);
+    let descriptor = Descriptor::new(dir, format, 1);
     let mut writer = Writer::create(env, descriptor, table, options).await?;
     for (head, items) in partitions {
         writer.begin_partition(head).await?;

@@ -7,8 +7,8 @@
 use bytes::Bytes;
 use model::{DecoratedKey, Token};
 
-use super::error::DecodeError;
-use super::input::Input;
+use crate::sstable::error::DecodeError;
+use crate::sstable::input::Input;
 
 /// The interval at full sampling (`min_index_interval`'s default, `BASE_SAMPLING_LEVEL`).
 pub(crate) const BASE_SAMPLING_LEVEL: u32 = 128;
