@@ -76,6 +76,22 @@ impl Day {
     }
 }
 
+/// A point in time as `java.time.Instant.toString` shows it: UTC, and a fraction of three, six or
+/// nine digits if there is any. `nanos` is less than a second.
+pub fn instant_to_text(seconds: i64, nanos: u32) -> String {
+    let day = Day::from_epoch_days(seconds.div_euclid(86_400));
+    let time = seconds.rem_euclid(86_400);
+    let (hour, minute, second) = (time / 3600, time / 60 % 60, time % 60);
+    let fraction = match nanos {
+        0 => String::new(),
+        n if n % 1_000_000 == 0 => format!(".{:03}", n / 1_000_000),
+        n if n % 1_000 == 0 => format!(".{:06}", n / 1_000),
+        n => format!(".{n:09}"),
+    };
+    let date = day.print(day.year);
+    format!("{date}T{hour:02}:{minute:02}:{second:02}{fraction}Z")
+}
+
 /// The text of a `date`.
 pub fn date_to_text(date: u32) -> String {
     let day = Day::from_epoch_days(i64::from(date) - DATE_EPOCH);
@@ -280,4 +296,23 @@ fn fraction_nanos(digits: &str, at_least: usize) -> Option<i64> {
 fn is_integer(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instants_are_shown_as_java_shows_them() {
+        assert_eq!(instant_to_text(0, 0), "1970-01-01T00:00:00Z");
+        assert_eq!(
+            instant_to_text(1_700_000_168, 40_360_000),
+            "2023-11-14T22:16:08.040360Z"
+        );
+        assert_eq!(instant_to_text(-1, 5_000_000), "1969-12-31T23:59:59.005Z");
+        assert_eq!(
+            instant_to_text(-9_223_372_036_854, 224_192_000),
+            "-290308-12-21T19:59:06.224192Z"
+        );
+    }
 }

@@ -3,6 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::options::StartOptions;
+use crate::sstable_tools::SSTableCommand;
 
 /// What `helenus --help` says.
 #[derive(Debug, Parser)]
@@ -50,6 +51,10 @@ When clients can connect it prints one line:
 Signals: SIGTERM or SIGINT drains and exits with 0; a second one exits at once.
 What it logs is chosen with HELENUS_LOG, for example HELENUS_LOG=debug or =info,storage=trace.")]
     Start(Box<StartOptions>),
+
+    /// Tools for the files of sstables: what sstabledump and its kin do
+    #[command(subcommand)]
+    Sstable(SSTableCommand),
 }
 
 #[cfg(test)]

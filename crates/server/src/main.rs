@@ -16,6 +16,7 @@ mod metrics;
 mod options;
 mod settings;
 mod size;
+mod sstable_tools;
 mod start;
 
 use std::process::ExitCode;
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
     let command::CommandLine { command } = command::CommandLine::parse();
     let result = match command {
         command::Command::Start(options) => start::start(*options),
+        command::Command::Sstable(verb) => return sstable_tools::run(verb),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -2,6 +2,7 @@
 
 mod commitlog;
 mod compaction;
+pub mod dump;
 mod error;
 mod memtable;
 mod merge;

@@ -33,6 +33,7 @@ mod header;
 mod index;
 mod index_writer;
 mod input;
+pub mod inspect;
 mod items;
 mod key_cache;
 mod layout;

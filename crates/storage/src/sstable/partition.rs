@@ -48,6 +48,8 @@ pub struct PartitionReader {
     open: Option<DeletionTime>,
     /// An item that was met behind the end of a slice.
     peeked: Option<Pending>,
+    /// Where the item that was decoded last begins.
+    pending_start: u64,
     /// Reversed: what was read and not given yet, the next one last.
     block: Vec<Unfiltered>,
     /// Reversed: the next block to read of this slice.
@@ -105,6 +107,7 @@ impl PartitionReader {
             positioned: false,
             open: None,
             peeked: None,
+            pending_start: 0,
             block: Vec::new(),
             next_block: None,
             ended: false,
@@ -122,6 +125,14 @@ impl PartitionReader {
             self.next_reversed().await
         } else {
             self.next_forward().await
+        }
+    }
+
+    /// Where in the data the reader is, in bytes: behind what was given last.
+    pub(super) fn position(&self) -> u64 {
+        match self.peeked {
+            Some(_) => self.pending_start,
+            None => self.cursor.position(),
         }
     }
 
@@ -248,6 +259,7 @@ impl PartitionReader {
         if self.ended {
             return Ok(Pending::End);
         }
+        self.pending_start = self.cursor.position();
         match read_item(&mut self.cursor, &self.schema.layout).await? {
             Item::End => {
                 self.ended = true;

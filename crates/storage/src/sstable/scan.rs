@@ -116,6 +116,15 @@ impl Scanner {
         }
     }
 
+    /// Where in the data (uncompressed) the scan is, in bytes: behind what was read last of the
+    /// partition; 0 between partitions.
+    pub fn position(&self) -> u64 {
+        match &self.state {
+            State::In(reader) => reader.position(),
+            _ => 0,
+        }
+    }
+
     /// The next key that is wanted.
     async fn next_key(
         &mut self,

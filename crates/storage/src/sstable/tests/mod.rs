@@ -2,6 +2,5 @@
 
 mod corpus;
 mod damage;
-mod dump;
 mod roundtrip;
 pub(super) mod support;

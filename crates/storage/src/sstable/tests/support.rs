@@ -37,34 +37,6 @@ pub(in crate::sstable) fn table_of(columns: Vec<(String, CqlType, ColumnKind, Or
     Table::new(Uuid::nil(), "ks", "t", columns, TableOptions::default())
 }
 
-/// The table that an sstable was written for, as far as its header tells.
-pub(super) fn table_of_header(header: &SerializationHeader) -> Table {
-    let keys = CqlType::key_types_from_marshal(&header.key_type).expect("a key type");
-    let key = |(i, ty)| {
-        (
-            format!("key{i}"),
-            ty,
-            ColumnKind::PartitionKey,
-            Order::Ascending,
-        )
-    };
-    let mut columns: Vec<_> = keys.into_iter().enumerate().map(key).collect();
-    for (i, (ty, order)) in header.clustering.iter().enumerate() {
-        let name = format!("clustering{i}");
-        columns.push((name, ty.clone(), ColumnKind::Clustering, *order));
-    }
-    for (kind, list) in [
-        (ColumnKind::Static, &header.statics),
-        (ColumnKind::Regular, &header.regulars),
-    ] {
-        for column in list {
-            let (name, ty) = (column.name.clone(), column.ty.clone());
-            columns.push((name, ty, kind, Order::Ascending));
-        }
-    }
-    table_of(columns)
-}
-
 /// A partition with all its items.
 pub(super) type Partition = (PartitionHead, Vec<Unfiltered>);
 

@@ -1,0 +1,40 @@
+//! `helenus sstable VERB FILE…`: Cassandra's tools for sstables (`sstabledump` and its kin), which
+//! work on files that no node needs to serve.
+//!
+//! A tool is one process with one job: it runs a single shard ([`shard`]) that reads with
+//! `storage`'s readers, prints to standard output, and ends. Errors are one line each on standard
+//! error; the exit codes are those of Cassandra's tools: 0, or 1 for whatever went wrong.
+
+mod dump;
+mod files;
+mod output;
+mod shard;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+pub(crate) use files::ToolError;
+
+/// The verbs of `helenus sstable`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SSTableCommand {
+    /// Print the content of an sstable as JSON, as sstabledump does
+    #[command(after_help = "\
+FILE is any component of an sstable, usually its Data.db. Names of key columns are not in the
+file; everything else is read from it, so neither a node nor a schema is needed.
+
+Examples:
+  helenus sstable dump nb-1-big-Data.db
+  helenus sstable dump nb-1-big-Data.db -k 17 18       two partitions
+  helenus sstable dump nb-1-big-Data.db -e             the keys only
+  helenus sstable dump nb-1-big-Data.db -l | jq .      a line of JSON a partition")]
+    Dump(dump::DumpOptions),
+}
+
+/// Runs a verb.
+pub(crate) fn run(command: SSTableCommand) -> ExitCode {
+    match command {
+        SSTableCommand::Dump(options) => dump::run(options),
+    }
+}
