@@ -18,6 +18,7 @@ N ?=
 SEEDS ?= 500
 SECONDS ?= 600
 DATA ?= ./data
+CORPUS ?= tests/data/sstables
 
 export PYTHONPATH := $(ROOT)/tests
 export PYTHONDONTWRITEBYTECODE := 1
@@ -57,7 +58,7 @@ test-long: ## the long forms: 2,000 sequences, 200 kills, 10,000 seeds, ten minu
 	$(MAKE) fuzz SECONDS=600
 
 ##  parts of `make test`
-.PHONY: format tidy lint unit sim binary python protocol cqlsh java go rust differential crash sstables
+.PHONY: format tidy lint unit sim binary python protocol cqlsh java go rust differential crash sstables test-corpus
 
 format: ## cargo fmt --check
 	cargo fmt --all --check
@@ -105,6 +106,9 @@ crash: $(PYTHON)/.installed $(HELENUS) ## N=rounds: kill -9 under load, every ac
 
 sstables: $(PYTHON)/.installed $(HELENUS) ## Cassandra's tools and Cassandra itself read what Helenus wrote
 	$(PYTHON)/bin/python -m sstables_check
+
+test-corpus: $(PYTHON)/.installed $(HELENUS) ## CORPUS=DIR: sstables that Cassandra wrote are opened in place and read as it reads them
+	$(PYTHON)/bin/python -m corpus $(CORPUS)
 
 ##  beside `make test`
 .PHONY: fuzz compare tools clean

@@ -1,0 +1,1 @@
+"""sstables that Cassandra wrote, opened in place: what Helenus reads in them is what Cassandra reads."""
