@@ -222,7 +222,7 @@ fn write_failure(error: WriteError) -> Result<FailureReason, RequestError> {
 fn read_failure(error: &ReadError) -> FailureReason {
     match error {
         ReadError::UnknownTable(_) => FailureReason::IncompatibleSchema,
-        ReadError::SSTable(_) => FailureReason::Unknown,
+        ReadError::SSTable(_) | ReadError::LeftOut(_) => FailureReason::Unknown,
         ReadError::Closed => FailureReason::NodeDown,
     }
 }

@@ -33,14 +33,6 @@ pub enum OpenError {
         /// What is wrong, and what to do.
         reason: String,
     },
-    /// An sstable of a format that is not known: its rows would silently be missing.
-    #[error(
-        "{path} is of a format that this Helenus does not read (it reads the BIG format of \
-         Cassandra 3.0 to 5.0, versions mc to oa): rewrite it with Cassandra's sstableupgrade, or \
-         move its files away to start without its rows",
-        path = .0.display()
-    )]
-    UnknownFormat(PathBuf),
     /// Memtables could not be flushed while the commit log was replayed.
     #[error("flushing while the commit log is replayed: {0}")]
     Flush(#[from] FlushError),
@@ -90,6 +82,9 @@ pub enum ReadError {
     /// An sstable is damaged or cannot be read; names the file and the place.
     #[error(transparent)]
     SSTable(#[from] SSTableError),
+    /// An sstable of the table could not be opened at the start: nobody knows which rows are in it.
+    #[error("an sstable of the table could not be opened: {0}; repair or remove it, then restart")]
+    LeftOut(Arc<SSTableError>),
     /// The shard that has the rows takes no more reads.
     #[error("the node is shutting down")]
     Closed,

@@ -128,6 +128,8 @@ async fn remove_if_there(env: &Env, path: &Path) -> Result<(), OpenError> {
 pub(super) struct FoundTable {
     /// sstables that hold, or may hold, partitions of this shard.
     pub(super) sstables: Vec<(Descriptor, Option<ShardOrigin>)>,
+    /// Data files of formats that cannot be read.
+    pub(super) unknown: Vec<PathBuf>,
     /// The highest generation of any shard.
     pub(super) generation: u64,
 }
@@ -161,13 +163,14 @@ pub(super) async fn open_table(
 
     let mut found = FoundTable {
         sstables: Vec::new(),
+        unknown: Vec::new(),
         generation: 0,
     };
     let names = list(env, dir).await?;
     for name in &names {
         let Some((descriptor, component)) = Descriptor::parse(dir, name) else {
             if name.ends_with("-Data.db") {
-                return Err(OpenError::UnknownFormat(dir.join(name)));
+                found.unknown.push(dir.join(name));
             }
             continue;
         };

@@ -226,6 +226,9 @@ impl Store {
         let inner = &self.inner;
         let id = command.table.id;
         let table = inner.table(id).ok_or(ReadError::UnknownTable(id))?;
+        if let Some(error) = table.unreadable() {
+            return Err(ReadError::LeftOut(error));
+        }
         let view = table.view();
         Ok(view.read(&inner.env, command, &table.reads).await?)
     }

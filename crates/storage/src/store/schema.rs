@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use model::{Schema, Table, TableId};
 
-use super::table::TableStore;
+use super::table::{TableStore, Unreadable};
 use super::{Inner, folder};
 use crate::commitlog::{Position, Replay, ReplayedGroup};
 use crate::error::OpenError;
-use crate::sstable::{SSTable, folder as sstable_folder};
+use crate::sstable::{SSTable, SSTableError, folder as sstable_folder};
 
 impl Inner {
     /// Opens, alters and, if `all` tables are in the schema, drops.
@@ -51,6 +51,7 @@ impl Inner {
         let dir = TableStore::folder(&folder::data_dir(&self.config), &table);
         let found = folder::open_table(&self.env, &self.config, &dir).await?;
         let mut sstables = Vec::new();
+        let mut unreadable = Vec::new();
         for sstable in found.sstables {
             let truncated = folder::is_truncated(&self.truncations.borrow(), table.id, &sstable);
             let (descriptor, origin) = sstable;
@@ -68,12 +69,29 @@ impl Inner {
                 }
                 continue;
             }
-            sstables.push(SSTable::open(&self.env, &descriptor, &table, &self.cache).await?);
+            match SSTable::open(&self.env, &descriptor, &table, &self.cache).await {
+                Ok(sstable) => sstables.push(sstable),
+                Err(error) => unreadable.push(Unreadable {
+                    sstable: Some((descriptor, origin)),
+                    error: Arc::new(error),
+                }),
+            }
         }
+        unreadable.extend(found.unknown.into_iter().map(|path| {
+            Unreadable {
+                sstable: None,
+                error: Arc::new(SSTableError::Unsupported {
+                    path,
+                    what: "this Helenus does not know its format: rewrite it with Cassandra's \
+                       sstableupgrade, or move its files away to go without its rows"
+                        .to_owned(),
+                }),
+            }
+        }));
         let noted = self.truncations.borrow();
         let noted = noted.iter().map(|noted| noted.generation(table.id)).max();
         let owner = (self.config.sharder, self.env.shard().0);
-        Ok(TableStore::new(
+        let store = TableStore::new(
             table,
             dir,
             durable,
@@ -81,7 +99,13 @@ impl Inner {
             found.generation.max(noted.unwrap_or(0)),
             sstables,
             self.now_seconds(),
-        ))
+        );
+        for unreadable in unreadable {
+            let error = &unreadable.error;
+            tracing::error!("an sstable is left out, its table cannot be read: {error}");
+            store.add_unreadable(unreadable);
+        }
+        Ok(store)
     }
 
     async fn drop_table(&self, table: &Rc<TableStore>) -> Result<(), OpenError> {
@@ -125,6 +149,16 @@ impl Inner {
         self.memory.freed.notify_all();
         for sstable in sstables.iter() {
             self.remove_sstable(table, sstable).await?;
+        }
+        for (descriptor, origin) in table.take_unreadable() {
+            let shared = &self.config.shared;
+            let path = descriptor.path(crate::sstable::Component::Data);
+            if !table.is_shared_of(origin) {
+                sstable_folder::remove(&self.env, &descriptor).await?;
+            } else if shared.let_go(&path, self.config.sharder.shards()) {
+                sstable_folder::remove(&self.env, &descriptor).await?;
+                shared.removed(&path);
+            }
         }
         Ok(())
     }

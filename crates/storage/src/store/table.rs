@@ -11,7 +11,7 @@ use model::{ShardId, Sharder, Table};
 
 use crate::memtable::Memtable;
 use crate::read::{ReadCounters, View};
-use crate::sstable::{Descriptor, SSTable};
+use crate::sstable::{Descriptor, SSTable, SSTableError, ShardOrigin};
 
 /// One table on one shard.
 pub(crate) struct TableStore {
@@ -39,6 +39,8 @@ pub(crate) struct TableStore {
     owner: (Sharder, ShardId),
     /// sstables that turned out to be damaged: no compaction reads them again.
     pub(crate) suspects: RefCell<Vec<Descriptor>>,
+    /// sstables that could not be opened: what is in them nobody knows, so the table cannot be read.
+    unreadable: RefCell<Vec<Unreadable>>,
     /// Is it being truncated or dropped? Then no flush and no compaction begins, no write enters.
     blocked: Cell<bool>,
     /// Was it dropped?
@@ -51,6 +53,14 @@ pub(crate) struct TableStore {
     pub(crate) reads: ReadCounters,
     /// What was done to it.
     pub(crate) counters: TableCounters,
+}
+
+/// An sstable that could not be opened.
+pub(crate) struct Unreadable {
+    /// Which, and who wrote it, if that is known; `None` if its format is not.
+    pub(crate) sstable: Option<(Descriptor, Option<ShardOrigin>)>,
+    /// Why.
+    pub(crate) error: Arc<SSTableError>,
 }
 
 /// What was done to a table since the start.
@@ -92,6 +102,7 @@ impl TableStore {
             generation: Cell::new(generation),
             owner,
             suspects: RefCell::default(),
+            unreadable: RefCell::default(),
             blocked: Cell::new(false),
             dropped: Cell::new(false),
             in_flight: Cell::new(0),
@@ -144,6 +155,29 @@ impl TableStore {
     /// The sstables, the latest first.
     pub(crate) fn sstables(&self) -> Rc<[SSTable]> {
         self.sstables.borrow().clone()
+    }
+
+    /// Notes an sstable that could not be opened. No deletion is purged any more: it could hold what
+    /// one covers.
+    pub(crate) fn add_unreadable(&self, unreadable: Unreadable) {
+        self.strays.set(true);
+        self.unreadable.borrow_mut().push(unreadable);
+    }
+
+    /// Why the table cannot be read, if so.
+    pub(crate) fn unreadable(&self) -> Option<Arc<SSTableError>> {
+        let unreadable = self.unreadable.borrow();
+        unreadable.first().map(|first| first.error.clone())
+    }
+
+    /// Takes those out whose files are known, to be removed.
+    pub(crate) fn take_unreadable(&self) -> Vec<(Descriptor, Option<ShardOrigin>)> {
+        let mut taken = Vec::new();
+        self.unreadable.borrow_mut().retain(|unreadable| {
+            taken.extend(unreadable.sstable.clone());
+            unreadable.sstable.is_none()
+        });
+        taken
     }
 
     /// Takes the active memtable out of use, to be flushed; `None` if it is empty.
@@ -290,10 +324,13 @@ impl TableStore {
 
     /// Did this shard write an sstable for itself, or do others need it too?
     pub(crate) fn is_shared(&self, sstable: &SSTable) -> bool {
+        self.is_shared_of(sstable.origin())
+    }
+
+    /// The same of an sstable that this shard of so many wrote.
+    pub(crate) fn is_shared_of(&self, origin: Option<ShardOrigin>) -> bool {
         let (sharder, shard) = self.owner;
-        let ours = sstable
-            .origin()
-            .is_some_and(|o| (o.shard, o.shards) == (shard, sharder.shards()));
+        let ours = origin.is_some_and(|o| (o.shard, o.shards) == (shard, sharder.shards()));
         !ours && sharder.shards() > 1
     }
 

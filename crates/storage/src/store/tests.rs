@@ -247,3 +247,51 @@ fn a_flush_leaves_nothing_that_a_deletion_covers() {
         assert_eq!(rows, 1);
     });
 }
+
+/// The files of the sstables of a folder whose names end so.
+fn files_ending(dir: &std::path::Path, end: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).expect("a folder").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(files_ending(&path, end));
+        } else if path.to_string_lossy().ends_with(end) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+#[test]
+fn an_sstable_that_cannot_be_opened_keeps_only_its_table_from_being_read() {
+    let folder = TempDir::new();
+    let dir = folder.0.clone();
+    let written = |table: &Arc<Table>| Mutation {
+        updates: vec![update(table, &[Saying::Written([1, 1], 3, 7)])],
+    };
+    run(move |env| async move {
+        let table = table(Order::Ascending);
+        let store = open(&env, dir, &table).await;
+        store.apply(written(&table)).await.expect("applied");
+        store.flush(None).await.expect("flushed");
+        store.drain().await.expect("drained");
+    });
+    let data = folder.0.join("data");
+    let statistics = files_ending(&data, "Statistics.db");
+    std::fs::write(&statistics[0], b"nonsense").expect("written");
+    let dir = folder.0.clone();
+    run(move |env| async move {
+        let table = table(Order::Ascending);
+        let store = open(&env, dir, &table).await;
+        let all = command(&table, vec![Slice::ALL], false);
+        let error = store.read(&all).await.expect_err("it cannot be read");
+        assert!(error.to_string().contains("Statistics.db"), "{error}");
+        store.apply(written(&table)).await.expect("applied");
+        store.flush(None).await.expect("flushed");
+        store.read(&all).await.expect_err("it still cannot be read");
+        store.truncate(table.id).await.expect("truncated");
+        let page = store.read(&all).await.expect("nobody misses it now");
+        assert_eq!(page.partitions.len(), 0);
+    });
+    assert_eq!(files_ending(&data, "Data.db"), Vec::<PathBuf>::new());
+}
