@@ -24,8 +24,12 @@ pub(crate) enum ToolError {
     )]
     NoSSTable(PathBuf),
     /// The sstable cannot be read.
-    #[error(transparent)]
-    SSTable(#[from] SSTableError),
+    #[error("{source}{}", remedy(source))]
+    SSTable {
+        /// File, place and what is wrong.
+        #[from]
+        source: SSTableError,
+    },
     /// No table can be made of the sstable's header.
     #[error("{}: its header is damaged: {error}", path.display())]
     Header {
@@ -48,6 +52,17 @@ pub(crate) enum ToolError {
     /// The tool itself could not run.
     #[error("{0}")]
     Shard(String),
+}
+
+/// What to do about damage.
+fn remedy(error: &SSTableError) -> &'static str {
+    match error.is_corruption() {
+        true => {
+            "; restore the sstable from a backup or repair from other nodes, or keep what can be \
+             read with `helenus sstable scrub`"
+        }
+        false => "",
+    }
 }
 
 /// The sstable that a file is a component of. The file has to be there.

@@ -9,6 +9,7 @@ mod dump;
 mod files;
 mod output;
 mod shard;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -30,11 +31,23 @@ Examples:
   helenus sstable dump nb-1-big-Data.db -e             the keys only
   helenus sstable dump nb-1-big-Data.db -l | jq .      a line of JSON a partition")]
     Dump(dump::DumpOptions),
+
+    /// Read everything and compare all checksums, as sstableverify does
+    #[command(after_help = "\
+Every file of the sstables is read. What is wrong is said on one line a file, with the place; the
+exit code is 1 then. Nothing is changed.
+
+Examples:
+  helenus sstable verify data/ks/t-*/*-Data.db
+  helenus sstable verify -q nb-1-big-Data.db           without reading the data
+  helenus sstable verify -c nb-1-big-Data.db           is it of the version that is written?")]
+    Verify(verify::VerifyOptions),
 }
 
 /// Runs a verb.
 pub(crate) fn run(command: SSTableCommand) -> ExitCode {
     match command {
         SSTableCommand::Dump(options) => dump::run(options),
+        SSTableCommand::Verify(options) => verify::run(options),
     }
 }

@@ -28,6 +28,12 @@ impl Output {
         Ok(())
     }
 
+    /// Adds a line.
+    pub(crate) fn line(&mut self, text: &str) -> Result<(), ToolError> {
+        self.write(text)?;
+        self.write("\n")
+    }
+
     /// Writes what is left. A reader that has gone away (as `head` does) has had enough: the
     /// process ends.
     pub(crate) fn flush(&mut self) -> Result<(), ToolError> {

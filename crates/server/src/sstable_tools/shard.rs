@@ -51,6 +51,15 @@ pub(crate) fn exit(result: Result<(), ToolError>) -> ExitCode {
     }
 }
 
+/// The exit code of a tool that has said what is wrong with each file.
+pub(crate) fn exit_quietly(sound: Result<bool, ToolError>) -> ExitCode {
+    match sound {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => exit(Err(error)),
+    }
+}
+
 /// Says on one line what went wrong.
 pub(crate) fn complain(error: &ToolError) {
     eprintln!("helenus sstable: {}", error.to_string().replace('\n', " "));
