@@ -33,7 +33,7 @@ def free_address() -> str:
     for _ in range(100):
         address = f"127.{random.randrange(64, 128)}.{random.randrange(256)}.{random.randrange(1, 255)}"
         try:
-            for port in (CQL_PORT, SHARD_AWARE_PORT, 9180, 7000, 7199):
+            for port in (CQL_PORT, SHARD_AWARE_PORT, 9180, 10000, 7000, 7199):
                 with socket.socket() as probe:
                     probe.bind((address, port))
             return address

@@ -5,6 +5,7 @@
 //! connections, changes the schema and leads the start ([`start`]). Shards share nothing but
 //! immutable snapshots; they talk in messages ([`message`]).
 
+mod admin;
 mod batch_log;
 mod clients;
 mod config;
@@ -30,6 +31,7 @@ mod trace;
 mod virtual_tables;
 mod window;
 
+pub use admin::{Admin, AdminError, NodeInformation};
 pub use config::NodeConfig;
 pub use node::{DrainError, Node, NodeMetrics, NodeWatch, ShardSnapshot};
 pub use start::StartError;

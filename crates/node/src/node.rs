@@ -7,6 +7,7 @@ use std::time::Duration;
 use io::{DriverReport, GroupStats, Inlet, Runtime, RuntimeConfig, ShardError};
 use storage::{SharedFiles, StoreStats};
 
+use crate::admin::{Admin, Operation};
 use crate::config::NodeConfig;
 use crate::metrics::ShardMetrics;
 use crate::shard::{Seat, SharedState};
@@ -25,6 +26,10 @@ pub(crate) enum Control {
     Snapshot(mpsc::Sender<ShardSnapshot>),
     /// Take no more requests, and finish those under way.
     StopClients(mpsc::Sender<Result<(), String>>),
+    /// Do what an administrator asks.
+    Operate(Operation),
+    /// Flush everything and write nothing from then on.
+    Drain(mpsc::Sender<Result<(), String>>),
     /// Flush everything and end.
     Close(mpsc::Sender<Result<(), String>>),
     /// End at once.
@@ -53,8 +58,9 @@ pub struct NodeMetrics {
     pub shards: Vec<ShardSnapshot>,
 }
 
-struct ShardHandle {
-    control: Inlet<Control>,
+/// A shard as other threads see it.
+pub(crate) struct ShardHandle {
+    pub(crate) control: Inlet<Control>,
     last: Mutex<ShardSnapshot>,
 }
 
@@ -173,6 +179,11 @@ impl Node {
     /// Sees the numbers of the node, as long as it runs.
     pub fn watch(&self) -> NodeWatch {
         self.watch.clone()
+    }
+
+    /// Operates the node, as long as it runs.
+    pub fn admin(&self) -> Admin {
+        Admin::new(self.watch.shards.clone())
     }
 
     /// Takes no more clients, finishes what is under way, flushes everything and ends. Blocks.

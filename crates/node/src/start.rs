@@ -162,6 +162,14 @@ async fn obey(
                 }
                 let _ = answer.send(stop_clients(shard).await);
             }
+            Control::Operate(operation) => {
+                let running = operation(shard.clone());
+                shard.env.spawn(TaskGroup::Maintenance, running).detach();
+            }
+            Control::Drain(answer) => {
+                let drained = shard.store.drain().await;
+                let _ = answer.send(drained.map_err(|error| error.to_string()));
+            }
             Control::Close(answer) => {
                 let drained = shard.store.drain().await;
                 let _ = answer.send(drained.map_err(|error| error.to_string()));

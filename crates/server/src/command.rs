@@ -2,6 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
+use crate::nodetool::NodetoolOptions;
 use crate::options::StartOptions;
 use crate::sstable_tools::SSTableCommand;
 
@@ -16,6 +17,7 @@ use crate::sstable_tools::SSTableCommand;
     after_help = "Examples:\n  \
         helenus start                            a node on 127.0.0.1:9042, its data in ./data\n  \
         helenus start --help                     all options\n  \
+        helenus nodetool status                  operate it\n  \
         cqlsh 127.0.0.1                          talk to it",
     arg_required_else_help = true
 )]
@@ -44,6 +46,7 @@ Examples:
   helenus start --data /var/lib/helenus --address 10.0.0.5
   helenus start --shards 2 --memory 4G --port 9043 --shard-aware-port 0 --metrics-port 0
   helenus start --config /etc/helenus.yaml
+  helenus start --address 10.0.0.5 --api-address 10.0.0.5 --api-port 10001
 
 When clients can connect it prints one line:
   helenus ready: CQL 127.0.0.1:9042, 4 shards, 11.5 GiB, io_uring
@@ -55,6 +58,9 @@ What it logs is chosen with HELENUS_LOG, for example HELENUS_LOG=debug or =info,
     /// Tools for the files of sstables: what sstabledump and its kin do
     #[command(subcommand)]
     Sstable(SSTableCommand),
+
+    /// Operate a running node, with the verbs and options of Cassandra's nodetool
+    Nodetool(Box<NodetoolOptions>),
 }
 
 #[cfg(test)]

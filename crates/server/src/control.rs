@@ -1,16 +1,16 @@
 //! The control thread: signals and HTTP, away from the shards.
 
 use std::net::TcpListener;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::http;
 use crate::metrics::MetricsSource;
+use crate::{http, rest};
 
 /// How far the node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,11 +25,28 @@ pub(crate) enum Phase {
 }
 
 /// What the control thread and the rest of the process share.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Status {
     phase: AtomicU8,
     /// Where metrics come from, once there is a node.
     pub(crate) metrics: MetricsSource,
+    /// What operates the node, once there is one.
+    pub(crate) admin: OnceLock<node::Admin>,
+}
+
+impl std::fmt::Debug for Status {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Status({:?})", self.phase())
+    }
+}
+
+/// Where the control thread answers HTTP, as far as it does.
+#[derive(Debug, Default)]
+pub(crate) struct HttpListeners {
+    /// For `/metrics`, `/health`, `/ready`.
+    pub(crate) watching: Option<TcpListener>,
+    /// For the REST API.
+    pub(crate) api: Option<TcpListener>,
 }
 
 impl Status {
@@ -57,9 +74,9 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// Starts the thread: from now on signals are caught, and HTTP is answered if there is a
-    /// listener.
-    pub(crate) fn start(listener: Option<TcpListener>) -> std::io::Result<Control> {
+    /// Starts the thread: from now on signals are caught, and HTTP is answered where there
+    /// are listeners.
+    pub(crate) fn start(listeners: HttpListeners) -> std::io::Result<Control> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
@@ -76,16 +93,20 @@ impl Control {
             .spawn(move || {
                 runtime.block_on(async move {
                     let signals = watch_signals(terminate, interrupt, &shared, &stopper);
-                    match listener {
-                        Some(listener) => {
-                            let (_, served) =
-                                tokio::join!(signals, http::serve(listener, Arc::clone(&shared)));
-                            if let Err(error) = served {
-                                tracing::error!("HTTP ended: {error}");
-                            }
+                    let HttpListeners { watching, api } = listeners;
+                    let watching = until_it_ends("HTTP", async {
+                        match watching {
+                            Some(listener) => http::serve(listener, Arc::clone(&shared)).await,
+                            None => Ok(()),
                         }
-                        None => signals.await,
-                    }
+                    });
+                    let api = until_it_ends("the REST API", async {
+                        match api {
+                            Some(listener) => rest::serve(listener, Arc::clone(&shared)).await,
+                            None => Ok(()),
+                        }
+                    });
+                    tokio::join!(signals, watching, api);
                 });
             })?;
         Ok(Control { status, stop })
@@ -95,6 +116,12 @@ impl Control {
     pub(crate) fn wait_for_stop(&self, time: Duration) -> bool {
         // Anything but a timeout means a signal, or that nobody is left who could tell of one.
         self.stop.recv_timeout(time) != Err(RecvTimeoutError::Timeout)
+    }
+}
+
+async fn until_it_ends(what: &str, serving: impl Future<Output = std::io::Result<()>>) {
+    if let Err(error) = serving.await {
+        tracing::error!("{what} ended: {error}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! The binary `helenus`.
 //!
-//! `helenus start` runs a node: this crate reads the command line and the configuration file,
+//! `helenus nodetool` operates one over its REST API. `helenus start` runs a node: this crate reads the command line and the configuration file,
 //! looks at what the machine allows, guards the data folder, answers HTTP on a thread of its own
 //! and waits for signals. All that a database does is in `node` and below.
 
@@ -13,7 +13,9 @@ mod limits;
 mod logging;
 mod machine;
 mod metrics;
+mod nodetool;
 mod options;
+mod rest;
 mod settings;
 mod size;
 mod sstable_tools;
@@ -28,10 +30,12 @@ use clap::Parser;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let command::CommandLine { command } = command::CommandLine::parse();
+    let arguments = nodetool::spell_out(std::env::args_os());
+    let command::CommandLine { command } = command::CommandLine::parse_from(arguments);
     let result = match command {
         command::Command::Start(options) => start::start(*options),
         command::Command::Sstable(verb) => return sstable_tools::run(verb),
+        command::Command::Nodetool(options) => return nodetool::run(*options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -12,12 +12,14 @@ use storage::sstable::Format;
 use crate::size;
 
 /// The options, by the names they have in a configuration file; on the command line `_` is `-`.
-pub(crate) const NAMES: [&str; 14] = [
+pub(crate) const NAMES: [&str; 16] = [
     "data",
     "address",
     "port",
     "shard_aware_port",
     "metrics_port",
+    "api_port",
+    "api_address",
     "shards",
     "memory",
     "sstable_format",
@@ -62,6 +64,15 @@ pub(crate) struct StartOptions {
     /// Port of HTTP with /metrics, /health and /ready; 0: none [default: 9180]
     #[arg(long, value_name = "N", value_parser = port_or_none)]
     pub(crate) metrics_port: Option<u16>,
+
+    /// Port of the REST API that `helenus nodetool` speaks to; 0: none [default: 10000]
+    #[arg(long, value_name = "N", value_parser = port_or_none)]
+    pub(crate) api_port: Option<u16>,
+
+    /// Address of the REST API; who reaches it can drop everything [default: the node's own address
+    /// if that is a loopback one, else 127.0.0.1]
+    #[arg(long, value_name = "IP", value_parser = address)]
+    pub(crate) api_address: Option<IpAddr>,
 
     /// Number of shards [default: the cores it may use, by affinity and cgroup quota]
     #[arg(long, value_name = "N", value_parser = shards)]
@@ -114,6 +125,8 @@ impl StartOptions {
             "port" => self.port = Some(port(text)?),
             "shard_aware_port" => self.shard_aware_port = Some(port_or_none(text)?),
             "metrics_port" => self.metrics_port = Some(port_or_none(text)?),
+            "api_port" => self.api_port = Some(port_or_none(text)?),
+            "api_address" => self.api_address = Some(address(text)?),
             "shards" => self.shards = Some(shards(text)?),
             "memory" => self.memory = Some(size::parse(text)?),
             "sstable_format" => self.sstable_format = Some(sstable_format(text)?),
@@ -136,6 +149,8 @@ impl StartOptions {
             port: self.port.or(other.port),
             shard_aware_port: self.shard_aware_port.or(other.shard_aware_port),
             metrics_port: self.metrics_port.or(other.metrics_port),
+            api_port: self.api_port.or(other.api_port),
+            api_address: self.api_address.or(other.api_address),
             shards: self.shards.or(other.shards),
             memory: self.memory.or(other.memory),
             sstable_format: self.sstable_format.or(other.sstable_format),
@@ -243,6 +258,8 @@ mod tests {
             ("port", "9042"),
             ("shard_aware_port", "0"),
             ("metrics_port", "9180"),
+            ("api_port", "10000"),
+            ("api_address", "127.0.0.2"),
             ("shards", "4"),
             ("memory", "1.5 GiB"),
             ("sstable_format", "bti"),

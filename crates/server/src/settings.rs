@@ -29,6 +29,8 @@ pub(crate) struct Settings {
     pub(crate) shard_aware_port: Option<u16>,
     /// The port of HTTP.
     pub(crate) metrics_port: Option<u16>,
+    /// Where the REST API listens.
+    pub(crate) api: Option<SocketAddr>,
     /// How many shards.
     pub(crate) shards: u16,
     /// What all of them may use, in bytes.
@@ -85,13 +87,22 @@ impl Settings {
             0 => None,
             port => Some(port),
         };
+        let address = options.address.unwrap_or(Ipv4Addr::LOCALHOST.into());
+        // Whoever reaches the API can operate the node: nobody from outside, unless it is said.
+        let near = match address.is_loopback() {
+            true => address,
+            false => Ipv4Addr::LOCALHOST.into(),
+        };
+        let api_address = options.api_address.unwrap_or(near);
+        let api = port(options.api_port, 10000).map(|port| SocketAddr::new(api_address, port));
         let period = options.commitlog_sync_period;
         let settings = Settings {
             data: options.data.unwrap_or_else(|| PathBuf::from("./data")),
-            address: options.address.unwrap_or(Ipv4Addr::LOCALHOST.into()),
+            address,
             port: options.port.unwrap_or(9042),
             shard_aware_port: port(options.shard_aware_port, 19042),
             metrics_port: port(options.metrics_port, 9180),
+            api,
             shards: options.shards.unwrap_or(machine.cores.clamp(1, 1024)),
             memory: options.memory.unwrap_or(machine.memory / 2),
             sstable_format: options.sstable_format.unwrap_or(Format::Big),
@@ -124,6 +135,12 @@ impl Settings {
             ("port", Some(self.port)),
             ("shard-aware-port", self.shard_aware_port),
             ("metrics-port", self.metrics_port),
+            (
+                "api-port",
+                self.api
+                    .filter(|api| api.ip() == self.address)
+                    .map(|api| api.port()),
+            ),
         ];
         for (at, (first, port)) in ports.iter().enumerate() {
             let same = |(_, other): &&(&str, Option<u16>)| other.is_some() && other == port;
@@ -171,6 +188,18 @@ mod tests {
         assert_eq!(settings.shard_aware_port, Some(19042));
         assert_eq!(settings.metrics_port, Some(9180));
         assert_eq!(settings.commitlog_sync, CommitlogSync::Group);
+        let api = |options: &[(&str, &str)]| {
+            let settings = resolve(options).expect("nothing is wrong");
+            settings.api.map(|api| api.to_string())
+        };
+        assert_eq!(api(&[]).as_deref(), Some("127.0.0.1:10000"));
+        let near = api(&[("address", "127.1.2.3"), ("api_port", "11")]);
+        assert_eq!(near.as_deref(), Some("127.1.2.3:11"));
+        let far = api(&[("address", "10.0.0.5")]);
+        assert_eq!(far.as_deref(), Some("127.0.0.1:10000"));
+        let told = api(&[("api_address", "10.0.0.5")]);
+        assert_eq!(told.as_deref(), Some("10.0.0.5:10000"));
+        assert_eq!(api(&[("api_port", "0")]), None);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use node::{Node, NodeConfig};
 
 use crate::config_file::{self, ConfigFileError};
-use crate::control::{Control, Phase};
+use crate::control::{Control, HttpListeners, Phase};
 use crate::data_folder::{DataFolder, DataFolderError};
 use crate::limits::{self, TooFewDescriptors};
 use crate::logging;
@@ -71,11 +71,16 @@ pub(crate) fn start(options: StartOptions) -> Result<(), StartError> {
     limits::raise_open_files()?;
     let folder = DataFolder::lock(&settings.data)?;
     check_ports(&settings)?;
-    let listener = settings.metrics_port.map(|port| {
+    let watching = settings.metrics_port.map(|port| {
         let address = SocketAddr::new(settings.address, port);
         listen(address, "metrics-port")
     });
-    let control = Control::start(listener.transpose()?).map_err(StartError::Control)?;
+    let api = settings.api.map(|address| listen(address, "api-port"));
+    let listeners = HttpListeners {
+        watching: watching.transpose()?,
+        api: api.transpose()?,
+    };
+    let control = Control::start(listeners).map_err(StartError::Control)?;
     run(&settings, &folder, &control)
 }
 
@@ -135,6 +140,8 @@ fn run(settings: &Settings, folder: &DataFolder, control: &Control) -> Result<()
         .status
         .metrics
         .connect(move || watch.metrics().shards);
+    // There is one node in a process, so this is the first.
+    let _ = control.status.admin.set(node.admin());
     control.status.enter(Phase::Ready);
     announce(settings, node.driver().name);
     while !control.wait_for_stop(LIFE_SIGN) {

@@ -21,5 +21,6 @@ pub use commitlog::{
 pub use error::{CompactionError, FlushError, OpenError, ReadError, TruncateError, WriteError};
 pub use read::read_partitions;
 pub use shared_files::SharedFiles;
+pub use sstable::ChunkCacheStats;
 pub use store::{Store, StoreConfig, StoreStats, TableStats};
 pub use unfiltered::{PartitionHead, RangeTombstoneMarker, Unfiltered, is_start, opposite};

@@ -70,6 +70,9 @@ impl Inner {
             Some(id) => vec![self.table(id).ok_or(FlushError::UnknownTable(id))?],
             None => self.all_tables(),
         };
+        if self.stopped.get() {
+            return Err(FlushError::Closed);
+        }
         let mut waiting = Vec::new();
         for table in tables {
             let (sender, receiver) = oneshot();

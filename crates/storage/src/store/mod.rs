@@ -238,9 +238,13 @@ impl Store {
         self.inner.flush(table).await
     }
 
-    /// Flushes all, closes the commit log, and takes no more writes. Compactions stop.
+    /// Flushes all, closes the commit log, and takes no more writes. Compactions stop. Where it has
+    /// happened before there is nothing to do.
     pub async fn drain(&self) -> Result<(), FlushError> {
         let inner = &self.inner;
+        if inner.stopped.get() {
+            return Ok(());
+        }
         inner.closed.set(true);
         inner.compaction_work.notify_one();
         inner.memory.freed.notify_all();

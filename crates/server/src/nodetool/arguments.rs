@@ -1,0 +1,146 @@
+//! The verbs and their options.
+
+use std::ffi::{OsStr, OsString};
+
+use clap::{ArgAction, Args, Subcommand};
+
+/// What `helenus nodetool` takes.
+#[derive(Args, Debug)]
+#[command(
+    disable_help_flag = true,
+    subcommand_value_name = "VERB",
+    subcommand_help_heading = "Verbs",
+    after_help = "Examples:\n  \
+        helenus nodetool status\n  \
+        helenus nodetool -h 127.0.0.2 -p 10000 snapshot -t before_upgrade shop\n  \
+        helenus nodetool help import"
+)]
+pub(crate) struct NodetoolOptions {
+    /// Address or name of the node's REST API
+    #[arg(short = 'h', long, value_name = "HOST", default_value = "127.0.0.1")]
+    pub(super) host: String,
+
+    /// Port of the node's REST API
+    #[arg(short, long, value_name = "PORT", default_value_t = 10000)]
+    pub(super) port: u16,
+
+    /// Print help
+    #[arg(long, global = true, action = ArgAction::Help)]
+    help: Option<bool>,
+
+    /// What to do
+    #[command(subcommand)]
+    pub(super) verb: Verb,
+}
+
+/// A keyspace and some of its tables.
+#[derive(Args, Debug)]
+pub(super) struct Tables {
+    /// The keyspace; all if none is given
+    pub(super) keyspace: Option<String>,
+    /// Tables of it; all if none is given
+    #[arg(value_name = "TABLES")]
+    pub(super) tables: Vec<String>,
+}
+
+/// What can be done.
+#[derive(Debug, Subcommand)]
+pub(super) enum Verb {
+    /// Drain the node: stop accepting clients, write all memtables to sstables, write nothing more
+    #[command(after_help = "\
+The process goes on; a SIGTERM then ends it at once.
+
+Example:
+  helenus nodetool drain")]
+    Drain,
+
+    /// Write the memtables of tables to sstables
+    #[command(after_help = "\
+Examples:
+  helenus nodetool flush
+  helenus nodetool flush shop orders customers")]
+    Flush(Tables),
+
+    /// Print information about the node: identity, load, uptime, memory
+    #[command(after_help = "\
+Example:
+  helenus nodetool info --tokens")]
+    Info {
+        /// Print all tokens
+        #[arg(short = 'T', long)]
+        tokens: bool,
+    },
+
+    /// Print the nodes of the cluster: state, load, ownership, identity
+    #[command(after_help = "\
+Examples:
+  helenus nodetool status
+  helenus nodetool status shop")]
+    Status {
+        /// Whose data the ownership is of
+        keyspace: Option<String>,
+        /// Show names instead of addresses
+        #[arg(short, long)]
+        resolve_ip: bool,
+    },
+
+    /// Print whether clients can connect
+    #[command(after_help = "\
+Example:
+  helenus nodetool statusbinary")]
+    Statusbinary,
+
+    /// Print the version of Cassandra that the node is compatible with
+    #[command(after_help = "\
+Example:
+  helenus nodetool version --verbose")]
+    Version {
+        /// Print the version of Helenus too
+        #[arg(short, long)]
+        verbose: bool,
+    },
+}
+
+/// Options of Cassandra's nodetool with one dash and several letters, which are none elsewhere.
+const LONG_FORMS: [(&str, &str); 8] = [
+    ("-cf", "--column-family"),
+    ("-kt", "--kt-list"),
+    ("-kc", "--kt-list"),
+    ("-sf", "--skip-flush"),
+    ("-nt", "--no-ttl"),
+    ("-hf", "--hex-format"),
+    ("-st", "--start-token"),
+    ("-et", "--end-token"),
+];
+
+/// Spells out what stands behind `nodetool` in its short forms.
+pub(crate) fn spell_out(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = arguments.collect();
+    if arguments.get(1).is_some_and(|verb| verb == "nodetool") {
+        for argument in arguments.iter_mut().skip(2).take_while(|a| *a != "--") {
+            let known = LONG_FORMS
+                .iter()
+                .find(|(short, _)| argument == OsStr::new(short));
+            if let Some((_, long)) = known {
+                *argument = (*long).into();
+            }
+        }
+    }
+    arguments
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_forms_are_spelt_out_up_to_the_double_dash() {
+        let words = |text: &str| -> Vec<OsString> { text.split(' ').map(Into::into).collect() };
+        let spelt = |text: &str| spell_out(words(text).into_iter());
+        assert_eq!(
+            spelt("helenus nodetool snapshot -cf t -sf ks -- -kt"),
+            words("helenus nodetool snapshot --column-family t --skip-flush ks -- -kt")
+        );
+        assert_eq!(spelt("helenus start -cf"), words("helenus start -cf"));
+    }
+}

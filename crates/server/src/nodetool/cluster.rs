@@ -1,0 +1,154 @@
+//! Who the nodes are and how they are: `version`, `info`, `status`, `statusbinary`.
+
+use std::io::Write;
+
+use serde_json::Value;
+
+use super::api::{Api, NodetoolError};
+use super::text::{file_size, fixed};
+
+type Done = Result<(), NodetoolError>;
+
+fn node_info(api: &Api) -> Result<Value, NodetoolError> {
+    api.get(["storage_service", "node_info"], &[])
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or("?")
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or(0)
+}
+
+/// Prints the version.
+pub(super) fn version(api: &Api, verbose: bool, out: &mut impl Write) -> Done {
+    let version = api.get(["storage_service", "release_version"], &[])?;
+    writeln!(out, "ReleaseVersion: {}", text(&version))?;
+    if verbose {
+        let own = api.get(["storage_service", "scylla_release_version"], &[])?;
+        writeln!(out, "Helenus: {}", text(&own))?;
+    }
+    Ok(())
+}
+
+/// Do clients get answers?
+pub(super) fn status_binary(api: &Api, out: &mut impl Write) -> Done {
+    let running = node_info(api)?["serves_clients"] == true;
+    let said = if running { "running" } else { "not running" };
+    Ok(writeln!(out, "{said}")?)
+}
+
+/// Prints who the node is and what it holds (Cassandra's `Info`). Of the caches only that of chunks
+/// is there; the others are named because people's scripts look for them.
+pub(super) fn info(api: &Api, all_tokens: bool, out: &mut impl Write) -> Done {
+    let node = node_info(api)?;
+    let mut line = |name: &str, value: String| writeln!(out, "{name:<23}: {value}");
+    let mebibytes = |bytes: u64| fixed(bytes as f64 / 1_048_576.0, 2);
+    line("ID", text(&node["host_id"]).to_owned())?;
+    line("Gossip active", "true".to_owned())?;
+    line(
+        "Native Transport active",
+        node["serves_clients"].to_string(),
+    )?;
+    line("Load", file_size(number(&node["load"])))?;
+    line(
+        "Uncompressed load",
+        file_size(number(&node["uncompressed_load"])),
+    )?;
+    line("Generation No", node["generation"].to_string())?;
+    line("Uptime (seconds)", node["uptime_seconds"].to_string())?;
+    let memory = &node["memory"];
+    let limit = mebibytes(number(&memory["limit"]));
+    line(
+        "Heap Memory (MB)",
+        format!("{} / {limit}", mebibytes(number(&memory["used"]))),
+    )?;
+    line(
+        "Off Heap Memory (MB)",
+        mebibytes(number(&memory["sstables"])),
+    )?;
+    line("Data Center", text(&node["data_center"]).to_owned())?;
+    line("Rack", text(&node["rack"]).to_owned())?;
+    line("Exceptions", node["exceptions"].to_string())?;
+    for name in ["Key Cache", "Row Cache", "Counter Cache"] {
+        let none = "entries 0, size 0 bytes, capacity 0 bytes, 0 hits, 0 requests, NaN recent hit \
+                    rate, 0 save period in seconds";
+        line(name, none.to_owned())?;
+    }
+    let cache = &node["chunk_cache"];
+    let (hits, misses) = (number(&cache["hits"]), number(&cache["misses"]));
+    let requests = hits + misses;
+    line(
+        "Chunk Cache",
+        format!(
+            "entries {}, size {}, capacity {}, {misses} misses, {requests} requests, {} recent hit \
+             rate, NaN microseconds miss latency",
+            number(&cache["chunks"]),
+            file_size(number(&cache["size"])),
+            file_size(number(&cache["capacity"])),
+            fixed(hits as f64 / requests as f64, 3),
+        ),
+    )?;
+    line("Percent Repaired", "0.0%".to_owned())?;
+    let tokens = node["tokens"].as_array().map_or(&[][..], Vec::as_slice);
+    if tokens.len() == 1 || all_tokens {
+        for token in tokens {
+            line("Token", token.to_string())?;
+        }
+    } else {
+        let count = tokens.len();
+        line(
+            "Token",
+            format!("(invoke with -T/--tokens to see all {count} tokens)"),
+        )?;
+    }
+    line("Bootstrap state", "COMPLETED".to_owned())?;
+    line("Bootstrap failed", "false".to_owned())?;
+    line("Decommissioning", "false".to_owned())?;
+    line("Decommission failed", "false".to_owned())?;
+    Ok(())
+}
+
+/// Prints the nodes of the cluster (Cassandra's `Status`).
+pub(super) fn status(api: &Api, keyspace: Option<&str>, out: &mut impl Write) -> Done {
+    let node = node_info(api)?;
+    if let Some(keyspace) = keyspace {
+        let parts = ["storage_service", "ownership", keyspace];
+        api.get(parts, &[]).map_err(|error| match error {
+            NodetoolError::Refused(_) => {
+                NodetoolError::Usage(format!("The keyspace {keyspace}, does not exist"))
+            }
+            error => error,
+        })?;
+    }
+    let heading = format!("Datacenter: {}", text(&node["data_center"]));
+    writeln!(out, "{heading}\n{}", "=".repeat(heading.chars().count()))?;
+    writeln!(
+        out,
+        "Status=Up/Down\n|/ State=Normal/Leaving/Joining/Moving"
+    )?;
+    let tokens = node["tokens"].as_array().map_or(0, Vec::len);
+    let mut table = super::text::TextTable::default();
+    let columns = [
+        "--",
+        "Address",
+        "Load",
+        "Tokens",
+        "Owns (effective)",
+        "Host ID",
+        "Rack",
+    ];
+    table.add(columns);
+    table.add([
+        "UN",
+        text(&node["address"]),
+        &file_size(number(&node["load"])),
+        &tokens.to_string(),
+        "100.0%",
+        text(&node["host_id"]),
+        text(&node["rack"]),
+    ]);
+    write!(out, "{}", table.text_with("  "))?;
+    Ok(writeln!(out)?)
+}

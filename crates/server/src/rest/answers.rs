@@ -1,0 +1,42 @@
+//! What the node knows, as JSON.
+
+use node::NodeInformation;
+use serde_json::{Value, json};
+
+/// The node.
+pub(super) fn node_info(node: &NodeInformation) -> Value {
+    let tables = || node.stores.iter().flat_map(|store| &store.tables);
+    let load: u64 = tables().map(|table| table.sstable_bytes).sum();
+    let sstable_memory: u64 = tables().map(|table| table.sstable_memory).sum();
+    let memtables: u64 = node.stores.iter().map(|store| store.memtable_bytes).sum();
+    let cache = |of: fn(&storage::ChunkCacheStats) -> u64| -> u64 {
+        node.stores.iter().map(|store| of(&store.chunk_cache)).sum()
+    };
+    let used = memtables + sstable_memory + cache(|cache| cache.size as u64);
+    json!({
+        "host_id": node.host_id.to_string(),
+        "cluster_name": node.cluster_name,
+        "data_center": node.data_center,
+        "rack": node.rack,
+        "address": node.address.to_string(),
+        "tokens": node.tokens,
+        "generation": node.generation,
+        "uptime_seconds": node.uptime_seconds,
+        "serves_clients": node.serves_clients,
+        "exceptions": node.task_panics,
+        "load": load,
+        "memory": {
+            "limit": node.memory_limit,
+            "used": used,
+            "memtables": memtables,
+            "sstables": sstable_memory,
+        },
+        "chunk_cache": {
+            "hits": cache(|cache| cache.hits),
+            "misses": cache(|cache| cache.misses),
+            "size": cache(|cache| cache.size as u64),
+            "capacity": cache(|cache| cache.capacity as u64),
+            "chunks": cache(|cache| cache.chunks as u64),
+        },
+    })
+}

@@ -1,0 +1,124 @@
+//! What can be done, by method and path.
+
+use serde_json::{Value, json};
+
+use super::{ApiError, Call, Node, answers};
+use crate::control::Phase;
+
+type Answer = Result<Value, ApiError>;
+
+/// One thing that can be done.
+pub(crate) struct Route {
+    /// `GET` looks, `POST` changes, `DELETE` removes.
+    pub(crate) method: &'static str,
+    /// With parameters in braces.
+    pub(crate) path: &'static str,
+    /// What it does, in one line.
+    pub(crate) summary: &'static str,
+    /// Parameters behind the path, and what they mean.
+    pub(crate) query: &'static [(&'static str, &'static str)],
+    /// Does it; blocks.
+    pub(crate) run: fn(&Node, &Call) -> Answer,
+}
+
+const CF: (&str, &str) = (
+    "cf",
+    "Tables, with commas between them; all if it is not given",
+);
+
+/// All of it.
+pub(crate) const ROUTES: &[Route] = &[
+    Route {
+        method: "GET",
+        path: "/storage_service/release_version",
+        summary: "The version of Cassandra that the node claims to be",
+        query: &[],
+        run: |node, _| Ok(json!(node.admin.information()?.release_version)),
+    },
+    Route {
+        method: "GET",
+        path: "/storage_service/scylla_release_version",
+        summary: "The version of Helenus",
+        query: &[],
+        run: |_, _| Ok(json!(env!("CARGO_PKG_VERSION"))),
+    },
+    Route {
+        method: "GET",
+        path: "/storage_service/node_info",
+        summary: "Who the node is, what it holds and for how long it has been up",
+        query: &[],
+        run: |node, _| Ok(answers::node_info(&node.admin.information()?)),
+    },
+    Route {
+        method: "GET",
+        path: "/storage_service/keyspaces",
+        summary: "The names of the keyspaces",
+        query: &[("type", "user: only those that are not the system's")],
+        run: keyspaces,
+    },
+    Route {
+        method: "GET",
+        path: "/storage_service/ownership/{keyspace}",
+        summary: "The share of a keyspace's data that each node has",
+        query: &[],
+        run: ownership,
+    },
+    Route {
+        method: "POST",
+        path: "/storage_service/flush",
+        summary: "Write all memtables to sstables",
+        query: &[],
+        run: |node, _| done(node.admin.flush(None, &[])),
+    },
+    Route {
+        method: "POST",
+        path: "/storage_service/keyspace_flush/{keyspace}",
+        summary: "Write the memtables of a keyspace, or of some of its tables, to sstables",
+        query: &[CF],
+        run: |node, call| {
+            let keyspace = call.need("keyspace")?;
+            done(node.admin.flush(Some(keyspace), &call.list("cf")))
+        },
+    },
+    Route {
+        method: "POST",
+        path: "/storage_service/drain",
+        summary: "Take no more clients, flush all memtables and write nothing any more",
+        query: &[],
+        run: |node, _| {
+            node.status.enter(Phase::Draining);
+            done(node.admin.drain())
+        },
+    },
+];
+
+/// An operation whose only answer is that it is done.
+fn done(result: Result<(), node::AdminError>) -> Answer {
+    result?;
+    Ok(Value::Null)
+}
+
+fn keyspaces(node: &Node, call: &Call) -> Answer {
+    let only_users = match call.get("type") {
+        None | Some("all") => false,
+        Some("user") => true,
+        Some(other) => {
+            let message = format!("`type` is user or all, not `{other}`");
+            return Err(ApiError::bad_request(message));
+        }
+    };
+    let schema = node.admin.schema()?;
+    let names = schema.keyspaces.keys();
+    let names = names.filter(|name| !only_users || !cql::schema::is_system_keyspace(name));
+    Ok(names.map(|name| json!(&**name)).collect())
+}
+
+/// There is one node, and it has everything.
+fn ownership(node: &Node, call: &Call) -> Answer {
+    let keyspace = call.need("keyspace")?;
+    let unknown = || node::AdminError::UnknownKeyspace(keyspace.to_owned());
+    let schema = node.admin.schema()?;
+    schema.keyspaces.get(keyspace).ok_or_else(unknown)?;
+    let address = node.admin.information()?.address.to_string();
+    Ok(json!([{ "key": address, "value": 1.0 }]))
+}

@@ -1,0 +1,138 @@
+"""nodetool: the node as a whole."""
+
+import json
+import re
+import urllib.error
+import urllib.request
+
+import pytest
+
+import harness
+from harness.protocol import Connection
+from nodetool import Nodetool, make_tables, rows, sstables
+
+
+@pytest.fixture
+def served(node):
+    """A node that runs, and its nodetool."""
+    server = node(shards=2).start()
+    return server, Nodetool(server)
+
+
+def test_flush_writes_sstables(served):
+    server, nodetool = served
+    make_tables(server)
+    assert not sstables(server, "t")
+    assert nodetool("flush", "ks", "u", "Mixed") == ""
+    assert not sstables(server, "t")
+    assert nodetool("flush", "ks") == ""
+    assert len(sstables(server, "t")) == 2, "one a shard"
+    with Connection(server.address) as connection:
+        connection.query("INSERT INTO ks.u (k, v) VALUES (1, 'a')")
+    nodetool("flush")
+    assert len(sstables(server, "u")) == 1
+    assert rows(server) == 1000
+
+
+def test_what_is_not_there_is_named(served):
+    server, nodetool = served
+    make_tables(server, 0)
+    assert nodetool.refused("flush", "nope") == "Keyspace [nope] does not exist."
+    assert nodetool.refused("flush", "ks", "nope") == "Unknown keyspace/cf pair (ks.nope)"
+    assert nodetool.refused("flush", "ks", "a/b?c") == "Unknown keyspace/cf pair (ks.a/b?c)"
+    assert "keyspace nope, does not exist" in nodetool.refused("status", "nope")
+    nobody = harness.Helenus(harness.free_address())
+    said = Nodetool(nobody).refused("flush")
+    assert f"'{nobody.address}:10000'" in said and "refused" in said
+
+
+def test_version_info_status(served):
+    server, nodetool = served
+    assert nodetool("version") == "ReleaseVersion: 5.0.6\n"
+    assert re.search(r"^Helenus: \d", nodetool("version", "-v"), re.M)
+
+    info = dict(re.match(r"(.{23}): (.*)", line).groups() for line in nodetool("info").splitlines())
+    info = {name.strip(): value for name, value in info.items()}
+    assert info["Native Transport active"] == "true"
+    assert info["Token"] == "(invoke with -T/--tokens to see all 16 tokens)"
+    assert re.fullmatch(r"[\d.]+ (bytes|[KMGT]iB)", info["Load"])
+    assert int(info["Uptime (seconds)"]) < 60
+    assert len(re.findall(r"^Token +: -?\d+$", nodetool("info", "-T"), re.M)) == 16
+
+    with Connection(server.address) as connection:
+        ((host,),) = connection.query("SELECT host_id FROM system.local").rows
+    assert info["ID"].replace("-", "") == host.hex()
+    status = nodetool("status").splitlines()
+    assert status[:4] == ["Datacenter: datacenter1", "=======================", "Status=Up/Down", "|/ State=Normal/Leaving/Joining/Moving"]
+    assert status[4].split() == "-- Address Load Tokens Owns (effective) Host ID Rack".split()
+    assert re.fullmatch(rf"UN  {re.escape(server.address)}  .*  16 +100\.0% +{info['ID']}  rack1", status[5])
+
+
+def test_drain_ends_service_and_loses_nothing(served):
+    server, nodetool = served
+    make_tables(server)
+    assert nodetool("statusbinary") == "running\n"
+    nodetool("drain")
+    assert nodetool("statusbinary") == "not running\n"
+    assert sstables(server, "t")
+    with pytest.raises(OSError):
+        Connection(server.address).query("SELECT * FROM ks.t")
+    assert "shutting down" in nodetool.refused("flush")
+    nodetool("drain")
+    server.stop()
+    assert server.process.wait(5) == 0
+    server.start()
+    assert rows(server) == 1000
+
+
+def ask(server, method: str, path: str, headers: dict | None = None):
+    request = urllib.request.Request(f"http://{server.address}:10000{path}", method=method, headers=headers or {})
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        return json.load(answer)
+
+
+def test_api_is_described_and_answers_without_nodetool(served):
+    server, _ = served
+    make_tables(server, 1)
+    described = ask(server, "GET", "/api-doc")
+    assert described["openapi"].startswith("3.")
+    assert "post" in described["paths"]["/storage_service/keyspace_flush/{keyspace}"]
+    assert ask(server, "GET", "/storage_service/release_version") == "5.0.6"
+    assert "ks" in ask(server, "GET", "/storage_service/keyspaces?type=user")
+    assert ask(server, "POST", "/storage_service/keyspace_flush/ks?cf=t,u") is None
+    for method, path, code, word in [
+        ("POST", "/storage_service/keyspace_flush/nope", 404, "nope"),
+        ("POST", "/storage_service/keyspace_flush/ks?table=t", 400, "cf"),
+        ("GET", "/storage_service/keyspaces?type=x", 400, "type"),
+    ]:
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            ask(server, method, path)
+        assert caught.value.code == code
+        assert word in json.load(caught.value)["message"]
+
+
+def test_api_is_not_for_web_pages(served):
+    server, _ = served
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        ask(server, "POST", "/storage_service/drain", {"Origin": "http://example.org"})
+    assert caught.value.code == 403
+    rows(server, "system.local")
+
+
+def test_api_can_be_elsewhere_or_nowhere(node):
+    server = node(extra=["--api-port", "0"]).start()
+    assert "refused" in Nodetool(server).refused("version")
+    server.stop()
+    server.extra = ["--api-port", "10001"]
+    server.start()
+    assert Nodetool(server)("-p", "10001", "version") == "ReleaseVersion: 5.0.6\n"
+
+
+def test_every_verb_has_an_example(node):
+    nodetool = Nodetool(harness.Helenus("127.0.0.1"))
+    listed = re.search(r"Verbs:\n(.*?)\n\n", nodetool("--help"), re.S).group(1)
+    verbs = [line.split()[0] for line in listed.splitlines() if re.match(r"  \S", line)]
+    assert {"flush", "drain", "help"} <= set(verbs)
+    for verb in verbs:
+        if verb != "help":
+            assert f"  helenus nodetool {verb}" in nodetool("help", verb), verb
