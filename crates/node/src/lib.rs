@@ -31,7 +31,7 @@ mod trace;
 mod virtual_tables;
 mod window;
 
-pub use admin::{Admin, AdminError, NodeInformation};
+pub use admin::{Admin, AdminError, NodeInformation, SnapshotRequest};
 pub use config::NodeConfig;
 pub use node::{DrainError, Node, NodeMetrics, NodeWatch, ShardSnapshot};
 pub use start::StartError;

@@ -33,6 +33,8 @@ use crate::{batch_log, execute, replica, session, virtual_tables};
 
 /// How long the clients of a node that stops may take to finish.
 const LAST_REQUESTS: Duration = Duration::from_secs(10);
+/// How often to look for snapshots whose time has passed (`SnapshotManager`).
+const SNAPSHOT_LOOK: Duration = Duration::from_secs(60);
 /// The port of other nodes: Cassandra's `storage_port`.
 const STORAGE_PORT: u16 = 7000;
 /// Bytes that the commit logs of all shards may take before memtables are flushed to free some, and
@@ -106,6 +108,8 @@ pub(crate) async fn run_shard(env: Env, state: Arc<SharedState>, mut seat: Seat)
         .detach();
     let listeners = Rc::new(std::cell::RefCell::new(None));
     if shard.index() == 0 {
+        let expiring = expire_snapshots(shard.clone());
+        env.spawn(TaskGroup::Maintenance, expiring).detach();
         let (leader, ready, listeners) = (shard.clone(), seat.ready.clone(), listeners.clone());
         let lead = async move {
             let started = match begin(&leader).await {
@@ -123,6 +127,18 @@ pub(crate) async fn run_shard(env: Env, state: Arc<SharedState>, mut seat: Seat)
     }
     drop(seat.ready);
     obey(&shard, &mut seat.controls, &listeners).await;
+}
+
+/// Removes snapshots whose time has passed, for as long as the shard lives.
+async fn expire_snapshots(shard: Rc<Shard>) {
+    loop {
+        shard.env.sleep(SNAPSHOT_LOOK).await;
+        match shard.store.clear_expired_snapshots().await {
+            Ok(0) => {}
+            Ok(count) => tracing::info!("{count} snapshots removed: their time has passed"),
+            Err(error) => tracing::error!("removing snapshots whose time has passed: {error}"),
+        }
+    }
 }
 
 async fn store_config(env: &Env, state: &SharedState) -> StoreConfig {

@@ -22,5 +22,8 @@ pub use error::{CompactionError, FlushError, OpenError, ReadError, TruncateError
 pub use read::read_partitions;
 pub use shared_files::SharedFiles;
 pub use sstable::ChunkCacheStats;
-pub use store::{Store, StoreConfig, StoreStats, TableStats};
+pub use store::{
+    SnapshotDetails, SnapshotError, SnapshotManifest, Store, StoreConfig, StoreStats, TableStats,
+    instant,
+};
 pub use unfiltered::{PartitionHead, RangeTombstoneMarker, Unfiltered, is_start, opposite};

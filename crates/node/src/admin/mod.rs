@@ -5,6 +5,7 @@
 //! The calls here block until all shards that were asked have answered.
 
 mod information;
+mod snapshots;
 mod tables;
 
 use std::fmt::Display;
@@ -18,6 +19,7 @@ use crate::node::{Control, ShardHandle};
 use crate::shard::Shard;
 
 pub use information::NodeInformation;
+pub use snapshots::SnapshotRequest;
 
 /// What a shard is sent to do.
 pub(crate) type Operation = Box<dyn FnOnce(Rc<Shard>) -> Pin<Box<dyn Future<Output = ()>>> + Send>;

@@ -46,6 +46,28 @@ pub(super) struct Tables {
 /// What can be done.
 #[derive(Debug, Subcommand)]
 pub(super) enum Verb {
+    /// Remove snapshots
+    #[command(after_help = "\
+Examples:
+  helenus nodetool clearsnapshot -t before_upgrade
+  helenus nodetool clearsnapshot --all shop")]
+    Clearsnapshot {
+        /// Their name
+        #[arg(short, long, value_name = "TAG")]
+        tag: Option<String>,
+        /// All of them
+        #[arg(long)]
+        all: bool,
+        /// Of these keyspaces; of all if none are given
+        keyspaces: Vec<String>,
+    },
+
+    /// Stop linking new sstables into the backups
+    #[command(after_help = "\
+Example:
+  helenus nodetool disablebackup")]
+    Disablebackup,
+
     /// Drain the node: stop accepting clients, write all memtables to sstables, write nothing more
     #[command(after_help = "\
 The process goes on; a SIGTERM then ends it at once.
@@ -53,6 +75,12 @@ The process goes on; a SIGTERM then ends it at once.
 Example:
   helenus nodetool drain")]
     Drain,
+
+    /// Link new sstables into the folder `backups` of their tables, until the next start
+    #[command(after_help = "\
+Example:
+  helenus nodetool enablebackup")]
+    Enablebackup,
 
     /// Write the memtables of tables to sstables
     #[command(after_help = "\
@@ -71,6 +99,51 @@ Example:
         tokens: bool,
     },
 
+    /// Print all snapshots with their sizes and times
+    #[command(after_help = "\
+The true size is that of the files that only the snapshot keeps on disk.
+
+Examples:
+  helenus nodetool listsnapshots
+  helenus nodetool listsnapshots -nt")]
+    Listsnapshots {
+        /// Leave out those that expire (-nt)
+        #[arg(long)]
+        no_ttl: bool,
+        /// Accepted for scripts; there are no ephemeral snapshots
+        #[arg(short, long)]
+        ephemeral: bool,
+    },
+
+    /// Make a snapshot of keyspaces or tables: hard links of their sstables
+    #[command(after_help = "\
+It is in the folder snapshots/TAG of each table, with manifest.json and schema.cql.
+
+Examples:
+  helenus nodetool snapshot -t before_upgrade
+  helenus nodetool snapshot -t monday --ttl 3d shop
+  helenus nodetool snapshot -t orders -cf orders shop
+  helenus nodetool snapshot -t some -kt shop.orders,web.sessions --skip-flush")]
+    Snapshot {
+        /// Its name [default: the milliseconds since 1970]
+        #[arg(short, long, value_name = "TAG")]
+        tag: Option<String>,
+        /// One table of the one keyspace given (-cf)
+        #[arg(long, alias = "table", value_name = "TABLE")]
+        column_family: Option<String>,
+        /// Tables as KEYSPACE.TABLE, with commas between them (-kt, -kc)
+        #[arg(long, alias = "kc.list", value_name = "LIST")]
+        kt_list: Option<String>,
+        /// Leave out what is in memory (-sf)
+        #[arg(long)]
+        skip_flush: bool,
+        /// After this time it is removed, as 3d, 12h or 90m
+        #[arg(long, value_name = "TIME")]
+        ttl: Option<String>,
+        /// The keyspaces; all if none are given
+        keyspaces: Vec<String>,
+    },
+
     /// Print the nodes of the cluster: state, load, ownership, identity
     #[command(after_help = "\
 Examples:
@@ -83,6 +156,12 @@ Examples:
         #[arg(short, long)]
         resolve_ip: bool,
     },
+
+    /// Print whether new sstables are linked into the backups
+    #[command(after_help = "\
+Example:
+  helenus nodetool statusbackup")]
+    Statusbackup,
 
     /// Print whether clients can connect
     #[command(after_help = "\

@@ -4,6 +4,7 @@
 mod api;
 mod arguments;
 mod cluster;
+mod snapshots;
 mod text;
 
 use std::io::Write;
@@ -44,6 +45,30 @@ fn carry_out(api: &Api, verb: Verb, out: &mut impl Write) -> Done {
         Verb::Statusbinary => cluster::status_binary(api, out),
         Verb::Drain => api.post(["storage_service", "drain"], &[]).map(drop),
         Verb::Flush(tables) => flush(api, &tables),
+        Verb::Clearsnapshot {
+            tag,
+            all,
+            keyspaces,
+        } => snapshots::clear(api, (tag.as_deref(), all), &keyspaces, out),
+        Verb::Listsnapshots { no_ttl, .. } => snapshots::list(api, no_ttl, out),
+        Verb::Snapshot {
+            tag,
+            column_family,
+            kt_list,
+            skip_flush,
+            ttl,
+            keyspaces,
+        } => {
+            let what = snapshots::What {
+                table: column_family.as_deref(),
+                list: kt_list.as_deref(),
+                keyspaces: &keyspaces,
+            };
+            snapshots::take(api, tag, &what, (skip_flush, ttl.as_deref()), out)
+        }
+        Verb::Enablebackup => snapshots::set_backups(api, true),
+        Verb::Disablebackup => snapshots::set_backups(api, false),
+        Verb::Statusbackup => snapshots::status_backups(api, out),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use node::NodeInformation;
 use serde_json::{Value, json};
+use storage::SnapshotDetails;
 
 /// The node.
 pub(super) fn node_info(node: &NodeInformation) -> Value {
@@ -39,4 +40,22 @@ pub(super) fn node_info(node: &NodeInformation) -> Value {
             "chunks": cache(|cache| cache.chunks as u64),
         },
     })
+}
+
+/// Snapshots.
+pub(super) fn snapshots(snapshots: &[SnapshotDetails]) -> Value {
+    let one = |snapshot: &SnapshotDetails| {
+        let time = |time: Option<i64>| time.map(storage::instant);
+        json!({
+            "tag": snapshot.tag,
+            "keyspace": snapshot.keyspace,
+            "table": snapshot.table,
+            "true_size": snapshot.true_size,
+            "true_data_size": snapshot.true_data_size,
+            "size": snapshot.size,
+            "created_at": time(snapshot.manifest.created_at),
+            "expires_at": time(snapshot.manifest.expires_at),
+        })
+    };
+    snapshots.iter().map(one).collect()
 }

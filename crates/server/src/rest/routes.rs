@@ -81,6 +81,69 @@ pub(crate) const ROUTES: &[Route] = &[
         },
     },
     Route {
+        method: "GET",
+        path: "/storage_service/snapshots",
+        summary: "All snapshots, those of dropped tables too",
+        query: &[],
+        run: |node, _| Ok(answers::snapshots(&node.admin.snapshots()?)),
+    },
+    Route {
+        method: "POST",
+        path: "/storage_service/snapshots",
+        summary: "Make a snapshot of all tables, of some keyspaces, or of some tables",
+        query: &[
+            ("tag", "Its name"),
+            (
+                "kn",
+                "Keyspaces, with commas between them; all if none are given",
+            ),
+            (
+                "cf",
+                "Tables of the one keyspace given, with commas between them",
+            ),
+            ("kt", "Tables as KEYSPACE.TABLE, with commas between them"),
+            ("sf", "true: leave out what is in memory"),
+            (
+                "ttl",
+                "Seconds after which it may be removed; it stays if this is not given",
+            ),
+        ],
+        run: take_snapshot,
+    },
+    Route {
+        method: "DELETE",
+        path: "/storage_service/snapshots",
+        summary: "Remove the snapshots of a name, or all if it is not given",
+        query: &[
+            ("tag", "The name"),
+            (
+                "kn",
+                "Keyspaces, with commas between them; all if none are given",
+            ),
+        ],
+        run: |node, call| {
+            let tag = call.get("tag").map(str::to_owned);
+            Ok(json!(node.admin.clear_snapshots(call.list("kn"), tag)?))
+        },
+    },
+    Route {
+        method: "GET",
+        path: "/storage_service/incremental_backups",
+        summary: "Are new sstables linked into the backups?",
+        query: &[],
+        run: |node, _| Ok(json!(node.admin.incremental_backups()?)),
+    },
+    Route {
+        method: "POST",
+        path: "/storage_service/incremental_backups",
+        summary: "Link new sstables into the backups, or no more, until the next start",
+        query: &[("value", "true or false")],
+        run: |node, call| {
+            call.need("value")?;
+            done(node.admin.set_incremental_backups(call.flag("value")?))
+        },
+    },
+    Route {
         method: "POST",
         path: "/storage_service/drain",
         summary: "Take no more clients, flush all memtables and write nothing any more",
@@ -96,6 +159,34 @@ pub(crate) const ROUTES: &[Route] = &[
 fn done(result: Result<(), node::AdminError>) -> Answer {
     result?;
     Ok(Value::Null)
+}
+
+fn take_snapshot(node: &Node, call: &Call) -> Answer {
+    let keyspaces = call.list("kn");
+    let mut request = node::SnapshotRequest {
+        tag: call.need("tag")?.to_owned(),
+        skip_flush: call.flag("sf")?,
+        ttl_seconds: call.number("ttl")?,
+        ..node::SnapshotRequest::default()
+    };
+    for pair in call.list("kt") {
+        let (keyspace, table) = pair.split_once('.').ok_or_else(|| {
+            ApiError::bad_request(format!("`{pair}` is not of the form KEYSPACE.TABLE"))
+        })?;
+        request.tables.push((keyspace.to_owned(), table.to_owned()));
+    }
+    match (&keyspaces[..], call.list("cf")) {
+        (_, tables) if tables.is_empty() => request.keyspaces = keyspaces,
+        ([keyspace], tables) => {
+            let pairs = tables.into_iter().map(|table| (keyspace.clone(), table));
+            request.tables.extend(pairs);
+        }
+        _ => {
+            let message = "tables (`cf`) are of one keyspace (`kn`): give exactly one";
+            return Err(ApiError::bad_request(message));
+        }
+    }
+    done(node.admin.snapshot(&request))
 }
 
 fn keyspaces(node: &Node, call: &Call) -> Answer {

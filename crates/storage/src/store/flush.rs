@@ -161,7 +161,8 @@ impl Inner {
                 add(&table.counters.flushed_bytes, sstable.disk_size());
             }
             add(&table.counters.flushes, 1);
-            table.flushed(memtable, written, self.now_seconds());
+            table.flushed(memtable, written.clone(), self.now_seconds());
+            self.back_up(table, written.as_slice()).await;
         } else if let Some(sstable) = written {
             // Truncated or dropped meanwhile.
             let removed = sstable_folder::remove(&self.env, sstable.descriptor()).await;

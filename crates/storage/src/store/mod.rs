@@ -10,10 +10,12 @@
 //! **Memory.** Memtables, those being flushed included, never take more than their limit: writes
 //! wait for a flush a while and are then refused.
 
+mod backup;
 mod compact;
 mod flush;
 mod folder;
 mod schema;
+mod snapshot;
 mod stats;
 mod table;
 #[cfg(test)]
@@ -37,6 +39,7 @@ use crate::sstable::{ChunkCache, Format};
 use flush::FlushJob;
 use table::{TableStore, add};
 
+pub use snapshot::{SnapshotDetails, SnapshotError, SnapshotManifest, instant};
 pub use stats::{StoreStats, TableStats};
 
 /// How long a write waits for memory before it is refused.
@@ -95,6 +98,8 @@ pub(crate) struct Inner {
     half_truncated: Cell<bool>,
     /// Is replay through, so that compaction may begin?
     ready: Cell<bool>,
+    /// Are new sstables linked into the backups?
+    incremental_backups: Cell<bool>,
     /// No more writes.
     closed: Cell<bool>,
     /// No more flushes.
@@ -173,6 +178,7 @@ impl Store {
             compacted_last: Cell::new(TableId::nil()),
             half_truncated: Cell::new(false),
             ready: Cell::new(false),
+            incremental_backups: Cell::new(false),
             closed: Cell::new(false),
             stopped: Cell::new(false),
             counters: Counters::default(),

@@ -1,11 +1,14 @@
 //! Tables come, change and go; the commit log is replayed for them.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use model::{Schema, Table, TableId};
 
+use super::backup::BACKUPS;
+use super::snapshot::SNAPSHOTS;
 use super::table::{TableStore, Unreadable};
 use super::{Inner, folder};
 use crate::commitlog::{Position, Replay, ReplayedGroup};
@@ -125,11 +128,28 @@ impl Inner {
             .shared
             .let_go(&table.dir, self.config.sharder.shards())
         {
-            let removed = self.env.remove_dir_all(&table.dir).await;
+            let removed = self.remove_folder(&table.dir).await;
             removed.map_err(folder::io_error(&table.dir))?;
             self.config.shared.removed(&table.dir);
         }
         Ok(())
+    }
+
+    /// Removes the folder of a dropped table, but not its snapshots and backups: they are there for
+    /// the day on which somebody misses what was dropped.
+    async fn remove_folder(&self, dir: &Path) -> std::io::Result<()> {
+        let entries = self.env.read_dir(dir).await?;
+        let kept = |name: &str| [SNAPSHOTS, BACKUPS].contains(&name);
+        if !entries
+            .iter()
+            .any(|entry| entry.is_dir && kept(&entry.name))
+        {
+            return self.env.remove_dir_all(dir).await;
+        }
+        for entry in entries.iter().filter(|entry| !entry.is_dir) {
+            self.env.remove_file(&dir.join(&entry.name)).await?;
+        }
+        self.env.sync_dir(dir).await
     }
 
     /// Empties a blocked table in memory and on disk.
@@ -170,6 +190,7 @@ impl Inner {
         table: &TableStore,
         sstable: &SSTable,
     ) -> Result<(), sstable_folder::FolderError> {
+        table.removable().await;
         let shared = &self.config.shared;
         let path = sstable.descriptor().path(crate::sstable::Component::Data);
         if table.is_shared(sstable) {

@@ -49,6 +49,8 @@ pub(crate) struct TableStore {
     /// not removed yet.
     in_flight: Cell<usize>,
     changed: Notify,
+    /// How many have to find the files there that they know of.
+    keepers: Cell<usize>,
     /// What reads counted.
     pub(crate) reads: ReadCounters,
     /// What was done to it.
@@ -107,6 +109,7 @@ impl TableStore {
             dropped: Cell::new(false),
             in_flight: Cell::new(0),
             changed: Notify::new(),
+            keepers: Cell::new(0),
             reads: ReadCounters::default(),
             counters: TableCounters::default(),
         };
@@ -322,6 +325,19 @@ impl TableStore {
         }
     }
 
+    /// As long as what is returned lives, no file of the table is removed.
+    pub(crate) fn keep_files(self: &Rc<TableStore>) -> Kept {
+        self.keepers.set(self.keepers.get() + 1);
+        Kept(self.clone())
+    }
+
+    /// Waits until files may be removed.
+    pub(crate) async fn removable(&self) {
+        while self.keepers.get() > 0 {
+            self.changed.notified().await;
+        }
+    }
+
     /// Did this shard write an sstable for itself, or do others need it too?
     pub(crate) fn is_shared(&self, sstable: &SSTable) -> bool {
         self.is_shared_of(sstable.origin())
@@ -338,5 +354,18 @@ impl TableStore {
     pub(crate) fn folder(data: &Path, table: &Table) -> PathBuf {
         data.join(&*table.keyspace)
             .join(format!("{}-{}", table.name, table.id.simple()))
+    }
+}
+
+/// Keeps the files of a table where they are.
+pub(crate) struct Kept(Rc<TableStore>);
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let keepers = &self.0.keepers;
+        keepers.set(keepers.get() - 1);
+        if keepers.get() == 0 {
+            self.0.changed.notify_all();
+        }
     }
 }
