@@ -136,6 +136,11 @@ fn algorithm(class: &str, options: &BTreeMap<String, String>) -> Result<Algorith
 }
 
 impl Algorithm {
+    /// What data of a compressor of this Java class decompresses with. An error names the class.
+    pub(crate) fn of_class(class: &str) -> Result<Algorithm, String> {
+        algorithm(class, &BTreeMap::new())
+    }
+
     /// The simple name of the Java class.
     pub fn class(self) -> &'static str {
         match self {

@@ -206,6 +206,19 @@ pub(crate) fn marker(
     place: MarkerPlace,
     layout: &Layout,
 ) -> Result<RangeTombstoneMarker, DecodeError> {
+    let marker = marker_content(input, place, layout)?;
+    if input.remaining() != 0 {
+        return Err(DecodeError::Invalid("a marker is longer than its content"));
+    }
+    Ok(marker)
+}
+
+/// Takes the content of a marker, behind which there may be more.
+pub(super) fn marker_content(
+    input: &mut Input<'_>,
+    place: MarkerPlace,
+    layout: &Layout,
+) -> Result<RangeTombstoneMarker, DecodeError> {
     let deletion = |input: &mut Input<'_>| {
         let deletion = delta_deletion(input, layout)?;
         if deletion.is_live() {
@@ -214,18 +227,14 @@ pub(crate) fn marker(
         Ok(deletion)
     };
     let first = deletion(input)?;
-    let marker = if place.boundary {
+    Ok(if place.boundary {
         let opens = deletion(input)?;
         RangeTombstoneMarker::boundary(place.bound, first, opens)
     } else if crate::is_start(place.bound.kind) {
         RangeTombstoneMarker::open(place.bound, first)
     } else {
         RangeTombstoneMarker::close(place.bound, first)
-    };
-    if input.remaining() != 0 {
-        return Err(DecodeError::Invalid("a marker is longer than its content"));
-    }
-    Ok(marker)
+    })
 }
 
 fn timestamp(input: &mut Input<'_>, layout: &Layout) -> Result<i64, DecodeError> {
@@ -252,7 +261,10 @@ fn local_deletion_time(input: &mut Input<'_>, layout: &Layout) -> Result<u32, De
     })
 }
 
-fn delta_deletion(input: &mut Input<'_>, layout: &Layout) -> Result<DeletionTime, DecodeError> {
+pub(super) fn delta_deletion(
+    input: &mut Input<'_>,
+    layout: &Layout,
+) -> Result<DeletionTime, DecodeError> {
     let timestamp = timestamp(input, layout)?;
     let local = local_deletion_time(input, layout)?;
     deletion_time(timestamp, local)
@@ -260,6 +272,29 @@ fn delta_deletion(input: &mut Input<'_>, layout: &Layout) -> Result<DeletionTime
 
 /// Decodes the body of a row. `input` holds exactly the body; `bytes` is what it is a part of.
 pub(crate) fn row(
+    bytes: &Bytes,
+    input: &mut Input<'_>,
+    (flags, extension): (u8, u8),
+    clustering: Clustering,
+    layout: &Layout,
+    selection: &ColumnSelection,
+) -> Result<Row, DecodeError> {
+    let row = row_content(
+        bytes,
+        input,
+        (flags, extension),
+        clustering,
+        layout,
+        selection,
+    )?;
+    if input.remaining() != 0 {
+        return Err(DecodeError::Invalid("a row is longer than its content"));
+    }
+    Ok(row)
+}
+
+/// Takes the content of a row, behind which there may be more.
+pub(super) fn row_content(
     bytes: &Bytes,
     input: &mut Input<'_>,
     (flags, extension): (u8, u8),
@@ -297,9 +332,6 @@ pub(crate) fn row(
         }
     } else {
         cells.some_columns(input, &columns.columns)?;
-    }
-    if input.remaining() != 0 {
-        return Err(DecodeError::Invalid("a row is longer than its content"));
     }
     if !columns.sorted {
         row.cells.sort_by_key(|c| c.column);

@@ -37,6 +37,15 @@ impl Default for EncodingStats {
 }
 
 impl EncodingStats {
+    /// Takes what `EncodingStats.Serializer` writes.
+    pub(super) fn decode(input: &mut Input<'_>) -> Result<EncodingStats, DecodeError> {
+        Ok(EncodingStats {
+            min_timestamp: EPOCH_MICROS.wrapping_add(input.vint()? as i64),
+            min_local_deletion_time: EPOCH_SECONDS.wrapping_add(input.vint()? as u32),
+            min_ttl: input.vint()? as i32,
+        })
+    }
+
     /// Lower bounds of two sets of rows (`EncodingStats.mergeWith`): what a compaction of two
     /// sstables writes with.
     pub fn merge(self, other: EncodingStats) -> EncodingStats {
@@ -195,11 +204,7 @@ impl SerializationHeader {
     }
 
     pub(crate) fn decode(input: &mut Input<'_>) -> Result<SerializationHeader, DecodeError> {
-        let encoding = EncodingStats {
-            min_timestamp: EPOCH_MICROS.wrapping_add(input.vint()? as i64),
-            min_local_deletion_time: EPOCH_SECONDS.wrapping_add(input.vint()? as u32),
-            min_ttl: input.vint()? as i32,
-        };
+        let encoding = EncodingStats::decode(input)?;
         let key_type = text(input)?.to_owned();
         let mut clustering = Vec::new();
         for _ in 0..count(input)? {
@@ -239,7 +244,7 @@ fn text<'a>(input: &mut Input<'a>) -> Result<&'a str, DecodeError> {
 }
 
 /// A number of things of at least one byte each.
-fn count(input: &mut Input<'_>) -> Result<usize, DecodeError> {
+pub(super) fn count(input: &mut Input<'_>) -> Result<usize, DecodeError> {
     let count = input.vint_len()?;
     if count > input.remaining() {
         return Err(DecodeError::Invalid("a count exceeds the file"));

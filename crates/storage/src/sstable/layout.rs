@@ -63,7 +63,7 @@ impl Layout {
 }
 
 impl LayoutColumns {
-    fn new(header: &[HeaderColumn], kind: ColumnKind, table: &Table) -> LayoutColumns {
+    pub(super) fn new(header: &[HeaderColumn], kind: ColumnKind, table: &Table) -> LayoutColumns {
         let columns: Vec<LayoutColumn> = header
             .iter()
             .map(|column| layout_column(column, kind, table))
