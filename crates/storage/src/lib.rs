@@ -15,8 +15,8 @@ mod testing;
 mod unfiltered;
 
 pub use commitlog::{
-    CommitLogConfig, CommitlogSync, Latency, LogStats, RecordError, ReplayError, decode_mutation,
-    encode_mutation,
+    CommitLogConfig, CommitlogSync, Latency, LogStats, RecordError, ReplayError,
+    count_cassandra_mutations, decode_mutation, encode_mutation,
 };
 pub use error::{CompactionError, FlushError, OpenError, ReadError, TruncateError, WriteError};
 pub use read::read_partitions;

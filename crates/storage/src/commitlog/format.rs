@@ -186,27 +186,48 @@ fn field<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     field
 }
 
-/// What the name of a segment's file says: its number, and which shard of how many wrote it.
-/// Ordered as written: by number first.
+/// What the name of a segment's file says: who wrote it, and its number. Ordered as replayed and
+/// removed: what a Cassandra left is older than all of ours; then by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SegmentName {
+    /// The version of Cassandra's commit log, if the file is one of Cassandra's.
+    cassandra: std::cmp::Reverse<Option<u16>>,
     /// The segment's number.
     pub(crate) segment: u64,
     /// The shard.
     pub(crate) shard: u16,
-    /// The number of shards then.
+    /// The number of shards then; 0 if it is Cassandra's.
     pub(crate) shards: u16,
 }
 
 impl SegmentName {
-    /// The name of the file; it sorts by number within a shard.
+    /// A segment that a shard of ours writes.
+    pub(crate) fn of_shard(segment: u64, shard: u16, shards: u16) -> SegmentName {
+        SegmentName {
+            cassandra: std::cmp::Reverse(None),
+            segment,
+            shard,
+            shards,
+        }
+    }
+
+    /// Did a Cassandra write it?
+    pub(crate) fn is_cassandra(&self) -> bool {
+        self.cassandra.0.is_some()
+    }
+
+    /// The name of the file; ours sort by number within a shard.
     pub(crate) fn file_name(&self) -> String {
         let SegmentName {
+            cassandra,
             segment,
             shard,
             shards,
         } = self;
-        format!("helenus-{shard}of{shards}-{segment:012}.log")
+        match cassandra.0 {
+            Some(version) => format!("CommitLog-{version}-{segment}.log"),
+            None => format!("helenus-{shard}of{shards}-{segment:012}.log"),
+        }
     }
 
     /// The shard that wrote it, and of how many.
@@ -216,17 +237,26 @@ impl SegmentName {
 
     /// Reads the name of a segment's file; `None` for other files.
     pub(crate) fn parse(name: &str) -> Option<SegmentName> {
-        let (writer, segment) = name
-            .strip_prefix("helenus-")?
-            .strip_suffix(".log")?
-            .split_once('-')?;
-        let (shard, shards) = writer.split_once("of")?;
-        let found = SegmentName {
-            segment: segment.parse().ok()?,
-            shard: shard.parse().ok()?,
-            shards: shards.parse().ok()?,
+        let found = match name.strip_prefix("CommitLog-") {
+            Some(rest) => {
+                let (version, segment) = rest.strip_suffix(".log")?.split_once('-')?;
+                SegmentName {
+                    cassandra: std::cmp::Reverse(Some(version.parse().ok()?)),
+                    ..SegmentName::of_shard(segment.parse().ok()?, 0, 0)
+                }
+            }
+            None => {
+                let (writer, segment) = name
+                    .strip_prefix("helenus-")?
+                    .strip_suffix(".log")?
+                    .split_once('-')?;
+                let (shard, shards) = writer.split_once("of")?;
+                let (shard, shards) = (shard.parse().ok()?, shards.parse().ok()?);
+                let of_shard = SegmentName::of_shard(segment.parse().ok()?, shard, shards);
+                (shard < shards).then_some(of_shard)?
+            }
         };
-        (found.shard < found.shards && found.file_name() == name).then_some(found)
+        (found.file_name() == name).then_some(found)
     }
 }
 
@@ -257,19 +287,21 @@ mod tests {
 
     #[test]
     fn names_name_the_header() {
-        let name = SegmentName {
-            segment: 77,
-            shard: 2,
-            shards: 5,
-        };
+        let name = SegmentName::of_shard(77, 2, 5);
         assert_eq!(SegmentName::parse(&name.file_name()), Some(name));
+        let foreign = "CommitLog-7-1795258768842.log";
+        let foreign = SegmentName::parse(foreign).expect("it is Cassandra's");
+        assert_eq!(foreign.file_name(), "CommitLog-7-1795258768842.log");
+        assert!(foreign.is_cassandra() && !name.is_cassandra());
+        assert!(foreign < name, "what Cassandra left goes first");
         for other in [
             "",
             "helenus-.log",
             "helenus-3of3-000000000001.log",
             "helenus-0of0-000000000001.log",
             "helenus-0of1-1.log",
-            "CommitLog-7-1.log",
+            "CommitLog-7.log",
+            "CommitLog-7-01.log",
         ] {
             assert_eq!(SegmentName::parse(other), None, "{other}");
         }

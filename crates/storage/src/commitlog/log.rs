@@ -21,7 +21,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use io::{Env, Notify, TaskGroup};
+use io::{Env, Notify, Semaphore, TaskGroup};
 use model::{Mutation, NO_TIMESTAMP, PartitionUpdate, Row, Sharder, Table, TableId};
 
 use super::format::{BLOCK, GROUP_HEADER, Position, SegmentName};
@@ -60,6 +60,8 @@ pub(super) struct Inner {
     pub(super) work: Notify,
     /// Wakes the task that removes segments.
     pub(super) release: Notify,
+    /// Held while segments are removed.
+    pub(super) releasing: Semaphore,
     pub(super) closing: Cell<bool>,
     pub(super) shared: Arc<SharedFiles>,
 }
@@ -110,6 +112,11 @@ pub(super) struct Segment {
 }
 
 impl Segment {
+    /// Is nothing in it that is not in an sstable, and does nothing come?
+    pub(super) fn is_free(&self) -> bool {
+        self.sealed && self.dirty.is_empty()
+    }
+
     /// Counts an update that is not flushed yet.
     fn count(&mut self, update: &PartitionUpdate) {
         *self.dirty.entry(update.table.id).or_default() += 1;
@@ -204,6 +211,7 @@ impl CommitLog {
             }),
             work: Notify::new(),
             release: Notify::new(),
+            releasing: Semaphore::new(1),
             closing: Cell::new(false),
             shared,
             config,
@@ -377,7 +385,10 @@ impl CommitLog {
             .segments
             .keys()
             .next()
-            .map_or(state.active, |name| name.segment)
+            .map_or(state.active, |name| match name.is_cassandra() {
+                true => 0,
+                false => name.segment,
+            })
     }
 
     /// Why the log takes no more writes, if so.
@@ -405,29 +416,27 @@ impl CommitLog {
         self.inner.work.notify_one();
         self.inner.release.notify_one();
         result?;
-        let clean = {
+        // Files that all shards read go with the last one that comes here.
+        self.inner.release_free().await;
+        let (flushed, alone) = {
             let state = self.inner.state.borrow();
-            let mut segments = state.segments.iter();
             let ours = |name: &SegmentName| name.shards == self.inner.sharder.shards();
-            !state.replaying && segments.all(|(name, s)| ours(name) && s.dirty.is_empty())
+            let flushed = state.segments.values().all(|s| s.dirty.is_empty());
+            (flushed && !state.replaying, state.segments.keys().all(ours))
         };
-        if clean && let Err(error) = self.inner.remove_all().await {
+        if flushed && let Err(error) = self.inner.remove_all().await {
             // What is left is replayed in vain.
             tracing::warn!("commit log: removing what is flushed: {error}");
             return Ok(false);
         }
-        Ok(clean)
+        Ok(flushed && alone)
     }
 }
 
 impl Inner {
     /// The name of a segment of this run.
     pub(super) fn name(&self, segment: u64) -> SegmentName {
-        SegmentName {
-            segment,
-            shard: self.shard,
-            shards: self.sharder.shards(),
-        }
+        SegmentName::of_shard(segment, self.shard, self.sharder.shards())
     }
 
     /// The file of a segment of this run.

@@ -3,8 +3,9 @@
 //! `DIR/commitlog` holds the segments of all shards. [`format`] says what is in a file,
 //! [`record`] what a group's payload is; [`log`] appends and lets go, [`writer`] brings groups to
 //! the drive, [`release`] removes segments, [`replay`] reads them at start, and [`truncation`]
-//! keeps what replay must not bring back. [`single`] is a mutation outside of a log.
+//! keeps what replay must not bring back. [`cassandra`] reads what a Cassandra left. [`single`] is a mutation outside of a log.
 
+mod cassandra;
 mod format;
 mod log;
 mod record;
@@ -17,12 +18,14 @@ mod writer;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(crate) use cassandra::{CassandraReplay, Covered};
 pub(crate) use format::{Position, SegmentName};
 pub(crate) use log::{CommitLog, Ticket};
 pub(crate) use release::SPARE_EXTENSION;
 pub(crate) use replay::{Replay, ReplayedGroup};
 pub(crate) use truncation::{Truncation, Truncations};
 
+pub use cassandra::count_mutations as count_cassandra_mutations;
 pub use record::RecordError;
 pub use replay::ReplayError;
 pub use single::{decode_mutation, encode_mutation};
@@ -55,6 +58,9 @@ pub struct CommitLogConfig {
     pub total_bytes: u64,
     /// Bytes under way to the drive beyond which writes are refused.
     pub pending_bytes: usize,
+    /// Is damage passed over at replay (`cassandra.commitlog.ignorereplayerrors`)? What cannot be
+    /// read is lost then.
+    pub ignore_replay_errors: bool,
 }
 
 impl Default for CommitLogConfig {
@@ -64,6 +70,7 @@ impl Default for CommitLogConfig {
             segment_bytes: 32 << 20,
             total_bytes: 1 << 30,
             pending_bytes: 32 << 20,
+            ignore_replay_errors: false,
         }
     }
 }

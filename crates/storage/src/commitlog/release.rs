@@ -1,10 +1,11 @@
 //! The task that removes segments whose writes are all in sstables.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::format::SegmentName;
-use super::log::Inner;
+use super::log::{Inner, Segment};
 
 /// How often to look whether the other shards have let go of a file too, or a removal that
 /// failed succeeds now.
@@ -37,7 +38,8 @@ impl Inner {
     }
 
     /// Removes what can go; is there something to look after again?
-    async fn release_free(&self) -> bool {
+    pub(super) async fn release_free(&self) -> bool {
+        let _one_at_a_time = self.releasing.acquire(1).await;
         loop {
             match self.next_release() {
                 Next::Nothing => return false,
@@ -59,30 +61,40 @@ impl Inner {
 
     /// What to do with the oldest segment.
     fn next_release(&self) -> Next {
-        let mut state = self.state.borrow_mut();
+        let state = &mut *self.state.borrow_mut();
         if state.replaying {
             return Next::Nothing;
         }
-        let Some((name, segment)) = state.segments.iter_mut().next() else {
+        self.let_go_of_shared(&mut state.segments);
+        let Some((name, segment)) = state.segments.iter().next() else {
             return Next::Nothing;
         };
-        if !segment.dirty.is_empty() || !segment.sealed {
+        if !segment.is_free() {
             return Next::Nothing;
         }
-        if name.shards == self.sharder.shards() {
-            return Next::Remove(*name);
-        }
         let path = self.dir.join(name.file_name());
-        if !segment.let_go {
-            segment.let_go = true;
-            segment.last = self.shared.let_go(&path, self.sharder.shards());
-        }
-        if segment.last {
+        if name.shards == self.sharder.shards() || segment.last {
             Next::Remove(*name)
         } else if self.shared.is_gone(&path) {
             Next::Gone(*name)
         } else {
             Next::Waits
+        }
+    }
+
+    /// Lets go of all files that others need too, up to the first that this shard needs: so the
+    /// last shard to come here is the last one for all of them.
+    fn let_go_of_shared(&self, segments: &mut BTreeMap<SegmentName, Segment>) {
+        let ours = self.sharder.shards();
+        let free = segments
+            .iter_mut()
+            .take_while(|(_, segment)| segment.is_free());
+        for (name, segment) in free.filter(|(name, _)| name.shards != ours) {
+            if !segment.let_go {
+                segment.let_go = true;
+                let path = self.dir.join(name.file_name());
+                segment.last = self.shared.let_go(&path, ours);
+            }
         }
     }
 

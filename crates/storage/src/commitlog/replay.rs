@@ -31,7 +31,8 @@ pub enum ReplayError {
     /// Bytes that were on the drive before are not what they were.
     #[error(
         "{path} is damaged at offset {offset}: {reason}; acknowledged writes may be lost. Restore \
-         the file, or move it away to start without the writes in it"
+         the file, or start once with --commitlog-ignore-replay-errors true to go without what \
+         cannot be read"
     )]
     Damaged {
         /// The file.
@@ -49,6 +50,17 @@ pub enum ReplayError {
     Missing {
         /// The file.
         path: PathBuf,
+    },
+    /// A file of Cassandra's that cannot be read.
+    #[error(
+        "{path} {what}. It is a Cassandra's commit log, and what it holds may be in no sstable: \
+         without it writes may be lost"
+    )]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// What about it, and what to do.
+        what: String,
     },
     /// A format that a later Helenus writes.
     #[error("{path} is of commit-log version {version}, which this Helenus does not know")]
@@ -142,10 +154,8 @@ impl Replay {
                 && end.segment == group.durable.segment
                 && *end < group.durable
             {
-                let name = SegmentName {
-                    segment: end.segment,
-                    ..open.name
-                };
+                let (shard, shards) = open.name.writer();
+                let name = SegmentName::of_shard(end.segment, shard, shards);
                 return Err(ReplayError::Damaged {
                     path: self.dir.join(name.file_name()),
                     offset: end.offset.min(group.durable.offset),
@@ -234,10 +244,7 @@ impl Replay {
             .last();
         match before {
             Some(before) if header.run <= before.segment && before.segment + 1 < name.segment => {
-                let missing = SegmentName {
-                    segment: before.segment + 1,
-                    ..name
-                };
+                let missing = SegmentName::of_shard(before.segment + 1, name.shard, name.shards);
                 Err(ReplayError::Missing {
                     path: self.dir.join(missing.file_name()),
                 })

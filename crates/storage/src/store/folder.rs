@@ -54,7 +54,9 @@ pub(super) async fn open_commitlog(env: &Env, config: &StoreConfig) -> Result<Fo
     for entry in env.read_dir(&dir).await.map_err(io_error(&dir))? {
         let path = dir.join(&entry.name);
         if let Some(name) = SegmentName::parse(&entry.name) {
-            found.next_segment = found.next_segment.max(name.segment + 1);
+            if !name.is_cassandra() {
+                found.next_segment = found.next_segment.max(name.segment + 1);
+            }
             if name.shards != shards || name.shard == shard {
                 found.segments.push((name, entry.len));
             }

@@ -11,6 +11,7 @@
 //! wait for a flush a while and are then refused.
 
 mod backup;
+mod cassandra;
 mod compact;
 mod flush;
 mod folder;

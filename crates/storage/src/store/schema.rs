@@ -206,7 +206,7 @@ impl Inner {
     }
 
     /// Replays the commit log of earlier runs for the tables that are open and were not replayed
-    /// yet.
+    /// yet: first what a Cassandra left, then ours.
     pub(super) async fn replay_known(self: &Rc<Inner>) -> Result<(), OpenError> {
         let new: BTreeMap<TableId, Rc<TableStore>> = {
             let replayed = self.replayed.borrow();
@@ -214,8 +214,13 @@ impl Inner {
             let new = tables.iter().filter(|(id, _)| !replayed.contains(id));
             new.map(|(id, table)| (*id, table.clone())).collect()
         };
+        let (cassandras, ours): (Vec<_>, Vec<_>) = self
+            .old_segments
+            .iter()
+            .partition(|name| name.is_cassandra());
+        self.replay_cassandra(cassandras, &new).await?;
         let dir = folder::commitlog_dir(&self.config);
-        let mut replay = Replay::new(self.env.clone(), &dir, self.old_segments.clone());
+        let mut replay = Replay::new(self.env.clone(), &dir, ours);
         let find = |id: TableId| new.get(&id).map(|table| table.table());
         while let Some(group) = replay.next(&find).await? {
             self.replay_group(group, &new);
@@ -226,7 +231,11 @@ impl Inner {
         Ok(())
     }
 
-    fn replay_group(&self, group: ReplayedGroup, tables: &BTreeMap<TableId, Rc<TableStore>>) {
+    pub(super) fn replay_group(
+        &self,
+        group: ReplayedGroup,
+        tables: &BTreeMap<TableId, Rc<TableStore>>,
+    ) {
         let (sharder, shard) = (self.config.sharder, self.env.shard().0);
         for mutation in group.mutations {
             let token = mutation.key.token();
@@ -256,7 +265,7 @@ impl Inner {
     }
 
     /// Keeps memory bounded while nobody but replay writes.
-    async fn make_room(&self) -> Result<(), OpenError> {
+    pub(super) async fn make_room(&self) -> Result<(), OpenError> {
         if self.memory.active.get() >= self.memory.flush_at {
             self.flush(None).await?;
         }
