@@ -58,7 +58,7 @@ test-long: ## the long forms: 2,000 sequences, 200 kills, 10,000 seeds, ten minu
 	$(MAKE) fuzz SECONDS=600
 
 ##  parts of `make test`
-.PHONY: format tidy lint unit sim binary python protocol cqlsh java go rust differential crash sstables test-corpus
+.PHONY: format tidy lint unit sim binary python protocol cqlsh java go rust differential crash sstables test-corpus in-place
 
 format: ## cargo fmt --check
 	cargo fmt --all --check
@@ -109,6 +109,9 @@ sstables: $(PYTHON)/.installed $(HELENUS) ## Cassandra's tools and Cassandra its
 
 test-corpus: $(PYTHON)/.installed $(HELENUS) ## CORPUS=DIR: sstables that Cassandra wrote are opened in place and read as it reads them
 	$(PYTHON)/bin/python -m corpus $(CORPUS)
+
+in-place: $(PYTHON)/.installed $(HELENUS) ## a Cassandra's folder is opened in place, and by Cassandra again afterwards
+	$(PYTHON)/bin/python -m in_place
 
 ##  beside `make test`
 .PHONY: fuzz compare tools clean

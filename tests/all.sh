@@ -23,6 +23,7 @@ parts=(
     "crash cargo python3"
     "test-corpus cargo python3"
     "sstables cargo python3 java mvn"
+    "in-place cargo python3 java mvn"
     "differential cargo python3 java mvn"
 )
 logs=.cache/test-logs

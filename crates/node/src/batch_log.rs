@@ -137,7 +137,7 @@ async fn apply(shard: &Rc<Shard>, batch: &SavedBatch) -> Result<(), String> {
     let schema = shard.metadata().schema.clone();
     let find = |id| schema.table_by_id(id).cloned();
     for bytes in &batch.mutations {
-        match storage::decode_mutation(bytes.clone(), find) {
+        match batch.decode(bytes, &find) {
             Ok(Some(mutation)) => apply_one(shard, mutation, batch.written_at).await?,
             // Its tables are gone.
             Ok(None) => {}

@@ -11,6 +11,10 @@ use io::DriverChoice;
 pub struct NodeConfig {
     /// Where everything is kept. Only this process has it open: the caller sees to that.
     pub data: PathBuf,
+    /// The folder of the keyspaces with their sstables.
+    pub sstables: PathBuf,
+    /// The folder of the commit log.
+    pub commitlog: PathBuf,
     /// The address clients connect to.
     pub address: IpAddr,
     /// The port of the native protocol.
@@ -29,12 +33,12 @@ pub struct NodeConfig {
     pub sstable_format: storage::sstable::Format,
     /// When a write is acknowledged.
     pub commitlog_sync: storage::CommitlogSync,
-    /// The name of the cluster.
-    pub cluster_name: String,
-    /// The data centre this node is in.
-    pub data_center: String,
-    /// The rack this node is in.
-    pub rack: String,
+    /// The name of the cluster; `None`: the one it had before.
+    pub cluster_name: Option<String>,
+    /// The data centre this node is in; `None`: the one it was in before.
+    pub data_center: Option<String>,
+    /// The rack this node is in; `None`: the one it was in before.
+    pub rack: Option<String>,
     /// How many tokens a new node takes.
     pub num_tokens: u16,
 }

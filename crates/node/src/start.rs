@@ -37,6 +37,10 @@ const LAST_REQUESTS: Duration = Duration::from_secs(10);
 const SNAPSHOT_LOOK: Duration = Duration::from_secs(60);
 /// The port of other nodes: Cassandra's `storage_port`.
 const STORAGE_PORT: u16 = 7000;
+/// What a new node is called and where it is, if nobody says so.
+const CLUSTER_NAME: &str = "Helenus";
+const DATA_CENTER: &str = "datacenter1";
+const RACK: &str = "rack1";
 /// Bytes that the commit logs of all shards may take before memtables are flushed to free some, and
 /// the part of the free space of the drive that they may take at most (`commitlog_total_space`).
 const COMMITLOG_SPACE: u64 = 8 << 30;
@@ -144,10 +148,11 @@ async fn expire_snapshots(shard: Rc<Shard>) {
 async fn store_config(env: &Env, state: &SharedState) -> StoreConfig {
     let shards = env.shards();
     // If the system does not tell, the drive is taken to be large enough.
-    let free = env.available_space(&state.config.data).await;
+    let free = env.available_space(&state.config.commitlog).await;
     let log = COMMITLOG_SPACE.min(free.unwrap_or(u64::MAX) / COMMITLOG_SHARE);
     StoreConfig {
-        dir: state.config.data.clone(),
+        sstables: state.config.sstables.clone(),
+        commitlog_dir: state.config.commitlog.clone(),
         sharder: model::Sharder::new(shards),
         memory: state.config.memory / u64::from(shards) / 4 * STORE_QUARTERS,
         sstable_format: state.config.sstable_format,
@@ -405,15 +410,23 @@ async fn local_node(shard: &Rc<Shard>, system: &Schema) -> Result<LocalNode, Sta
         let cell = row?.cells_of(column).first()?;
         Some(cell.value.clone())
     };
-    if let Some(saved) = cell("cluster_name")
-        && saved != config.cluster_name.as_bytes()
+    let known = |name: &str| {
+        let value = cell(name)?;
+        Some(String::from_utf8_lossy(&value).into_owned()).filter(|text| !text.is_empty())
+    };
+    let cluster_name = known("cluster_name");
+    if let (Some(saved), Some(configured)) = (&cluster_name, &config.cluster_name)
+        && saved != configured
     {
         return Err(StartError::OtherCluster {
             data: config.data.clone(),
-            saved: String::from_utf8_lossy(&saved).into_owned(),
-            configured: config.cluster_name.clone(),
+            saved: saved.clone(),
+            configured: configured.clone(),
         });
     }
+    let one_of = |given: &Option<String>, known: Option<String>, usual: &str| {
+        given.clone().or(known).unwrap_or_else(|| usual.to_owned())
+    };
     let host_id = cell("host_id").and_then(|id| Uuid::from_slice(&id).ok());
     let mut tokens = saved_tokens(&table, row);
     if tokens.is_empty() {
@@ -425,9 +438,9 @@ async fn local_node(shard: &Rc<Shard>, system: &Schema) -> Result<LocalNode, Sta
     }
     Ok(LocalNode {
         host_id: host_id.unwrap_or_else(|| metadata::random_uuid(shard)),
-        cluster_name: config.cluster_name.clone(),
-        data_center: config.data_center.clone(),
-        rack: config.rack.clone(),
+        cluster_name: one_of(&config.cluster_name, cluster_name, CLUSTER_NAME),
+        data_center: one_of(&config.data_center, known("data_center"), DATA_CENTER),
+        rack: one_of(&config.rack, known("rack"), RACK),
         rpc_address: config.address,
         rpc_port: config.port,
         listen_address: config.address,

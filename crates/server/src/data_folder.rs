@@ -1,4 +1,9 @@
 //! The folder a node keeps everything in, and the lock that keeps a second node out of it.
+//!
+//! In it are `data`, with the sstables, and `commitlog`, as Cassandra's packages lay it out. A
+//! folder of a Cassandra that was laid out in another way is recognised by the `system_schema`
+//! that is among its keyspaces: `--data` may name the folder of the keyspaces itself, or one that
+//! has it as `sstables`. The commit log is beside it then.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::Write;
@@ -37,6 +42,10 @@ pub(crate) enum DataFolderError {
 pub(crate) struct DataFolder {
     /// Its absolute path.
     pub(crate) path: PathBuf,
+    /// Where the keyspaces with their sstables are.
+    pub(crate) sstables: PathBuf,
+    /// Where the commit log is.
+    pub(crate) commitlog: PathBuf,
     _lock: File,
 }
 
@@ -73,8 +82,39 @@ impl DataFolder {
         }
         lock.set_len(0).map_err(unusable)?;
         writeln!(lock, "{}", std::process::id()).map_err(unusable)?;
-        Ok(DataFolder { path, _lock: lock })
+        let (sstables, commitlog) = lay_out(&path);
+        Ok(DataFolder {
+            path,
+            sstables,
+            commitlog,
+            _lock: lock,
+        })
     }
+}
+
+/// A keyspace that every folder of sstables has.
+const SCHEMA: &str = "system_schema";
+const COMMITLOG: &str = "commitlog";
+
+/// Where in a data folder the keyspaces are, and where the commit log is.
+fn lay_out(path: &Path) -> (PathBuf, PathBuf) {
+    let usual = path.join("data");
+    let possible = [
+        usual.clone(),
+        path.join("sstables"),
+        usual.join("sstables"),
+        path.to_owned(),
+    ];
+    let found = possible.into_iter().find(|dir| dir.join(SCHEMA).is_dir());
+    let sstables = found.unwrap_or(usual);
+    let beside = sstables.with_file_name(COMMITLOG);
+    // Outside of the folder nothing is made.
+    let commitlog = if sstables == path && !beside.is_dir() {
+        path.join(COMMITLOG)
+    } else {
+        beside
+    };
+    (sstables, commitlog)
 }
 
 #[cfg(test)]
@@ -90,6 +130,30 @@ mod tests {
         assert!(second.to_string().contains(&expected), "{second}");
         drop(first);
         DataFolder::lock(&path.join("deep/er")).expect("it is free again");
+        std::fs::remove_dir_all(&path).expect("it can be removed");
+    }
+
+    #[test]
+    fn folders_of_cassandra_are_recognised() {
+        let path = std::env::temp_dir().join(format!("helenus-layout-{}", std::process::id()));
+        let expected = |at: &str, log: &str| (path.join(at), path.join(log));
+        assert_eq!(lay_out(&path), expected("data", "commitlog"));
+        for (schema, folder, sstables, log) in [
+            ("a/data/system_schema", "a", "a/data", "a/commitlog"),
+            ("b/sstables/system_schema", "b", "b/sstables", "b/commitlog"),
+            (
+                "c/data/sstables/system_schema",
+                "c",
+                "c/data/sstables",
+                "c/data/commitlog",
+            ),
+            ("d/x/system_schema", "d/x", "d/x", "d/x/commitlog"),
+            ("e/x/system_schema", "e/x", "e/x", "e/commitlog"),
+        ] {
+            std::fs::create_dir_all(path.join("e/commitlog")).expect("it can be made");
+            std::fs::create_dir_all(path.join(schema)).expect("it can be made");
+            assert_eq!(lay_out(&path.join(folder)), expected(sstables, log));
+        }
         std::fs::remove_dir_all(&path).expect("it can be removed");
     }
 

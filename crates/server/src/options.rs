@@ -99,15 +99,15 @@ pub(crate) struct StartOptions {
     #[arg(long, value_name = "io_uring|epoll", value_parser = driver)]
     pub(crate) driver: Option<DriverChoice>,
 
-    /// Name of the cluster [default: Helenus]
+    /// Name of the cluster [default: the one of the data folder, or Helenus]
     #[arg(long, value_name = "NAME", value_parser = name)]
     pub(crate) cluster_name: Option<String>,
 
-    /// Data centre this node is in [default: datacenter1]
+    /// Data centre this node is in [default: the one of the data folder, or datacenter1]
     #[arg(long, value_name = "NAME", value_parser = name)]
     pub(crate) data_center: Option<String>,
 
-    /// Rack this node is in [default: rack1]
+    /// Rack this node is in [default: the one of the data folder, or rack1]
     #[arg(long, value_name = "NAME", value_parser = name)]
     pub(crate) rack: Option<String>,
 

@@ -42,11 +42,11 @@ pub(crate) struct Settings {
     /// How to talk to the kernel.
     pub(crate) driver: DriverChoice,
     /// The name of the cluster.
-    pub(crate) cluster_name: String,
+    pub(crate) cluster_name: Option<String>,
     /// The data centre of this node.
-    pub(crate) data_center: String,
+    pub(crate) data_center: Option<String>,
     /// The rack of this node.
-    pub(crate) rack: String,
+    pub(crate) rack: Option<String>,
 }
 
 /// Why options do not fit together.
@@ -114,9 +114,9 @@ impl Settings {
                 },
             },
             driver: options.driver.unwrap_or(DriverChoice::Auto),
-            cluster_name: options.cluster_name.unwrap_or_else(|| "Helenus".into()),
-            data_center: options.data_center.unwrap_or_else(|| "datacenter1".into()),
-            rack: options.rack.unwrap_or_else(|| "rack1".into()),
+            cluster_name: options.cluster_name,
+            data_center: options.data_center,
+            rack: options.rack,
         };
         settings.check()?;
         Ok(settings)

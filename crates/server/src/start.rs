@@ -125,8 +125,9 @@ fn listen(address: SocketAddr, option: &'static str) -> Result<TcpListener, Star
 /// Starts the node and serves until a signal comes.
 fn run(settings: &Settings, folder: &DataFolder, control: &Control) -> Result<(), StartError> {
     tracing::info!(
-        "data in {}, {} shards, {} of memory, {:?}",
-        folder.path.display(),
+        "sstables in {}, commit log in {}, {} shards, {} of memory, {:?}",
+        folder.sstables.display(),
+        folder.commitlog.display(),
         settings.shards,
         size::display(settings.memory),
         settings.commitlog_sync,
@@ -155,6 +156,8 @@ fn run(settings: &Settings, folder: &DataFolder, control: &Control) -> Result<()
 fn node_config(settings: &Settings, folder: &DataFolder) -> NodeConfig {
     NodeConfig {
         data: folder.path.clone(),
+        sstables: folder.sstables.clone(),
+        commitlog: folder.commitlog.clone(),
         address: settings.address,
         port: settings.port,
         shard_aware_port: settings.shard_aware_port,

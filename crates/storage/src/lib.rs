@@ -21,7 +21,7 @@ pub use commitlog::{
 pub use error::{CompactionError, FlushError, OpenError, ReadError, TruncateError, WriteError};
 pub use read::read_partitions;
 pub use shared_files::SharedFiles;
-pub use sstable::ChunkCacheStats;
+pub use sstable::{ChunkCacheStats, decode_cassandra_mutation};
 pub use store::{
     SnapshotDetails, SnapshotError, SnapshotManifest, Store, StoreConfig, StoreStats, TableStats,
     instant,

@@ -1,13 +1,17 @@
 //! `system.batches`: logged batches that may not have been applied yet (`BatchlogManager`).
 
+use std::sync::Arc;
+
 use bytes::Bytes;
-use model::{Clustering, DecoratedKey, Mutation, Partition, PartitionUpdate, Schema, Table};
+use model::{
+    Clustering, DecoratedKey, Mutation, Partition, PartitionUpdate, Schema, Table, TableId,
+};
 use uuid::Uuid;
 
 use super::rows::{RowWriter, WriteTime, int, uuid};
 
 /// In the place of the version of Cassandra's messages: mutations are in the form of
-/// [`storage::encode_mutation`]. Cassandra, if it ever finds one, logs that it does not know it.
+/// [`storage::encode_mutation`].
 const VERSION: i32 = 0x4801;
 /// Between the beginning of the Gregorian calendar and 1970, in steps of 100 ns (RFC 9562).
 const GREGORIAN: i64 = 0x01b2_1dd2_1381_4000;
@@ -57,23 +61,41 @@ pub(crate) struct SavedBatch {
     pub(crate) id: Uuid,
     /// When, in microseconds since 1970.
     pub(crate) written_at: i64,
-    /// In the form of [`storage::encode_mutation`].
+    /// Its mutations.
     pub(crate) mutations: Vec<Bytes>,
+    /// The version of Cassandra's messages in which they are, if a Cassandra wrote the batch.
+    cassandra: Option<i32>,
 }
 
-/// The batch of a partition of `system.batches`; `None` if there is none in it that Helenus wrote.
+impl SavedBatch {
+    /// Reads one of its mutations; `find` knows the tables. `None` if nothing is left of it, as its
+    /// tables are gone.
+    pub(crate) fn decode(
+        &self,
+        mutation: &Bytes,
+        find: &dyn Fn(TableId) -> Option<Arc<Table>>,
+    ) -> Result<Option<Mutation>, String> {
+        match self.cassandra {
+            None => storage::decode_mutation(mutation.clone(), find).map_err(|e| e.to_string()),
+            Some(version) => storage::decode_cassandra_mutation(mutation, version, find),
+        }
+    }
+}
+
+/// The batch of a partition of `system.batches`; `None` if there is none in it.
 pub(crate) fn saved_batch(table: &Table, partition: &Partition) -> Option<SavedBatch> {
     let id = Uuid::from_slice(partition.key.key()).ok()?;
     let row = partition.rows.first()?;
     let version = row.cells_of(table.column_named("version")?.id).first()?;
-    if version.value != int(VERSION) {
-        return None;
-    }
     let mutations = row.cells_of(table.column_named("mutations")?.id);
     Some(SavedBatch {
         id,
         written_at: version.timestamp,
         mutations: mutations.iter().map(|cell| cell.value.clone()).collect(),
+        cassandra: match i32::from_be_bytes(*version.value.as_array()?) {
+            VERSION => None,
+            version => Some(version),
+        },
     })
 }
 

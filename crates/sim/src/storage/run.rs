@@ -190,7 +190,8 @@ async fn serve(env: &Env, life: &Life) -> Result<(), String> {
 /// `seed` chooses what makes no difference to what is stored.
 pub(super) fn config(env: &Env, files: &Arc<SharedFiles>, seed: u64) -> StoreConfig {
     StoreConfig {
-        dir: PathBuf::from("/data"),
+        sstables: PathBuf::from("/data/data"),
+        commitlog_dir: PathBuf::from("/data/commitlog"),
         sharder: Sharder::new(env.shards()),
         memory: 256 << 10,
         sstable_format: match seed & 1 << 40 {

@@ -17,7 +17,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use model::{
-    ColumnKind, CqlType, DecoratedKey, PartitionUpdate, RangeTombstone, Row, Slice, Table, TableId,
+    ColumnKind, CqlType, DecoratedKey, Mutation, PartitionUpdate, RangeTombstone, Row, Slice,
+    Table, TableId,
 };
 
 use super::decode::{self, ColumnSelection};
@@ -48,6 +49,24 @@ pub(crate) enum MessageError {
         /// The column.
         column: String,
     },
+}
+
+/// The version of messages (`MessagingService.VERSION_50`) from which deletion times are unsigned.
+const VERSION_50: i32 = 13;
+
+/// Reads a mutation of a batch that a Cassandra logged, in this version of its messages; `find`
+/// knows the tables. `None` if nothing is left of it, as its tables are gone.
+///
+/// # Errors
+/// What is wrong with the bytes.
+pub fn decode_cassandra_mutation(
+    bytes: &Bytes,
+    version: i32,
+    find: &dyn Fn(TableId) -> Option<Arc<Table>>,
+) -> Result<Option<Mutation>, String> {
+    let decoded = MessageMutation::decode(bytes, version >= VERSION_50, find);
+    let updates = decoded.map_err(|error| error.to_string())?.updates;
+    Ok((!updates.is_empty()).then_some(Mutation { updates }))
 }
 
 /// What is known of a mutation.

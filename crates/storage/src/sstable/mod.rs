@@ -57,6 +57,7 @@ pub use descriptor::{Component, Descriptor, Generation, ShardOrigin};
 pub use error::{SSTableError, WriteError};
 pub use header::{EncodingStats, EncodingStatsCollector, HeaderColumn, SerializationHeader};
 pub(crate) use message::MessageMutation;
+pub use message::decode_cassandra_mutation;
 pub use partition::PartitionReader;
 pub use reader::SSTable;
 pub use scan::{ScanOptions, Scanner};

@@ -13,8 +13,8 @@ use model::{
     Slice, TableId,
 };
 
+use super::Inner;
 use super::table::TableStore;
-use super::{Inner, folder};
 use crate::commitlog::{CassandraReplay, Covered, SegmentName};
 use crate::error::OpenError;
 use crate::read::{ReadCounters, View};
@@ -40,7 +40,7 @@ impl Inner {
             return Ok(());
         }
         let covered = self.covered(new).await?;
-        let dir = folder::commitlog_dir(&self.config);
+        let dir = self.config.commitlog_dir.clone();
         let ignore_errors = self.config.commitlog.ignore_replay_errors;
         let env = self.env.clone();
         let mut replay = CassandraReplay::new(env, &dir, names, covered, ignore_errors);

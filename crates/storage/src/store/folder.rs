@@ -12,16 +12,6 @@ use crate::sstable::{
     Component, Descriptor, Generation, Seal, ShardOrigin, folder as sstable_folder,
 };
 
-/// `DIR/commitlog`.
-pub(super) fn commitlog_dir(config: &StoreConfig) -> PathBuf {
-    config.dir.join("commitlog")
-}
-
-/// `DIR/data`.
-pub(super) fn data_dir(config: &StoreConfig) -> PathBuf {
-    config.dir.join("data")
-}
-
 /// What is in the folder of the commit log.
 pub(super) struct FoundLog {
     /// Segments that concern this shard, with the lengths of their files.
@@ -39,11 +29,13 @@ pub(super) fn io_error(path: &Path) -> impl FnOnce(std::io::Error) -> OpenError 
 
 /// Looks through the folder of the commit log; makes it if it is not there.
 pub(super) async fn open_commitlog(env: &Env, config: &StoreConfig) -> Result<FoundLog, OpenError> {
-    let dir = commitlog_dir(config);
+    let dir = config.commitlog_dir.clone();
     env.create_dir_all(&dir).await.map_err(io_error(&dir))?;
-    let data = data_dir(config);
-    env.create_dir_all(&data).await.map_err(io_error(&data))?;
-    sync_names(env, &config.dir).await?;
+    let data = &config.sstables;
+    env.create_dir_all(data).await.map_err(io_error(data))?;
+    for made in [&dir, data] {
+        sync_names(env, made.parent().unwrap_or(made)).await?;
+    }
     let (shard, shards) = (env.shard().0, config.sharder.shards());
     let own = Truncations::new(shard, shards);
     let mut found = FoundLog {

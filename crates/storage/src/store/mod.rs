@@ -51,8 +51,10 @@ const MAX_WAITING: usize = 1024;
 /// How a store is kept.
 #[derive(Clone, Debug)]
 pub struct StoreConfig {
-    /// The data folder of the node.
-    pub dir: PathBuf,
+    /// The folder of the sstables: one for each keyspace in it, and in that one for each table.
+    pub sstables: PathBuf,
+    /// The folder of the commit log.
+    pub commitlog_dir: PathBuf,
     /// How tokens are dealt to shards.
     pub sharder: Sharder,
     /// Bytes of memory for this shard's storage: half of it for memtables, a quarter for chunks of
@@ -144,7 +146,7 @@ impl Store {
         let found = folder::open_commitlog(&env, &config).await?;
         let log = CommitLog::start(
             env.clone(),
-            folder::commitlog_dir(&config),
+            config.commitlog_dir.clone(),
             config.commitlog,
             config.sharder,
             found.next_segment,

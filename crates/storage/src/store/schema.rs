@@ -51,7 +51,7 @@ impl Inner {
     }
 
     async fn open_table(&self, table: Arc<Table>, durable: bool) -> Result<TableStore, OpenError> {
-        let dir = TableStore::folder(&folder::data_dir(&self.config), &table);
+        let dir = TableStore::folder(&self.config.sstables, &table);
         let found = folder::open_table(&self.env, &self.config, &dir).await?;
         let mut sstables = Vec::new();
         let mut unreadable = Vec::new();
@@ -219,7 +219,7 @@ impl Inner {
             .iter()
             .partition(|name| name.is_cassandra());
         self.replay_cassandra(cassandras, &new).await?;
-        let dir = folder::commitlog_dir(&self.config);
+        let dir = self.config.commitlog_dir.clone();
         let mut replay = Replay::new(self.env.clone(), &dir, ours);
         let find = |id: TableId| new.get(&id).map(|table| table.table());
         while let Some(group) = replay.next(&find).await? {
@@ -293,6 +293,6 @@ impl Inner {
             }
         }
         let saved = self.save_truncations().await;
-        saved.map_err(folder::io_error(&folder::commitlog_dir(&self.config)))
+        saved.map_err(folder::io_error(&self.config.commitlog_dir))
     }
 }

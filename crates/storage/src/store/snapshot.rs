@@ -14,7 +14,7 @@ use io::{Env, OpenOptions};
 use model::TableId;
 
 use super::table::TableStore;
-use super::{Inner, Store, folder};
+use super::{Inner, Store};
 use crate::error::FlushError;
 use crate::sstable::{Component, Descriptor, SSTable};
 
@@ -267,7 +267,7 @@ impl Inner {
 
     /// The folders of all tables, also of those that were dropped: keyspace, name, path.
     async fn table_folders(&self) -> Result<Vec<(String, String, PathBuf)>, SnapshotError> {
-        let data = folder::data_dir(&self.config);
+        let data = self.config.sstables.clone();
         let mut found = Vec::new();
         for keyspace in folders(&self.env, &data).await? {
             let above = data.join(&keyspace);

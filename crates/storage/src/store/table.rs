@@ -13,6 +13,11 @@ use crate::memtable::Memtable;
 use crate::read::{ReadCounters, View};
 use crate::sstable::{Descriptor, SSTable, SSTableError, ShardOrigin};
 
+/// The table that Cassandra keeps in the order of its keys instead of that of their tokens
+/// (`LocalPartitioner`). It would not open files in ring order: they go to a folder that it does
+/// not look into.
+const IN_KEY_ORDER: (&str, &str) = ("system", "batches");
+
 /// One table on one shard.
 pub(crate) struct TableStore {
     /// The table as of now.
@@ -352,8 +357,11 @@ impl TableStore {
 
     /// The folder of a table in `data`: `<keyspace>/<table>-<id without dashes>`.
     pub(crate) fn folder(data: &Path, table: &Table) -> PathBuf {
-        data.join(&*table.keyspace)
-            .join(format!("{}-{}", table.name, table.id.simple()))
+        let mut name = format!("{}-{}", table.name, table.id.simple());
+        if (&*table.keyspace, &*table.name) == IN_KEY_ORDER {
+            name.insert_str(0, "helenus_");
+        }
+        data.join(&*table.keyspace).join(name)
     }
 }
 

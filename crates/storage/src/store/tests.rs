@@ -35,7 +35,8 @@ fn step() -> impl Strategy<Value = Step> {
 
 fn config(dir: PathBuf) -> StoreConfig {
     StoreConfig {
-        dir,
+        sstables: dir.join("data"),
+        commitlog_dir: dir.join("commitlog"),
         sharder: Sharder::new(1),
         memory: 1 << 22,
         sstable_format: Format::Big,

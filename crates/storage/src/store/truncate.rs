@@ -9,7 +9,7 @@ use std::rc::Rc;
 use model::TableId;
 
 use super::table::TableStore;
-use super::{Inner, Store, folder};
+use super::{Inner, Store};
 use crate::commitlog::Truncation;
 use crate::error::TruncateError;
 
@@ -37,7 +37,7 @@ impl Inner {
         self.truncations.borrow_mut()[0].note(id, truncation);
         let saved = self.save_truncations().await;
         saved.map_err(|error| TruncateError::Io {
-            path: folder::commitlog_dir(&self.config),
+            path: self.config.commitlog_dir.clone(),
             error,
         })?;
         let removed = self.remove_content(table).await;
@@ -52,7 +52,7 @@ impl Inner {
     pub(super) async fn save_truncations(&self) -> std::io::Result<()> {
         let _one_at_a_time = self.truncations_file.acquire(1).await;
         let own = self.truncations.borrow()[0].clone();
-        let dir = folder::commitlog_dir(&self.config);
+        let dir = self.config.commitlog_dir.clone();
         own.save(&self.env, &dir).await
     }
 }

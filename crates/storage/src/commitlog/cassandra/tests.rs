@@ -13,6 +13,7 @@ use model::{
 };
 
 use super::count_mutations;
+use crate::sstable::Format;
 use crate::testing::{TempDir, run};
 use crate::{CommitLogConfig, OpenError, SharedFiles, Store, StoreConfig};
 
@@ -171,7 +172,9 @@ async fn open(
     ignore: bool,
 ) -> Result<Store, OpenError> {
     let config = StoreConfig {
-        dir: dir.to_owned(),
+        sstables: dir.join("data"),
+        commitlog_dir: dir.join("commitlog"),
+        sstable_format: Format::Big,
         sharder: Sharder::new(1),
         memory: 1 << 22,
         commitlog: CommitLogConfig {

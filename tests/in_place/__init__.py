@@ -1,0 +1,1 @@
+"""A Cassandra's data folder, opened in place; see `__main__`."""
