@@ -121,3 +121,8 @@ fn metadata() {
 fn rows() {
     check(include_str!("golden/rows.cql"));
 }
+
+#[test]
+fn compact_storage() {
+    check(include_str!("golden/compact_storage.cql"));
+}

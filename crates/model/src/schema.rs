@@ -170,6 +170,9 @@ pub struct Table {
     pub dropped: Vec<DroppedColumn>,
     /// Made by the node on the fly, not stored (`system_views`, `system_virtual_schema`)?
     pub is_virtual: bool,
+    /// Made WITH COMPACT STORAGE, with clustering columns and one value (Cassandra's *dense*
+    /// tables)? Its rows have no markers: one exists as long as its value does.
+    pub is_compact: bool,
     /// By id; a hole where a column was dropped.
     columns: Vec<Option<Column>>,
     partition_key: Vec<ColumnId>,
@@ -233,6 +236,7 @@ impl Table {
             options,
             dropped: Vec::new(),
             is_virtual: false,
+            is_compact: false,
             columns: by_id,
             partition_key,
             clustering_key,

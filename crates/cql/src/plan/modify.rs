@@ -405,6 +405,9 @@ impl ModifyPlan {
     ) -> Result<Row, CqlError> {
         let mut row = RowBuilder::new(&self.table, request, time, before, clustering)
             .with_capacity(self.row_actions.len());
+        if self.table.is_compact && self.row_actions.is_empty() {
+            return mandatory_value(&self.table);
+        }
         if self.kind == StatementKind::Insert {
             row = row.with_marker();
         }
@@ -526,6 +529,12 @@ fn check_conditions(
     }
     let _ = analysis;
     refuse_conditions(*conditions != Conditions::None)
+}
+
+/// A row of a compact table exists by its value only.
+fn mandatory_value<T>(table: &Table) -> Result<T, CqlError> {
+    let value = table.regulars().next().map_or("", |column| &*column.name);
+    invalid!("Column {value} is mandatory for this COMPACT STORAGE table")
 }
 
 /// The columns of a row that INSERT JSON writes.

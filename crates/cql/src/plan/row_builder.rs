@@ -98,7 +98,9 @@ impl<'a> RowBuilder<'a> {
 
     /// With the marker of INSERT.
     pub(crate) fn with_marker(mut self) -> Self {
-        self.row.liveness = self.time.liveness();
+        if !self.table.is_compact {
+            self.row.liveness = self.time.liveness();
+        }
         self
     }
 

@@ -273,7 +273,6 @@ fn refuse_unsupported(statement: &Statement) -> Result<(), CqlError> {
         Statement::CreateFunction(_) => "User-defined functions are",
         Statement::CreateAggregate(_) => "User-defined aggregates are",
         Statement::CreateTrigger(_) => "Triggers are",
-        Statement::CreateTable(create) if create.compact_storage => "COMPACT STORAGE is",
         _ => return Ok(()),
     };
     Err(CqlError::Invalid(format!("{what} not supported yet")))

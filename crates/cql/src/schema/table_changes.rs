@@ -35,9 +35,10 @@ pub(super) fn alter(
             return invalid("Altering column types is no longer supported".to_owned());
         }
         AlterTableAction::DropCompactStorage => {
-            return invalid(
-                "Cannot DROP COMPACT STORAGE on table without COMPACT STORAGE".to_owned(),
-            );
+            return invalid(match table.is_compact {
+                true => "DROP COMPACT STORAGE is not supported yet".to_owned(),
+                false => "Cannot DROP COMPACT STORAGE on table without COMPACT STORAGE".to_owned(),
+            });
         }
         AlterTableAction::Mask {
             column,
@@ -156,6 +157,7 @@ impl Parts {
         );
         built.dropped = self.dropped;
         built.is_virtual = table.is_virtual;
+        built.is_compact = table.is_compact;
         built.reserve_column_ids(self.next);
         built
     }
@@ -176,6 +178,9 @@ fn add_columns(
         }
         let name = &column.name;
         let ty = column.ty.resolve(&keyspace.name, &keyspace.types)?;
+        if table.is_compact && parts.column(name).is_none() {
+            return invalid("Cannot add new column to a COMPACT STORAGE table".to_owned());
+        }
         if parts.column(name).is_some() {
             if if_not_exists {
                 continue;
@@ -304,6 +309,12 @@ fn drop_columns(
             ColumnKind::PartitionKey | ColumnKind::Clustering
         ) {
             return invalid(format!("Cannot drop PRIMARY KEY column {name}"));
+        }
+        if table.is_compact {
+            // An AssertionError in Cassandra.
+            return invalid(format!(
+                "Cannot drop the only value {name} of a COMPACT STORAGE table"
+            ));
         }
         if matches!(column.ty, CqlType::Udt { frozen: false, .. }) {
             return invalid(format!(

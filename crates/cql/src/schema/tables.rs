@@ -135,6 +135,9 @@ fn build(
         return static_without_clustering();
     }
     check_counters(&types, &in_key, options.default_time_to_live)?;
+    if statement.compact_storage {
+        check_compact(key, &types, &in_key)?;
+    }
 
     let mut columns = Vec::new();
     let mut add = |name: &str, kind, position, order| {
@@ -163,7 +166,51 @@ fn build(
     let id = options::id(&properties)?.unwrap_or_else(id);
     let mut table = Table::new(id, keyspace.name.clone(), table, columns, options);
     table.is_virtual = keyspace.is_virtual;
+    table.is_compact = statement.compact_storage;
     Ok(table)
+}
+
+/// What a table WITH COMPACT STORAGE must fulfil (`CreateTableStatement.validateCompactTable`).
+/// Those forms of which Cassandra shows a part only are not supported.
+fn check_compact(
+    key: &PrimaryKey,
+    types: &Types<'_>,
+    in_key: &BTreeSet<&[u8]>,
+) -> Result<(), CqlError> {
+    let values = types.iter().filter(|(name, _)| !in_key.contains(*name));
+    let values: Vec<_> = values.map(|(_, (column, ty))| (column, ty)).collect();
+    if values.iter().any(|(_, ty)| ty.is_multi_cell()) {
+        return invalid(
+            "Non-frozen collections and UDTs are not supported with COMPACT STORAGE".to_owned(),
+        );
+    }
+    if values.iter().any(|(column, _)| column.is_static) {
+        return invalid("Static columns are not supported in COMPACT STORAGE tables".to_owned());
+    }
+    if key.clustering.is_empty() {
+        if values.is_empty() {
+            return invalid("No definition found that is not part of the PRIMARY KEY".to_owned());
+        }
+        return invalid(
+            "COMPACT STORAGE without clustering columns is not supported yet".to_owned(),
+        );
+    }
+    match values.as_slice() {
+        [_] => Ok(()),
+        [] => invalid(
+            "COMPACT STORAGE without a column that is not part of the PRIMARY KEY is not supported \
+             yet"
+                .to_owned(),
+        ),
+        _ => {
+            let names: Vec<&str> = values.iter().map(|(c, _)| c.name.as_str()).collect();
+            invalid(format!(
+                "COMPACT STORAGE with composite PRIMARY KEY allows no more than one column not \
+                 part of the PRIMARY KEY (got: {})",
+                names.join(", ")
+            ))
+        }
+    }
 }
 
 /// The columns of a statement by name, with their types.

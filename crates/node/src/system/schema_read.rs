@@ -230,8 +230,9 @@ impl<'a> Reader<'a> {
 
     fn table(&self, keyspace: &Keyspace, name: &str, row: &RowReader<'_>) -> Result<Table, String> {
         let flags = row.texts("flags").unwrap_or_default();
-        if !flags.contains(&"compound") || flags.contains(&"dense") || flags.contains(&"super") {
-            return Err("COMPACT STORAGE is not supported yet".to_owned());
+        let is_compact = flags.contains(&"dense");
+        if flags.contains(&"super") || !(is_compact || flags.contains(&"compound")) {
+            return Err("COMPACT STORAGE of this form is not supported yet".to_owned());
         }
         let id = row.uuid("id").ok_or("its id is missing")?;
         let mut columns = Vec::new();
@@ -242,6 +243,11 @@ impl<'a> Reader<'a> {
         }
         check_keys(&columns)?;
         let mut table = Table::new(id, keyspace.name.clone(), name, columns, options(row));
+        table.is_compact = is_compact;
+        let values = table.regulars().len();
+        if is_compact && (values != 1 || table.regulars().any(|c| c.ty == CqlType::Empty)) {
+            return Err("COMPACT STORAGE without a value is not supported yet".to_owned());
+        }
         for row in self.rows_of("dropped_columns", &keyspace.name) {
             if row.text("table_name") == Some(name) {
                 table.dropped.push(dropped_column(keyspace, &row)?);

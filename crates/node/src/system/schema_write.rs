@@ -265,12 +265,17 @@ fn same_column(a: &Column, b: &Column) -> bool {
     (&a.ty, a.kind, a.position, a.order) == (&b.ty, b.kind, b.position, b.order)
 }
 
+/// Sorted, as elements of a set are.
 fn flags(table: &Table) -> Bytes {
-    if is_counter_table(table) {
-        text_list(["compound", "counter"])
-    } else {
-        text_list(["compound"])
-    }
+    let flags = [
+        (
+            "compound",
+            !table.is_compact || table.clustering_key().len() > 1,
+        ),
+        ("counter", is_counter_table(table)),
+        ("dense", table.is_compact),
+    ];
+    text_list(flags.into_iter().filter(|flag| flag.1).map(|flag| flag.0))
 }
 
 /// The columns that newer versions added are only set where they differ from the default, so that
