@@ -20,6 +20,7 @@ REFUSED = {
     "flip_statistics": "Statistics.db",
     "missing_statistics": "Statistics.db",
     "missing_compressioninfo": "CompressionInfo.db",
+    "missing_partitions": "Partitions.db",
 }
 # The data is not what was written: an error with file and offset, all that is sound is read.
 DATA = {"flip_data", "flip_data_uncompressed", "truncated_data", "truncated_data_uncompressed"}

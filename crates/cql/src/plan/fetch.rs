@@ -176,6 +176,10 @@ impl Fetch {
         for (slot, source) in slots.iter_mut().zip(&self.sources) {
             if let Source::Clustering(position) = source {
                 let value = row.clustering.0.get(*position);
+                // The last clustering columns of a compact table may be null, which is kept as
+                // empty: there is nothing else that they can be empty for, but text.
+                let nulls = || row.clustering.0.iter().skip(*position).all(|v| v.is_empty());
+                let value = value.filter(|_| !(self.table.is_compact && nulls()));
                 *slot = value.map(|value| Cow::Borrowed(&**value));
             }
         }
