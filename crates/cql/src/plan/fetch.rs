@@ -178,7 +178,13 @@ impl Fetch {
                 let value = row.clustering.0.get(*position);
                 // The last clustering columns of a compact table may be null, which is kept as
                 // empty: there is nothing else that they can be empty for, but text.
-                let nulls = || row.clustering.0.iter().skip(*position).all(|v| v.is_empty());
+                let nulls = || {
+                    row.clustering
+                        .0
+                        .iter()
+                        .skip(*position)
+                        .all(|v| v.is_empty())
+                };
                 let value = value.filter(|_| !(self.table.is_compact && nulls()));
                 *slot = value.map(|value| Cow::Borrowed(&**value));
             }

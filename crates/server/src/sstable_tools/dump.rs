@@ -60,7 +60,10 @@ pub(crate) fn run(options: DumpOptions) -> ExitCode {
 
 async fn dump(env: &Env, file: &std::path::Path, options: &DumpOptions) -> Result<(), ToolError> {
     let descriptor = files::descriptor(file)?;
-    let (table, sstable) = files::open(env, &descriptor).await?;
+    let (table, sstable) = match options.keys.is_empty() || options.keys_only {
+        true => files::open_in_any_order(env, &descriptor).await?,
+        false => files::open(env, &descriptor).await?,
+    };
     let excluded: BTreeSet<&str> = options.excluded.iter().map(String::as_str).collect();
     let mut dump = Dump {
         table: table.clone(),

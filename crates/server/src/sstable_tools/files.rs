@@ -103,3 +103,14 @@ pub(crate) async fn open(
     let sstable = SSTable::open(env, descriptor, &table, &cache).await?;
     Ok((table, sstable))
 }
+
+/// The same, whatever partitioner its partitions are ordered by: only for scans of all of it.
+pub(crate) async fn open_in_any_order(
+    env: &Env,
+    descriptor: &Descriptor,
+) -> Result<(Arc<Table>, SSTable), ToolError> {
+    let table = table(env, descriptor).await?;
+    let cache = ChunkCache::new(CACHE);
+    let sstable = SSTable::open_in_any_order(env, descriptor, &table, &cache).await?;
+    Ok((table, sstable))
+}

@@ -28,6 +28,7 @@ use super::filter::BloomFilter;
 use super::header::EncodingStats;
 use super::index::{Index, Location};
 use super::input::Input;
+use super::inspect;
 use super::layout::Layout;
 use super::partition::{PartitionReader, Selection};
 use super::scan::{ScanOptions, Scanner};
@@ -73,7 +74,30 @@ impl SSTable {
         table: &Arc<Table>,
         cache: &ChunkCache,
     ) -> Result<SSTable, SSTableError> {
-        let statistics = read_statistics(env, descriptor).await?;
+        let statistics = inspect::read_statistics(env, descriptor).await?;
+        check_partitioner(descriptor, &statistics)?;
+        SSTable::open_with(env, descriptor, table, cache, statistics).await
+    }
+
+    /// Opens an sstable whatever partitioner its partitions are ordered by. Only scans from the
+    /// first to the last partition may be made of it: keys are not found, nor are ranges.
+    pub async fn open_in_any_order(
+        env: &Env,
+        descriptor: &Descriptor,
+        table: &Arc<Table>,
+        cache: &ChunkCache,
+    ) -> Result<SSTable, SSTableError> {
+        let statistics = inspect::read_statistics(env, descriptor).await?;
+        SSTable::open_with(env, descriptor, table, cache, statistics).await
+    }
+
+    async fn open_with(
+        env: &Env,
+        descriptor: &Descriptor,
+        table: &Arc<Table>,
+        cache: &ChunkCache,
+        statistics: Statistics,
+    ) -> Result<SSTable, SSTableError> {
         let seal = read_seal(env, descriptor).await?;
         let encoding = data_encoding(env, descriptor, &statistics, seal.as_ref()).await?;
         let data_path = descriptor.path(Component::Data);
@@ -393,21 +417,16 @@ fn check_seal(
     Err(SSTableError::corrupt(path, 0, what))
 }
 
-async fn read_statistics(env: &Env, descriptor: &Descriptor) -> Result<Statistics, SSTableError> {
-    let path = descriptor.path(Component::Statistics);
-    let Some(bytes) = read_component(env, &path).await? else {
-        return Err(missing(path));
-    };
-    let statistics = Statistics::decode(&bytes, descriptor.version)
-        .map_err(|(offset, error)| SSTableError::corrupt(&path, offset, error.to_string()))?;
-    if statistics.partitioner != PARTITIONER {
-        let what = format!(
-            "its partitions are in the order of {}; only Murmur3Partitioner is supported",
-            statistics.partitioner
-        );
-        return Err(SSTableError::Unsupported { path, what });
+fn check_partitioner(descriptor: &Descriptor, statistics: &Statistics) -> Result<(), SSTableError> {
+    if statistics.partitioner == PARTITIONER {
+        return Ok(());
     }
-    Ok(statistics)
+    let what = format!(
+        "its partitions are in the order of {}; only Murmur3Partitioner is supported",
+        statistics.partitioner
+    );
+    let path = descriptor.path(Component::Statistics);
+    Err(SSTableError::Unsupported { path, what })
 }
 
 /// How the data is kept. That it is compressed is known from the statistics too, so a missing
