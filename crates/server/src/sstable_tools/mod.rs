@@ -7,7 +7,11 @@
 
 mod dump;
 mod files;
+mod histogram;
+mod java;
+mod metadata;
 mod output;
+mod scan;
 mod shard;
 mod verify;
 
@@ -32,6 +36,16 @@ Examples:
   helenus sstable dump nb-1-big-Data.db -l | jq .      a line of JSON a partition")]
     Dump(dump::DumpOptions),
 
+    /// Print what Statistics.db says of an sstable, as sstablemetadata does
+    #[command(after_help = "\
+Times are in UTC.
+
+Examples:
+  helenus sstable metadata nb-1-big-Data.db
+  helenus sstable metadata -s nb-1-big-Data.db         with the largest partitions
+  helenus sstable metadata -g 864000 *-Data.db         what gc_grace_seconds lets drop now")]
+    Metadata(metadata::MetadataOptions),
+
     /// Read everything and compare all checksums, as sstableverify does
     #[command(after_help = "\
 Every file of the sstables is read. What is wrong is said on one line a file, with the place; the
@@ -48,6 +62,7 @@ Examples:
 pub(crate) fn run(command: SSTableCommand) -> ExitCode {
     match command {
         SSTableCommand::Dump(options) => dump::run(options),
+        SSTableCommand::Metadata(options) => metadata::run(options),
         SSTableCommand::Verify(options) => verify::run(options),
     }
 }

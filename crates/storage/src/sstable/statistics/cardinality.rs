@@ -112,6 +112,65 @@ impl Cardinality {
     }
 }
 
+/// How many distinct keys these bytes of a `HyperLogLogPlus` count (`cardinality`); `None` if they
+/// are of another form. Of many keys it is the raw estimate, without the library's correction of
+/// its bias, which is below half a per cent there.
+pub(super) fn estimate(bytes: &[u8]) -> Option<u64> {
+    let (version, mut rest) = bytes.split_first_chunk::<4>()?;
+    if i32::from_be_bytes(*version) != -SERIAL_VERSION {
+        return None;
+    }
+    let [p, sp, form, count] = [(); 4].map(|()| read_varint(&mut rest));
+    let (p, sp, count) = (p?, sp?, count?);
+    if !(4..=16).contains(&p) || sp > 32 {
+        return None;
+    }
+    let linear = |all: f64, zeros: f64| (all * (all / zeros).ln()).round() as u64;
+    match form? {
+        1 => {
+            let all = (1u64 << sp) as f64;
+            Some(linear(all, all - f64::from(count)))
+        }
+        0 => {
+            let all = 1usize << p;
+            let words = rest.chunks_exact(4).map(|word| {
+                let word = word.first_chunk().copied().unwrap_or_default();
+                u32::from_be_bytes(word)
+            });
+            let registers = words.flat_map(|word| {
+                (0..REGISTERS_PER_WORD).map(move |i| word >> (REGISTER_BITS * i) & 0x1f)
+            });
+            let (mut sum, mut zeros) = (0.0, 0u32);
+            for register in registers.take(all) {
+                sum += 1.0 / f64::from(1u32 << register);
+                zeros += u32::from(register == 0);
+            }
+            let all = all as f64;
+            let few = linear(all, f64::from(zeros));
+            if zeros > 0 && few <= 6500 {
+                return Some(few);
+            }
+            let alpha = 0.7213 / (1.0 + 1.079 / all);
+            Some((alpha * all * all / sum).round() as u64)
+        }
+        _ => None,
+    }
+}
+
+/// Takes a number as Protocol Buffers have it.
+fn read_varint(bytes: &mut &[u8]) -> Option<u32> {
+    let mut value = 0u32;
+    for shift in (0..32).step_by(7) {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        value |= u32::from(byte & 0x7f).checked_shl(shift)?;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}
+
 /// Registers as the library packs them (`RegisterSet`).
 fn words(registers: &[u8]) -> Vec<u32> {
     let full = REGISTERS / REGISTERS_PER_WORD;
@@ -216,6 +275,10 @@ mod tests {
         (0u32..20_000).for_each(|i| many.add(&i.to_be_bytes()));
         let bytes = many.encode();
         assert_eq!(bytes[6], 0, "registers");
+        assert_eq!(estimate(&few.encode()), Some(100));
+        let estimated = estimate(&bytes).expect("it can be read");
+        assert!((19_500..20_500).contains(&estimated), "{estimated}");
+        assert_eq!(estimate(&bytes[..3]), None);
         assert_eq!(bytes.len(), 4 + 1 + 1 + 1 + 2 + 4 * 1366);
     }
 }

@@ -35,6 +35,49 @@ impl EstimatedHistogram {
         self.buckets[at] += 1;
     }
 
+    /// Counts a value so many times.
+    pub fn add_many(&mut self, value: i64, count: i64) {
+        let at = self.offsets.partition_point(|offset| *offset < value);
+        self.buckets[at] = self.buckets[at].saturating_add(count);
+    }
+
+    /// The buckets that hold something: their largest value and how many they hold. What is larger
+    /// than all buckets comes last, with the largest number.
+    pub fn bins(&self) -> impl Iterator<Item = (i64, i64)> {
+        let offsets = self.offsets.iter().copied().chain([i64::MAX]);
+        let bins = offsets.zip(self.buckets.iter().copied());
+        bins.filter(|(_, count)| *count > 0)
+    }
+
+    /// The value below or at which lies this part of all (0 to 1); 0 if there are none.
+    pub fn percentile(&self, part: f64) -> i64 {
+        let wanted = (self.count() as f64 * part).ceil() as i64;
+        if wanted == 0 {
+            return 0;
+        }
+        let mut seen = 0i64;
+        for (offset, count) in self.bins() {
+            seen = seen.saturating_add(count);
+            if seen >= wanted {
+                return offset;
+            }
+        }
+        0
+    }
+
+    /// The smallest value that can have been counted; 0 if there are none.
+    pub fn min(&self) -> i64 {
+        match self.buckets.iter().position(|count| *count > 0) {
+            None | Some(0) => 0,
+            Some(at) => 1 + self.offsets[at - 1],
+        }
+    }
+
+    /// The largest value that can have been counted; 0 if there are none.
+    pub fn max(&self) -> i64 {
+        self.bins().last().map_or(0, |(offset, _)| offset)
+    }
+
     /// How many values were counted.
     pub fn count(&self) -> i64 {
         self.buckets

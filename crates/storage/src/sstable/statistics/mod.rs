@@ -108,6 +108,8 @@ pub struct Stats {
     pub originating_host: Option<Uuid>,
     /// May there be deletions of whole partitions?
     pub has_partition_deletions: bool,
+    /// How much of the node's tokens it covers, if a compaction of Cassandra said so.
+    pub token_space_coverage: Option<f64>,
 }
 
 /// A place in Cassandra's commit log.
@@ -163,6 +165,7 @@ impl Default for Stats {
             is_transient: false,
             originating_host: None,
             has_partition_deletions: false,
+            token_space_coverage: None,
         }
     }
 }
@@ -238,7 +241,10 @@ impl Stats {
             write_vint_bytes(&mut out, first.key());
             write_vint_bytes(&mut out, last.key());
             // Only compactions that split by token know it.
-            out.extend(JAVA_NAN.to_be_bytes());
+            match self.token_space_coverage {
+                Some(coverage) => out.extend(coverage.to_be_bytes()),
+                None => out.extend(JAVA_NAN.to_be_bytes()),
+            }
         }
         out
     }
@@ -311,6 +317,12 @@ impl Stats {
             // Not recorded: there is none for sure only if nothing is deleted at all.
             self.min_local_deletion_time != NO_DELETION_TIME
         };
+        if features.v5_statistics {
+            // The first and the last key, which the index has too.
+            input.vint_bytes()?;
+            input.vint_bytes()?;
+            self.token_space_coverage = Some(input.f64()?).filter(|coverage| !coverage.is_nan());
+        }
         Ok(())
     }
 }
@@ -385,6 +397,11 @@ fn decode_slice(bytes: &Bytes, input: &mut Input<'_>) -> Result<Slice, DecodeErr
 }
 
 impl Statistics {
+    /// How many distinct keys there are, estimated; `None` if the estimator is of an unknown form.
+    pub fn estimated_keys(&self) -> Option<u64> {
+        cardinality::estimate(&self.cardinality)
+    }
+
     /// The bytes of the component of an sstable with this first and last key.
     pub(crate) fn encode(&self, version: Version, keys: (&DecoratedKey, &DecoratedKey)) -> Vec<u8> {
         let stats = &self.stats;
