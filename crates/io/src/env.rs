@@ -148,6 +148,12 @@ impl Env {
         self.inner.executor.stats()
     }
 
+    /// Gives a group another part of the shard's time, relative to those of the others
+    /// ([`TaskGroup::shares`] is what it has at first).
+    pub fn set_shares(&self, group: TaskGroup, shares: u64) {
+        self.inner.executor.set_shares(group, shares);
+    }
+
     /// How many tasks of this shard have panicked.
     pub fn task_panics(&self) -> u64 {
         self.inner.executor.panics()

@@ -165,6 +165,10 @@ impl Executor {
         self.with_queues(|queues| queues.charge(group, nanos));
     }
 
+    pub(crate) fn set_shares(&self, group: TaskGroup, shares: u64) {
+        self.with_queues(|queues| queues.set_shares(group, shares));
+    }
+
     pub(crate) fn stats(&self) -> Vec<GroupStats> {
         self.with_queues(|queues| queues.stats())
     }

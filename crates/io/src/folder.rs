@@ -1,7 +1,7 @@
 //! What is done to files by name: folders, renaming, removing, locks.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::driver::file::real;
 use crate::env::{Backend, Env};
@@ -16,6 +16,9 @@ pub struct DirEntry {
     pub is_dir: bool,
     /// Its length in bytes if it is a file.
     pub len: u64,
+    /// When its content was changed last, in microseconds since 1970; 0 for folders and where the
+    /// file system does not know.
+    pub modified_micros: i64,
 }
 
 /// A file that this process alone has locked. Dropping it, or the end of the process, unlocks it.
@@ -111,6 +114,14 @@ impl Env {
         }
     }
 
+    /// The absolute path of a file or folder that is there, without links on the way.
+    pub async fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        match &self.inner.backend {
+            Backend::Real(_) => self.blocking(path, |path| path.canonicalize()).await,
+            Backend::Sim(sim) => on_disk(self, sim, |disk, _| disk.canonical(path)).await,
+        }
+    }
+
     /// Gives a file one more name.
     pub async fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
         match &self.inner.backend {
@@ -171,10 +182,24 @@ fn read_dir_blocking(path: &Path) -> io::Result<Vec<DirEntry>> {
         };
         let is_dir = metadata.is_dir();
         let len = if is_dir { 0 } else { metadata.len() };
-        entries.push(DirEntry { name, is_dir, len });
+        entries.push(DirEntry {
+            name,
+            is_dir,
+            len,
+            modified_micros: if is_dir {
+                0
+            } else {
+                modified_micros(&metadata)
+            },
+        });
     }
     entries.sort();
     Ok(entries)
+}
+
+fn modified_micros(metadata: &std::fs::Metadata) -> i64 {
+    use std::os::unix::fs::MetadataExt;
+    metadata.mtime().saturating_mul(1_000_000) + metadata.mtime_nsec() / 1_000
 }
 
 fn lock_blocking(path: &Path) -> io::Result<std::fs::File> {

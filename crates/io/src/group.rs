@@ -40,7 +40,8 @@ impl TaskGroup {
         }
     }
 
-    /// Its part of the time when all groups have work, relative to those of the others.
+    /// Its part of the time when all groups have work, relative to those of the others, unless
+    /// [`Env::set_shares`](crate::Env::set_shares) changed it.
     pub fn shares(self) -> u64 {
         match self {
             TaskGroup::Foreground => 1000,
@@ -80,6 +81,7 @@ pub(crate) struct GroupQueues<T> {
 
 struct Group<T> {
     queue: VecDeque<T>,
+    shares: u64,
     virtual_time: u64,
     run_nanos: u64,
     polls: u64,
@@ -89,8 +91,9 @@ struct Group<T> {
 impl<T> GroupQueues<T> {
     pub(crate) fn new() -> GroupQueues<T> {
         GroupQueues {
-            groups: std::array::from_fn(|_| Group {
+            groups: std::array::from_fn(|at| Group {
                 queue: VecDeque::new(),
+                shares: TaskGroup::ALL[at].shares(),
                 virtual_time: 0,
                 run_nanos: 0,
                 polls: 0,
@@ -132,13 +135,17 @@ impl<T> GroupQueues<T> {
 
     /// A task of `group` ran for `nanos` nanoseconds.
     pub(crate) fn charge(&mut self, group: TaskGroup, nanos: u64) {
-        let shares = group.shares();
         let group = &mut self.groups[group.index()];
         group.polls += 1;
         group.run_nanos += nanos;
         // The most shares that a group has, so that its virtual time is its run time.
         let most = TaskGroup::Foreground.shares();
-        group.virtual_time += nanos.max(1) * most / shares;
+        group.virtual_time += nanos.max(1) * most / group.shares;
+    }
+
+    /// From now on `group` has this many shares, at least one.
+    pub(crate) fn set_shares(&mut self, group: TaskGroup, shares: u64) {
+        self.groups[group.index()].shares = shares.max(1);
     }
 
     pub(crate) fn task_begins(&mut self, group: TaskGroup) {
@@ -188,6 +195,18 @@ mod tests {
             queues.push(group, ());
         }
         assert_eq!(run(&mut queues, 1700), [1000, 400, 200, 100]);
+    }
+
+    #[test]
+    fn shares_can_be_changed() {
+        let mut queues = GroupQueues::new();
+        queues.push(TaskGroup::Foreground, ());
+        queues.push(TaskGroup::Compaction, ());
+        queues.set_shares(TaskGroup::Compaction, 50);
+        assert_eq!(run(&mut queues, 1050), [1000, 0, 50, 0]);
+        queues.set_shares(TaskGroup::Compaction, 1000);
+        let ran = run(&mut queues, 1000);
+        assert!(ran[0].abs_diff(ran[2]) <= 2, "{ran:?}");
     }
 
     #[test]

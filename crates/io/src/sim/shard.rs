@@ -108,7 +108,9 @@ impl SimShard {
         &self,
         act: impl FnOnce(&mut Disk, &mut Random) -> io::Result<T>,
     ) -> io::Result<T> {
+        let now_micros = self.wall_micros();
         let world = &mut *self.world.borrow_mut();
+        world.disks[self.node].now_micros = now_micros;
         let result = act(&mut world.disks[self.node], &mut world.random);
         world.trace.number(u64::from(result.is_ok()));
         result

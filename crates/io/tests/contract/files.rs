@@ -2,6 +2,7 @@
 
 use std::io::ErrorKind;
 use std::rc::Rc;
+use std::time::Duration;
 
 use io::{AlignedBuf, DIRECT_ALIGNMENT, Env, OpenOptions, TaskGroup};
 
@@ -210,6 +211,30 @@ pub(crate) fn folders_are_listed_in_order(driver: Driver) {
             .err()
             .unwrap();
         assert_eq!(error.kind(), ErrorKind::NotFound);
+    });
+}
+
+pub(crate) fn files_know_when_they_were_changed(driver: Driver) {
+    run_one(driver, |env| async move {
+        let folder = Folder::new(&env).await;
+        for name in ["first", "second"] {
+            put(&env, &folder.path.join(name), b"1").await;
+            // The clocks of file systems tick slowly.
+            env.sleep(Duration::from_millis(30)).await;
+        }
+        let moved = folder.path.join("a");
+        env.rename(&folder.path.join("second"), &moved)
+            .await
+            .unwrap();
+        let entries = env.read_dir(&folder.path).await.unwrap();
+        let times: Vec<i64> = entries.iter().map(|entry| entry.modified_micros).collect();
+        assert!(times[0] > times[1], "{entries:?}");
+        assert!((times[0] - env.wall_micros()).abs() < 10_000_000);
+        let roundabout = folder.path.join("./x/..").join("a");
+        env.create_dir_all(&folder.path.join("x")).await.unwrap();
+        let canonical = env.canonical(&roundabout).await.unwrap();
+        assert!(canonical.is_absolute() && canonical.ends_with("a"));
+        assert_eq!(env.canonical(&moved).await.unwrap(), canonical);
     });
 }
 

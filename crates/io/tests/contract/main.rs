@@ -46,6 +46,7 @@ contract!(
     files::options_are_respected,
     files::names_change_and_go,
     files::folders_are_listed_in_order,
+    files::files_know_when_they_were_changed,
     files::a_lock_is_for_one,
     files::direct_files_take_aligned_buffers,
     files::many_operations_at_once,

@@ -8,6 +8,8 @@ use super::PAGE;
 #[derive(Clone, Default)]
 pub(super) struct Image {
     pub(super) len: u64,
+    /// When it was changed last, in microseconds since 1970.
+    pub(super) modified_micros: i64,
     /// Pages that are not there hold zeros.
     pub(super) pages: BTreeMap<u64, Rc<[u8; PAGE as usize]>>,
 }

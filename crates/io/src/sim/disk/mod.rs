@@ -103,6 +103,8 @@ pub(crate) struct Disk {
     /// How many bytes files may take.
     pub(crate) capacity: u64,
     pub(crate) faults: DiskFaults,
+    /// What the wall clock shows, in microseconds since 1970.
+    pub(crate) now_micros: i64,
 }
 
 fn kind(kind: ErrorKind) -> io::Error {
@@ -135,6 +137,7 @@ impl Disk {
             locks: BTreeSet::new(),
             capacity,
             faults: DiskFaults::NONE,
+            now_micros: 0,
         }
     }
 
@@ -231,8 +234,10 @@ impl Disk {
         if !fails {
             self.check_room(inode, end)?;
         }
+        let now = self.now_micros;
         let file = self.file_mut(inode)?;
         file.writes += 1;
+        file.seen.modified_micros = now;
         let (dirty, number) = (&mut file.dirty, file.writes);
         let count = if fails {
             random.below(bytes.len() as u64 + 1) as usize
@@ -250,8 +255,10 @@ impl Disk {
 
     pub(crate) fn set_len(&mut self, inode: InodeId, len: u64) -> io::Result<()> {
         self.check_room(inode, len)?;
+        let now = self.now_micros;
         let file = self.file_mut(inode)?;
         file.writes += 1;
+        file.seen.modified_micros = now;
         let (dirty, number) = (&mut file.dirty, file.writes);
         file.seen.set_len(len, |page| {
             dirty.insert(page, number);
@@ -289,6 +296,7 @@ impl Disk {
             return Err(io::Error::from_raw_os_error(libc::EIO));
         }
         file.durable.set_len(file.seen.len, |_| {});
+        file.durable.modified_micros = file.seen.modified_micros;
         for page in due {
             match file.seen.pages.get(&page) {
                 Some(bytes) => file.durable.pages.insert(page, bytes.clone()),
@@ -401,6 +409,9 @@ impl Content {
                     durable[sector.clone()].copy_from_slice(&seen[sector]);
                 }
             }
+        }
+        if random.chance(0.5) {
+            self.durable.modified_micros = self.seen.modified_micros;
         }
         // What lies behind the end reads as zeros if the file grows again.
         self.durable.len = self.durable.len.max(new);

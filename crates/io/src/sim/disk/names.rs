@@ -100,6 +100,7 @@ impl Disk {
                 name: name.clone(),
                 is_dir: file.is_none(),
                 len: file.map_or(0, |file| file.seen.len),
+                modified_micros: file.map_or(0, |file| file.seen.modified_micros),
             }
         });
         Ok(entries.collect())
@@ -122,6 +123,15 @@ impl Disk {
         }
         files.sort();
         files
+    }
+
+    /// There are no links: only what leads to the root is added, and `.` and `..` go.
+    pub(crate) fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        self.find(path)?;
+        let root = PathBuf::from("/");
+        Ok(names(path)?
+            .into_iter()
+            .fold(root, |path, name| path.join(name)))
     }
 
     pub(crate) fn exists(&self, path: &Path) -> bool {
@@ -278,7 +288,10 @@ impl Disk {
 
     pub(super) fn create_file(&mut self, path: &Path) -> io::Result<InodeId> {
         let (folder, name) = self.parent(path)?;
-        let inode = self.make(Node::File(Content::default()));
+        let mut content = Content::default();
+        content.seen.modified_micros = self.now_micros;
+        content.durable.modified_micros = self.now_micros;
+        let inode = self.make(Node::File(content));
         self.change(vec![(folder, name, Some(inode))]);
         Ok(inode)
     }
