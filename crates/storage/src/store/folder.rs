@@ -6,7 +6,7 @@ use io::{Env, OpenOptions};
 
 use super::StoreConfig;
 use crate::commitlog::{SPARE_EXTENSION, SegmentName, Truncations};
-use crate::compaction::transaction;
+use crate::compaction::transaction::{self, Leftover, LeftoverError};
 use crate::error::OpenError;
 use crate::sstable::{
     Component, Descriptor, Generation, Seal, ShardOrigin, folder as sstable_folder,
@@ -144,14 +144,15 @@ pub(super) async fn open_table(
         }
     }
     let (shard, shards) = (env.shard().0, config.sharder.shards());
-    let mine = |generation| transaction::is_mine(generation, shard, shards);
+    let leftovers = resolve(env, dir, (shard, shards)).await?;
+    let mine = |generation| generation % u64::from(shards) == u64::from(shard);
     let names = list(env, dir).await?;
     let interrupted = transaction::interrupted(env, dir, &names, mine).await;
     for (generation, inputs) in interrupted.map_err(io_error(dir))? {
         for input in inputs {
             remove_sstable(env, &input, &names).await?;
         }
-        let finished = transaction::finish(env, dir, generation).await;
+        let finished = transaction::finish_former(env, dir, generation).await;
         finished.map_err(io_error(dir))?;
     }
 
@@ -160,7 +161,14 @@ pub(super) async fn open_table(
         unknown: Vec::new(),
         generation: 0,
     };
-    let names = list(env, dir).await?;
+    let mut names = list(env, dir).await?;
+    // Nothing new may have a name that a transaction of another shard removes later.
+    found.generation = leftovers
+        .iter()
+        .map(Leftover::last_generation)
+        .max()
+        .unwrap_or(0);
+    names.retain(|name| !leftovers.iter().any(|leftover| leftover.dooms(name)));
     for name in &names {
         let Some((descriptor, component)) = Descriptor::parse(dir, name) else {
             if name.ends_with("-Data.db") {
@@ -179,6 +187,51 @@ pub(super) async fn open_table(
         }
     }
     Ok(found)
+}
+
+/// Finishes or undoes the transactions that are this shard's; gives those that are not, whose files
+/// must not be looked at.
+async fn resolve(
+    env: &Env,
+    dir: &Path,
+    (shard, shards): (u16, u16),
+) -> Result<Vec<Leftover>, OpenError> {
+    let mut leftovers = loop {
+        // A process that was killed may have left here names that only the kernel has yet.
+        env.sync_dir(dir).await.map_err(io_error(dir))?;
+        let entries = env.read_dir(dir).await.map_err(io_error(dir))?;
+        match transaction::leftovers(env, dir, &entries).await {
+            Ok(Some(leftovers)) => break leftovers,
+            Ok(None) => {}
+            Err(error) => return Err(unclear(error)),
+        }
+    };
+    let mut others = Vec::new();
+    for leftover in leftovers.drain(..) {
+        if leftover.is_mine(shard, shards) {
+            let cleaned = leftover.clean(env, dir).await;
+            cleaned.map_err(|error| unclear(error.into()))?;
+        } else {
+            others.push(leftover);
+        }
+    }
+    Ok(others)
+}
+
+fn unclear(error: LeftoverError) -> OpenError {
+    match error {
+        LeftoverError::Io(error) => OpenError::Io {
+            path: error.path,
+            error: error.error,
+        },
+        LeftoverError::Unclear { path, reason } => OpenError::Damaged {
+            path,
+            reason: format!(
+                "{reason}. A compaction was interrupted, and which files it meant to remove is not \
+                 certain: if they were restored from a backup, remove this log"
+            ),
+        },
+    }
 }
 
 async fn list(env: &Env, dir: &Path) -> Result<Vec<String>, OpenError> {

@@ -40,6 +40,7 @@ use crate::sstable::{ChunkCache, Format};
 use flush::FlushJob;
 use table::{TableStore, add};
 
+pub use compact::{CompactionKind, CompactionScope, CompactionStatus, Granularity};
 pub use snapshot::{SnapshotDetails, SnapshotError, SnapshotManifest, instant};
 pub use stats::{StoreStats, TableStats};
 
@@ -94,9 +95,7 @@ pub(crate) struct Inner {
     flush_work: Notify,
     /// Wakes the task that compacts.
     compaction_work: Notify,
-    majors: RefCell<VecDeque<compact::Major>>,
-    /// The table that was compacted last.
-    compacted_last: Cell<TableId>,
+    compactions: compact::Compactions,
     /// Did removing the files of a truncated table fail, so that the next start has to do it?
     half_truncated: Cell<bool>,
     /// Is replay through, so that compaction may begin?
@@ -115,7 +114,6 @@ struct Counters {
     refused: Cell<u64>,
     failed_flushes: Cell<u64>,
     pending_flushes: Cell<u64>,
-    running_compactions: Cell<u64>,
     failed_compactions: Cell<u64>,
 }
 
@@ -177,8 +175,7 @@ impl Store {
             flushes: RefCell::default(),
             flush_work: Notify::new(),
             compaction_work: Notify::new(),
-            majors: RefCell::default(),
-            compacted_last: Cell::new(TableId::nil()),
+            compactions: compact::Compactions::default(),
             half_truncated: Cell::new(false),
             ready: Cell::new(false),
             incremental_backups: Cell::new(false),
@@ -191,9 +188,11 @@ impl Store {
         let store = Store { inner };
         let flusher = store.inner.clone();
         drop(env.spawn(TaskGroup::Flush, async move { flusher.run_flushes().await }));
-        let compactor = store.inner.clone();
-        let run = async move { compactor.run_compactions().await };
-        drop(env.spawn(TaskGroup::Compaction, run));
+        for _ in 0..compact::WORKERS {
+            let compactor = store.inner.clone();
+            let run = async move { compactor.run_compactions().await };
+            drop(env.spawn(TaskGroup::Compaction, run));
+        }
         store.inner.set_schema(system_tables, false).await?;
         store.inner.replay_known().await?;
         Ok(store)
@@ -255,7 +254,7 @@ impl Store {
             return Ok(());
         }
         inner.closed.set(true);
-        inner.compaction_work.notify_one();
+        inner.compaction_work.notify_all();
         inner.memory.freed.notify_all();
         let flushed = inner.flush(None).await;
         inner.stopped.set(true);

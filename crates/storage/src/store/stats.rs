@@ -93,7 +93,7 @@ impl Inner {
             refused_writes: counters.refused.get(),
             failed_flushes: counters.failed_flushes.get(),
             pending_flushes: counters.pending_flushes.get(),
-            running_compactions: counters.running_compactions.get(),
+            running_compactions: self.compactions.count(),
             failed_compactions: counters.failed_compactions.get(),
             chunk_cache: self.cache.stats(),
             tables: self.all_tables().iter().map(|t| t.stats()).collect(),

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use io::Notify;
 use model::{ShardId, Sharder, Table};
 
+use super::compact::TableCompaction;
 use crate::memtable::Memtable;
 use crate::read::{ReadCounters, View};
 use crate::sstable::{Descriptor, SSTable, SSTableError, ShardOrigin};
@@ -46,6 +47,8 @@ pub(crate) struct TableStore {
     pub(crate) suspects: RefCell<Vec<Descriptor>>,
     /// sstables that could not be opened: what is in them nobody knows, so the table cannot be read.
     unreadable: RefCell<Vec<Unreadable>>,
+    /// What compaction knows of it.
+    pub(crate) compaction: TableCompaction,
     /// Is it being truncated or dropped? Then no flush and no compaction begins, no write enters.
     blocked: Cell<bool>,
     /// Was it dropped?
@@ -110,6 +113,7 @@ impl TableStore {
             owner,
             suspects: RefCell::default(),
             unreadable: RefCell::default(),
+            compaction: TableCompaction::default(),
             blocked: Cell::new(false),
             dropped: Cell::new(false),
             in_flight: Cell::new(0),

@@ -1,9 +1,6 @@
-//! Replacing the inputs of a compaction by its output, atomically through a crash.
-//!
-//! Once the output exists, a file beside it names the inputs to remove; from then on the
-//! compaction has happened. Whoever finds such a file at start removes what it names. Before it
-//! exists, output and inputs may both be there, which says the same twice. But a part of the
-//! inputs must never be there alone: it could hold what a deletion in the others covered.
+//! The log of a compaction as Helenus wrote it before it took Cassandra's: a file
+//! `helenus-compaction-<generation>.log` that names the inputs to remove once the output existed.
+//! They are still obeyed, not written any more.
 //!
 //! ```text
 //! file = magic line, name of an input's data file a line, "crc <number>" line
@@ -13,32 +10,14 @@ use std::path::{Path, PathBuf};
 
 use io::{Env, OpenOptions};
 
-use crate::sstable::{Component, Descriptor, Generation};
+use crate::sstable::Descriptor;
 
 const MAGIC: &str = "helenus compaction 1";
 const PREFIX: &str = "helenus-compaction-";
 const SUFFIX: &str = ".log";
 
-/// Which of the files in a folder are this shard's to recover.
-pub(crate) fn is_mine(generation: u64, shard: u16, shards: u16) -> bool {
-    generation % u64::from(shards) == u64::from(shard)
-}
-
 fn path(dir: &Path, generation: u64) -> PathBuf {
     dir.join(format!("{PREFIX}{generation}{SUFFIX}"))
-}
-
-fn encode(inputs: &[Descriptor]) -> Vec<u8> {
-    let mut text = format!("{MAGIC}\n");
-    for input in inputs {
-        let data = input.path(Component::Data);
-        let name = data.file_name().map(|n| n.to_string_lossy().into_owned());
-        text.push_str(&name.unwrap_or_default());
-        text.push('\n');
-    }
-    let crc = crc32fast::hash(text.as_bytes());
-    text.push_str(&format!("crc {crc}\n"));
-    text.into_bytes()
 }
 
 fn decode(dir: &Path, bytes: &[u8]) -> Option<Vec<Descriptor>> {
@@ -55,25 +34,6 @@ fn decode(dir: &Path, bytes: &[u8]) -> Option<Vec<Descriptor>> {
     lines
         .map(|line| Descriptor::parse(dir, line).map(|(descriptor, _)| descriptor))
         .collect()
-}
-
-/// Says, on the drive, that `inputs` are to be removed in favour of the output of `generation`.
-pub(crate) async fn commit(
-    env: &Env,
-    dir: &Path,
-    generation: u64,
-    inputs: &[Descriptor],
-) -> std::io::Result<()> {
-    let options = OpenOptions {
-        write: true,
-        create: true,
-        truncate: true,
-        ..OpenOptions::default()
-    };
-    let file = env.open(&path(dir, generation), options).await?;
-    file.write_all_at(encode(inputs), 0).await.0?;
-    file.sync_all().await?;
-    env.sync_dir(dir).await
 }
 
 /// The inputs are gone: so is the file that named them.
@@ -113,14 +73,6 @@ pub(crate) async fn interrupted(
     Ok(found)
 }
 
-/// The number of a generation, 0 for one of Cassandra's time-based ids.
-pub(crate) fn number(generation: &Generation) -> u64 {
-    match generation {
-        Generation::Number(number) => *number,
-        Generation::Time(_) => 0,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,10 +81,12 @@ mod tests {
     #[test]
     fn a_file_names_its_inputs_only_when_whole() {
         let dir = Path::new("/t");
+        let content = "helenus compaction 1\nnb-3-big-Data.db\nnb-12-big-Data.db\n";
+        let crc = crc32fast::hash(content.as_bytes());
+        let bytes = format!("{content}crc {crc}\n").into_bytes();
         let inputs = [3, 12]
-            .map(|generation| Descriptor::new(dir, Format::Big, generation))
+            .map(|n| Descriptor::new(dir, Format::Big, n))
             .to_vec();
-        let bytes = encode(&inputs);
         assert_eq!(decode(dir, &bytes), Some(inputs));
         for len in 0..bytes.len() {
             assert_eq!(decode(dir, &bytes[..len]), None, "cut at {len}");

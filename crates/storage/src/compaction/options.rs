@@ -1,0 +1,110 @@
+//! The options of `compaction = {…}`, as the strategies read them. The statement that sets them has
+//! checked them; one that cannot be read has its default.
+
+use std::collections::BTreeMap;
+
+use model::TableOptions;
+
+/// Options by name.
+pub(crate) type Map = BTreeMap<String, String>;
+
+/// The value of an option.
+pub(crate) fn option<T: std::str::FromStr>(map: &Map, name: &str, default: T) -> T {
+    map.get(name)
+        .and_then(|text| text.trim().to_ascii_lowercase().parse().ok())
+        .unwrap_or(default)
+}
+
+/// A size such as `1.5 GiB`, in bytes (`FBUtilities.parseHumanReadableBytes`).
+pub(crate) fn bytes(map: &Map, name: &str, default: u64) -> u64 {
+    const UNITS: [(&str, u32); 7] = [
+        ("KiB", 10),
+        ("MiB", 20),
+        ("GiB", 30),
+        ("TiB", 40),
+        ("PiB", 50),
+        ("EiB", 60),
+        ("B", 0),
+    ];
+    let parse = |text: &String| {
+        let text = text.trim();
+        let (number, shift) = UNITS
+            .iter()
+            .find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, *shift)))?;
+        let number: f64 = number.trim().parse().ok()?;
+        Some((number * (1u64 << shift) as f64) as u64)
+    };
+    map.get(name).and_then(parse).unwrap_or(default)
+}
+
+/// What all strategies understand (`AbstractCompactionStrategy`), and the thresholds.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct CommonOptions {
+    /// `enabled`: may the table be compacted by itself?
+    pub(crate) enabled: bool,
+    /// `min_threshold`: how many files make a bucket worth compacting.
+    pub(crate) min_threshold: usize,
+    /// `max_threshold`: how many files are compacted at once at most.
+    pub(crate) max_threshold: usize,
+    /// `tombstone_threshold`: from this share of droppable tombstones a file is rewritten alone.
+    pub(crate) tombstone_threshold: f64,
+    /// `tombstone_compaction_interval`, in seconds: a file must be this old for that.
+    pub(crate) tombstone_compaction_interval: u64,
+    /// `unchecked_tombstone_compaction`: also if overlapping files may keep them from going?
+    pub(crate) unchecked_tombstone_compaction: bool,
+    /// `only_purge_repaired_tombstones`, which forbids purging as nothing is ever repaired yet.
+    pub(crate) only_purge_repaired_tombstones: bool,
+}
+
+impl CommonOptions {
+    pub(crate) fn of(options: &TableOptions) -> CommonOptions {
+        let map = &options.compaction;
+        CommonOptions {
+            enabled: option(map, "enabled", true),
+            min_threshold: option::<usize>(map, "min_threshold", 4).max(2),
+            max_threshold: option::<usize>(map, "max_threshold", 32).max(2),
+            tombstone_threshold: option(map, "tombstone_threshold", 0.2),
+            tombstone_compaction_interval: option(map, "tombstone_compaction_interval", 86_400),
+            unchecked_tombstone_compaction: option(map, "unchecked_tombstone_compaction", false),
+            only_purge_repaired_tombstones: option(map, "only_purge_repaired_tombstones", false),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    //! Options for the tests of the strategies.
+
+    use super::*;
+
+    /// The options of a table with this strategy (its class without the package).
+    pub(crate) fn options(class: &str, pairs: &[(&str, &str)]) -> TableOptions {
+        let mut table = TableOptions::default();
+        let class = format!("org.apache.cassandra.db.compaction.{class}");
+        table.compaction.insert("class".to_owned(), class);
+        let given = pairs
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
+        table.compaction.extend(given);
+        table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_units() {
+        for (text, expected) in [
+            ("1GiB", 1 << 30),
+            ("1.5 MiB", 3 << 19),
+            (" 100MiB ", 100 << 20),
+            ("7B", 7),
+            ("nonsense", 9),
+        ] {
+            let map = Map::from([("size".to_owned(), text.to_owned())]);
+            assert_eq!(bytes(&map, "size", 9), expected, "{text}");
+        }
+    }
+}

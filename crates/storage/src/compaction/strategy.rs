@@ -1,0 +1,204 @@
+//! The strategy of a table: what its options say, and what it remembers.
+
+use model::TableOptions;
+
+use super::candidate::{Candidate, Situation, span, total_size};
+use super::cut::Cut;
+use super::leveled::{self, LeveledOptions, LeveledState};
+use super::options::{CommonOptions, Map};
+use super::size_tiered::{self, SizeTieredOptions};
+use super::time_window::{self, TimeWindowOptions, TimeWindowState};
+use super::unified::{self, UnifiedOptions, UnifiedState};
+
+/// A compaction to do.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Choice {
+    /// What to compact.
+    pub(crate) inputs: Vec<usize>,
+    /// The level of the outputs.
+    pub(crate) level: u32,
+    /// How the outputs are cut.
+    pub(crate) cut: Cut,
+}
+
+impl Choice {
+    pub(crate) fn new(inputs: Vec<usize>, level: u32, cut: Cut) -> Choice {
+        Choice { inputs, level, cut }
+    }
+}
+
+/// The strategy of a table on one shard.
+#[derive(Clone, Debug)]
+pub(crate) struct Strategy {
+    /// What it was made of.
+    map: Map,
+    common: CommonOptions,
+    kind: Kind,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    SizeTiered(SizeTieredOptions),
+    Leveled(LeveledOptions, LeveledState),
+    TimeWindow(TimeWindowOptions, TimeWindowState),
+    Unified(UnifiedOptions, UnifiedState),
+}
+
+impl Strategy {
+    /// The one that the options of a table ask for.
+    pub(crate) fn of(options: &TableOptions) -> Strategy {
+        let map = &options.compaction;
+        let class = map.get("class").map_or("", String::as_str);
+        let kind = match class.rsplit('.').next().unwrap_or("") {
+            "LeveledCompactionStrategy" => {
+                Kind::Leveled(LeveledOptions::of(map), LeveledState::default())
+            }
+            "TimeWindowCompactionStrategy" => {
+                Kind::TimeWindow(TimeWindowOptions::of(map), TimeWindowState::default())
+            }
+            "UnifiedCompactionStrategy" => {
+                Kind::Unified(UnifiedOptions::of(map), UnifiedState::default())
+            }
+            _ => Kind::SizeTiered(SizeTieredOptions::of(map)),
+        };
+        Strategy {
+            map: map.clone(),
+            common: CommonOptions::of(options),
+            kind,
+        }
+    }
+
+    /// Becomes another one if the table was altered. What the old one remembered is forgotten.
+    pub(crate) fn follow(&mut self, options: &TableOptions) {
+        if self.map != options.compaction {
+            *self = Strategy::of(options);
+        }
+    }
+
+    /// `enabled`: may the table be compacted by itself?
+    pub(crate) fn is_enabled(&self) -> bool {
+        self.common.enabled
+    }
+
+    /// The compaction that comes next, if there is one to do.
+    pub(crate) fn next(&mut self, situation: &Situation<'_>) -> Option<Choice> {
+        if !self.common.enabled {
+            return None;
+        }
+        let common = &self.common;
+        match &mut self.kind {
+            Kind::SizeTiered(options) => {
+                let inputs = size_tiered::next(situation, common, options);
+                (!inputs.is_empty()).then(|| Choice::new(inputs, 0, Cut::Never))
+            }
+            Kind::Leveled(options, state) => leveled::next(state, situation, common, options),
+            Kind::TimeWindow(options, state) => {
+                let inputs = time_window::next(state, situation, common, options);
+                (!inputs.is_empty()).then(|| Choice::new(inputs, 0, Cut::Never))
+            }
+            Kind::Unified(options, state) => unified::next(state, situation, options),
+        }
+    }
+
+    /// About how many compactions there are to do.
+    pub(crate) fn pending(&self, situation: &Situation<'_>) -> usize {
+        let (files, common) = (situation.files, &self.common);
+        match &self.kind {
+            Kind::SizeTiered(options) => size_tiered::pending(situation.free(), common, options),
+            Kind::Leveled(options, _) => leveled::pending(files, common, options),
+            Kind::TimeWindow(options, state) => {
+                time_window::pending(state, situation, common, options)
+            }
+            Kind::Unified(options, _) => unified::pending(situation, options),
+        }
+    }
+
+    /// The compactions of all that is free. With `split` the outputs of SizeTiered and TimeWindow
+    /// are cut into halves; the other strategies cut theirs anyway.
+    pub(crate) fn major(&self, situation: &Situation<'_>, split: bool) -> Vec<Choice> {
+        let all: Vec<&Candidate> = situation.free().collect();
+        if all.is_empty() {
+            return Vec::new();
+        }
+        let ids = |files: &[&Candidate]| files.iter().map(|file| file.id).collect::<Vec<_>>();
+        match &self.kind {
+            Kind::SizeTiered(_) | Kind::TimeWindow(..) => {
+                let cut = match split {
+                    true => Cut::Halves(total_size(all.iter().copied())),
+                    false => Cut::Never,
+                };
+                vec![Choice::new(ids(&all), 0, cut)]
+            }
+            Kind::Leveled(options, _) => {
+                let (size, fanout) = (options.sstable_size, options.fanout);
+                let cut = Cut::Levels { size, fanout };
+                vec![Choice::new(ids(&all), 1, cut)]
+            }
+            Kind::Unified(options, _) => unified::major(&all, options),
+        }
+    }
+
+    /// How these files are compacted because somebody asks for it. `None` if there are none.
+    pub(crate) fn together(&self, files: &[&Candidate]) -> Option<Choice> {
+        span(files.iter().copied())?;
+        let ids = files.iter().map(|file| file.id).collect();
+        Some(match (&self.kind, files) {
+            (Kind::Leveled(options, _), [file]) => leveled::rewrite(file, options),
+            (Kind::Unified(options, _), _) => unified::compaction_of(files, options),
+            _ => Choice::new(ids, 0, Cut::Never),
+        })
+    }
+
+    /// How one file is rewritten for another reason than compaction: it keeps its level.
+    pub(crate) fn rewrite(&self, file: &Candidate) -> Choice {
+        match &self.kind {
+            Kind::Leveled(options, _) => leveled::rewrite(file, options),
+            _ => Choice::new(vec![file.id], file.level, Cut::Never),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::candidate::testing::{files, situation};
+    use super::super::options::testing::options;
+    use super::*;
+
+    const CLASSES: [&str; 4] = [
+        "SizeTieredCompactionStrategy",
+        "LeveledCompactionStrategy",
+        "TimeWindowCompactionStrategy",
+        "UnifiedCompactionStrategy",
+    ];
+
+    #[test]
+    fn it_follows_the_options() {
+        let files = files(&[1000; 4]);
+        for class in CLASSES {
+            let mut strategy = Strategy::of(&options("SizeTieredCompactionStrategy", &[]));
+            let now = options(class, &[("enabled", "false")]);
+            strategy.follow(&now);
+            assert!(!strategy.is_enabled());
+            assert_eq!(strategy.next(&situation(&files)), None);
+            strategy.follow(&options(class, &[]));
+            let chosen = strategy.next(&situation(&files)).expect("enough of them");
+            assert_eq!(chosen.inputs.len(), 4, "{class}");
+        }
+    }
+
+    #[test]
+    fn major_compactions_take_everything() {
+        let mut files = files(&[100 << 20, 1, 300 << 20]);
+        files[1].is_free = false;
+        for class in CLASSES {
+            let strategy = Strategy::of(&options(class, &[]));
+            for split in [false, true] {
+                let choices = strategy.major(&situation(&files), split);
+                let all: Vec<usize> = choices.into_iter().flat_map(|c| c.inputs).collect();
+                assert_eq!(all, [1, 3], "{class}");
+            }
+            assert!(strategy.major(&situation(&[]), false).is_empty());
+            assert_eq!(strategy.together(&[]), None);
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! Which compactions run, what they compact, and how far they are.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use io::{Notify, Semaphore};
+use model::TableId;
+
+use super::super::table::TableStore;
+use crate::compaction::{Strategy, transaction::Operation};
+use crate::sstable::Descriptor;
+
+/// Why sstables are rewritten (`OperationType`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CompactionKind {
+    /// The strategy of the table chose it.
+    Compaction,
+    /// Somebody asked for a compaction.
+    MajorCompaction,
+    /// Dropping what does not belong here.
+    Cleanup,
+    /// Writing the present version.
+    UpgradeSstables,
+    /// Dropping what is deleted.
+    GarbageCollect,
+}
+
+impl CompactionKind {
+    /// All of them.
+    pub const ALL: [CompactionKind; 5] = [
+        CompactionKind::Compaction,
+        CompactionKind::MajorCompaction,
+        CompactionKind::Cleanup,
+        CompactionKind::UpgradeSstables,
+        CompactionKind::GarbageCollect,
+    ];
+
+    /// As Cassandra's `nodetool compactionstats` shows it.
+    pub fn title(self) -> &'static str {
+        match self {
+            CompactionKind::Compaction => "Compaction",
+            CompactionKind::MajorCompaction => "Major compaction",
+            CompactionKind::Cleanup => "Cleanup",
+            CompactionKind::UpgradeSstables => "Upgrade sstables",
+            CompactionKind::GarbageCollect => "Remove deleted data",
+        }
+    }
+
+    /// As Cassandra's `nodetool stop` takes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            CompactionKind::Compaction => "COMPACTION",
+            CompactionKind::MajorCompaction => "MAJOR_COMPACTION",
+            CompactionKind::Cleanup => "CLEANUP",
+            CompactionKind::UpgradeSstables => "UPGRADE_SSTABLES",
+            CompactionKind::GarbageCollect => "GARBAGE_COLLECT",
+        }
+    }
+
+    pub(super) fn operation(self) -> Operation {
+        match self {
+            CompactionKind::Compaction => Operation::Compaction,
+            CompactionKind::MajorCompaction => Operation::Major,
+            CompactionKind::Cleanup => Operation::Cleanup,
+            CompactionKind::UpgradeSstables => Operation::Upgrade,
+            CompactionKind::GarbageCollect => Operation::GarbageCollect,
+        }
+    }
+}
+
+/// A compaction that runs now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompactionStatus {
+    /// Numbers the compactions of a shard since its start.
+    pub id: u64,
+    /// Why.
+    pub kind: CompactionKind,
+    /// The table.
+    pub table: TableId,
+    /// Its keyspace.
+    pub keyspace: String,
+    /// Its name.
+    pub table_name: String,
+    /// How many sstables are compacted.
+    pub inputs: usize,
+    /// How far it is, in bytes before compression; an estimate.
+    pub done_bytes: u64,
+    /// How far it goes, in bytes before compression.
+    pub total_bytes: u64,
+}
+
+/// The compactions of a shard.
+#[derive(Default)]
+pub(crate) struct Compactions {
+    running: RefCell<Vec<Rc<Running>>>,
+    started: Cell<u64>,
+    /// The table that was compacted last.
+    pub(super) last_table: Cell<TableId>,
+    /// The shares of the shard's time that compaction has.
+    pub(super) shares: Cell<u64>,
+}
+
+/// A compaction under way. Others leave its inputs alone until it is dropped.
+pub(super) struct Running {
+    id: u64,
+    kind: CompactionKind,
+    table: Rc<TableStore>,
+    inputs: Vec<Descriptor>,
+    /// Bytes on disk, by which it is compared with others.
+    size: u64,
+    total: u64,
+    done: Cell<u64>,
+    stopped: Cell<bool>,
+}
+
+impl Running {
+    /// Was it told to stop?
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stopped.get()
+    }
+
+    /// So many bytes are behind it.
+    pub(super) fn proceed(&self, done: u64) {
+        self.done.set(self.done.get().max(done).min(self.total));
+    }
+
+    /// Bytes to read in all, before compression.
+    pub(super) fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Bytes on disk that are not compacted yet.
+    pub(super) fn left(&self) -> u64 {
+        let left = self.total.saturating_sub(self.done.get());
+        let scaled = u128::from(self.size) * u128::from(left) / u128::from(self.total.max(1));
+        scaled as u64
+    }
+
+    fn status(&self) -> CompactionStatus {
+        let table = self.table.table();
+        CompactionStatus {
+            id: self.id,
+            kind: self.kind,
+            table: table.id,
+            keyspace: table.keyspace.to_string(),
+            table_name: table.name.to_string(),
+            inputs: self.inputs.len(),
+            done_bytes: self.done.get(),
+            total_bytes: self.total,
+        }
+    }
+}
+
+/// Takes part in the list of running compactions as long as it lives.
+pub(super) struct Place<'c> {
+    compactions: &'c Compactions,
+    pub(super) running: Rc<Running>,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut running = self.compactions.running.borrow_mut();
+        running.retain(|other| !Rc::ptr_eq(other, &self.running));
+        let compaction = &self.running.table.compaction;
+        let inputs = &self.running.inputs;
+        compaction.busy.borrow_mut().retain(|d| !inputs.contains(d));
+        compaction.freed.notify_all();
+    }
+}
+
+impl Compactions {
+    /// A compaction begins: `size` bytes on disk, `total` before compression.
+    pub(super) fn enter(
+        &self,
+        kind: CompactionKind,
+        table: &Rc<TableStore>,
+        inputs: Vec<Descriptor>,
+        (size, total): (u64, u64),
+    ) -> Place<'_> {
+        let id = self.started.get() + 1;
+        self.started.set(id);
+        let mut busy = table.compaction.busy.borrow_mut();
+        busy.extend(inputs.iter().cloned());
+        let running = Rc::new(Running {
+            id,
+            kind,
+            table: table.clone(),
+            inputs,
+            size,
+            total,
+            done: Cell::new(0),
+            stopped: Cell::new(false),
+        });
+        self.running.borrow_mut().push(running.clone());
+        Place {
+            compactions: self,
+            running,
+        }
+    }
+
+    /// Bytes of the smallest one; `None` if none runs.
+    pub(super) fn smallest_running(&self) -> Option<u64> {
+        self.running.borrow().iter().map(|r| r.size).min()
+    }
+
+    /// How many run.
+    pub(crate) fn count(&self) -> u64 {
+        self.running.borrow().len() as u64
+    }
+
+    /// Bytes that those that run have still to do.
+    pub(super) fn left(&self) -> u64 {
+        self.running.borrow().iter().map(|r| r.left()).sum()
+    }
+
+    pub(super) fn statuses(&self) -> Vec<CompactionStatus> {
+        self.running.borrow().iter().map(|r| r.status()).collect()
+    }
+
+    /// Tells those to stop that are meant. How many there are.
+    pub(super) fn stop(&self, meant: impl Fn(&CompactionStatus) -> bool) -> usize {
+        let running = self.running.borrow();
+        let meant = running.iter().filter(|running| meant(&running.status()));
+        meant.map(|running| running.stopped.set(true)).count()
+    }
+}
+
+/// What compaction knows of a table on one shard.
+pub(crate) struct TableCompaction {
+    /// Set when it was first asked for.
+    pub(super) strategy: RefCell<Option<Strategy>>,
+    /// sstables that are being compacted.
+    busy: RefCell<Vec<Descriptor>>,
+    /// Some are not any more.
+    freed: Notify,
+    /// Operations that have the table for themselves, or wait to.
+    held: Cell<u32>,
+    /// One operation after the other.
+    operations: Semaphore,
+    /// Did somebody switch off compaction by itself (`nodetool disableautocompaction`)?
+    disabled: Cell<bool>,
+}
+
+impl Default for TableCompaction {
+    fn default() -> TableCompaction {
+        TableCompaction {
+            strategy: RefCell::default(),
+            busy: RefCell::default(),
+            freed: Notify::new(),
+            held: Cell::new(0),
+            operations: Semaphore::new(1),
+            disabled: Cell::new(false),
+        }
+    }
+}
+
+impl TableCompaction {
+    /// Is the sstable being compacted?
+    pub(super) fn is_busy(&self, descriptor: &Descriptor) -> bool {
+        self.busy.borrow().contains(descriptor)
+    }
+
+    /// May its strategy choose something to compact now?
+    pub(super) fn goes_by_itself(&self) -> bool {
+        self.held.get() == 0 && !self.disabled.get()
+    }
+
+    pub(super) fn set_enabled(&self, enabled: bool) {
+        self.disabled.set(!enabled);
+    }
+
+    pub(super) fn is_enabled(&self) -> bool {
+        !self.disabled.get()
+    }
+}
+
+/// A table for one operation alone: as long as it lives, the strategy chooses nothing.
+pub(super) struct Hold {
+    table: Rc<TableStore>,
+    _turn: io::Permit,
+}
+
+impl Hold {
+    /// Waits until no other operation has the table and none of its sstables is being compacted;
+    /// the compactions that its strategy chose are stopped.
+    pub(super) async fn new(compactions: &Compactions, table: &Rc<TableStore>) -> Hold {
+        let turn = table.compaction.operations.acquire(1).await;
+        table.compaction.held.set(table.compaction.held.get() + 1);
+        let hold = Hold {
+            table: table.clone(),
+            _turn: turn,
+        };
+        let id = table.table().id;
+        compactions.stop(|s| s.table == id && s.kind == CompactionKind::Compaction);
+        while !table.compaction.busy.borrow().is_empty() {
+            table.compaction.freed.notified().await;
+        }
+        hold
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let held = &self.table.compaction.held;
+        held.set(held.get().saturating_sub(1));
+    }
+}

@@ -1,0 +1,434 @@
+//! One compaction.
+//!
+//! The inputs stay readable until the outputs are; then a transaction
+//! ([`crate::compaction::transaction`]) sees to it that a crash leaves either all of the inputs or
+//! all of the outputs. Inputs of which nothing is needed any more are not read
+//! ([`fully_expired`]).
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use io::TaskGroup;
+use model::{DeletionTime, Purge, Table, Token};
+
+use super::super::Inner;
+use super::super::table::{TableStore, add};
+use super::operations::Granularity;
+use super::purging::{Purging, purged};
+use super::running::{CompactionKind, Running};
+use super::shadow::Shadow;
+use crate::compaction::transaction::{Transaction, TransactionError};
+use crate::compaction::{Cut, Cutter, fully_expired};
+use crate::error::CompactionError;
+use crate::merge::{MergedScan, ScanSource};
+use crate::sstable::{Descriptor, EncodingStats, SSTable, ScanOptions, Writer, WriterOptions};
+use crate::{PartitionHead, Unfiltered};
+
+/// How far all inputs together are read ahead, in bytes.
+const READ_AHEAD: u64 = 16 << 20;
+/// How many items pass between two looks at the time.
+const ITEMS_A_LOOK: u32 = 64;
+
+/// A compaction to do.
+pub(super) struct Job {
+    pub(super) table: Rc<TableStore>,
+    pub(super) kind: CompactionKind,
+    /// With the bytes on disk that are this shard's.
+    pub(super) inputs: Vec<(SSTable, u64)>,
+    /// The level of the outputs.
+    pub(super) level: u32,
+    pub(super) cut: Cut,
+    /// Is what deletions in other sstables cover dropped as well?
+    pub(super) shadows: Option<Granularity>,
+}
+
+impl Job {
+    /// Bytes on disk.
+    pub(super) fn bytes(&self) -> u64 {
+        self.inputs.iter().map(|(_, size)| size).sum()
+    }
+
+    fn sstables(&self) -> Vec<SSTable> {
+        self.inputs
+            .iter()
+            .map(|(sstable, _)| sstable.clone())
+            .collect()
+    }
+}
+
+fn failed(error: TransactionError) -> CompactionError {
+    CompactionError::Io {
+        path: error.path,
+        error: error.error,
+    }
+}
+
+impl Inner {
+    /// Does it. The inputs must be free.
+    pub(super) async fn run(self: &Rc<Inner>, mut job: Job) -> Result<(), CompactionError> {
+        if job.inputs.is_empty() {
+            return Ok(());
+        }
+        let inputs = job.sstables();
+        let descriptors = inputs.iter().map(|i| i.descriptor().clone()).collect();
+        let total = inputs.iter().map(SSTable::data_length).sum();
+        let bytes = (job.bytes(), total);
+        // From here on they are not free, whatever waits.
+        let place = self
+            .compactions
+            .enter(job.kind, &job.table, descriptors, bytes);
+        self.fit_into_space(&mut job).await?;
+        let result = self.rewrite(&job, &place.running).await;
+        let table = &job.table;
+        if let Err(error) = &result
+            && !matches!(error, CompactionError::Cancelled)
+        {
+            table.strays.set(true);
+        }
+        if let Err(CompactionError::Read(error)) = &result
+            && error.is_corruption()
+        {
+            // Nobody knows which of them, short of taking the file's name apart.
+            let text = error.to_string();
+            let damaged = inputs
+                .iter()
+                .filter(|input| text.contains(&format!("{}-", input.descriptor().prefix())));
+            let damaged = damaged.map(|input| input.descriptor().clone());
+            table.suspects.borrow_mut().extend(damaged);
+        }
+        drop(place);
+        self.compaction_work.notify_one();
+        result
+    }
+
+    /// Leaves as many of the inputs as there is room for an output of their size: the largest stay
+    /// away first, as in Cassandra (`CompactionTask.reduceScopeForLimitedSpace`). Of a leveled
+    /// compaction only those of level 0 may, or levels would overlap.
+    async fn fit_into_space(&self, job: &mut Job) -> Result<(), CompactionError> {
+        let dir = &job.table.dir;
+        let available = self.env.available_space(dir).await;
+        let available = available.map_err(|error| CompactionError::Io {
+            path: dir.clone(),
+            error,
+        })?;
+        loop {
+            let needed = job.bytes();
+            if needed <= available {
+                return Ok(());
+            }
+            let may_stay_away = |sstable: &SSTable| job.level == 0 || sstable.stats().level == 0;
+            let largest = job
+                .inputs
+                .iter()
+                .enumerate()
+                .filter(|(_, (sstable, _))| may_stay_away(sstable) && job.level <= 1)
+                .max_by_key(|(_, (_, size))| *size);
+            match largest {
+                Some((at, _)) if job.inputs.len() > 2 => {
+                    job.inputs.remove(at);
+                }
+                _ => {
+                    return Err(CompactionError::NoSpace {
+                        path: dir.clone(),
+                        needed,
+                        available,
+                    });
+                }
+            }
+        }
+    }
+
+    async fn rewrite(
+        self: &Rc<Inner>,
+        job: &Job,
+        running: &Running,
+    ) -> Result<(), CompactionError> {
+        let (table, inputs) = (&job.table, job.sstables());
+        let operation = job.kind.operation();
+        let begun = Transaction::begin(&self.env, &table.dir, operation).await;
+        let mut transaction = begun.map_err(failed)?;
+        let written = self.write_outputs(job, running, &mut transaction).await;
+        let unchanged = || table.has_all(&inputs) && !table.is_blocked() && !table.dropped.get();
+        let outputs = match written {
+            Ok(outputs) if unchanged() => outputs,
+            given_up => {
+                let error = given_up.err().unwrap_or(CompactionError::Cancelled);
+                if let Err(failure) = transaction.finish().await {
+                    tracing::warn!("removing what is left of a compaction: {failure}");
+                    table.strays.set(true);
+                }
+                return Err(error);
+            }
+        };
+        for output in &outputs {
+            add(&table.counters.compacted_bytes, output.disk_size());
+        }
+        add(&table.counters.compactions, 1);
+        table.replace_sstables(&inputs, outputs, self.now_seconds());
+        // A truncation must not be over before the inputs are gone, which it knows nothing of.
+        table.enter();
+        let removed = self.remove_inputs(table, &inputs, transaction).await;
+        table.leave();
+        removed
+    }
+
+    /// Removes what was compacted, in one step as far as a start can see.
+    async fn remove_inputs(
+        &self,
+        table: &Rc<TableStore>,
+        inputs: &[SSTable],
+        mut transaction: Transaction,
+    ) -> Result<(), CompactionError> {
+        let (shared, own): (Vec<&SSTable>, Vec<&SSTable>) =
+            inputs.iter().partition(|input| table.is_shared(input));
+        let own: Vec<Descriptor> = own.iter().map(|o| o.descriptor().clone()).collect();
+        transaction.commit(&own).await.map_err(failed)?;
+        transaction.finish().await.map_err(failed)?;
+        for sstable in shared {
+            self.remove_sstable(table, sstable).await?;
+        }
+        Ok(())
+    }
+
+    async fn write_outputs(
+        self: &Rc<Inner>,
+        job: &Job,
+        running: &Running,
+        transaction: &mut Transaction,
+    ) -> Result<Vec<SSTable>, CompactionError> {
+        let table = &job.table;
+        let schema = table.table();
+        let inputs = self.needed(job);
+        let mut outputs = Outputs {
+            inner: self,
+            table,
+            transaction,
+            options: self.writer_options(job, &inputs),
+            cutter: Cutter::new(job.cut.clone(), job.level),
+            writer: None,
+            finished: Vec::new(),
+            schema: schema.clone(),
+        };
+        let purging = Purging::new(self, table, &job.sstables(), &schema);
+        let mut scan = self.scan(table, &inputs, &schema);
+        let progress = Progress::new(&inputs, running);
+        let mut written = 0;
+        let shadowed: Vec<Descriptor> = inputs.iter().map(|i| i.descriptor().clone()).collect();
+        while let Some(mut head) = scan.next_partition().await? {
+            if self.closed.get() || running.is_stopped() || table.is_blocked() {
+                return Err(CompactionError::Cancelled);
+            }
+            progress.at(head.key.token(), written);
+            let purge = purging.of(&head.key);
+            let mut shadow = match job.shadows {
+                Some(granularity) => {
+                    Shadow::of(self, table, &shadowed, &head.key, granularity).await?
+                }
+                None => None,
+            };
+            if let Some(shadow) = &shadow {
+                shadow.fall_on_head(&mut head);
+            }
+            let writer = outputs.writer_for(head.key.token()).await?;
+            let before = writer.data_length();
+            write_partition(writer, (&mut scan, &mut shadow), head, &purge, self).await?;
+            written += writer.data_length() - before;
+            self.env.maybe_yield().await;
+        }
+        outputs.end().await?;
+        let mut opened = Vec::new();
+        for descriptor in outputs.finished {
+            let schema = table.table();
+            opened.push(SSTable::open(&self.env, &descriptor, &schema, &self.cache).await?);
+        }
+        Ok(opened)
+    }
+
+    /// The inputs that have to be read.
+    fn needed(&self, job: &Job) -> Vec<SSTable> {
+        let (candidates, sstables) = self.candidates(&job.table);
+        let is_input = |sstable: &SSTable| {
+            let mut inputs = job.inputs.iter();
+            inputs.any(|(input, _)| input.descriptor() == sstable.descriptor())
+        };
+        let ids: Vec<usize> = candidates
+            .iter()
+            .map(|candidate| candidate.id)
+            .filter(|id| is_input(&sstables[*id]))
+            .collect();
+        let expired = fully_expired(&ids, &self.situation(&job.table, &candidates));
+        if !expired.is_empty() {
+            let table = job.table.table();
+            let (keyspace, name, count) = (&table.keyspace, &table.name, expired.len());
+            tracing::debug!("{keyspace}.{name}: {count} expired sstables go without being read");
+        }
+        let is_expired = |sstable: &SSTable| {
+            let mut expired = expired.iter();
+            expired.any(|id| sstables[*id].descriptor() == sstable.descriptor())
+        };
+        let inputs = job.sstables().into_iter();
+        inputs.filter(|input| !is_expired(input)).collect()
+    }
+
+    fn writer_options(&self, job: &Job, inputs: &[SSTable]) -> WriterOptions {
+        let shards = u64::from(self.config.sharder.shards());
+        let of_shard = |input: &SSTable| match job.table.is_shared(input) {
+            true => input.partitions().div_ceil(shards),
+            false => input.partitions(),
+        };
+        let partitions: u64 = inputs.iter().map(of_shard).sum();
+        let encoding = inputs
+            .iter()
+            .map(SSTable::encoding_stats)
+            .reduce(EncodingStats::merge)
+            .unwrap_or_default();
+        let outputs = job.cut.expected_outputs(job.bytes());
+        WriterOptions::new(partitions.div_ceil(outputs), encoding, self.origin())
+    }
+
+    fn scan(&self, table: &TableStore, inputs: &[SSTable], schema: &Arc<Table>) -> MergedScan {
+        let view = table.view();
+        let read_ahead = READ_AHEAD / (inputs.len() as u64).max(1);
+        let sources = inputs
+            .iter()
+            .map(|input| {
+                let options = ScanOptions {
+                    owner: view.owner_of(input),
+                    read_ahead: read_ahead.clamp(64 << 10, 1 << 20),
+                    group: TaskGroup::Compaction,
+                    ..ScanOptions::default()
+                };
+                ScanSource::File(Box::new(input.scan(options)))
+            })
+            .collect();
+        MergedScan::new(&self.env, schema.clone(), sources)
+    }
+}
+
+/// How far a compaction is. What the scanners have read is not known, so it is taken from where on
+/// the ring it is, as if all partitions were of one size, or from what was written, if that is
+/// more.
+struct Progress<'r> {
+    running: &'r Running,
+    first: i128,
+    length: i128,
+}
+
+impl Progress<'_> {
+    fn new<'r>(inputs: &[SSTable], running: &'r Running) -> Progress<'r> {
+        let first = inputs.iter().map(|i| i.first_key().token()).min();
+        let last = inputs.iter().map(|i| i.last_key().token()).max();
+        let (first, last) = (first.unwrap_or(Token::MIN), last.unwrap_or(Token::MAX));
+        Progress {
+            running,
+            first: first.0.into(),
+            length: i128::from(last.0) - i128::from(first.0) + 1,
+        }
+    }
+
+    fn at(&self, token: Token, written: u64) {
+        let behind = i128::from(token.0) - self.first;
+        let share = i128::from(self.running.total()) * behind / self.length;
+        let done = u64::try_from(share).unwrap_or(0);
+        self.running.proceed(done.max(written));
+    }
+}
+
+/// The outputs of a compaction.
+struct Outputs<'c> {
+    inner: &'c Rc<Inner>,
+    table: &'c Rc<TableStore>,
+    transaction: &'c mut Transaction,
+    options: WriterOptions,
+    cutter: Cutter,
+    writer: Option<Writer>,
+    finished: Vec<Descriptor>,
+    schema: Arc<Table>,
+}
+
+impl Outputs<'_> {
+    /// The output that a partition of this token goes to.
+    async fn writer_for(&mut self, token: Token) -> Result<&mut Writer, CompactionError> {
+        let written = self
+            .writer
+            .as_ref()
+            .map(|writer| match writer.partitions() {
+                0 => 0,
+                _ => writer.disk_length().max(1),
+            });
+        if let Some(written) = written
+            && self.cutter.cuts(token, written)
+            && written > 0
+        {
+            self.end().await?;
+        }
+        let writer = match self.writer.take() {
+            Some(writer) => writer,
+            None => self.begin().await?,
+        };
+        Ok(self.writer.insert(writer))
+    }
+
+    async fn begin(&mut self) -> Result<Writer, CompactionError> {
+        let generation = self.table.next_generation();
+        let format = self.inner.config.sstable_format;
+        let descriptor = Descriptor::new(self.table.dir.clone(), format, generation);
+        self.transaction.add(&descriptor).await.map_err(failed)?;
+        let options = WriterOptions {
+            level: self.cutter.level(),
+            ..self.options.clone()
+        };
+        let env = &self.inner.env;
+        Ok(Writer::create(env, descriptor, &self.schema, options).await?)
+    }
+
+    /// Ends the one that is being written.
+    async fn end(&mut self) -> Result<(), CompactionError> {
+        if let Some(writer) = self.writer.take() {
+            self.finished.extend(writer.finish().await?);
+        }
+        Ok(())
+    }
+}
+
+async fn write_partition(
+    writer: &mut Writer,
+    (scan, shadow): (&mut MergedScan, &mut Option<Shadow>),
+    mut head: PartitionHead,
+    purge: &Purge,
+    inner: &Inner,
+) -> Result<(), CompactionError> {
+    if purge.forgets(&head.deletion) {
+        head.deletion = DeletionTime::LIVE;
+    }
+    if let Some(row) = &mut head.static_row {
+        row.purge(purge);
+    }
+    head.static_row.take_if(|row| row.is_empty());
+    let mut begun = !head.deletion.is_live() || head.static_row.is_some();
+    if begun {
+        writer.begin_partition(&head).await?;
+    }
+    let mut rows = 0u32;
+    while let Some(mut item) = scan.next().await? {
+        rows += 1;
+        if rows.is_multiple_of(ITEMS_A_LOOK) {
+            inner.env.maybe_yield().await;
+        }
+        if let (Some(shadow), Unfiltered::Row(row)) = (&mut *shadow, &mut item) {
+            shadow.fall_on(row).await?;
+        }
+        let Some(item) = purged(item, purge) else {
+            continue;
+        };
+        if !begun {
+            writer.begin_partition(&head).await?;
+            begun = true;
+        }
+        writer.append(&item).await?;
+    }
+    if begun {
+        writer.end_partition().await?;
+    }
+    Ok(())
+}
