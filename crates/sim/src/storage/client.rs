@@ -8,9 +8,9 @@ use std::time::Duration;
 use io::Env;
 use model::{
     ClusteringSelection, DataLimits, DecoratedKey, PartitionBound, PartitionSelection, ReadCommand,
-    ReadPage, Resume, Slice, Table, TableId,
+    ReadPage, Resume, Slice, Table, TableId, Token,
 };
-use storage::{Store, WriteError};
+use storage::{CompactionError, CompactionScope, Granularity, Store, WriteError};
 
 use super::operation;
 use super::oracle::Shown;
@@ -23,6 +23,8 @@ pub(crate) struct Client {
     pub(crate) env: Env,
     pub(crate) store: Store,
     pub(crate) world: Rc<World>,
+    /// How many of the alterations of tables this shard knows of.
+    pub(crate) alterations: u64,
     pub(crate) random: Random,
 }
 
@@ -37,12 +39,24 @@ impl Client {
     /// Works until there is nothing left to do or something is wrong.
     pub(crate) async fn run(mut self) {
         while self.world.goes_on() {
+            self.learn_schema().await;
             let result = match self.random.below(1000) {
                 0..700 => self.write().await,
                 700..900 => self.read().await,
                 900..960 => self.read_pages().await,
                 960..975 => self.flush().await,
                 975..980 => self.compact().await,
+                980..984 => {
+                    self.world.alter(&mut self.random);
+                    Ok(())
+                }
+                984..986 => {
+                    self.store.stop_compactions(None);
+                    let table = self.random.pick(&self.world.tables()).id;
+                    let enabled = self.random.chance(80);
+                    self.store.set_auto_compaction(table, enabled);
+                    Ok(())
+                }
                 _ => {
                     let pause = self.random.below(20_000);
                     self.env.sleep(Duration::from_micros(pause)).await;
@@ -227,14 +241,44 @@ impl Client {
         }
     }
 
+    /// Goes over to the tables as they are now.
+    async fn learn_schema(&mut self) {
+        let now = self.world.alterations();
+        if self.alterations == now {
+            return;
+        }
+        self.alterations = now;
+        let schema = tables::schema(&self.world.tables());
+        if let Err(error) = self.store.set_schema(&schema).await {
+            self.world
+                .fail(format!("tables cannot be altered: {error}"));
+        }
+    }
+
+    /// One of the things that people ask of compaction.
     async fn compact(&mut self) -> Result<(), String> {
-        let all = self.world.tables();
-        let table = self.random.pick(&all).id;
-        match self.store.compact(table).await {
-            Err(error) if !self.world.has_disk_faults() => {
-                Err(format!("a compaction failed: {error}"))
+        let table = self.random.pick(&self.world.tables()).id;
+        let store = &self.store;
+        let done = match self.random.below(8) {
+            0..3 => {
+                let split_output = self.random.chance(50);
+                let scope = CompactionScope::All { split_output };
+                store.compact_scope(table, scope).await
             }
-            _ => Ok(()),
+            3 => {
+                let mut token = || Token(self.random.next_u64() as i64);
+                let scope = CompactionScope::Ranges(vec![(token(), token())]);
+                store.compact_scope(table, scope).await
+            }
+            4 => store.garbage_collect(table, Granularity::Row).await,
+            5 => store.garbage_collect(table, Granularity::Cell).await,
+            6 => store.cleanup(table).await,
+            _ => store.upgrade_sstables(table, true).await,
+        };
+        match done {
+            Ok(_) | Err(CompactionError::Cancelled) => Ok(()),
+            Err(_) if self.world.has_disk_faults() => Ok(()),
+            Err(error) => Err(format!("a compaction failed: {error}")),
         }
     }
 }

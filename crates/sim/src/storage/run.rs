@@ -58,7 +58,7 @@ struct Life {
 /// Runs the world of a seed. Errors: what is wrong with the engine.
 pub fn run(seed: u64) -> Result<Report, String> {
     let mut random = Random::new(seed);
-    let world = World::new();
+    let world = World::new(&mut random);
     let shards = 1 + random.below(2) as u16;
     let mut simulation = Simulation::new(random.next_u64(), SimConfig::default());
     let node = simulation.add_node([10, 0, 0, 1].into(), shards, DRIVE);
@@ -172,6 +172,7 @@ async fn serve(env: &Env, life: &Life) -> Result<(), String> {
                 env: env.clone(),
                 store: store.clone(),
                 world: world.clone(),
+                alterations: world.alterations(),
                 random: Random::new(random.next_u64()),
             };
             env.spawn(TaskGroup::Foreground, client.run())

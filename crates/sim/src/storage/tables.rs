@@ -1,10 +1,13 @@
 //! The tables that the storage workload writes to.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::{
     Column, ColumnId, ColumnKind, CqlType, Keyspace, Order, Schema, Table, TableId, TableOptions,
 };
+
+use crate::Random;
 
 /// The columns that every table of the workload has, by what they are for.
 #[derive(Clone, Copy, Debug)]
@@ -71,13 +74,65 @@ fn table(name: &str, id: u128, order: Order, gc_grace_seconds: i32) -> Arc<Table
     ))
 }
 
-/// The tables: two that are written together, and one whose deletions are purged at once.
-pub(crate) fn tables() -> Vec<Arc<Table>> {
-    vec![
+/// The tables: two that are written together, and one whose deletions are purged at once. Each
+/// has some compaction strategy.
+pub(crate) fn tables(random: &mut Random) -> Vec<Arc<Table>> {
+    let tables = [
         table("up", 0xa1, Order::Ascending, 864_000),
         table("down", 0xa2, Order::Descending, 864_000),
         table("purged", 0xa3, Order::Ascending, 0),
-    ]
+    ];
+    let tables = tables.iter().map(|table| altered(table, random));
+    tables.collect()
+}
+
+/// The table with another compaction strategy. Sizes and windows are much smaller than statements
+/// allow, so that a world has many of them.
+pub(crate) fn altered(table: &Table, random: &mut Random) -> Arc<Table> {
+    let pairs: &[(&str, &str)] = match random.below(4) {
+        0 => &[("class", "SizeTieredCompactionStrategy")],
+        1 => &[
+            ("class", "LeveledCompactionStrategy"),
+            ("sstable_size_in_mb", "0.01"),
+            ("fanout_size", "2"),
+        ],
+        2 => &[
+            ("class", "TimeWindowCompactionStrategy"),
+            ("compaction_window_unit", "MINUTES"),
+            ("timestamp_resolution", "MILLISECONDS"),
+            ("expired_sstable_check_frequency_seconds", "0"),
+        ],
+        _ => &[
+            ("class", "UnifiedCompactionStrategy"),
+            ("target_sstable_size", "10KiB"),
+            ("min_sstable_size", "1KiB"),
+            ("expired_sstable_check_frequency_seconds", "1"),
+        ],
+    };
+    let mut options: BTreeMap<String, String> = pairs
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect();
+    let mut also = |name: &str, value: &str| options.insert(name.to_owned(), value.to_owned());
+    if random.chance(50) {
+        also("min_threshold", "2");
+    }
+    if random.chance(30) {
+        also("tombstone_threshold", "0.01");
+        also("tombstone_compaction_interval", "0");
+        also("unchecked_tombstone_compaction", "true");
+    }
+    if random.chance(30) {
+        let scaling = ["N", "L4", "T2", "L2,T4"];
+        let scaling = *random.pick(&scaling);
+        also("scaling_parameters", scaling);
+    }
+    if random.chance(10) {
+        also("enabled", "false");
+    }
+    let mut table = table.clone();
+    table.options.compaction = options;
+    Arc::new(table)
 }
 
 /// A schema of these tables.

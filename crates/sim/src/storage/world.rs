@@ -21,7 +21,9 @@ const KEYS: u64 = 40;
 /// What all clients of a simulated node share, through all its restarts.
 pub(crate) struct World {
     pub(crate) oracle: RefCell<Oracle>,
-    tables: Vec<Arc<Table>>,
+    tables: RefCell<Vec<Arc<Table>>>,
+    /// How often tables were altered.
+    alterations: Cell<u64>,
     locked: RefCell<BTreeSet<DecoratedKey>>,
     last_timestamp: Cell<i64>,
     disk_faults: Cell<bool>,
@@ -34,10 +36,11 @@ pub(crate) struct World {
 
 impl World {
     /// A world in which nothing was written yet.
-    pub(crate) fn new() -> Rc<World> {
+    pub(crate) fn new(random: &mut Random) -> Rc<World> {
         Rc::new(World {
             oracle: RefCell::default(),
-            tables: tables::tables(),
+            tables: RefCell::new(tables::tables(random)),
+            alterations: Cell::new(0),
             locked: RefCell::default(),
             last_timestamp: Cell::new(0),
             disk_faults: Cell::new(false),
@@ -49,7 +52,20 @@ impl World {
 
     /// The tables.
     pub(crate) fn tables(&self) -> Vec<Arc<Table>> {
-        self.tables.clone()
+        self.tables.borrow().clone()
+    }
+
+    /// Gives one of the tables another compaction strategy.
+    pub(crate) fn alter(&self, random: &mut Random) {
+        let mut tables = self.tables.borrow_mut();
+        let at = random.below(tables.len() as u64) as usize;
+        tables[at] = tables::altered(&tables[at], random);
+        self.alterations.set(self.alterations.get() + 1);
+    }
+
+    /// How often tables were altered.
+    pub(crate) fn alterations(&self) -> u64 {
+        self.alterations.get()
     }
 
     /// A new run of the node begins, with so many steps to make.
