@@ -343,21 +343,12 @@ fn check_aggressive_expiration(options: &Options) -> Result<(), CqlError> {
     }
 }
 
-/// `Controller.validateOptions` of the unified strategy
+/// `Controller.validateOptions` of the unified strategy, in its order.
 fn unified(options: &Options) -> Result<&'static [&'static str], CqlError> {
-    const MIB: f64 = 1024.0 * 1024.0;
+    const CHECK: &str = "expired_sstable_check_frequency_seconds";
     if let Some(text) = options.get("scaling_parameters") {
         for parameter in text.split(',') {
             check_scaling_parameter(parameter.trim())?;
-        }
-    }
-    for name in ["target_sstable_size", "flush_size_override"] {
-        if let Some(text) = options.get(name)
-            && parse_bytes(name, text)? < MIB
-        {
-            return refuse(format!(
-                "{name} {text} is not acceptable, size must be at least 1.000MiB"
-            ));
         }
     }
     if let Some(number) = parse_int(options, "base_shard_count")?
@@ -367,22 +358,35 @@ fn unified(options: &Options) -> Result<&'static [&'static str], CqlError> {
             "Invalid configuration, base_shard_count should be positive: {number}"
         ));
     }
-    if let Some(number) = parse_long(options, "expired_sstable_check_frequency_seconds")?
-        && number <= 0
-    {
-        return refuse(format!(
-            "Invalid configuration, expired_sstable_check_frequency_seconds should be positive: \
-             {number}"
-        ));
+    let target = match options.get("target_sstable_size") {
+        Some(text) => parse_target_size("target_sstable_size", text)?,
+        None => DEFAULT_TARGET_SIZE,
+    };
+    if let Some(text) = options.get("flush_size_override") {
+        parse_target_size("flush_size_override", text)?;
     }
-    check_aggressive_expiration(options)?;
-    if let Some(text) = options.get("min_sstable_size")
-        && parse_bytes("min_sstable_size", text)? < 0.0
-    {
-        return refuse(
-            "Invalid configuration, min_sstable_size should be greater than or equal to 0 (zero)"
-                .to_owned(),
-        );
+    parse_int(options, "max_sstables_to_compact")?;
+    match options.get(CHECK).map(|text| (text, text.parse::<i64>())) {
+        Some((_, Ok(number))) if number <= 0 => {
+            return refuse(format!(
+                "Invalid configuration, {CHECK} should be positive: {number}"
+            ));
+        }
+        Some((text, Err(_))) => {
+            return refuse(format!(
+                "{text} is not a parsable long (base10) for {CHECK}"
+            ));
+        }
+        _ => {}
+    }
+    // Unlike TimeWindow it does not say that `true` has no effect.
+    match options.get(AGGRESSIVE_EXPIRATION) {
+        Some(text) if !is_boolean(text) => {
+            return refuse(format!(
+                "{AGGRESSIVE_EXPIRATION} should either be 'true' or 'false', not {text}"
+            ));
+        }
+        _ => {}
     }
     match options.get("overlap_inclusion_method") {
         Some(text) if !["NONE", "SINGLE", "TRANSITIVE"].contains(&text.to_uppercase().as_str()) => {
@@ -393,20 +397,76 @@ fn unified(options: &Options) -> Result<&'static [&'static str], CqlError> {
         }
         _ => {}
     }
+    if let Some(text) = options.get("min_sstable_size") {
+        check_min_size(text, target)?;
+    }
     check_growth(options)?;
-    parse_int(options, "max_sstables_to_compact")?;
     Ok(&[
         "scaling_parameters",
         "target_sstable_size",
         "flush_size_override",
         "base_shard_count",
-        "expired_sstable_check_frequency_seconds",
+        CHECK,
         AGGRESSIVE_EXPIRATION,
         "min_sstable_size",
         "overlap_inclusion_method",
         "sstable_growth",
         "max_sstables_to_compact",
     ])
+}
+
+const MIB: f64 = 1024.0 * 1024.0;
+/// What `target_sstable_size` is if it is not given, in bytes.
+const DEFAULT_TARGET_SIZE: f64 = 1024.0 * MIB;
+
+/// A size of sstables, in bytes.
+fn parse_target_size(name: &str, text: &str) -> Result<f64, CqlError> {
+    let size = parse_bytes(name, text)?;
+    if size >= i64::MAX as f64 {
+        return refuse(format!("{name} {text} is out of range of Long."));
+    }
+    if size < MIB {
+        return refuse(format!(
+            "{name} {text} is not acceptable, size must be at least 1.000MiB"
+        ));
+    }
+    Ok(size)
+}
+
+fn check_min_size(text: &str, target: f64) -> Result<(), CqlError> {
+    const NAME: &str = "min_sstable_size";
+    let Ok(size) = parse_bytes(NAME, text) else {
+        return refuse(format!("{text} is not a valid size in bytes for {NAME}"));
+    };
+    if size < 0.0 {
+        return refuse(format!(
+            "Invalid configuration, {NAME} should be greater than or equal to 0 (zero)"
+        ));
+    }
+    if size >= (target * std::f64::consts::FRAC_1_SQRT_2).ceil() {
+        return refuse(format!(
+            "Invalid configuration, {NAME} ({}) should be less than 70% of the targetSSTableSize \
+             ({})",
+            print_size(size),
+            print_size(target)
+        ));
+    }
+    Ok(())
+}
+
+/// A size as Cassandra prints it (`FBUtilities.prettyPrintMemory`).
+fn print_size(bytes: f64) -> String {
+    const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let mut unit = 0;
+    let mut number = bytes;
+    while number >= 1024.0 && unit + 1 < UNITS.len() {
+        number /= 1024.0;
+        unit += 1;
+    }
+    match unit {
+        0 => format!("{number}B"),
+        _ => format!("{number:.3}{}", UNITS[unit]),
+    }
 }
 
 fn check_scaling_parameter(text: &str) -> Result<(), CqlError> {
@@ -479,3 +539,6 @@ fn parse_bytes(name: &str, text: &str) -> Result<f64, CqlError> {
         .map(|n| n * (1u64 << shift) as f64)
         .map_err(|_| wrong(format!("For input string: \"{}\"", number.trim())))
 }
+
+#[cfg(test)]
+mod tests;
