@@ -103,6 +103,9 @@ impl Strategy {
     /// About how many compactions there are to do.
     pub(crate) fn pending(&self, situation: &Situation<'_>) -> usize {
         let (files, common) = (situation.files, &self.common);
+        if !common.enabled {
+            return 0;
+        }
         match &self.kind {
             Kind::SizeTiered(options) => size_tiered::pending(situation.free(), common, options),
             Kind::Leveled(options, _) => leveled::pending(files, common, options),

@@ -1,5 +1,6 @@
 //! What a start finds in the data folder.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use io::{Env, OpenOptions};
@@ -126,6 +127,8 @@ pub(super) struct FoundTable {
     pub(super) unknown: Vec<PathBuf>,
     /// The highest generation of any shard.
     pub(super) generation: u64,
+    /// When each was written, in seconds since 1970.
+    pub(super) written: BTreeMap<Descriptor, u32>,
 }
 
 /// Looks through the folder of a table, makes it if it is not there, and finishes or undoes what
@@ -160,8 +163,17 @@ pub(super) async fn open_table(
         sstables: Vec::new(),
         unknown: Vec::new(),
         generation: 0,
+        written: BTreeMap::new(),
     };
-    let mut names = list(env, dir).await?;
+    let entries = env.read_dir(dir).await.map_err(io_error(dir))?;
+    for entry in &entries {
+        if let Some((descriptor, "Data.db")) = Descriptor::parse(dir, &entry.name) {
+            let seconds = u32::try_from(entry.modified_micros / 1_000_000).unwrap_or(0);
+            found.written.insert(descriptor, seconds);
+        }
+    }
+    let files = entries.into_iter().filter(|entry| !entry.is_dir);
+    let mut names: Vec<String> = files.map(|entry| entry.name).collect();
     // Nothing new may have a name that a transaction of another shard removes later.
     found.generation = leftovers
         .iter()

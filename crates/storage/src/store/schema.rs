@@ -40,6 +40,8 @@ impl Inner {
                 Some(known) => {
                     known.set_table(&table);
                     known.durable.set(durable);
+                    // Its strategy may be another one now.
+                    self.compaction_work.notify_one();
                 }
                 None => {
                     let opened = self.open_table(table, durable).await?;
@@ -108,6 +110,7 @@ impl Inner {
             tracing::error!("an sstable is left out, its table cannot be read: {error}");
             store.add_unreadable(unreadable);
         }
+        store.set_written(found.written);
         Ok(store)
     }
 
@@ -115,6 +118,8 @@ impl Inner {
         let id = table.table().id;
         table.dropped.set(true);
         table.block().await;
+        // They see that it is blocked; until then they write into its folder.
+        table.compaction.idle().await;
         self.tables.borrow_mut().remove(&id);
         let removed = self.remove_content(table).await;
         table.unblock();

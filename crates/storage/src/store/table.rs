@@ -35,8 +35,8 @@ pub(crate) struct TableStore {
     /// Shared sstables that this shard needs no more, but that are still there: until they are
     /// gone, no deletion that covers something in them may be purged.
     pub(crate) ghosts: RefCell<Vec<SSTable>>,
-    /// When each was opened, in seconds since 1970.
-    opened: RefCell<BTreeMap<Descriptor, u32>>,
+    /// When each was written, in seconds since 1970.
+    written: RefCell<BTreeMap<Descriptor, u32>>,
     /// Did writing or removing an sstable fail, so that the folder may hold some that are not part
     /// of the table until the next start? Until then no deletion may be purged: one of them could
     /// hold what it covers.
@@ -107,7 +107,7 @@ impl TableStore {
             flushing: RefCell::default(),
             sstables: RefCell::new(Rc::new([])),
             ghosts: RefCell::default(),
-            opened: RefCell::default(),
+            written: RefCell::default(),
             strays: Cell::new(false),
             generation: Cell::new(generation),
             owner,
@@ -235,11 +235,11 @@ impl TableStore {
     /// Replaces some sstables by others.
     pub(crate) fn replace_sstables(&self, old: &[SSTable], new: Vec<SSTable>, now_seconds: u32) {
         let schema = self.table();
-        let mut opened = self.opened.borrow_mut();
+        let mut written = self.written.borrow_mut();
         for sstable in old {
-            opened.remove(sstable.descriptor());
+            written.remove(sstable.descriptor());
         }
-        opened.extend(new.iter().map(|s| (s.descriptor().clone(), now_seconds)));
+        written.extend(new.iter().map(|s| (s.descriptor().clone(), now_seconds)));
         for sstable in &new {
             sstable.set_table(&schema);
         }
@@ -259,10 +259,20 @@ impl TableStore {
         *self.sstables.borrow_mut() = all.into();
     }
 
-    /// For how many seconds an sstable has been open: at least so old is it.
+    /// Says when the sstables that were found at start were written.
+    pub(crate) fn set_written(&self, written: BTreeMap<Descriptor, u32>) {
+        let mut all = self.written.borrow_mut();
+        for (descriptor, seconds) in written {
+            if let Some(since) = all.get_mut(&descriptor) {
+                *since = seconds.min(*since);
+            }
+        }
+    }
+
+    /// How many seconds ago an sstable was written.
     pub(crate) fn age(&self, sstable: &SSTable, now_seconds: u32) -> u32 {
-        let opened = self.opened.borrow();
-        let since = opened.get(sstable.descriptor()).copied();
+        let written = self.written.borrow();
+        let since = written.get(sstable.descriptor()).copied();
         now_seconds.saturating_sub(since.unwrap_or(now_seconds))
     }
 

@@ -48,7 +48,7 @@ fn config(dir: PathBuf) -> StoreConfig {
     }
 }
 
-fn schema(table: &Arc<Table>) -> Schema {
+pub(super) fn schema(table: &Arc<Table>) -> Schema {
     let keyspace = Keyspace {
         name: table.keyspace.clone(),
         replication: BTreeMap::new(),
@@ -63,7 +63,7 @@ fn schema(table: &Arc<Table>) -> Schema {
     }
 }
 
-async fn open(env: &Env, dir: PathBuf, table: &Arc<Table>) -> Store {
+pub(super) async fn open(env: &Env, dir: PathBuf, table: &Arc<Table>) -> Store {
     let store = Store::open(env.clone(), config(dir), &schema(table)).await;
     let store = store.expect("the store opens");
     store.replay().await.expect("the log is replayed");

@@ -41,7 +41,8 @@ impl Inner {
             error,
         })?;
         let removed = self.remove_content(table).await;
-        if removed.is_err() {
+        // Of a compaction that failed half-way a start may bring back what nobody knows of here.
+        if removed.is_err() || table.strays.get() {
             self.half_truncated.set(true);
         }
         Ok(removed?)

@@ -13,6 +13,8 @@ mod purging;
 mod running;
 mod shadow;
 mod task;
+#[cfg(test)]
+mod tests;
 
 pub use operations::{CompactionScope, Granularity};
 pub(super) use running::Compactions;
@@ -125,7 +127,9 @@ impl Inner {
     /// What strategies have to know of the sstables of a table.
     fn candidates(&self, table: &TableStore) -> (Vec<Candidate>, Rc<[SSTable]>) {
         let now = self.now_seconds();
-        let gc_before = gc_before(now, &table.table());
+        let schema = table.table();
+        let gc_before = gc_before(now, &schema);
+        let interval = u64::try_from(schema.options.min_index_interval).unwrap_or(0);
         let shards = u64::from(self.config.sharder.shards());
         let sstables = table.sstables();
         let suspects = table.suspects.borrow();
@@ -147,7 +151,8 @@ impl Inner {
                 max_local_deletion_time: stats.max_local_deletion_time,
                 droppable_ratio: stats.droppable_tombstone_ratio(gc_before.into()),
                 age_seconds: table.age(sstable, now).into(),
-                is_informative: sstable.partitions() / sharers > 1,
+                // Cassandra wants two entries of the index summary.
+                is_informative: sstable.partitions() / sharers > interval,
             }
         };
         let candidates = sstables.iter().enumerate().map(candidate).collect();
@@ -196,6 +201,9 @@ impl Inner {
 
     /// About how many compactions a table has to do.
     fn pending_of(&self, table: &TableStore) -> usize {
+        if !table.compaction.is_enabled() {
+            return 0;
+        }
         let (candidates, _) = self.candidates(table);
         let strategy = self.strategy(table);
         strategy.pending(&self.situation(table, &candidates))

@@ -198,9 +198,13 @@ impl Compactions {
         }
     }
 
-    /// Bytes of the smallest one; `None` if none runs.
+    /// Bytes of the smallest one that a strategy chose; `None` if none of them runs.
     pub(super) fn smallest_running(&self) -> Option<u64> {
-        self.running.borrow().iter().map(|r| r.size).min()
+        let running = self.running.borrow();
+        let chosen = running
+            .iter()
+            .filter(|running| running.kind == CompactionKind::Compaction);
+        chosen.map(|running| running.size).min()
     }
 
     /// How many run.
@@ -260,6 +264,13 @@ impl TableCompaction {
         self.busy.borrow().contains(descriptor)
     }
 
+    /// Waits until none of its sstables is being compacted.
+    pub(crate) async fn idle(&self) {
+        while !self.busy.borrow().is_empty() {
+            self.freed.notified().await;
+        }
+    }
+
     /// May its strategy choose something to compact now?
     pub(super) fn goes_by_itself(&self) -> bool {
         self.held.get() == 0 && !self.disabled.get()
@@ -292,9 +303,7 @@ impl Hold {
         };
         let id = table.table().id;
         compactions.stop(|s| s.table == id && s.kind == CompactionKind::Compaction);
-        while !table.compaction.busy.borrow().is_empty() {
-            table.compaction.freed.notified().await;
-        }
+        table.compaction.idle().await;
         hold
     }
 }

@@ -153,7 +153,8 @@ impl Inner {
             Ok(outputs) if unchanged() => outputs,
             given_up => {
                 let error = given_up.err().unwrap_or(CompactionError::Cancelled);
-                if let Err(failure) = transaction.finish().await {
+                let cleaned = transaction.finish().await;
+                if let Err(failure) = cleaned.map_err(failed) {
                     tracing::warn!("removing what is left of a compaction: {failure}");
                     table.strays.set(true);
                 }

@@ -1,0 +1,378 @@
+//! Compactions of a store on the real driver: what the strategies choose is written as they want
+//! it, and operations do what they say.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use io::Env;
+use model::{
+    Cell, Clustering, ColumnId, DecoratedKey, DeletionTime, Mutation, NO_DELETION_TIME, NO_TTL,
+    Order, PartitionUpdate, Table, Token,
+};
+
+use super::super::Store;
+use super::super::tests::{open, schema};
+use super::{CompactionKind, CompactionScope, Granularity};
+use crate::Unfiltered;
+use crate::error::CompactionError;
+use crate::sstable::{Component, SSTable, ScanOptions};
+use crate::testing::{TempDir, run};
+
+fn int(number: u32) -> Bytes {
+    Bytes::copy_from_slice(&number.to_be_bytes())
+}
+
+/// The test table with these options of `compaction`.
+fn table(class: &str, pairs: &[(&str, &str)]) -> Arc<Table> {
+    let mut table = Table::clone(&crate::testing::table(Order::Ascending));
+    let options = &mut table.options.compaction;
+    options.clear();
+    options.insert("class".to_owned(), class.to_owned());
+    let pairs = pairs
+        .iter()
+        .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
+    options.extend(pairs);
+    Arc::new(table)
+}
+
+fn row(key: u32, timestamp: i64, table: &Arc<Table>) -> PartitionUpdate {
+    let mut update = PartitionUpdate::new(table.clone(), DecoratedKey::new(int(key)));
+    let clustering = Clustering([int(1), int(2)].into_iter().collect());
+    let cell = Cell {
+        column: ColumnId(3),
+        path: None,
+        timestamp,
+        ttl: NO_TTL,
+        local_deletion_time: NO_DELETION_TIME,
+        // Nothing that compresses well.
+        value: int(key.wrapping_mul(2_654_435_761) ^ timestamp as u32),
+    };
+    update.row_mut(&clustering).add_cell(cell, table);
+    update
+}
+
+async fn write(store: &Store, update: PartitionUpdate) {
+    let updates = vec![update];
+    let applied = store.apply(Mutation { updates }).await;
+    applied.expect("the write is taken");
+}
+
+/// Writes rows of these keys and flushes them.
+async fn flush(store: &Store, table: &Arc<Table>, keys: std::ops::Range<u32>, timestamp: i64) {
+    for key in keys {
+        write(store, row(key, timestamp, table)).await;
+    }
+    store.flush(None).await.expect("it is flushed");
+}
+
+fn sstables(store: &Store, table: &Arc<Table>) -> Rc<[SSTable]> {
+    let table = store.inner.table(table.id).expect("it is known");
+    table.sstables()
+}
+
+/// Waits until strategies have nothing to do.
+async fn settle(env: &Env, store: &Store) {
+    let is_idle = || {
+        let pending = store.pending_compactions();
+        pending.iter().all(|(_, n)| *n == 0) && store.compactions().is_empty()
+    };
+    for _ in 0..2000 {
+        if is_idle() {
+            return;
+        }
+        env.sleep(Duration::from_millis(5)).await;
+    }
+    panic!("there is always something to do: {:?}", store.compactions());
+}
+
+/// Rows and cells in all sstables together.
+async fn count(store: &Store, table: &Arc<Table>) -> (usize, usize) {
+    let (mut rows, mut cells) = (0, 0);
+    for sstable in sstables(store, table).iter() {
+        let mut scanner = sstable.scan(ScanOptions::default());
+        while scanner.next_partition().await.expect("readable").is_some() {
+            while let Some(item) = scanner.next().await.expect("readable") {
+                if let Unfiltered::Row(row) = item {
+                    rows += 1;
+                    cells += row.cells.len();
+                }
+            }
+        }
+    }
+    (rows, cells)
+}
+
+fn names(dir: &std::path::Path) -> Vec<String> {
+    let entries = std::fs::read_dir(dir).expect("the folder");
+    let name = |entry: std::io::Result<std::fs::DirEntry>| {
+        entry
+            .expect("an entry")
+            .file_name()
+            .to_string_lossy()
+            .into_owned()
+    };
+    entries.map(name).collect()
+}
+
+#[test]
+fn levels_are_written_and_do_not_overlap() {
+    let folder = TempDir::new();
+    let dir = folder.0.clone();
+    run(move |env| async move {
+        let pairs = [("sstable_size_in_mb", "0.01"), ("fanout_size", "4")];
+        let table = table("LeveledCompactionStrategy", &pairs);
+        let store = open(&env, dir, &table).await;
+        for round in 0..6 {
+            flush(
+                &store,
+                &table,
+                round * 1000..round * 1000 + 1500,
+                round.into(),
+            )
+            .await;
+        }
+        settle(&env, &store).await;
+        let files = sstables(&store, &table);
+        let highest = files.iter().map(|file| file.stats().level).max();
+        assert!(highest >= Some(2), "{highest:?}");
+        for level in 1..9 {
+            let of_level = files.iter().filter(|file| file.stats().level == level);
+            let mut ranges: Vec<(Token, Token)> = of_level
+                .map(|file| (file.first_key().token(), file.last_key().token()))
+                .collect();
+            ranges.sort();
+            assert!(
+                ranges.windows(2).all(|pair| pair[0].1 < pair[1].0),
+                "level {level}"
+            );
+        }
+        assert!(count(&store, &table).await.0 >= 6500);
+        assert!(files.iter().all(|file| file.disk_size() < 40 << 10));
+        let table_dir = files[0].descriptor().dir.clone();
+        assert!(names(&table_dir).iter().all(|name| !name.contains("_txn_")));
+        // All of it again, from level 1 on.
+        store.compact(table.id).await.expect("it is compacted");
+        assert_eq!(count(&store, &table).await, (6500, 6500));
+        settle(&env, &store).await;
+        assert_eq!(count(&store, &table).await, (6500, 6500));
+    });
+}
+
+#[test]
+fn strategies_change_while_the_store_runs() {
+    let folder = TempDir::new();
+    let dir = folder.0.clone();
+    run(move |env| async move {
+        let off = table("SizeTieredCompactionStrategy", &[("enabled", "false")]);
+        let store = open(&env, dir, &off).await;
+        for round in 0..4 {
+            flush(&store, &off, 0..500, round).await;
+        }
+        settle(&env, &store).await;
+        assert_eq!(sstables(&store, &off).len(), 4);
+        assert_eq!(store.auto_compaction(off.id), Some(false));
+        let unified = table(
+            "UnifiedCompactionStrategy",
+            &[
+                ("target_sstable_size", "2KiB"),
+                ("min_sstable_size", "0B"),
+                ("sstable_growth", "0"),
+            ],
+        );
+        assert!(store.set_auto_compaction(off.id, false));
+        store
+            .set_schema(&schema(&unified))
+            .await
+            .expect("it is altered");
+        assert_eq!(sstables(&store, &off).len(), 4, "somebody switched it off");
+        assert!(store.set_auto_compaction(off.id, true));
+        settle(&env, &store).await;
+        let files = sstables(&store, &unified);
+        assert!(files.len() >= 4, "cut at boundaries: {}", files.len());
+        let quarter = |file: &SSTable, last: bool| {
+            let key = if last {
+                file.last_key()
+            } else {
+                file.first_key()
+            };
+            (key.token().0 as u64).wrapping_add(1 << 63) >> 62
+        };
+        assert!(
+            files
+                .iter()
+                .all(|file| quarter(file, false) == quarter(file, true))
+        );
+        assert_eq!(count(&store, &unified).await, (500, 500));
+        let windows = table("TimeWindowCompactionStrategy", &[("min_threshold", "2")]);
+        store
+            .set_schema(&schema(&windows))
+            .await
+            .expect("it is altered");
+        store.set_auto_compaction(off.id, true);
+        settle(&env, &store).await;
+        assert_eq!(sstables(&store, &windows).len(), 1);
+        assert_eq!(count(&store, &windows).await, (500, 500));
+    });
+}
+
+/// A table without strategy's compactions, whose first 100 rows were written twice, and of whose
+/// next 100 the partitions were deleted.
+async fn overwritten(env: &Env, dir: std::path::PathBuf) -> (Store, Arc<Table>) {
+    let table = table("SizeTieredCompactionStrategy", &[("enabled", "false")]);
+    let store = open(env, dir, &table).await;
+    flush(&store, &table, 0..300, 10).await;
+    for key in 0..100 {
+        write(&store, row(key, 20, &table)).await;
+    }
+    for key in 100..200 {
+        let mut update = PartitionUpdate::new(table.clone(), DecoratedKey::new(int(key)));
+        update.deletion = DeletionTime {
+            timestamp: 20,
+            local_deletion_time: u32::MAX - 10,
+        };
+        write(&store, update).await;
+    }
+    store.flush(None).await.expect("it is flushed");
+    (store, table)
+}
+
+#[test]
+fn garbage_is_collected_by_row_and_by_cell() {
+    let folder = TempDir::new();
+    let dir = folder.0.clone();
+    run(move |env| async move {
+        let (store, table) = overwritten(&env, dir).await;
+        assert_eq!(count(&store, &table).await, (400, 400));
+        let collected = store.garbage_collect(table.id, Granularity::Row).await;
+        assert_eq!(collected.expect("it is collected"), 2);
+        assert_eq!(count(&store, &table).await, (300, 300));
+        let collected = store.garbage_collect(table.id, Granularity::Cell).await;
+        assert_eq!(collected.expect("it is collected"), 2);
+        assert_eq!(count(&store, &table).await, (200, 200));
+        assert_eq!(sstables(&store, &table).len(), 2);
+    });
+}
+
+#[test]
+fn files_and_ranges_are_compacted_on_demand() {
+    let folder = TempDir::new();
+    let dir = folder.0.clone();
+    run(move |env| async move {
+        let (store, table) = overwritten(&env, dir).await;
+        flush(&store, &table, 900..901, 30).await;
+        let files = sstables(&store, &table);
+        assert_eq!(files.len(), 3);
+        let alone = files
+            .iter()
+            .find(|file| file.partitions() == 1)
+            .expect("there is one");
+        let token = alone.first_key().token().0;
+        let elsewhere = vec![(Token(token), Token(token - 1))];
+        let store_of = |scope| store.compact_scope(table.id, scope);
+        let compacted = store_of(CompactionScope::Ranges(elsewhere)).await;
+        assert_eq!(compacted.expect("it is compacted"), 2);
+        assert_eq!(sstables(&store, &table).len(), 2);
+        let data = |file: &SSTable| {
+            let path = file.descriptor().path(Component::Data);
+            path.file_name()
+                .expect("a name")
+                .to_string_lossy()
+                .into_owned()
+        };
+        let mut named: Vec<String> = sstables(&store, &table).iter().map(data).collect();
+        named.push("nb-77-big-Data.db".to_owned());
+        let compacted = store_of(CompactionScope::Files(named)).await;
+        assert_eq!(compacted.expect("it is compacted"), 2);
+        assert_eq!(sstables(&store, &table).len(), 1);
+        let unknown = CompactionScope::Files(vec!["nb-77-big-Data.db".to_owned()]);
+        assert_eq!(store_of(unknown).await.expect("nothing to do"), 0);
+        let upgraded = |all| store.upgrade_sstables(table.id, all);
+        assert_eq!(upgraded(false).await.expect("nothing to do"), 0);
+        assert_eq!(upgraded(true).await.expect("it is rewritten"), 1);
+        assert_eq!(store.cleanup(table.id).await.expect("all of it is ours"), 0);
+        assert_eq!(count(&store, &table).await, (201, 201));
+    });
+}
+
+#[test]
+fn a_compaction_can_be_watched_and_stopped() {
+    let folder = TempDir::new();
+    let dir = folder.0.clone();
+    run(move |env| async move {
+        let (store, table) = overwritten(&env, dir).await;
+        flush(&store, &table, 1000..9000, 10).await;
+        let other = store.clone();
+        let id = table.id;
+        let compaction = env.spawn(
+            io::TaskGroup::Foreground,
+            async move { other.compact(id).await },
+        );
+        while store.compactions().is_empty() {
+            env.yield_now().await;
+        }
+        let status = store.compactions()[0].clone();
+        // Memory was full before the last flush.
+        let inputs = sstables(&store, &table).len();
+        let expected = (CompactionKind::MajorCompaction, inputs);
+        assert_eq!((status.kind, status.inputs), expected);
+        assert!(status.total_bytes > 0 && status.done_bytes <= status.total_bytes);
+        assert_eq!(store.stop_compactions(Some(CompactionKind::Cleanup)), 0);
+        assert_eq!(store.stop_compactions(None), 1);
+        let stopped = compaction.await;
+        assert!(
+            matches!(stopped, Err(CompactionError::Cancelled)),
+            "{stopped:?}"
+        );
+        assert_eq!(count(&store, &table).await.0, 8400);
+        let files = sstables(&store, &table);
+        assert_eq!(files.len(), inputs);
+        let data = names(&files[0].descriptor().dir);
+        let left = data
+            .iter()
+            .filter(|name| name.contains("_txn_") || name.ends_with("Data.db"));
+        assert_eq!(left.count(), inputs);
+    });
+}
+
+#[test]
+fn expired_sstables_go_without_being_read() {
+    let folder = TempDir::new();
+    let dir = folder.0.clone();
+    run(move |env| async move {
+        let mut table = Table::clone(&table(
+            "SizeTieredCompactionStrategy",
+            &[("enabled", "false")],
+        ));
+        table.options.gc_grace_seconds = 0;
+        let table = Arc::new(table);
+        let store = open(&env, dir.clone(), &table).await;
+        for key in 0..50 {
+            let mut update = row(key, 5, &table);
+            for cell in &mut update.rows[0].cells {
+                cell.ttl = 1;
+                cell.local_deletion_time = 10;
+            }
+            write(&store, update).await;
+        }
+        store.flush(None).await.expect("it is flushed");
+        flush(&store, &table, 0..50, 1000).await;
+        // The log would bring back what is in it: a start without one.
+        store.drain().await.expect("it is drained");
+        drop(store);
+        let store = open(&env, dir, &table).await;
+        let files = sstables(&store, &table);
+        let expired = files.iter().find(|file| file.stats().max_timestamp == 5);
+        let data = expired
+            .expect("it is there")
+            .descriptor()
+            .path(Component::Data);
+        let length = std::fs::metadata(&data).expect("the file").len();
+        std::fs::write(&data, vec![0xff; length as usize]).expect("it is damaged");
+        store.compact(table.id).await.expect("nobody reads it");
+        assert_eq!(count(&store, &table).await, (50, 50));
+        assert!(!data.exists());
+        assert_eq!(sstables(&store, &table).len(), 1);
+    });
+}
