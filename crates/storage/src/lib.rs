@@ -23,7 +23,8 @@ pub use read::read_partitions;
 pub use shared_files::SharedFiles;
 pub use sstable::{ChunkCacheStats, decode_cassandra_mutation};
 pub use store::{
-    CompactionKind, CompactionScope, CompactionStatus, Granularity, SnapshotDetails, SnapshotError,
-    SnapshotManifest, Store, StoreConfig, StoreStats, TableStats, instant,
+    CompactionKind, CompactionScope, CompactionStatus, Granularity, ImportError, ImportOptions,
+    SnapshotDetails, SnapshotError, SnapshotManifest, Store, StoreConfig, StoreStats, TableStats,
+    instant,
 };
 pub use unfiltered::{PartitionHead, RangeTombstoneMarker, Unfiltered, is_start, opposite};

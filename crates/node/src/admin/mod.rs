@@ -4,6 +4,7 @@
 //! runs there as a task of [`TaskGroup::Maintenance`](io::TaskGroup) and answers through a channel.
 //! The calls here block until all shards that were asked have answered.
 
+mod import;
 mod information;
 mod snapshots;
 mod tables;
@@ -11,7 +12,7 @@ mod tables;
 use std::fmt::Display;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 
 use model::{Schema, Table, TableId};
 
@@ -51,11 +52,16 @@ pub enum AdminError {
 #[derive(Clone)]
 pub struct Admin {
     shards: Arc<[ShardHandle]>,
+    /// Held while sstables are imported.
+    importing: Arc<Mutex<()>>,
 }
 
 impl Admin {
     pub(crate) fn new(shards: Arc<[ShardHandle]>) -> Admin {
-        Admin { shards }
+        Admin {
+            shards,
+            importing: Arc::default(),
+        }
     }
 
     /// Has one shard do something.

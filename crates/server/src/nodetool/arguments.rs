@@ -89,6 +89,48 @@ Examples:
   helenus nodetool flush shop orders customers")]
     Flush(Tables),
 
+    /// Import sstables from any folders into a table, without a restart
+    #[command(after_help = "\
+They are moved out of the folders unless --copy-data is given. All checksums are checked before; a
+folder with a damaged sstable, or one of another table, is left as it is and named.
+
+Examples:
+  helenus nodetool import shop orders /backup/shop/orders
+  helenus nodetool import --copy-data shop orders /backup/1 /backup/2")]
+    Import {
+        /// Keep the levels of leveled compaction
+        #[arg(short = 'l', long)]
+        keep_level: bool,
+        /// Keep what they say of repairs
+        #[arg(short = 'r', long)]
+        keep_repaired: bool,
+        /// Do not read them before
+        #[arg(short = 'v', long)]
+        no_verify: bool,
+        /// Do not check that the node owns all tokens (one node owns all)
+        #[arg(short = 't', long)]
+        no_tokens: bool,
+        /// Do not empty the row cache (which an import never has to)
+        #[arg(short = 'c', long)]
+        no_invalidate_caches: bool,
+        /// As -v -t -c
+        #[arg(short = 'q', long)]
+        quick: bool,
+        /// Check all values too (which is done without it)
+        #[arg(short = 'e', long)]
+        extended_verify: bool,
+        /// Leave the sstables where they are, too
+        #[arg(short = 'p', long)]
+        copy_data: bool,
+        /// The keyspace
+        keyspace: String,
+        /// The table
+        table: String,
+        /// Folders with sstables, on the node's machine
+        #[arg(required = true)]
+        directories: Vec<String>,
+    },
+
     /// Print information about the node: identity, load, uptime, memory
     #[command(after_help = "\
 Example:
@@ -113,6 +155,17 @@ Examples:
         /// Accepted for scripts; there are no ephemeral snapshots
         #[arg(short, long)]
         ephemeral: bool,
+    },
+
+    /// Take the sstables that were put into a table's own folder, without a restart
+    #[command(after_help = "\
+Example:
+  helenus nodetool refresh shop orders")]
+    Refresh {
+        /// The keyspace
+        keyspace: String,
+        /// The table
+        table: String,
     },
 
     /// Make a snapshot of keyspaces or tables: hard links of their sstables

@@ -4,6 +4,7 @@
 mod api;
 mod arguments;
 mod cluster;
+mod import;
 mod snapshots;
 mod text;
 
@@ -45,6 +46,27 @@ fn carry_out(api: &Api, verb: Verb, out: &mut impl Write) -> Done {
         Verb::Statusbinary => cluster::status_binary(api, out),
         Verb::Drain => api.post(["storage_service", "drain"], &[]).map(drop),
         Verb::Flush(tables) => flush(api, &tables),
+        Verb::Import {
+            keep_level,
+            keep_repaired,
+            no_verify,
+            quick,
+            copy_data,
+            keyspace,
+            table,
+            directories,
+            ..
+        } => {
+            let options = import::Options {
+                keep_level,
+                keep_repaired,
+                verify: !no_verify && !quick,
+                quick,
+                copy_data,
+            };
+            import::import(api, (&keyspace, &table), &directories, &options, out)
+        }
+        Verb::Refresh { keyspace, table } => import::refresh(api, &keyspace, &table),
         Verb::Clearsnapshot {
             tag,
             all,

@@ -66,9 +66,9 @@ fn two_digits(number: f64) -> String {
 /// A number of bytes as `FBUtilities.prettyPrintMemory` puts it: `15.344KiB`, `0B`.
 pub(super) fn memory_size(bytes: u64) -> String {
     match bytes {
-        0..1024 => format!("{bytes}B"),
-        0..0x10_0000 => format!("{:.3}KiB", bytes as f64 / 1024.0),
-        0..0x4000_0000 => format!("{:.3}MiB", bytes as f64 / 1_048_576.0),
+        ..1024 => format!("{bytes}B"),
+        1024..0x10_0000 => format!("{:.3}KiB", bytes as f64 / 1024.0),
+        0x10_0000..0x4000_0000 => format!("{:.3}MiB", bytes as f64 / 1_048_576.0),
         _ => format!("{:.3}GiB", bytes as f64 / 1_073_741_824.0),
     }
 }

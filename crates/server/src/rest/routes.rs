@@ -1,5 +1,7 @@
 //! What can be done, by method and path.
 
+use std::path::PathBuf;
+
 use serde_json::{Value, json};
 
 use super::{ApiError, Call, Node, answers};
@@ -145,6 +147,33 @@ pub(crate) const ROUTES: &[Route] = &[
     },
     Route {
         method: "POST",
+        path: "/storage_service/import/{keyspace}",
+        summary: "Import the sstables of a folder into a table; how many",
+        query: &[
+            ("cf", "The table"),
+            ("path", "The folder, on the node's machine"),
+            ("verify", "false: do not read them before"),
+            (
+                "keep_level",
+                "true: they keep their levels of leveled compaction",
+            ),
+            ("keep_repaired", "true: they keep what they say of repairs"),
+            ("copy", "true: leave them where they are, too"),
+        ],
+        run: import,
+    },
+    Route {
+        method: "POST",
+        path: "/storage_service/sstables/{keyspace}",
+        summary: "Take the sstables that somebody put into a table's own folder; how many",
+        query: &[("cf", "The table")],
+        run: |node, call| {
+            let (keyspace, table) = (call.need("keyspace")?, call.need("cf")?);
+            Ok(json!(node.admin.refresh(keyspace, table)?))
+        },
+    },
+    Route {
+        method: "POST",
         path: "/storage_service/drain",
         summary: "Take no more clients, flush all memtables and write nothing any more",
         query: &[],
@@ -187,6 +216,22 @@ fn take_snapshot(node: &Node, call: &Call) -> Answer {
         }
     }
     done(node.admin.snapshot(&request))
+}
+
+fn import(node: &Node, call: &Call) -> Answer {
+    let table = (call.need("keyspace")?, call.need("cf")?);
+    let dir = PathBuf::from(call.need("path")?);
+    let options = storage::ImportOptions {
+        verify: call.get("verify").is_none() || call.flag("verify")?,
+        keep_level: call.flag("keep_level")?,
+        keep_repaired: call.flag("keep_repaired")?,
+        copy: call.flag("copy")?,
+    };
+    if !dir.is_absolute() {
+        let message = format!("{} is no absolute path", dir.display());
+        return Err(ApiError::bad_request(message));
+    }
+    Ok(json!(node.admin.import(table, dir, options)?))
 }
 
 fn keyspaces(node: &Node, call: &Call) -> Answer {

@@ -46,6 +46,7 @@ mod scan;
 mod seal;
 mod statistics;
 mod stream;
+mod table_match;
 mod version;
 mod writer;
 
@@ -53,6 +54,7 @@ pub use chunk_cache::{ChunkCache, ChunkCacheStats};
 pub(crate) use compression::Decompressor;
 pub use compression::{Algorithm, CompressionParameters};
 pub use decode::ColumnSelection;
+pub(crate) use descriptor::TEMPORARY_SUFFIX;
 pub use descriptor::{Component, Descriptor, Generation, ShardOrigin};
 pub use error::{SSTableError, WriteError};
 pub use header::{EncodingStats, EncodingStatsCollector, HeaderColumn, SerializationHeader};
@@ -62,9 +64,11 @@ pub use partition::PartitionReader;
 pub use reader::SSTable;
 pub use scan::{ScanOptions, Scanner};
 pub(crate) use seal::Seal;
+pub(crate) use statistics::mutate as mutate_statistics;
 pub use statistics::{
     CommitLogPosition, EstimatedHistogram, PARTITIONER, Statistics, Stats, TombstoneHistogram,
 };
+pub(crate) use table_match::mismatch;
 pub use version::{Format, Version};
 pub use writer::{Writer, WriterOptions};
 

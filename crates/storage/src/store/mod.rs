@@ -15,6 +15,7 @@ mod cassandra;
 mod compact;
 mod flush;
 mod folder;
+mod import;
 mod schema;
 mod snapshot;
 mod stats;
@@ -41,6 +42,7 @@ use flush::FlushJob;
 use table::{TableStore, add};
 
 pub use compact::{CompactionKind, CompactionScope, CompactionStatus, Granularity};
+pub use import::{ImportError, ImportOptions};
 pub use snapshot::{SnapshotDetails, SnapshotError, SnapshotManifest, instant};
 pub use stats::{StoreStats, TableStats};
 

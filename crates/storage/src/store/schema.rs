@@ -205,9 +205,11 @@ impl Inner {
             }
             sstable_folder::remove(&self.env, sstable.descriptor()).await?;
             shared.removed(&path);
-            return Ok(());
+        } else {
+            sstable_folder::remove(&self.env, sstable.descriptor()).await?;
         }
-        sstable_folder::remove(&self.env, sstable.descriptor()).await
+        table.files_gone(sstable.descriptor());
+        Ok(())
     }
 
     /// Replays the commit log of earlier runs for the tables that are open and were not replayed

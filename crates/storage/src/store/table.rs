@@ -1,7 +1,7 @@
 //! One table on one shard: its memtables and sstables.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use model::{ShardId, Sharder, Table};
 use super::compact::TableCompaction;
 use crate::memtable::Memtable;
 use crate::read::{ReadCounters, View};
-use crate::sstable::{Descriptor, SSTable, SSTableError, ShardOrigin};
+use crate::sstable::{Component, Descriptor, Generation, SSTable, SSTableError, ShardOrigin};
 
 /// The table that Cassandra keeps in the order of its keys instead of that of their tokens
 /// (`LocalPartitioner`). It would not open files in ring order: they go to a folder that it does
@@ -42,6 +42,12 @@ pub(crate) struct TableStore {
     /// hold what it covers.
     pub(crate) strays: Cell<bool>,
     generation: Cell<u64>,
+    /// Generations given to sstables that are not part of the table yet.
+    coming: RefCell<BTreeSet<Generation>>,
+    /// sstables that are no longer part of the table, but whose files are not removed yet.
+    leaving: RefCell<BTreeSet<Descriptor>>,
+    /// sstables that are opened, to become part of the table when all shards have opened theirs.
+    pub(crate) arrivals: RefCell<Vec<SSTable>>,
     owner: (Sharder, ShardId),
     /// sstables that turned out to be damaged: no compaction reads them again.
     pub(crate) suspects: RefCell<Vec<Descriptor>>,
@@ -110,6 +116,9 @@ impl TableStore {
             written: RefCell::default(),
             strays: Cell::new(false),
             generation: Cell::new(generation),
+            coming: RefCell::default(),
+            leaving: RefCell::default(),
+            arrivals: RefCell::default(),
             owner,
             suspects: RefCell::default(),
             unreadable: RefCell::default(),
@@ -239,6 +248,12 @@ impl TableStore {
         for sstable in old {
             written.remove(sstable.descriptor());
         }
+        let left = old.iter().map(|sstable| sstable.descriptor().clone());
+        self.leaving.borrow_mut().extend(left);
+        for sstable in &new {
+            let mut coming = self.coming.borrow_mut();
+            coming.remove(&sstable.descriptor().generation);
+        }
         written.extend(new.iter().map(|s| (s.descriptor().clone(), now_seconds)));
         for sstable in &new {
             sstable.set_table(&schema);
@@ -282,6 +297,8 @@ impl TableStore {
         let mut memtables = std::mem::take(&mut *self.flushing.borrow_mut());
         memtables.push(active);
         let sstables = self.sstables.replace(Rc::new([]));
+        let left = sstables.iter().map(|s| s.descriptor().clone());
+        self.leaving.borrow_mut().extend(left);
         (memtables, sstables)
     }
 
@@ -294,7 +311,39 @@ impl TableStore {
             generation += 1;
         }
         self.generation.set(generation);
+        let mut coming = self.coming.borrow_mut();
+        coming.insert(Generation::Number(generation));
         generation
+    }
+
+    /// From now on only higher generations are given.
+    pub(crate) fn raise_generation(&self, generation: u64) {
+        self.generation.set(self.generation.get().max(generation));
+    }
+
+    /// The files of an sstable are gone: others may have its name.
+    pub(crate) fn files_gone(&self, descriptor: &Descriptor) {
+        self.leaving.borrow_mut().remove(descriptor);
+    }
+
+    /// All sstables in its folder that this shard knows of, be they part of the table or not.
+    /// `is_gone` tells whether another shard has removed a data file.
+    pub(crate) fn known_generations(
+        &self,
+        is_gone: impl Fn(&Path) -> bool,
+    ) -> BTreeSet<Generation> {
+        let mut leaving = self.leaving.borrow_mut();
+        leaving.retain(|descriptor| !is_gone(&descriptor.path(Component::Data)));
+        let mut known = self.coming.borrow().clone();
+        known.extend(
+            leaving
+                .iter()
+                .map(|descriptor| descriptor.generation.clone()),
+        );
+        let generation = |sstable: &SSTable| sstable.descriptor().generation.clone();
+        known.extend(self.sstables.borrow().iter().map(generation));
+        known.extend(self.arrivals.borrow().iter().map(generation));
+        known
     }
 
     /// The highest generation given so far.

@@ -8,10 +8,12 @@
 mod cardinality;
 mod collector;
 mod histogram;
+mod mutate;
 mod tombstones;
 
 pub(crate) use collector::Collector;
 pub use histogram::EstimatedHistogram;
+pub(crate) use mutate::mutate;
 pub use tombstones::TombstoneHistogram;
 
 use bytes::Bytes;

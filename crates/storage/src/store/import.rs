@@ -1,0 +1,362 @@
+//! Importing: sstables that somebody else wrote become part of a table while it is in use
+//! (Cassandra's `SSTableImporter`).
+//!
+//! One shard leads. It finds the sstables ([`Store::find_sstables`]), looks whether they can be the
+//! table's ([`Store::check_import`]), and gives each a name of its own in the table's folder
+//! ([`Store::place`]): by hard links where that is possible, else by copies, the data last, so that
+//! after a crash an sstable is there whole or not at all. Then all shards open what concerns them
+//! ([`Store::open_arrivals`]), and when all have, make it part of the table
+//! ([`Store::show_arrivals`]). If anything fails before that, what was placed is removed again and
+//! the sources are as they were; afterwards they are removed, unless they are to stay.
+//!
+//! **Generations.** What was placed gets a generation above all that any shard has given, and all
+//! shards give only higher ones from then on: a truncation covers what is below its generation.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use bytes::Bytes;
+use io::{Env, OpenOptions};
+use model::TableId;
+
+use super::table::TableStore;
+use super::{Inner, Store};
+use crate::sstable::{
+    Component, Descriptor, Generation, SSTable, SSTableError, Seal, folder as sstable_folder,
+    mismatch, mutate_statistics,
+};
+
+/// Bytes that are copied at once.
+const PIECE: usize = 1 << 20;
+
+/// What is done with sstables that are imported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ImportOptions {
+    /// Read all of them before, and check all checksums.
+    pub verify: bool,
+    /// Let them keep their level of leveled compaction.
+    pub keep_level: bool,
+    /// Let them keep what they say of repairs.
+    pub keep_repaired: bool,
+    /// Leave the sources where they are.
+    pub copy: bool,
+}
+
+/// sstables could not be imported: none of them was.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// No such table here.
+    #[error("no table with id {0}")]
+    UnknownTable(TableId),
+    /// There is no such folder, or it cannot be read.
+    #[error("{path}: {error}", path = .path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the drive said.
+        error: std::io::Error,
+    },
+    /// It is damaged, or of a kind that cannot be read.
+    #[error(transparent)]
+    SSTable(#[from] SSTableError),
+    /// It is of a format that is not known.
+    #[error(
+        "{path} is of a format that this Helenus does not read: rewrite it with Cassandra's \
+         sstableupgrade",
+        path = .0.display()
+    )]
+    UnknownFormat(PathBuf),
+    /// It is another table's.
+    #[error("{path} is not of {keyspace}.{table}: {what}", path = .path.display())]
+    OtherTable {
+        /// The data file.
+        path: PathBuf,
+        /// The keyspace of the table.
+        keyspace: String,
+        /// The table.
+        table: String,
+        /// What does not fit.
+        what: String,
+    },
+}
+
+fn at(path: &Path) -> impl FnOnce(std::io::Error) -> ImportError {
+    let path = path.to_owned();
+    move |error| ImportError::Io { path, error }
+}
+
+impl Store {
+    fn importing(&self, table: TableId) -> Result<Rc<TableStore>, ImportError> {
+        let known = self.inner.table(table);
+        known.ok_or(ImportError::UnknownTable(table))
+    }
+
+    /// The sstables in a folder; in that of the table itself if none is named.
+    pub async fn find_sstables(
+        &self,
+        table: TableId,
+        dir: Option<&Path>,
+    ) -> Result<Vec<Descriptor>, ImportError> {
+        let table = self.importing(table)?;
+        let dir = dir.unwrap_or(&table.dir);
+        let mut found = Vec::new();
+        for entry in self.inner.env.read_dir(dir).await.map_err(at(dir))? {
+            if entry.is_dir {
+                continue;
+            }
+            match Descriptor::parse(dir, &entry.name) {
+                Some((descriptor, component)) if component == Component::Data.name() => {
+                    found.push(descriptor);
+                }
+                None if entry.name.ends_with("-Data.db") => {
+                    return Err(ImportError::UnknownFormat(dir.join(&entry.name)));
+                }
+                _ => {}
+            }
+        }
+        Ok(found)
+    }
+
+    /// The highest generation that this shard has given for a table, and the sstables in its folder
+    /// that it knows of.
+    pub fn known_sstables(&self, table: TableId) -> (u64, BTreeSet<Generation>) {
+        let known = self.inner.table(table);
+        known.map_or_else(Default::default, |table| {
+            let shared = &self.inner.config.shared;
+            let known = table.known_generations(|path| shared.is_gone(path));
+            (table.last_generation(), known)
+        })
+    }
+
+    /// Can an sstable become part of a table? With `verify` all of it is read.
+    pub async fn check_import(
+        &self,
+        table: TableId,
+        descriptor: &Descriptor,
+        verify: bool,
+    ) -> Result<(), ImportError> {
+        let (inner, table) = (&self.inner, self.importing(table)?.table());
+        let sstable = SSTable::open(&inner.env, descriptor, &table, &inner.cache).await?;
+        if let Some(what) = mismatch(&sstable.statistics().header, &table) {
+            return Err(ImportError::OtherTable {
+                path: descriptor.path(Component::Data),
+                keyspace: table.keyspace.to_string(),
+                table: table.name.to_string(),
+                what,
+            });
+        }
+        if verify {
+            sstable.verify().await?;
+        }
+        Ok(())
+    }
+
+    /// Gives an sstable a name in the table's folder with a generation above this one. It is there
+    /// when this returns, on the drive too, but no part of the table yet.
+    pub async fn place(
+        &self,
+        table: TableId,
+        source: &Descriptor,
+        above: u64,
+        options: ImportOptions,
+    ) -> Result<Descriptor, ImportError> {
+        let (env, table) = (&self.inner.env, self.importing(table)?);
+        table.raise_generation(above);
+        let placed = Descriptor {
+            dir: table.dir.clone(),
+            version: source.version,
+            generation: Generation::Number(table.next_generation()),
+        };
+        let done = place_files(env, source, &placed, options).await;
+        if done.is_err() {
+            sstable_folder::discard(env, &placed).await;
+        }
+        done.map(|()| placed)
+    }
+
+    /// Removes what was placed and is not wanted after all.
+    pub async fn unplace(&self, placed: &Descriptor) {
+        sstable_folder::discard(&self.inner.env, placed).await;
+    }
+
+    /// Removes an sstable that was placed under another name.
+    pub async fn remove_source(&self, source: &Descriptor) -> Result<(), ImportError> {
+        let removed = sstable_folder::remove(&self.inner.env, source).await;
+        removed.map_err(|error| ImportError::Io {
+            path: error.path,
+            error: error.source,
+        })
+    }
+
+    /// Opens what of these sstables concerns this shard.
+    pub async fn open_arrivals(
+        &self,
+        table: TableId,
+        placed: &[Descriptor],
+    ) -> Result<(), ImportError> {
+        let (inner, table) = (&self.inner, self.importing(table)?);
+        let numbers = placed.iter().filter_map(|d| match d.generation {
+            Generation::Number(number) => Some(number),
+            Generation::Time(_) => None,
+        });
+        table.raise_generation(numbers.max().unwrap_or(0));
+        let mut arrivals = Vec::new();
+        for descriptor in placed {
+            if inner.is_anothers(descriptor).await? {
+                continue;
+            }
+            let schema = table.table();
+            arrivals.push(SSTable::open(&inner.env, descriptor, &schema, &inner.cache).await?);
+        }
+        table.arrivals.replace(arrivals);
+        Ok(())
+    }
+
+    /// Makes what was opened part of the table.
+    pub async fn show_arrivals(&self, table: TableId) -> Result<(), ImportError> {
+        let (inner, table) = (&self.inner, self.importing(table)?);
+        // Not between a truncation's look at the sstables and its end.
+        table.entrance().await;
+        let arrivals = table.arrivals.take();
+        table.replace_sstables(&[], arrivals.clone(), inner.now_seconds());
+        inner.back_up(&table, &arrivals).await;
+        inner.compaction_work.notify_one();
+        Ok(())
+    }
+
+    /// Closes what was opened.
+    pub fn forget_arrivals(&self, table: TableId) {
+        if let Some(table) = self.inner.table(table) {
+            table.arrivals.take();
+        }
+    }
+}
+
+impl Inner {
+    /// Was it written by another shard of as many, for itself?
+    async fn is_anothers(&self, descriptor: &Descriptor) -> Result<bool, ImportError> {
+        let path = descriptor.path(Component::Helenus);
+        if !self.env.exists(&path).await.map_err(at(&path))? {
+            return Ok(false);
+        }
+        let seal = Seal::decode(&read(&self.env, &path).await?);
+        let own = self.origin();
+        let others = |origin: crate::sstable::ShardOrigin| {
+            origin.shards == own.shards && origin.shard != own.shard
+        };
+        Ok(seal.is_some_and(|seal| others(seal.origin)))
+    }
+}
+
+/// Links or copies all components, the data last.
+async fn place_files(
+    env: &Env,
+    source: &Descriptor,
+    placed: &Descriptor,
+    options: ImportOptions,
+) -> Result<(), ImportError> {
+    let mut components = Vec::new();
+    for entry in env.read_dir(&source.dir).await.map_err(at(&source.dir))? {
+        let of_it = Descriptor::parse(&source.dir, &entry.name).filter(|(d, _)| d == source);
+        if let Some((_, component)) = of_it {
+            components.push(component.to_owned());
+        }
+    }
+    components.sort_by_key(|component| *component == Component::Data.name());
+    for component in &components {
+        let (from, to) = (source.path_named(component), placed.path_named(component));
+        if component == Component::Statistics.name()
+            && let Some(bytes) = mutated(env, source, options).await?
+        {
+            write(env, &to, bytes).await?;
+            continue;
+        }
+        if component == Component::Data.name() {
+            env.sync_dir(&placed.dir).await.map_err(at(&placed.dir))?;
+        }
+        match env.hard_link(&from, &to).await {
+            Ok(()) => {}
+            // Another file system, or one without hard links, or another user's file.
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                copy(env, &from, &to).await?;
+            }
+            Err(error) => return Err(at(&from)(error)),
+        }
+    }
+    env.sync_dir(&placed.dir).await.map_err(at(&placed.dir))
+}
+
+/// The statistics as they are to be, if they are to be other than they are.
+async fn mutated(
+    env: &Env,
+    source: &Descriptor,
+    options: ImportOptions,
+) -> Result<Option<Vec<u8>>, ImportError> {
+    let path = source.path(Component::Statistics);
+    let bytes = Bytes::from(read(env, &path).await?);
+    let forget = (!options.keep_level, !options.keep_repaired);
+    let mutated = mutate_statistics(&bytes, source.version, forget)
+        .map_err(|error| SSTableError::corrupt(&path, 0, error.to_string()))?;
+    Ok((mutated != bytes).then_some(mutated))
+}
+
+async fn read(env: &Env, path: &Path) -> Result<Vec<u8>, ImportError> {
+    let options = OpenOptions {
+        read: true,
+        ..OpenOptions::default()
+    };
+    let read = async {
+        let file = env.open(path, options).await?;
+        let len = file.len().await?;
+        file.read_exact_at(0, len as usize).await
+    };
+    read.await.map_err(at(path))
+}
+
+fn new() -> OpenOptions {
+    OpenOptions {
+        write: true,
+        create: true,
+        truncate: true,
+        ..OpenOptions::default()
+    }
+}
+
+async fn write(env: &Env, path: &Path, bytes: Vec<u8>) -> Result<(), ImportError> {
+    let write = async {
+        let file = env.open(path, new()).await?;
+        file.write_all_at(bytes, 0).await.0?;
+        file.sync_all().await
+    };
+    write.await.map_err(at(path))
+}
+
+/// Copies a file. It has a temporary name until it is whole and on the drive: data under its own
+/// name makes an sstable.
+async fn copy(env: &Env, from: &Path, to: &Path) -> Result<(), ImportError> {
+    let mut name = to.as_os_str().to_owned();
+    name.push(crate::sstable::TEMPORARY_SUFFIX);
+    let temporary = PathBuf::from(name);
+    let read = OpenOptions {
+        read: true,
+        ..OpenOptions::default()
+    };
+    let source = env.open(from, read).await.map_err(at(from))?;
+    let length = source.len().await.map_err(at(from))?;
+    let target = env.open(&temporary, new()).await.map_err(at(&temporary))?;
+    let mut position = 0;
+    while position < length {
+        let piece = usize::try_from(length - position).map_or(PIECE, |left| left.min(PIECE));
+        let bytes = source
+            .read_exact_at(position, piece)
+            .await
+            .map_err(at(from))?;
+        let written = target.write_all_at(bytes, position).await.0;
+        written.map_err(at(&temporary))?;
+        position += piece as u64;
+        env.maybe_yield().await;
+    }
+    target.sync_all().await.map_err(at(&temporary))?;
+    env.rename(&temporary, to).await.map_err(at(to))
+}

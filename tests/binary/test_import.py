@@ -1,0 +1,131 @@
+"""nodetool: import and refresh."""
+
+import os
+import shutil
+
+import pytest
+
+from harness.protocol import Connection
+from nodetool import Nodetool, make_tables, rows, sstables, write_rows
+
+
+@pytest.fixture
+def source(node, tmp_path):
+    """A folder with the sstables of ks.t of a node of three shards that has stopped: 1000 rows."""
+    server = node(shards=3, folder="source").start()
+    make_tables(server)
+    Nodetool(server)("flush")
+    server.stop()
+    folder = tmp_path / "upload"
+    shutil.copytree(sstables(server, "t")[0].parent, folder)
+    server.kill()
+    return folder
+
+
+@pytest.fixture
+def target(node):
+    """A node with the same tables, without rows, and its nodetool."""
+    server = node(shards=2, folder="target").start()
+    make_tables(server, 0)
+    return server, Nodetool(server)
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir() if path.is_file())
+
+
+def test_import_moves_and_shows_at_once(source, target):
+    server, nodetool = target
+    with Connection(server.address) as connection:
+        write_rows(connection, range(100, 150))
+    nodetool("flush")
+    assert nodetool("import", "ks", "t", source) == ""
+    assert rows(server) == 1500
+    assert names(source) == []
+    server.kill()
+    server.start()
+    assert rows(server) == 1500
+    server.stop()
+    server.shards = 3
+    server.start()
+    assert rows(server) == 1500
+
+
+def test_import_copies_and_takes_the_same_again(source, target):
+    server, nodetool = target
+    before = names(source)
+    for _ in range(2):
+        nodetool("import", "-p", "-l", "-r", "ks", "t", source)
+        assert rows(server) == 1000
+        assert names(source) == before
+    said = nodetool("import", "-q", "--copy-data", "ks", "t", source)
+    assert said == "Doing a quick import - skipping sstable verification and row cache invalidation\n"
+    with Connection(server.address) as connection:
+        connection.query("TRUNCATE ks.t")
+    assert not sstables(server, "t")
+    assert names(source) == before, "what was linked stays"
+    server.kill()
+    server.start()
+    assert rows(server) == 0
+    nodetool("import", "ks", "t", source)
+    server.kill()
+    server.start()
+    assert rows(server) == 1000, "an earlier truncation does not cover it"
+
+
+def test_what_is_not_good_is_named_and_left(source, target, tmp_path):
+    server, nodetool = target
+    before = names(source)
+    assert nodetool.refused("import", "ks", "t", "/nonexistent") == "Directory /nonexistent does not exist"
+    assert "relative" in nodetool.refused("import", "ks", "t", "relative")
+    assert nodetool.refused("import", "ks", "nope", source) == "Unknown keyspace/cf pair (ks.nope)"
+    said = nodetool.refused("import", "ks", "u", source)
+    assert str(source) in said and ".db " in said and "ks.u" in said
+    with Connection(server.address) as connection:
+        connection.query("CREATE TABLE ks.x (k int, c int, w text, PRIMARY KEY (k, c))")
+    said = nodetool.refused("import", "ks", "x", source)
+    assert str(source) in said and "-Data.db is not of ks.x: it has a column `a`, which the table has not" in said
+    good = tmp_path / "good"
+    shutil.copytree(source, good)
+    damaged = next(path for path in sorted(source.iterdir()) if path.name.endswith("-Data.db"))
+    content = bytearray(damaged.read_bytes())
+    content[len(content) // 2] ^= 0x40
+    damaged.write_bytes(content)
+    said = nodetool.refused("import", "ks", "t", source, good)
+    assert str(damaged) in said
+    assert names(source) == before
+    assert rows(server) == 1000, "the good folder is in"
+    assert names(good) == []
+    (source / "zz-1-big-Data.db").write_bytes(b"")
+    assert "zz-1-big-Data.db" in nodetool.refused("import", "ks", "t", source)
+
+
+def test_refresh_takes_what_lies_in_the_folder(source, target):
+    server, nodetool = target
+    with Connection(server.address) as connection:
+        write_rows(connection, range(100, 110))
+    nodetool("flush")
+    folder = sstables(server, "t")[0].parent
+    assert nodetool("refresh", "ks", "t") == ""
+    assert rows(server) == 100
+    # The names may be those of sstables that are there: 1000 more.
+    for path in source.iterdir():
+        if path.is_file():
+            version, generation, rest = path.name.split("-", 2)
+            shutil.copy(path, folder / f"{version}-{int(generation) + 1000}-{rest}")
+    nodetool("refresh", "ks", "t")
+    assert rows(server) == 1100
+    nodetool("refresh", "ks", "t")
+    assert rows(server) == 1100
+    # Back from a snapshot: the names that they had before.
+    nodetool("snapshot", "-t", "s", "-cf", "t", "ks")
+    with Connection(server.address) as connection:
+        connection.query("TRUNCATE ks.t")
+    for path in (folder / "snapshots" / "s").glob("*-big-*"):
+        os.link(path, folder / path.name)
+    nodetool("refresh", "ks", "t")
+    assert rows(server) == 1100
+    server.kill()
+    server.start()
+    assert rows(server) == 1100
+    assert nodetool.refused("refresh", "ks", "nope") == "Unknown keyspace/cf pair (ks.nope)"
