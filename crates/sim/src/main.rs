@@ -30,6 +30,8 @@ fn main() -> ExitCode {
             Ok(report) => {
                 total.crashes += report.crashes;
                 total.faulty += report.faulty;
+                total.full += report.full;
+                total.refused += report.refused;
                 total.writes += report.writes;
                 total.reads += report.reads;
                 total.bits += report.bits;
@@ -50,12 +52,14 @@ fn main() -> ExitCode {
         }
     }
     println!(
-        "sim: {} seeds, {failed} failed, {} crashes, {} lives with a failing drive, {} writes \
-         acknowledged, {} reads checked, {} bits changed, {} errors that said so",
+        "sim: {} seeds, {failed} failed, {} crashes, {} lives with a failing drive, {} with \
+         a full one, {} writes acknowledged, {} refused, {} reads checked, {} bits changed, {} errors that said so",
         options.seeds,
         total.crashes,
         total.faulty,
+        total.full,
         total.writes,
+        total.refused,
         total.reads,
         total.bits,
         total.damage

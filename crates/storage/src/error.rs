@@ -1,5 +1,6 @@
 //! What can go wrong, by operation.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -41,9 +42,10 @@ pub enum OpenError {
 /// A write did not happen, or nobody knows whether it did.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
-    /// Refused at once: more is under way than the drive or the memory takes. Nothing was written.
+    /// Refused: more is under way than the drive or the memory takes, or the drive is full. Nothing
+    /// was written.
     #[error("shard overloaded: {0}")]
-    Overloaded(&'static str),
+    Overloaded(Cow<'static, str>),
     /// Larger than the commit log takes. Nothing was written.
     #[error("mutation of {bytes} bytes is larger than the maximum of {limit} bytes")]
     TooLarge {
@@ -66,7 +68,10 @@ pub enum WriteError {
 impl From<AppendError> for WriteError {
     fn from(error: AppendError) -> WriteError {
         match error {
-            AppendError::Overloaded => WriteError::Overloaded("the commit log's drive is behind"),
+            AppendError::Overloaded => {
+                WriteError::Overloaded("the commit log's drive is behind".into())
+            }
+            AppendError::Full(reason) => WriteError::Overloaded(reason.to_string().into()),
             AppendError::TooLarge { bytes, limit } => WriteError::TooLarge { bytes, limit },
             AppendError::Failed(reason) => WriteError::CommitLog(reason),
         }

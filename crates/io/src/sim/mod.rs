@@ -111,6 +111,17 @@ impl Simulation {
         SimNode(self.nodes.len() - 1)
     }
 
+    /// From its next start on, a node has so many shards.
+    ///
+    /// # Panics
+    /// If it runs.
+    pub fn set_shards(&mut self, node: SimNode, shards: u16) {
+        assert!(shards > 0, "a node has a shard");
+        let node = &mut self.nodes[node.0];
+        assert!(node.running.is_empty(), "the node runs");
+        node.count = shards;
+    }
+
     /// Starts a node: each shard runs the future that `main` makes of its [`Env`].
     ///
     /// # Panics

@@ -40,6 +40,12 @@ impl Client {
     pub(crate) async fn run(mut self) {
         while self.world.goes_on() {
             self.learn_schema().await;
+            let stats = self.store.stats();
+            if stats.memtable_bytes > stats.memtable_limit {
+                let (bytes, limit) = (stats.memtable_bytes, stats.memtable_limit);
+                self.world
+                    .fail(format!("memtables take {bytes} bytes of {limit}"));
+            }
             let result = match self.random.below(1000) {
                 0..700 => self.write().await,
                 700..900 => self.read().await,
@@ -100,10 +106,17 @@ impl Client {
         if purges {
             self.world.unlock(&key);
         }
+        if let Err(WriteError::Overloaded(_)) = &result {
+            self.world.oracle.borrow_mut().refused(&key, id);
+            self.world.refused();
+            // Who is refused comes back later.
+            let pause = self.random.below(50_000);
+            self.env.sleep(Duration::from_micros(pause)).await;
+            return Ok(());
+        }
         let mut oracle = self.world.oracle.borrow_mut();
         match result {
             Ok(()) => oracle.acknowledged(&key, id),
-            Err(WriteError::Overloaded(_)) => oracle.refused(&key, id),
             // A drive that fails fails the log for good: the world sees to a restart.
             Err(WriteError::CommitLog(_)) if self.world.has_disk_faults() => {
                 drop(oracle);
@@ -236,7 +249,7 @@ impl Client {
 
     async fn flush(&mut self) -> Result<(), String> {
         match self.store.flush(None).await {
-            Err(error) if !self.world.has_disk_faults() => Err(format!("a flush failed: {error}")),
+            Err(error) if !self.world.may_writing_fail() => Err(format!("a flush failed: {error}")),
             _ => Ok(()),
         }
     }
@@ -277,7 +290,7 @@ impl Client {
         };
         match done {
             Ok(_) | Err(CompactionError::Cancelled) => Ok(()),
-            Err(_) if self.world.has_disk_faults() => Ok(()),
+            Err(_) if self.world.may_writing_fail() => Ok(()),
             Err(error) => Err(format!("a compaction failed: {error}")),
         }
     }

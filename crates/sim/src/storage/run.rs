@@ -34,6 +34,10 @@ pub struct Report {
     pub crashes: u64,
     /// Lives with a drive that fails.
     pub faulty: u64,
+    /// Lives whose drive ran full for a while.
+    pub full: u64,
+    /// Writes that were refused.
+    pub refused: u64,
     /// Writes that were acknowledged.
     pub writes: u64,
     /// Reads that were checked.
@@ -59,7 +63,7 @@ struct Life {
 pub fn run(seed: u64) -> Result<Report, String> {
     let mut random = Random::new(seed);
     let world = World::new(&mut random);
-    let shards = 1 + random.below(2) as u16;
+    let mut shards = 1 + random.below(3) as u16;
     let mut simulation = Simulation::new(random.next_u64(), SimConfig::default());
     let node = simulation.add_node([10, 0, 0, 1].into(), shards, DRIVE);
     let lives = 2 + random.below(3);
@@ -67,6 +71,12 @@ pub fn run(seed: u64) -> Result<Report, String> {
     for number in 0..=lives {
         let last = number == lives;
         let faulty = !last && random.chance(30);
+        let full = !faulty && !last && random.chance(30);
+        if random.chance(25) {
+            // The log of one number of shards is replayed by another.
+            shards = 1 + random.below(3) as u16;
+            simulation.set_shards(node, shards);
+        }
         let life = Rc::new(Life {
             world: world.clone(),
             files: Arc::default(),
@@ -76,11 +86,16 @@ pub fn run(seed: u64) -> Result<Report, String> {
         });
         let steps = if last { 0 } else { 50 + random.below(400) };
         world.begin_run(steps * u64::from(shards), faulty);
+        if full {
+            world.drive_runs_full();
+        }
         let problem = live(&mut simulation, node, shards, &life, &mut random);
+        simulation.set_disk_capacity(node, DRIVE);
         if let Some(problem) = problem {
             return Err(format!("seed {seed}, life {number}: {problem}"));
         }
         report.faulty += u64::from(faulty);
+        report.full += u64::from(full);
         report.crashes += u64::from(!last);
     }
     world.begin_run(0, false);
@@ -91,6 +106,7 @@ pub fn run(seed: u64) -> Result<Report, String> {
     let oracle = world.oracle.borrow();
     report.writes = oracle.acknowledged;
     report.reads = oracle.checked;
+    report.refused = world.refusals();
     report.trace = simulation.trace_hash();
     Ok(report)
 }
@@ -114,6 +130,9 @@ fn live(
     if world.has_disk_faults() {
         simulation.set_disk_faults(node, faults(random));
     }
+    if world.is_full() {
+        run_full(simulation, node, &world, random);
+    }
     let time = match life.last || random.chance(20) {
         true => LIMIT,
         false => Duration::from_micros(random.below(400_000)),
@@ -135,6 +154,18 @@ fn live(
     world.problem()
 }
 
+/// Lets a few hundred kilobytes remain on the drive, and gives the rest back after a while.
+fn run_full(simulation: &mut Simulation, node: SimNode, world: &Rc<World>, random: &mut Random) {
+    let pages = |length: u64| length.next_multiple_of(4096);
+    let files = simulation.files(node);
+    let used: u64 = files.iter().map(|(_, length)| pages(*length)).sum();
+    let over = |simulation: &Simulation| simulation.has_ended(node) || world.problem().is_some();
+    simulation.set_disk_capacity(node, used + random.below(300 << 10));
+    let time = Duration::from_micros(random.below(5_000_000));
+    simulation.run_until(time, over);
+    simulation.set_disk_capacity(node, DRIVE);
+}
+
 fn faults(random: &mut Random) -> DiskFaults {
     let mut one_of = |chance: f64| if random.chance(40) { chance } else { 0.0 };
     DiskFaults {
@@ -142,7 +173,8 @@ fn faults(random: &mut Random) -> DiskFaults {
         write_error: one_of(0.002),
         sync_error: one_of(0.002),
         bit_rot: 0.0,
-        slow: one_of(0.05),
+        // Now and then, or always.
+        slow: one_of(0.05).max(one_of(0.02) * 50.0),
     }
 }
 

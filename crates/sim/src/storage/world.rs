@@ -27,6 +27,8 @@ pub(crate) struct World {
     locked: RefCell<BTreeSet<DecoratedKey>>,
     last_timestamp: Cell<i64>,
     disk_faults: Cell<bool>,
+    full: Cell<bool>,
+    refusals: Cell<u64>,
     /// What is wrong, if anything is.
     problem: RefCell<Option<String>>,
     /// How many more steps clients may make before the run ends.
@@ -44,6 +46,8 @@ impl World {
             locked: RefCell::default(),
             last_timestamp: Cell::new(0),
             disk_faults: Cell::new(false),
+            full: Cell::new(false),
+            refusals: Cell::new(0),
             problem: RefCell::default(),
             steps: Cell::new(0),
             node_failed: Cell::new(false),
@@ -73,6 +77,7 @@ impl World {
         self.locked.borrow_mut().clear();
         self.steps.set(steps);
         self.disk_faults.set(disk_faults);
+        self.full.set(false);
         self.node_failed.set(false);
     }
 
@@ -96,6 +101,31 @@ impl World {
     /// May the disk fail?
     pub(crate) fn has_disk_faults(&self) -> bool {
         self.disk_faults.get()
+    }
+
+    /// The drive runs full in this run: what needs room may fail, and writes may be refused.
+    pub(crate) fn drive_runs_full(&self) {
+        self.full.set(true);
+    }
+
+    /// Does it?
+    pub(crate) fn is_full(&self) -> bool {
+        self.full.get()
+    }
+
+    /// A write was refused.
+    pub(crate) fn refused(&self) {
+        self.refusals.set(self.refusals.get() + 1);
+    }
+
+    /// How many writes were refused.
+    pub(crate) fn refusals(&self) -> u64 {
+        self.refusals.get()
+    }
+
+    /// May what writes fail, be it for faults or for want of room?
+    pub(crate) fn may_writing_fail(&self) -> bool {
+        self.disk_faults.get() || self.full.get()
     }
 
     /// The node takes no more writes: it has to be started again.

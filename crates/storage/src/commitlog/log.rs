@@ -85,6 +85,8 @@ pub(super) struct State {
     /// Who waits for which append.
     pub(super) waiters: Vec<(u64, Waker)>,
     pub(super) failed: Option<Arc<str>>,
+    /// Why the next segment cannot be made, as long as that is so.
+    pub(super) stalled: Option<Arc<str>>,
     pub(super) replaying: bool,
     /// Does somebody wait for a sync that the mode alone would not do now?
     pub(super) sync_wanted: bool,
@@ -203,6 +205,7 @@ impl CommitLog {
                 durable_to: Position::default(),
                 waiters: Vec::new(),
                 failed: None,
+                stalled: None,
                 replaying: true,
                 sync_wanted: false,
                 buffers: Vec::new(),
@@ -241,6 +244,9 @@ impl CommitLog {
         let mut state = inner.state.borrow_mut();
         if let Some(reason) = &state.failed {
             return Err(AppendError::Failed(reason.clone()));
+        }
+        if let Some(reason) = &state.stalled {
+            return Err(AppendError::Full(reason.clone()));
         }
         if state.pending_bytes > inner.config.pending_bytes {
             return Err(AppendError::Overloaded);

@@ -81,6 +81,9 @@ pub(crate) enum AppendError {
     /// Too much is under way to the drive.
     #[error("the commit log's drive is behind")]
     Overloaded,
+    /// There is no room for the next segment.
+    #[error("{0}")]
+    Full(Arc<str>),
     /// The mutation is larger than the log takes.
     #[error("a mutation of {bytes} bytes is larger than {limit} bytes, half a commit-log segment")]
     TooLarge {

@@ -227,17 +227,31 @@ impl Writer {
                 }
                 NextState::Absent | NextState::Ready(..) => {
                     match create_segment(&self.inner, segment).await {
-                        Ok(file) => return file,
+                        Ok(file) => {
+                            self.inner.state.borrow_mut().stalled = None;
+                            return file;
+                        }
                         Err(error) => {
-                            tracing::error!(
-                                "commit log: making {} failed: {error}; trying again",
-                                self.inner.path(segment).display()
-                            );
+                            self.stall(segment, &error);
                             self.inner.env.sleep(RETRY).await;
                         }
                     }
                 }
             }
+        }
+    }
+
+    /// Has writes refused until the segment can be made, most likely because the drive is full.
+    /// What waits already is written then.
+    fn stall(&self, segment: u64, error: &std::io::Error) {
+        let reason = format!(
+            "the commit log cannot make {}: {error}; no write is taken until it can",
+            self.inner.path(segment).display()
+        );
+        let mut state = self.inner.state.borrow_mut();
+        if state.stalled.as_deref() != Some(&reason) {
+            tracing::error!("{reason}");
+            state.stalled = Some(reason.into());
         }
     }
 

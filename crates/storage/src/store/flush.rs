@@ -105,6 +105,8 @@ impl Inner {
                 None => Ok(()),
             };
             let failure = result.clone().err();
+            let reason = failure.as_ref().map(ToString::to_string);
+            *self.flush_failure.borrow_mut() = reason;
             if let Some(waiter) = job.waiter.take() {
                 let _ = waiter.send(result);
             }

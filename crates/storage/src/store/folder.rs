@@ -133,8 +133,34 @@ pub(super) struct FoundTable {
 
 /// Looks through the folder of a table, makes it if it is not there, and finishes or undoes what
 /// a crash interrupted. Other shards do the same at the same time or are at work in it already:
-/// of leftovers each takes those whose generation is its own.
+/// of leftovers each takes those whose generation is its own. What a compaction that happened has
+/// replaced counts for nobody, also while the shard that removes it is at it: a part of it could
+/// lack the deletion that covers the rest.
 pub(super) async fn open_table(
+    env: &Env,
+    config: &StoreConfig,
+    dir: &Path,
+) -> Result<FoundTable, OpenError> {
+    let mut tries = 0;
+    loop {
+        match look_through(env, config, dir).await {
+            // Another shard has removed it since the folder was listed: its file of a compaction,
+            // whose inputs are gone now too.
+            Err(OpenError::Io { error, .. })
+                if error.kind() == std::io::ErrorKind::NotFound && tries < LOOKS =>
+            {
+                tries += 1;
+                env.yield_now().await;
+            }
+            result => return result,
+        }
+    }
+}
+
+/// How often a folder that changes meanwhile is looked through again.
+const LOOKS: u32 = 100;
+
+async fn look_through(
     env: &Env,
     config: &StoreConfig,
     dir: &Path,
@@ -151,7 +177,12 @@ pub(super) async fn open_table(
     let mine = |generation| generation % u64::from(shards) == u64::from(shard);
     let names = list(env, dir).await?;
     let interrupted = transaction::interrupted(env, dir, &names, mine).await;
+    let mut replaced = Vec::new();
     for (generation, inputs) in interrupted.map_err(io_error(dir))? {
+        if !mine(generation) {
+            replaced.extend(inputs);
+            continue;
+        }
         for input in inputs {
             remove_sstable(env, &input, &names).await?;
         }
@@ -190,6 +221,9 @@ pub(super) async fn open_table(
         };
         let number = transaction::number(&descriptor.generation);
         found.generation = found.generation.max(number);
+        if replaced.contains(&descriptor) {
+            continue;
+        }
         if component == Component::Data.name() {
             if let Some(sstable) = concerning(env, descriptor, (shard, shards)).await? {
                 found.sstables.push(sstable);

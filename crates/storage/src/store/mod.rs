@@ -16,6 +16,7 @@ mod compact;
 mod flush;
 mod folder;
 mod import;
+mod memory;
 mod schema;
 mod snapshot;
 mod stats;
@@ -29,7 +30,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use io::{Env, Notify, Semaphore, TaskGroup};
 use model::{Mutation, ReadCommand, ReadPage, Schema, Sharder, TableId};
@@ -39,17 +39,13 @@ use crate::commitlog::{CommitLog, CommitLogConfig, SegmentName, Ticket, Truncati
 use crate::error::{FlushError, OpenError, ReadError, WriteError};
 use crate::sstable::{ChunkCache, Format};
 use flush::FlushJob;
+use memory::Memory;
 use table::{TableStore, add};
 
 pub use compact::{CompactionKind, CompactionScope, CompactionStatus, Granularity};
 pub use import::{ImportError, ImportOptions};
 pub use snapshot::{SnapshotDetails, SnapshotError, SnapshotManifest, instant};
 pub use stats::{StoreStats, TableStats};
-
-/// How long a write waits for memory before it is refused.
-const WRITE_WAIT: Duration = Duration::from_secs(1);
-/// How many writes may wait for memory at once.
-const MAX_WAITING: usize = 1024;
 
 /// How a store is kept.
 #[derive(Clone, Debug)]
@@ -93,6 +89,8 @@ pub(crate) struct Inner {
     cache: ChunkCache,
     memory: Memory,
     flushes: RefCell<VecDeque<FlushJob>>,
+    /// Why the last flush failed, if it did.
+    flush_failure: RefCell<Option<String>>,
     /// Wakes the task that flushes.
     flush_work: Notify,
     /// Wakes the task that compacts.
@@ -119,21 +117,6 @@ struct Counters {
     failed_compactions: Cell<u64>,
 }
 
-/// What memtables take.
-struct Memory {
-    limit: usize,
-    /// From here on the largest memtable is flushed.
-    flush_at: usize,
-    /// Of memtables that are written to.
-    active: Cell<usize>,
-    /// Of memtables being flushed.
-    flushing: Cell<usize>,
-    freed: Notify,
-    waiting: Cell<usize>,
-    /// The segment that the log wrote to when it was last asked whether it is too large.
-    looked_at_log: Cell<u64>,
-}
-
 impl Store {
     /// Opens the store of a shard with these tables, and replays what the commit log has for them.
     /// Of the others, the log is replayed by [`Store::replay`], once [`Store::set_schema`] has told
@@ -144,18 +127,24 @@ impl Store {
         system_tables: &Schema,
     ) -> Result<Store, OpenError> {
         let found = folder::open_commitlog(&env, &config).await?;
+        let limit = usize::try_from(config.memory / 2)
+            .unwrap_or(usize::MAX)
+            .max(1 << 16);
+        // What waits for the drive is memory too.
+        let most = limit / 4;
+        let log_config = CommitLogConfig {
+            pending_bytes: config.commitlog.pending_bytes.min(most),
+            ..config.commitlog
+        };
         let log = CommitLog::start(
             env.clone(),
             config.commitlog_dir.clone(),
-            config.commitlog,
+            log_config,
             config.sharder,
             found.next_segment,
             found.segments.clone(),
             config.shared.clone(),
         );
-        let limit = usize::try_from(config.memory / 2)
-            .unwrap_or(usize::MAX)
-            .max(1 << 16);
         let chunks = usize::try_from(config.memory / 4).unwrap_or(usize::MAX);
         let inner = Rc::new(Inner {
             log,
@@ -165,16 +154,9 @@ impl Store {
             replayed: RefCell::default(),
             tables: RefCell::default(),
             cache: ChunkCache::new(chunks),
-            memory: Memory {
-                limit,
-                flush_at: limit / 2,
-                active: Cell::new(0),
-                flushing: Cell::new(0),
-                freed: Notify::new(),
-                waiting: Cell::new(0),
-                looked_at_log: Cell::new(0),
-            },
+            memory: Memory::new(limit),
             flushes: RefCell::default(),
+            flush_failure: RefCell::default(),
             flush_work: Notify::new(),
             compaction_work: Notify::new(),
             compactions: compact::Compactions::default(),
@@ -222,7 +204,7 @@ impl Store {
     /// After an error of the commit log nobody knows whether it is; after the others it is not.
     pub async fn apply(&self, mutation: Mutation) -> Result<(), WriteError> {
         let inner = &*self.inner;
-        inner.admit().await?;
+        let _memory = inner.admit(&mutation).await?;
         let write = Write::begin(inner, &mutation).await?;
         if let Some(ticket) = write.ticket {
             inner.log.acknowledge(ticket).await?;
@@ -289,89 +271,6 @@ impl Inner {
 
     fn all_tables(&self) -> Vec<Rc<TableStore>> {
         self.tables.borrow().values().cloned().collect()
-    }
-
-    /// Waits until there is memory for a write.
-    async fn admit(&self) -> Result<(), WriteError> {
-        let memory = &self.memory;
-        if memory.used() < memory.limit && !self.closed.get() {
-            return Ok(());
-        }
-        let refuse = |reason| {
-            add(&self.counters.refused, 1);
-            Err(WriteError::Overloaded(reason))
-        };
-        if memory.waiting.get() >= MAX_WAITING {
-            return refuse("memtables are full and too many writes wait for a flush");
-        }
-        let _waiting = Waiting::new(&memory.waiting);
-        let room = async {
-            while memory.used() >= memory.limit && !self.closed.get() {
-                self.relieve();
-                memory.freed.notified().await;
-            }
-        };
-        let waited = self.env.timeout(WRITE_WAIT, room).await;
-        if self.closed.get() {
-            return Err(WriteError::Closed);
-        }
-        match waited {
-            Ok(()) => Ok(()),
-            Err(_) => refuse("memtables are full and their flush does not keep up"),
-        }
-    }
-
-    /// Flushes what has to be flushed for memory's sake or the log's.
-    fn relieve(&self) {
-        if self.memory.active.get() >= self.memory.flush_at {
-            let tables = self.tables.borrow();
-            let largest = tables
-                .values()
-                .filter(|table| !table.is_blocked())
-                .max_by_key(|table| table.active().bytes());
-            if let Some(table) = largest {
-                self.begin_flush(table);
-            }
-        }
-        // The log grows by whole segments.
-        let segment = self.log.active_segment();
-        if self.memory.looked_at_log.replace(segment) == segment {
-            return;
-        }
-        for id in self.log.tables_to_flush() {
-            if let Some(table) = self.table(id)
-                && !table.is_blocked()
-            {
-                self.begin_flush(&table);
-            }
-        }
-    }
-}
-
-impl Memory {
-    fn used(&self) -> usize {
-        self.active.get() + self.flushing.get()
-    }
-
-    fn grow_active(&self, bytes: isize) {
-        self.active
-            .set(self.active.get().saturating_add_signed(bytes));
-    }
-}
-
-/// Counts one who waits, as long as it lives.
-struct Waiting<'c>(&'c Cell<usize>);
-
-impl<'c> Waiting<'c> {
-    fn new(count: &'c Cell<usize>) -> Waiting<'c> {
-        count.set(count.get() + 1);
-        Waiting(count)
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.set(self.0.get() - 1);
     }
 }
 

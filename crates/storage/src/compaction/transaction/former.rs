@@ -42,8 +42,8 @@ pub(crate) async fn finish(env: &Env, dir: &Path, generation: u64) -> std::io::R
     env.sync_dir(dir).await
 }
 
-/// The compactions of this shard in a folder that were interrupted after they had happened, with
-/// the inputs still to remove. A file that is not whole did not happen: it is removed.
+/// The compactions in a folder that were interrupted after they had happened, with the inputs that
+/// do not count any more. A file that is not whole did not happen: if it is ours, it is removed.
 pub(crate) async fn interrupted(
     env: &Env,
     dir: &Path,
@@ -55,7 +55,7 @@ pub(crate) async fn interrupted(
         let number = name
             .strip_prefix(PREFIX)
             .and_then(|rest| rest.strip_suffix(SUFFIX));
-        let Some(generation) = number.and_then(|n| n.parse().ok()).filter(|g| mine(*g)) else {
+        let Some(generation) = number.and_then(|n| n.parse().ok()) else {
             continue;
         };
         let options = OpenOptions {
@@ -67,7 +67,8 @@ pub(crate) async fn interrupted(
         let bytes = file.read_exact_at(0, len as usize).await?;
         match decode(dir, &bytes) {
             Some(inputs) => found.push((generation, inputs)),
-            None => finish(env, dir, generation).await?,
+            None if mine(generation) => finish(env, dir, generation).await?,
+            None => {}
         }
     }
     Ok(found)

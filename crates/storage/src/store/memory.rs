@@ -1,0 +1,237 @@
+//! What memtables may take, and who waits for it.
+//!
+//! A write reserves what it may make memtables grow by before it is logged, so that memtables,
+//! those being flushed and the writes under way never take more than their limit. At half of it
+//! the largest memtable is flushed: the other half is what writers fill meanwhile. Where the drive
+//! does not follow, each write waits a little, the longer the less is left, so that all are slowed
+//! alike and early; at the limit they wait in turn, and are refused after a while.
+
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::time::Duration;
+
+use io::Notify;
+use model::{Cell as Value, Clustering, Mutation, PartitionUpdate, RangeTombstone, Row};
+
+use super::Inner;
+use super::table::add;
+use crate::error::WriteError;
+
+/// How long a write waits for memory before it is refused.
+const WRITE_WAIT: Duration = Duration::from_secs(1);
+/// How many writes may wait for memory at once.
+const MAX_WAITING: usize = 1024;
+/// How long a write waits when there is hardly anything left.
+const MAX_PACE: Duration = Duration::from_millis(10);
+
+/// What memtables take.
+pub(super) struct Memory {
+    pub(super) limit: usize,
+    /// From here on the largest memtable is flushed.
+    pub(super) flush_at: usize,
+    /// Of memtables that are written to.
+    pub(super) active: Cell<usize>,
+    /// Of memtables being flushed.
+    pub(super) flushing: Cell<usize>,
+    /// What writes under way may add.
+    reserved: Cell<usize>,
+    pub(super) freed: Notify,
+    pub(super) waiting: Cell<usize>,
+    /// The segment that the log wrote to when it was last asked whether it is too large.
+    looked_at_log: Cell<u64>,
+}
+
+impl Memory {
+    pub(super) fn new(limit: usize) -> Memory {
+        Memory {
+            limit,
+            flush_at: limit / 2,
+            active: Cell::new(0),
+            flushing: Cell::new(0),
+            reserved: Cell::new(0),
+            freed: Notify::new(),
+            waiting: Cell::new(0),
+            looked_at_log: Cell::new(0),
+        }
+    }
+
+    pub(super) fn used(&self) -> usize {
+        self.active.get() + self.flushing.get()
+    }
+
+    pub(super) fn grow_active(&self, bytes: isize) {
+        self.active
+            .set(self.active.get().saturating_add_signed(bytes));
+    }
+
+    fn committed(&self) -> usize {
+        self.used() + self.reserved.get()
+    }
+
+    /// Is there room for so much? What is larger than all there is needs all of it.
+    fn has_room(&self, bytes: usize) -> bool {
+        let committed = self.committed();
+        committed.saturating_add(bytes) <= self.limit || committed == 0
+    }
+
+    /// How long a write should wait although there is room.
+    fn pace(&self) -> Duration {
+        let from = self.limit / 4 * 3;
+        let over = self.committed().saturating_sub(from);
+        if over == 0 || self.flushing.get() == 0 {
+            return Duration::ZERO;
+        }
+        let share = over as f64 / (self.limit - from).max(1) as f64;
+        MAX_PACE.mul_f64((share * share).min(1.0))
+    }
+
+    fn reserve(&self, bytes: usize) -> Reserved<'_> {
+        self.reserved.set(self.reserved.get() + bytes);
+        Reserved {
+            memory: self,
+            bytes,
+        }
+    }
+}
+
+/// Memory that a write under way may come to need, as long as this lives.
+pub(super) struct Reserved<'m> {
+    memory: &'m Memory,
+    bytes: usize,
+}
+
+impl Drop for Reserved<'_> {
+    fn drop(&mut self) {
+        let reserved = &self.memory.reserved;
+        reserved.set(reserved.get() - self.bytes);
+        if self.memory.waiting.get() > 0 {
+            self.memory.freed.notify_one();
+        }
+    }
+}
+
+/// Counts one who waits, as long as it lives.
+struct Waiting<'c>(&'c Cell<usize>);
+
+impl<'c> Waiting<'c> {
+    fn new(count: &'c Cell<usize>) -> Waiting<'c> {
+        count.set(count.get() + 1);
+        Waiting(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+impl Inner {
+    /// Waits until there is memory for a write.
+    pub(super) async fn admit(&self, mutation: &Mutation) -> Result<Reserved<'_>, WriteError> {
+        let memory = &self.memory;
+        let bytes = most_growth(mutation);
+        if memory.waiting.get() == 0 && memory.has_room(bytes) && !self.closed.get() {
+            let reserved = memory.reserve(bytes);
+            let pace = memory.pace();
+            if !pace.is_zero() {
+                self.env.sleep(pace).await;
+            }
+            return Ok(reserved);
+        }
+        Box::pin(self.admit_later(bytes)).await
+    }
+
+    async fn admit_later(&self, bytes: usize) -> Result<Reserved<'_>, WriteError> {
+        let memory = &self.memory;
+        let refuse = |reason: Cow<'static, str>| {
+            add(&self.counters.refused, 1);
+            Err(WriteError::Overloaded(reason))
+        };
+        if memory.waiting.get() >= MAX_WAITING {
+            return refuse("memtables are full and too many writes wait for a flush".into());
+        }
+        let _waiting = Waiting::new(&memory.waiting);
+        let room = async {
+            while !memory.has_room(bytes) && !self.closed.get() {
+                self.relieve();
+                memory.freed.notified().await;
+            }
+        };
+        let waited = self.env.timeout(WRITE_WAIT, room).await;
+        if self.closed.get() {
+            return Err(WriteError::Closed);
+        }
+        match waited {
+            Ok(()) => {
+                // What is left may do for the next one.
+                memory.freed.notify_one();
+                Ok(memory.reserve(bytes))
+            }
+            Err(_) => refuse(match &*self.flush_failure.borrow() {
+                Some(reason) => {
+                    format!("memtables are full and their flush fails: {reason}").into()
+                }
+                None => "memtables are full and their flush does not keep up".into(),
+            }),
+        }
+    }
+
+    /// Flushes what has to be flushed for memory's sake or the log's.
+    pub(super) fn relieve(&self) {
+        if self.memory.active.get() >= self.memory.flush_at {
+            let tables = self.tables.borrow();
+            let largest = tables
+                .values()
+                .filter(|table| !table.is_blocked())
+                .max_by_key(|table| table.active().bytes());
+            if let Some(table) = largest {
+                self.begin_flush(table);
+            }
+        }
+        // The log grows by whole segments.
+        let segment = self.log.active_segment();
+        if self.memory.looked_at_log.replace(segment) == segment {
+            return;
+        }
+        for id in self.log.tables_to_flush() {
+            if let Some(table) = self.table(id)
+                && !table.is_blocked()
+            {
+                self.begin_flush(&table);
+            }
+        }
+    }
+}
+
+/// By how many bytes a write makes memtables grow at most, but for the spare room of long vectors.
+fn most_growth(mutation: &Mutation) -> usize {
+    mutation.updates.iter().map(of_update).sum()
+}
+
+fn of_update(update: &PartitionUpdate) -> usize {
+    const PARTITION: usize = 512;
+    const TOMBSTONE: usize = 3 * size_of::<RangeTombstone>();
+    let rows = update.static_row.iter().chain(&update.rows);
+    let tombstones = update.range_tombstones.iter().map(|tombstone| {
+        let slice = &tombstone.slice;
+        TOMBSTONE + 3 * (of_values(&slice.start.prefix) + of_values(&slice.end.prefix))
+    });
+    let key = update.key.key().len();
+    PARTITION + key + rows.map(of_row).sum::<usize>() + tombstones.sum::<usize>()
+}
+
+fn of_row(row: &Row) -> usize {
+    const ROW: usize = size_of::<Row>() + 256;
+    let cell = |cell: &Value| {
+        let path = cell.path.as_ref().map_or(0, |path| path.len());
+        2 * size_of::<Value>() + path + cell.value.len()
+    };
+    ROW + of_values(&row.clustering)
+        + row.cells.iter().map(cell).sum::<usize>()
+        + row.complex_deletions.len() * 64
+}
+
+fn of_values(clustering: &Clustering) -> usize {
+    clustering.0.iter().map(|value| value.len() + 64).sum()
+}
