@@ -14,7 +14,7 @@ pub struct NodeConfig {
     /// The folder of the keyspaces with their sstables.
     pub sstables: PathBuf,
     /// The folder of the commit log.
-    pub commitlog: PathBuf,
+    pub commitlog_dir: PathBuf,
     /// The address clients connect to.
     pub address: IpAddr,
     /// The port of the native protocol.
@@ -31,8 +31,15 @@ pub struct NodeConfig {
     pub memory: u64,
     /// The format of the sstables that are written.
     pub sstable_format: storage::sstable::Format,
-    /// When a write is acknowledged.
-    pub commitlog_sync: storage::CommitlogSync,
+    /// How the commit log is kept; its `total_bytes` are a shard's share of
+    /// [`NodeConfig::commitlog_total_space`].
+    pub commitlog: storage::CommitLogConfig,
+    /// Bytes that the commit logs of all shards may take; `None`: by the free space of the drive.
+    pub commitlog_total_space: Option<u64>,
+    /// Are full segments of the commit log copied elsewhere before they go?
+    pub archives: bool,
+    /// What a drive that fails does to the node.
+    pub failure_policies: storage::FailurePolicies,
     /// The name of the cluster; `None`: the one it had before.
     pub cluster_name: Option<String>,
     /// The data centre this node is in; `None`: the one it was in before.

@@ -69,6 +69,7 @@ pub struct Node {
     runtime: Runtime,
     watch: NodeWatch,
     address: SocketAddr,
+    files: Arc<SharedFiles>,
 }
 
 /// Sees the numbers of a node from any thread; after the node has ended, its last ones.
@@ -99,7 +100,7 @@ impl Node {
         let (ready, started) = mpsc::channel();
         let state = Arc::new(SharedState {
             metrics: (0..config.shards).map(|_| Arc::default()).collect(),
-            files: Arc::new(SharedFiles::default()),
+            files: Arc::new(SharedFiles::new(config.failure_policies, config.archives)),
             config,
         });
         let mut shards = Vec::new();
@@ -132,6 +133,7 @@ impl Node {
             cpus: state.config.cpus.clone(),
             name: "shard".to_owned(),
         };
+        let files = state.files.clone();
         let seats = Mutex::new(seats);
         let main = move |env: io::Env| {
             let mut seats = seats.lock().unwrap_or_else(PoisonError::into_inner);
@@ -147,6 +149,7 @@ impl Node {
                     shards: shards.into(),
                 },
                 address,
+                files,
             }),
             Ok(Err(error)) => {
                 abort(&shards);
@@ -181,9 +184,19 @@ impl Node {
         self.watch.clone()
     }
 
+    /// What failed drives ask for, and which segments of the commit log wait to be copied.
+    pub fn files(&self) -> &Arc<SharedFiles> {
+        &self.files
+    }
+
     /// Operates the node, as long as it runs.
     pub fn admin(&self) -> Admin {
         Admin::new(self.watch.shards.clone())
+    }
+
+    /// Sends clients away and takes no new ones; the node stays as it is otherwise. Blocks.
+    pub fn stop_clients(&self) -> Result<(), DrainError> {
+        self.ask_all(Control::StopClients)
     }
 
     /// Takes no more clients, finishes what is under way, flushes everything and ends. Blocks.

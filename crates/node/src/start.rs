@@ -147,19 +147,23 @@ async fn expire_snapshots(shard: Rc<Shard>) {
 
 async fn store_config(env: &Env, state: &SharedState) -> StoreConfig {
     let shards = env.shards();
-    // If the system does not tell, the drive is taken to be large enough.
-    let free = env.available_space(&state.config.commitlog).await;
-    let log = COMMITLOG_SPACE.min(free.unwrap_or(u64::MAX) / COMMITLOG_SHARE);
+    let log = match state.config.commitlog_total_space {
+        Some(bytes) => bytes,
+        None => {
+            // If the system does not tell, the drive is taken to be large enough.
+            let free = env.available_space(&state.config.commitlog_dir).await;
+            COMMITLOG_SPACE.min(free.unwrap_or(u64::MAX) / COMMITLOG_SHARE)
+        }
+    };
     StoreConfig {
         sstables: state.config.sstables.clone(),
-        commitlog_dir: state.config.commitlog.clone(),
+        commitlog_dir: state.config.commitlog_dir.clone(),
         sharder: model::Sharder::new(shards),
         memory: state.config.memory / u64::from(shards) / 4 * STORE_QUARTERS,
         sstable_format: state.config.sstable_format,
         commitlog: CommitLogConfig {
-            sync: state.config.commitlog_sync,
             total_bytes: (log / u64::from(shards)).max(MIN_LOG_OF_SHARD),
-            ..CommitLogConfig::default()
+            ..state.config.commitlog
         },
         shared: state.files.clone(),
     }

@@ -22,6 +22,8 @@ pub(crate) enum Phase {
     Ready = 1,
     /// Finishing what was begun.
     Draining = 2,
+    /// Without clients, as a drive has failed.
+    Failed = 3,
 }
 
 /// What the control thread and the rest of the process share.
@@ -55,6 +57,7 @@ impl Status {
         match self.phase.load(Ordering::Acquire) {
             0 => Phase::Starting,
             1 => Phase::Ready,
+            3 => Phase::Failed,
             _ => Phase::Draining,
         }
     }

@@ -55,7 +55,7 @@ async fn ready(State(status): State<Arc<Status>>) -> (StatusCode, String) {
     let phase = status.phase();
     let code = match phase {
         Phase::Ready => StatusCode::OK,
-        Phase::Starting | Phase::Draining => StatusCode::SERVICE_UNAVAILABLE,
+        Phase::Starting | Phase::Draining | Phase::Failed => StatusCode::SERVICE_UNAVAILABLE,
     };
     (code, format!("{}\n", name(phase)))
 }
@@ -65,6 +65,7 @@ fn name(phase: Phase) -> &'static str {
         Phase::Starting => "starting",
         Phase::Ready => "ready",
         Phase::Draining => "draining",
+        Phase::Failed => "failed: a drive does not work; see the log",
     }
 }
 

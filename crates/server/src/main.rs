@@ -4,6 +4,7 @@
 //! looks at what the machine allows, guards the data folder, answers HTTP on a thread of its own
 //! and waits for signals. All that a database does is in `node` and below.
 
+mod archiving;
 mod command;
 mod config_file;
 mod control;

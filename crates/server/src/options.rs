@@ -8,11 +8,12 @@ use std::time::Duration;
 use clap::Args;
 use io::DriverChoice;
 use storage::sstable::Format;
+use storage::{CommitFailurePolicy, DiskFailurePolicy};
 
 use crate::size;
 
 /// The options, by the names they have in a configuration file; on the command line `_` is `-`.
-pub(crate) const NAMES: [&str; 16] = [
+pub(crate) const NAMES: [&str; 25] = [
     "data",
     "address",
     "port",
@@ -25,6 +26,15 @@ pub(crate) const NAMES: [&str; 16] = [
     "sstable_format",
     "commitlog_sync",
     "commitlog_sync_period",
+    "commitlog_sync_group_window",
+    "periodic_commitlog_sync_lag_block",
+    "commitlog_segment_size",
+    "commitlog_total_space",
+    "commitlog_disk_access_mode",
+    "commitlog_archiving",
+    "commitlog_ignore_replay_errors",
+    "commit_failure_policy",
+    "disk_failure_policy",
     "driver",
     "cluster_name",
     "data_center",
@@ -95,6 +105,50 @@ pub(crate) struct StartOptions {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) commitlog_sync_period: Option<Duration>,
 
+    /// With --commitlog-sync group: how long the drive rests between two groups [default: 0ms, which
+    /// is fastest: groups grow while the drive is busy]
+    #[arg(long, value_name = "TIME", value_parser = duration_or_none)]
+    pub(crate) commitlog_sync_group_window: Option<Duration>,
+
+    /// With --commitlog-sync periodic: writes wait when the drive is this far behind [default: one
+    /// and a half periods]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) periodic_commitlog_sync_lag_block: Option<Duration>,
+
+    /// Size of a file of the commit log; half of it is the largest mutation [default: 32MiB]
+    #[arg(long, value_name = "SIZE", value_parser = segment_size)]
+    pub(crate) commitlog_segment_size: Option<u64>,
+
+    /// What the commit log may take before memtables are flushed to free some [default: a quarter
+    /// of the drive's free space, at most 8GiB]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub(crate) commitlog_total_space: Option<u64>,
+
+    /// Does the commit log bypass the page cache? auto and direct: where the file system can
+    /// [default: auto]
+    #[arg(long, value_name = "auto|direct|standard", value_parser = access_mode)]
+    pub(crate) commitlog_disk_access_mode: Option<bool>,
+
+    /// Cassandra's commitlog_archiving.properties: commands that copy and bring back segments
+    #[arg(long, value_name = "FILE", value_parser = path)]
+    pub(crate) commitlog_archiving: Option<PathBuf>,
+
+    /// Start although the commit log is damaged, without what cannot be read [default: false]
+    #[arg(long, value_name = "true|false", value_parser = truth)]
+    pub(crate) commitlog_ignore_replay_errors: Option<bool>,
+
+    /// What to do when the commit log's drive fails [default: stop]
+    #[arg(long, value_name = "stop|stop_commit|ignore|die", value_parser = commit_policy)]
+    pub(crate) commit_failure_policy: Option<CommitFailurePolicy>,
+
+    /// What to do when reading or writing sstables fails [default: stop]
+    #[arg(
+        long,
+        value_name = "stop|stop_paranoid|best_effort|ignore|die",
+        value_parser = disk_policy
+    )]
+    pub(crate) disk_failure_policy: Option<DiskFailurePolicy>,
+
     /// How to talk to the kernel [default: io_uring where it is allowed, else epoll]
     #[arg(long, value_name = "io_uring|epoll", value_parser = driver)]
     pub(crate) driver: Option<DriverChoice>,
@@ -132,6 +186,23 @@ impl StartOptions {
             "sstable_format" => self.sstable_format = Some(sstable_format(text)?),
             "commitlog_sync" => self.commitlog_sync = Some(sync_mode(text)?),
             "commitlog_sync_period" => self.commitlog_sync_period = Some(duration(text)?),
+            "commitlog_sync_group_window" => {
+                self.commitlog_sync_group_window = Some(duration_or_none(text)?);
+            }
+            "periodic_commitlog_sync_lag_block" => {
+                self.periodic_commitlog_sync_lag_block = Some(duration(text)?);
+            }
+            "commitlog_segment_size" => self.commitlog_segment_size = Some(segment_size(text)?),
+            "commitlog_total_space" => self.commitlog_total_space = Some(size::parse(text)?),
+            "commitlog_disk_access_mode" => {
+                self.commitlog_disk_access_mode = Some(access_mode(text)?);
+            }
+            "commitlog_archiving" => self.commitlog_archiving = Some(path(text)?),
+            "commitlog_ignore_replay_errors" => {
+                self.commitlog_ignore_replay_errors = Some(truth(text)?);
+            }
+            "commit_failure_policy" => self.commit_failure_policy = Some(commit_policy(text)?),
+            "disk_failure_policy" => self.disk_failure_policy = Some(disk_policy(text)?),
             "driver" => self.driver = Some(driver(text)?),
             "cluster_name" => self.cluster_name = Some(name(text)?),
             "data_center" => self.data_center = Some(name(text)?),
@@ -156,6 +227,23 @@ impl StartOptions {
             sstable_format: self.sstable_format.or(other.sstable_format),
             commitlog_sync: self.commitlog_sync.or(other.commitlog_sync),
             commitlog_sync_period: self.commitlog_sync_period.or(other.commitlog_sync_period),
+            commitlog_sync_group_window: self
+                .commitlog_sync_group_window
+                .or(other.commitlog_sync_group_window),
+            periodic_commitlog_sync_lag_block: self
+                .periodic_commitlog_sync_lag_block
+                .or(other.periodic_commitlog_sync_lag_block),
+            commitlog_segment_size: self.commitlog_segment_size.or(other.commitlog_segment_size),
+            commitlog_total_space: self.commitlog_total_space.or(other.commitlog_total_space),
+            commitlog_disk_access_mode: self
+                .commitlog_disk_access_mode
+                .or(other.commitlog_disk_access_mode),
+            commitlog_archiving: self.commitlog_archiving.or(other.commitlog_archiving),
+            commitlog_ignore_replay_errors: self
+                .commitlog_ignore_replay_errors
+                .or(other.commitlog_ignore_replay_errors),
+            commit_failure_policy: self.commit_failure_policy.or(other.commit_failure_policy),
+            disk_failure_policy: self.disk_failure_policy.or(other.disk_failure_policy),
             driver: self.driver.or(other.driver),
             cluster_name: self.cluster_name.or(other.cluster_name),
             data_center: self.data_center.or(other.data_center),
@@ -221,6 +309,64 @@ fn driver(text: &str) -> Result<DriverChoice, String> {
     }
 }
 
+/// Cassandra's segments are 1 MiB at least, and their offsets fit in an `int`.
+fn segment_size(text: &str) -> Result<u64, String> {
+    match size::parse(text)? {
+        bytes @ 0x10_0000..=0x7fff_f000 => Ok(bytes / 4096 * 4096),
+        _ => Err(format!("`{text}` is no size of a segment: 1MiB to 2047MiB")),
+    }
+}
+
+/// Is the page cache bypassed where that is possible?
+fn access_mode(text: &str) -> Result<bool, String> {
+    match text {
+        "auto" | "direct" => Ok(true),
+        "standard" => Ok(false),
+        _ => Err(format!("`{text}` is none of auto, direct, standard")),
+    }
+}
+
+fn truth(text: &str) -> Result<bool, String> {
+    match text {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err(format!("`{text}` is neither true nor false")),
+    }
+}
+
+fn commit_policy(text: &str) -> Result<CommitFailurePolicy, String> {
+    match text {
+        "stop" => Ok(CommitFailurePolicy::Stop),
+        "stop_commit" => Ok(CommitFailurePolicy::StopCommit),
+        "ignore" => Ok(CommitFailurePolicy::Ignore),
+        "die" => Ok(CommitFailurePolicy::Die),
+        _ => Err(format!(
+            "`{text}` is none of stop, stop_commit, ignore, die"
+        )),
+    }
+}
+
+fn disk_policy(text: &str) -> Result<DiskFailurePolicy, String> {
+    match text {
+        "stop" => Ok(DiskFailurePolicy::Stop),
+        "stop_paranoid" => Ok(DiskFailurePolicy::StopParanoid),
+        "best_effort" => Ok(DiskFailurePolicy::BestEffort),
+        "ignore" => Ok(DiskFailurePolicy::Ignore),
+        "die" => Ok(DiskFailurePolicy::Die),
+        _ => Err(format!(
+            "`{text}` is none of stop, stop_paranoid, best_effort, ignore, die"
+        )),
+    }
+}
+
+/// A duration, or none at all.
+fn duration_or_none(text: &str) -> Result<Duration, String> {
+    match text {
+        "0" | "0ms" | "0s" => Ok(Duration::ZERO),
+        _ => duration(text),
+    }
+}
+
 /// As Cassandra writes durations: `10s`, `500ms`, `1m`.
 fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
@@ -265,6 +411,15 @@ mod tests {
             ("sstable_format", "bti"),
             ("commitlog_sync", "batch"),
             ("commitlog_sync_period", "500ms"),
+            ("commitlog_sync_group_window", "0ms"),
+            ("periodic_commitlog_sync_lag_block", "15s"),
+            ("commitlog_segment_size", "64MiB"),
+            ("commitlog_total_space", "8GiB"),
+            ("commitlog_disk_access_mode", "standard"),
+            ("commitlog_archiving", "/etc/commitlog_archiving.properties"),
+            ("commitlog_ignore_replay_errors", "true"),
+            ("commit_failure_policy", "stop_commit"),
+            ("disk_failure_policy", "best_effort"),
             ("driver", "epoll"),
             ("cluster_name", "Test Cluster"),
             ("data_center", "dc1"),
@@ -292,6 +447,12 @@ mod tests {
             ("commitlog_sync", "sometimes"),
             ("commitlog_sync_period", "10"),
             ("commitlog_sync_period", "0s"),
+            ("commitlog_segment_size", "512KiB"),
+            ("commitlog_segment_size", "2GiB"),
+            ("commitlog_disk_access_mode", "mmap"),
+            ("commitlog_ignore_replay_errors", "yes"),
+            ("commit_failure_policy", "best_effort"),
+            ("disk_failure_policy", "stop_commit"),
             ("driver", "kqueue"),
             ("cluster_name", "a\nb"),
             ("none", "1"),

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use io::DriverChoice;
-use storage::CommitlogSync;
 use storage::sstable::Format;
+use storage::{CommitLogConfig, CommitlogSync, FailurePolicies};
 
 use crate::machine::Machine;
 use crate::options::{StartOptions, SyncMode};
@@ -37,8 +37,14 @@ pub(crate) struct Settings {
     pub(crate) memory: u64,
     /// The format of new sstables.
     pub(crate) sstable_format: Format,
-    /// When a write is acknowledged.
-    pub(crate) commitlog_sync: CommitlogSync,
+    /// How the commit log is kept.
+    pub(crate) commitlog: CommitLogConfig,
+    /// What the commit log of all shards may take, in bytes.
+    pub(crate) commitlog_total_space: Option<u64>,
+    /// The file that says how segments are archived.
+    pub(crate) commitlog_archiving: Option<PathBuf>,
+    /// What a drive that fails does.
+    pub(crate) failure_policies: FailurePolicies,
     /// How to talk to the kernel.
     pub(crate) driver: DriverChoice,
     /// The name of the cluster.
@@ -95,7 +101,7 @@ impl Settings {
         };
         let api_address = options.api_address.unwrap_or(near);
         let api = port(options.api_port, 10000).map(|port| SocketAddr::new(api_address, port));
-        let period = options.commitlog_sync_period;
+        let commitlog = commitlog(&options);
         let settings = Settings {
             data: options.data.unwrap_or_else(|| PathBuf::from("./data")),
             address,
@@ -106,12 +112,12 @@ impl Settings {
             shards: options.shards.unwrap_or(machine.cores.clamp(1, 1024)),
             memory: options.memory.unwrap_or(machine.memory / 2),
             sstable_format: options.sstable_format.unwrap_or(Format::Big),
-            commitlog_sync: match options.commitlog_sync.unwrap_or(SyncMode::Group) {
-                SyncMode::Group => CommitlogSync::Group,
-                SyncMode::Batch => CommitlogSync::Batch,
-                SyncMode::Periodic => CommitlogSync::Periodic {
-                    every: period.unwrap_or(Duration::from_secs(10)),
-                },
+            commitlog,
+            commitlog_total_space: options.commitlog_total_space,
+            commitlog_archiving: options.commitlog_archiving,
+            failure_policies: FailurePolicies {
+                commit: options.commit_failure_policy.unwrap_or_default(),
+                disk: options.disk_failure_policy.unwrap_or_default(),
             },
             driver: options.driver.unwrap_or(DriverChoice::Auto),
             cluster_name: options.cluster_name,
@@ -162,6 +168,33 @@ impl Settings {
     }
 }
 
+/// The commit log that options ask for, with Cassandra's defaults but for the mode.
+fn commitlog(options: &StartOptions) -> CommitLogConfig {
+    let every = options.commitlog_sync_period;
+    let every = every.unwrap_or(Duration::from_secs(10));
+    let lag_block = options.periodic_commitlog_sync_lag_block;
+    let defaults = CommitLogConfig::default();
+    CommitLogConfig {
+        sync: match options.commitlog_sync.unwrap_or(SyncMode::Group) {
+            SyncMode::Group => CommitlogSync::Group,
+            SyncMode::Batch => CommitlogSync::Batch,
+            SyncMode::Periodic => CommitlogSync::Periodic {
+                every,
+                lag_block: lag_block.unwrap_or(every * 3 / 2),
+            },
+        },
+        group_window: options.commitlog_sync_group_window.unwrap_or_default(),
+        segment_bytes: options
+            .commitlog_segment_size
+            .unwrap_or(defaults.segment_bytes),
+        ignore_replay_errors: options.commitlog_ignore_replay_errors.unwrap_or_default(),
+        direct: options
+            .commitlog_disk_access_mode
+            .unwrap_or(defaults.direct),
+        ..defaults
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -187,7 +220,7 @@ mod tests {
         assert_eq!((settings.shards, settings.memory), (4, 23 << 29));
         assert_eq!(settings.shard_aware_port, Some(19042));
         assert_eq!(settings.metrics_port, Some(9180));
-        assert_eq!(settings.commitlog_sync, CommitlogSync::Group);
+        assert_eq!(settings.commitlog, CommitLogConfig::default());
         let api = |options: &[(&str, &str)]| {
             let settings = resolve(options).expect("nothing is wrong");
             settings.api.map(|api| api.to_string())
@@ -219,7 +252,9 @@ mod tests {
             (None, None)
         );
         let every = Duration::from_secs(1);
-        assert_eq!(settings.commitlog_sync, CommitlogSync::Periodic { every });
+        let lag_block = Duration::from_millis(1500);
+        let periodic = CommitlogSync::Periodic { every, lag_block };
+        assert_eq!(settings.commitlog.sync, periodic);
     }
 
     #[test]

@@ -2,10 +2,13 @@
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 use std::time::Duration;
 
 use node::{Node, NodeConfig};
+use storage::{CommitLogConfig, Verdict};
 
+use crate::archiving::{Archiving, ArchivingError};
 use crate::config_file::{self, ConfigFileError};
 use crate::control::{Control, HttpListeners, Phase};
 use crate::data_folder::{DataFolder, DataFolderError};
@@ -49,6 +52,9 @@ pub(crate) enum StartError {
     /// The control thread cannot be started.
     #[error("cannot start the control thread: {0}")]
     Control(std::io::Error),
+    /// Segments of the commit log cannot be archived or restored.
+    #[error(transparent)]
+    Archiving(#[from] ArchivingError),
     /// The node itself does not start.
     #[error(transparent)]
     Node(#[from] node::StartError),
@@ -130,9 +136,16 @@ fn run(settings: &Settings, folder: &DataFolder, control: &Control) -> Result<()
         folder.commitlog.display(),
         settings.shards,
         size::display(settings.memory),
-        settings.commitlog_sync,
+        settings.commitlog.sync,
     );
-    let node = Node::start(node_config(settings, folder))?;
+    let archiving = match &settings.commitlog_archiving {
+        Some(path) => Archiving::read(path)?,
+        None => Archiving::default(),
+    };
+    archiving.restore(&folder.commitlog)?;
+    let node = Node::start(node_config(settings, folder, &archiving))?;
+    let started = archiving.start(Arc::clone(node.files()));
+    started.map_err(StartError::Control)?;
     if let Some(reason) = &node.driver().reason {
         tracing::info!("I/O by {}: {reason}", node.driver().name);
     }
@@ -149,15 +162,37 @@ fn run(settings: &Settings, folder: &DataFolder, control: &Control) -> Result<()
         if !node.is_running() {
             break;
         }
+        obey_policies(&node, control);
     }
     Ok(node.drain()?)
 }
 
-fn node_config(settings: &Settings, folder: &DataFolder) -> NodeConfig {
+/// Does what the failure policies ask for after a drive has failed.
+fn obey_policies(node: &Node, control: &Control) {
+    let (verdict, reason) = node.files().health.verdict();
+    let reason = reason.unwrap_or_default();
+    match verdict {
+        Verdict::GoOn => {}
+        Verdict::StopClients if control.status.phase() == Phase::Failed => {}
+        Verdict::StopClients => {
+            tracing::error!("clients are sent away, as the failure policies say: {reason}");
+            control.status.enter(Phase::Failed);
+            if let Err(error) = node.stop_clients() {
+                tracing::error!("sending clients away: {error}");
+            }
+        }
+        Verdict::Die => {
+            tracing::error!("the process ends, as the failure policies say: {reason}");
+            std::process::exit(1);
+        }
+    }
+}
+
+fn node_config(settings: &Settings, folder: &DataFolder, archiving: &Archiving) -> NodeConfig {
     NodeConfig {
         data: folder.path.clone(),
         sstables: folder.sstables.clone(),
-        commitlog: folder.commitlog.clone(),
+        commitlog_dir: folder.commitlog.clone(),
         address: settings.address,
         port: settings.port,
         shard_aware_port: settings.shard_aware_port,
@@ -166,7 +201,13 @@ fn node_config(settings: &Settings, folder: &DataFolder) -> NodeConfig {
         driver: settings.driver,
         memory: settings.memory,
         sstable_format: settings.sstable_format,
-        commitlog_sync: settings.commitlog_sync,
+        commitlog: CommitLogConfig {
+            restore_until: archiving.restore_until.unwrap_or(i64::MAX),
+            ..settings.commitlog
+        },
+        commitlog_total_space: settings.commitlog_total_space,
+        archives: archiving.archive_command.is_some(),
+        failure_policies: settings.failure_policies,
         cluster_name: settings.cluster_name.clone(),
         data_center: settings.data_center.clone(),
         rack: settings.rack.clone(),

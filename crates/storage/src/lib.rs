@@ -4,6 +4,7 @@ mod commitlog;
 mod compaction;
 pub mod dump;
 mod error;
+mod health;
 mod memtable;
 mod merge;
 mod read;
@@ -15,10 +16,11 @@ mod testing;
 mod unfiltered;
 
 pub use commitlog::{
-    CommitLogConfig, CommitlogSync, Latency, LogStats, RecordError, ReplayError,
-    count_cassandra_mutations, decode_mutation, encode_mutation,
+    Archive, CommitLogConfig, CommitlogSync, Latency, LogStats, RecordError, ReplayError,
+    count_cassandra_mutations, decode_mutation, encode_mutation, is_commitlog_file,
 };
 pub use error::{CompactionError, FlushError, OpenError, ReadError, TruncateError, WriteError};
+pub use health::{CommitFailurePolicy, DiskFailurePolicy, FailurePolicies, Health, Verdict};
 pub use read::read_partitions;
 pub use shared_files::SharedFiles;
 pub use sstable::{ChunkCacheStats, decode_cassandra_mutation};

@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use crate::commitlog::Archive;
+use crate::health::{FailurePolicies, Health};
+
 /// Who has let go of which file. One for all shards of a process, given to each store.
 ///
 /// A commit-log segment or an sstable that was written for another number of shards belongs to
@@ -14,6 +17,10 @@ use std::sync::{Mutex, PoisonError};
 #[derive(Debug, Default)]
 pub struct SharedFiles {
     files: Mutex<BTreeMap<PathBuf, File>>,
+    /// What became of the drives.
+    pub health: Health,
+    /// Segments of the commit log that are copied before they go.
+    pub archive: Archive,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,6 +30,16 @@ struct File {
 }
 
 impl SharedFiles {
+    /// Nothing is shared yet; what fails is judged by these policies, and segments are copied
+    /// before they go if `archives`.
+    pub fn new(policies: FailurePolicies, archives: bool) -> SharedFiles {
+        SharedFiles {
+            health: Health::new(policies),
+            archive: Archive::new(archives),
+            ..SharedFiles::default()
+        }
+    }
+
     /// One more shard of `shards` lets go of `path`, each at most once. Is it the last one, which
     /// has to remove the file?
     #[must_use]

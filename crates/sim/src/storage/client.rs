@@ -117,7 +117,8 @@ impl Client {
         let mut oracle = self.world.oracle.borrow_mut();
         match result {
             Ok(()) => oracle.acknowledged(&key, id),
-            // A drive that fails fails the log for good: the world sees to a restart.
+            // A drive that fails fails the log for good, and the world sees to a restart, or it
+            // fails this write alone. Nobody knows what became of it.
             Err(WriteError::CommitLog(_)) if self.world.has_disk_faults() => {
                 drop(oracle);
                 self.world.node_failed();

@@ -12,7 +12,9 @@ use io::sim::{Crash, DiskFaults, SimConfig, SimNode, Simulation};
 use io::{Env, TaskGroup};
 use model::Sharder;
 use storage::sstable::Format;
-use storage::{CommitLogConfig, SharedFiles, Store, StoreConfig};
+use storage::{
+    CommitFailurePolicy, CommitLogConfig, FailurePolicies, SharedFiles, Store, StoreConfig,
+};
 
 use super::client::{Client, settle};
 use super::rot::rot;
@@ -77,9 +79,10 @@ pub fn run(seed: u64) -> Result<Report, String> {
             shards = 1 + random.below(3) as u16;
             simulation.set_shards(node, shards);
         }
+        let archives = random.chance(20);
         let life = Rc::new(Life {
             world: world.clone(),
-            files: Arc::default(),
+            files: Arc::new(SharedFiles::new(policies(&world, &mut random), archives)),
             seed: random.next_u64(),
             last,
             started: Cell::new(0),
@@ -109,6 +112,32 @@ pub fn run(seed: u64) -> Result<Report, String> {
     report.refused = world.refusals();
     report.trace = simulation.trace_hash();
     Ok(report)
+}
+
+/// What a commit log that fails does in a life.
+fn policies(world: &World, random: &mut Random) -> FailurePolicies {
+    let goes_on = random.chance(50);
+    world.log_goes_on(goes_on);
+    FailurePolicies {
+        commit: match goes_on {
+            true => CommitFailurePolicy::Ignore,
+            false => CommitFailurePolicy::Stop,
+        },
+        ..FailurePolicies::default()
+    }
+}
+
+/// Says of the log's full segments that they are copied, sooner or later.
+async fn copy_segments(env: Env, files: Arc<SharedFiles>, mut random: Random) {
+    loop {
+        env.sleep(Duration::from_micros(random.below(200_000)))
+            .await;
+        for path in files.archive.waiting() {
+            if random.chance(70) {
+                files.archive.is_copied(&path);
+            }
+        }
+    }
 }
 
 /// One life of the node. What is wrong, if anything is.
@@ -198,6 +227,9 @@ async fn serve(env: &Env, life: &Life) -> Result<(), String> {
     while life.started.get() < env.shards() {
         env.sleep(Duration::from_micros(100)).await;
     }
+    let copier = Random::new(random.next_u64());
+    let copying = copy_segments(env.clone(), life.files.clone(), copier);
+    env.spawn(TaskGroup::Maintenance, copying).detach();
     let clients: Vec<_> = (0..CLIENTS)
         .map(|_| {
             let client = Client {

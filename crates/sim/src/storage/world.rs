@@ -29,6 +29,7 @@ pub(crate) struct World {
     disk_faults: Cell<bool>,
     full: Cell<bool>,
     refusals: Cell<u64>,
+    log_goes_on: Cell<bool>,
     /// What is wrong, if anything is.
     problem: RefCell<Option<String>>,
     /// How many more steps clients may make before the run ends.
@@ -48,6 +49,7 @@ impl World {
             disk_faults: Cell::new(false),
             full: Cell::new(false),
             refusals: Cell::new(0),
+            log_goes_on: Cell::new(false),
             problem: RefCell::default(),
             steps: Cell::new(0),
             node_failed: Cell::new(false),
@@ -128,9 +130,14 @@ impl World {
         self.disk_faults.get() || self.full.get()
     }
 
+    /// Does a commit log that failed go on in another segment, in this run?
+    pub(crate) fn log_goes_on(&self, does: bool) {
+        self.log_goes_on.set(does);
+    }
+
     /// The node takes no more writes: it has to be started again.
     pub(crate) fn node_failed(&self) {
-        self.node_failed.set(true);
+        self.node_failed.set(!self.log_goes_on.get());
     }
 
     /// Has it to be started again?

@@ -20,8 +20,9 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
-use io::{Env, Notify, Semaphore, TaskGroup};
+use io::{Env, Instant, Notify, Semaphore, TaskGroup};
 use model::{Mutation, NO_TIMESTAMP, PartitionUpdate, Row, Sharder, Table, TableId};
 
 use super::format::{BLOCK, GROUP_HEADER, Position, SegmentName};
@@ -32,6 +33,9 @@ use crate::SharedFiles;
 
 /// A group that reaches this size is closed, so that no write to the drive takes too long.
 pub(super) const MAX_GROUP: usize = 1 << 20;
+
+/// How often the log may give up what was under way, with `commit_failure_policy: ignore`.
+const MAX_LOST: usize = 1024;
 
 /// The commit log of one shard. Cheap to clone.
 #[derive(Clone)]
@@ -54,7 +58,8 @@ pub(super) struct Inner {
     pub(super) config: CommitLogConfig,
     pub(super) shard: u16,
     pub(super) sharder: Sharder,
-    pub(super) run: u64,
+    /// The first segment of what is vouched for together.
+    pub(super) run: Cell<u64>,
     pub(super) state: RefCell<State>,
     /// Wakes the writer.
     pub(super) work: Notify,
@@ -85,6 +90,10 @@ pub(super) struct State {
     /// Who waits for which append.
     pub(super) waiters: Vec<(u64, Waker)>,
     pub(super) failed: Option<Arc<str>>,
+    /// Appends that were given up, from and to, and why.
+    pub(super) lost: Vec<(u64, u64, Arc<str>)>,
+    /// Since when there is something that the drive does not have (periodic mode only).
+    pub(super) behind_since: Option<Instant>,
     /// Why the next segment cannot be made, as long as that is so.
     pub(super) stalled: Option<Arc<str>>,
     pub(super) replaying: bool,
@@ -130,21 +139,35 @@ impl Segment {
 
 /// The lowest timestamp of anything in an update.
 fn min_timestamp(update: &PartitionUpdate) -> i64 {
-    let known = |timestamp: i64| (timestamp != NO_TIMESTAMP).then_some(timestamp);
-    let row = |row: &Row| {
+    timestamps(update).min().unwrap_or(i64::MAX)
+}
+
+/// The highest timestamp of anything in an update (`PartitionUpdate.maxTimestamp`).
+pub(crate) fn max_timestamp(update: &PartitionUpdate) -> i64 {
+    timestamps(update).max().unwrap_or(i64::MIN)
+}
+
+fn timestamps(update: &PartitionUpdate) -> impl Iterator<Item = i64> {
+    let of_row = |row: &'_ Row| {
+        let own = [row.liveness.timestamp, row.deletion.timestamp];
+        let (mut low, mut high) = (i64::MAX, i64::MIN);
         let cells = row.cells.iter().map(|cell| cell.timestamp);
         let complex = row.complex_deletions.iter().map(|c| c.deletion.timestamp);
-        let own = [row.liveness.timestamp, row.deletion.timestamp];
-        own.into_iter()
-            .chain(cells)
-            .chain(complex)
-            .filter_map(known)
-            .min()
+        for timestamp in own.into_iter().chain(cells).chain(complex) {
+            if timestamp != NO_TIMESTAMP {
+                (low, high) = (low.min(timestamp), high.max(timestamp));
+            }
+        }
+        [low, high].into_iter().filter(move |_| low <= high)
     };
-    let rows = update.static_row.iter().chain(&update.rows).filter_map(row);
+    let rows = update
+        .static_row
+        .iter()
+        .chain(&update.rows)
+        .flat_map(of_row);
     let ranges = update.range_tombstones.iter().map(|r| r.deletion.timestamp);
-    let all = rows.chain(ranges).chain(known(update.deletion.timestamp));
-    all.min().unwrap_or(i64::MAX)
+    let deletion = Some(update.deletion.timestamp).filter(|t| *t != NO_TIMESTAMP);
+    rows.chain(ranges).chain(deletion)
 }
 
 /// Records under way to the drive together.
@@ -179,6 +202,7 @@ impl CommitLog {
     ) -> CommitLog {
         let mut segments = BTreeMap::new();
         for (name, bytes) in old {
+            shared.archive.is_full(&dir.join(name.file_name()));
             let segment = Segment {
                 bytes,
                 sealed: true,
@@ -191,7 +215,7 @@ impl CommitLog {
             dir,
             shard,
             sharder,
-            run: first,
+            run: Cell::new(first),
             state: RefCell::new(State {
                 groups: VecDeque::new(),
                 pending_bytes: 0,
@@ -205,6 +229,8 @@ impl CommitLog {
                 durable_to: Position::default(),
                 waiters: Vec::new(),
                 failed: None,
+                lost: Vec::new(),
+                behind_since: None,
                 stalled: None,
                 replaying: true,
                 sync_wanted: false,
@@ -277,7 +303,14 @@ impl CommitLog {
     /// Waits until the write may be acknowledged, as `commitlog_sync` says.
     pub(crate) async fn acknowledge(&self, ticket: Ticket) -> Result<(), AppendError> {
         match self.inner.config.sync {
-            CommitlogSync::Periodic { .. } => Ok(()),
+            CommitlogSync::Periodic { lag_block, .. } => {
+                let now = self.inner.env.now();
+                if !self.inner.state.borrow_mut().lags(now, lag_block) {
+                    return Ok(());
+                }
+                self.inner.work.notify_one();
+                self.durable(ticket.sequence).await
+            }
             CommitlogSync::Group | CommitlogSync::Batch => self.durable(ticket.sequence).await,
         }
     }
@@ -295,6 +328,11 @@ impl CommitLog {
     async fn durable(&self, sequence: u64) -> Result<(), AppendError> {
         poll_fn(|context| {
             let mut state = self.inner.state.borrow_mut();
+            let mut lost = state.lost.iter();
+            if let Some((.., reason)) = lost.find(|(from, to, _)| (*from..=*to).contains(&sequence))
+            {
+                return Poll::Ready(Err(AppendError::Failed(reason.clone())));
+            }
             if state.durable >= sequence {
                 return Poll::Ready(Ok(()));
             }
@@ -430,6 +468,10 @@ impl CommitLog {
             let flushed = state.segments.values().all(|s| s.dirty.is_empty());
             (flushed && !state.replaying, state.segments.keys().all(ours))
         };
+        if flushed && self.inner.shared.archive.is_enabled() {
+            // They are copied at the next start, and replayed in vain.
+            return Ok(false);
+        }
         if flushed && let Err(error) = self.inner.remove_all().await {
             // What is left is replayed in vain.
             tracing::warn!("commit log: removing what is flushed: {error}");
@@ -550,6 +592,14 @@ impl State {
         self.next_number = 0;
     }
 
+    /// Is there something that the drive should have had for so long? Then it is asked for.
+    fn lags(&mut self, now: Instant, lag_block: Duration) -> bool {
+        let since = *self.behind_since.get_or_insert(now);
+        let lags = now.saturating_duration_since(since) > lag_block;
+        self.sync_wanted |= lags;
+        lags
+    }
+
     /// The oldest group, closed.
     pub(super) fn take_group(&mut self) -> Option<Group> {
         let front = self.groups.front()?;
@@ -566,6 +616,43 @@ impl State {
         tracing::error!("commit log: {reason}");
         self.failed = Some(reason.into());
         self.wake();
+    }
+
+    /// Gives up all that the drive does not have for certain, and goes on in another segment, as
+    /// if the node had been started again. Says whether it can.
+    pub(super) fn begin_anew(
+        &mut self,
+        reason: &str,
+        segment_bytes: u64,
+        name: impl Fn(u64) -> SegmentName,
+    ) -> bool {
+        if self.lost.len() >= MAX_LOST {
+            return false;
+        }
+        tracing::error!("commit log: {reason}; going on in another segment, as asked");
+        self.lost
+            .push((self.durable + 1, self.appended, reason.into()));
+        for segment in self.segments.values_mut() {
+            segment.sealed = true;
+        }
+        self.groups.clear();
+        self.pending_bytes = 0;
+        self.durable = self.appended;
+        self.durable_to = Position::default();
+        self.behind_since = None;
+        self.sync_wanted = false;
+        // The next number may have been given to a file that was made ahead.
+        self.active += 2;
+        self.next_offset = BLOCK as u64;
+        self.declared.clear();
+        self.next_number = 0;
+        let fresh = Segment {
+            bytes: segment_bytes,
+            ..Segment::default()
+        };
+        self.segments.insert(name(self.active), fresh);
+        self.wake();
+        true
     }
 
     pub(super) fn wake(&mut self) {

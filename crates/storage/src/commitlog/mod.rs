@@ -5,6 +5,7 @@
 //! the drive, [`release`] removes segments, [`replay`] reads them at start, and [`truncation`]
 //! keeps what replay must not bring back. [`cassandra`] reads what a Cassandra left. [`single`] is a mutation outside of a log.
 
+mod archive;
 mod cassandra;
 mod format;
 mod log;
@@ -20,11 +21,12 @@ use std::time::Duration;
 
 pub(crate) use cassandra::{CassandraReplay, Covered};
 pub(crate) use format::{Position, SegmentName};
-pub(crate) use log::{CommitLog, Ticket};
+pub(crate) use log::{CommitLog, Ticket, max_timestamp};
 pub(crate) use release::SPARE_EXTENSION;
 pub(crate) use replay::{Replay, ReplayedGroup};
 pub(crate) use truncation::{Truncation, Truncations};
 
+pub use archive::{Archive, is_commitlog_file};
 pub use cassandra::count_mutations as count_cassandra_mutations;
 pub use record::RecordError;
 pub use replay::ReplayError;
@@ -40,9 +42,12 @@ pub enum CommitlogSync {
     Periodic {
         /// `commitlog_sync_period`.
         every: Duration,
+        /// `periodic_commitlog_sync_lag_block`: when the drive is this far behind, writes wait for
+        /// it. Cassandra's is one and a half periods.
+        lag_block: Duration,
     },
     /// When the drive has it. With one group in flight there is nothing left to wait for, so this
-    /// is the same as `Group` here; Cassandra's `group` waits for a window besides.
+    /// is the same as `Group` without a window.
     Batch,
 }
 
@@ -51,6 +56,10 @@ pub enum CommitlogSync {
 pub struct CommitLogConfig {
     /// When a write is acknowledged.
     pub sync: CommitlogSync,
+    /// With [`CommitlogSync::Group`], how long the drive rests between two groups at least
+    /// (`commitlog_sync_group_window`). None is best for latency and mostly for throughput, as
+    /// groups grow by themselves while the drive is busy.
+    pub group_window: Duration,
     /// Bytes of a segment's file (`commitlog_segment_size`); half of it is the largest mutation.
     pub segment_bytes: u64,
     /// Bytes of all segments of this shard beyond which memtables are flushed to free the oldest
@@ -61,16 +70,24 @@ pub struct CommitLogConfig {
     /// Is damage passed over at replay (`cassandra.commitlog.ignorereplayerrors`)? What cannot be
     /// read is lost then.
     pub ignore_replay_errors: bool,
+    /// Mutations with a later timestamp, in microseconds since 1970, are not replayed
+    /// (`restore_point_in_time`).
+    pub restore_until: i64,
+    /// Is the page cache bypassed where the file system can (`commitlog_disk_access_mode`)?
+    pub direct: bool,
 }
 
 impl Default for CommitLogConfig {
     fn default() -> CommitLogConfig {
         CommitLogConfig {
             sync: CommitlogSync::Group,
+            group_window: Duration::ZERO,
             segment_bytes: 32 << 20,
             total_bytes: 1 << 30,
             pending_bytes: 32 << 20,
             ignore_replay_errors: false,
+            restore_until: i64::MAX,
+            direct: true,
         }
     }
 }

@@ -73,6 +73,9 @@ impl Inner {
             return Next::Nothing;
         }
         let path = self.dir.join(name.file_name());
+        if !self.shared.archive.may_go(&path) {
+            return Next::Waits;
+        }
         if name.shards == self.sharder.shards() || segment.last {
             Next::Remove(*name)
         } else if self.shared.is_gone(&path) {
@@ -111,6 +114,7 @@ impl Inner {
             // Before anything younger is removed: see the order in which segments go.
             self.env.sync_dir(&self.dir).await?;
         }
+        self.shared.archive.went(&path);
         if !ours {
             self.shared.removed(&path);
         }

@@ -57,6 +57,10 @@ impl Writer {
     /// Writes groups until the log is closed or fails.
     pub(super) async fn run(mut self) {
         loop {
+            let rest = self.rest();
+            if !rest.is_zero() {
+                self.inner.env.sleep(rest).await;
+            }
             let group = self.inner.state.borrow_mut().take_group();
             let result = match group {
                 Some(group) => self.write_group(group).await,
@@ -67,17 +71,52 @@ impl Writer {
                     Ok(())
                 }
             };
-            if let Err(reason) = result {
+            if let Err(reason) = result
+                && !self.goes_on(&reason)
+            {
                 self.inner.state.borrow_mut().fail(reason);
                 return;
             }
         }
     }
 
+    /// May the log go on after this failure? Then it does so in another segment.
+    fn goes_on(&mut self, reason: &str) -> bool {
+        if !self.inner.shared.health.commit_failed(reason) {
+            return false;
+        }
+        let (inner, bytes) = (&self.inner, self.inner.config.segment_bytes);
+        let mut state = inner.state.borrow_mut();
+        if !state.begin_anew(reason, bytes, |segment| inner.name(segment)) {
+            return false;
+        }
+        inner.run.set(state.active);
+        drop(state);
+        if let Some((damaged, _)) = self.open.take() {
+            inner.shared.archive.is_full(&inner.path(damaged));
+        }
+        self.unsynced = None;
+        self.inner.release.notify_one();
+        true
+    }
+
+    /// How long the drive is to rest before the next group.
+    fn rest(&self) -> Duration {
+        let config = &self.inner.config;
+        if config.sync != CommitlogSync::Group
+            || config.group_window.is_zero()
+            || self.inner.closing.get()
+        {
+            return Duration::ZERO;
+        }
+        let due = self.synced_at + config.group_window;
+        due.saturating_duration_since(self.inner.env.now())
+    }
+
     async fn wait(&self) {
         let inner = &*self.inner;
         match (inner.config.sync, self.unsynced) {
-            (CommitlogSync::Periodic { every }, Some(_)) => {
+            (CommitlogSync::Periodic { every, .. }, Some(_)) => {
                 let due = self.synced_at + every;
                 let left = due.saturating_duration_since(inner.env.now());
                 // Whether the time is up or there is work, the loop looks again.
@@ -94,7 +133,7 @@ impl Writer {
         let inner = &*self.inner;
         match inner.config.sync {
             CommitlogSync::Group | CommitlogSync::Batch => true,
-            CommitlogSync::Periodic { every } => {
+            CommitlogSync::Periodic { every, .. } => {
                 inner.state.borrow().sync_wanted
                     || inner.closing.get()
                     || inner.env.now() >= self.synced_at + every
@@ -178,7 +217,9 @@ impl Writer {
         state.stats.syncs += 1;
         state.durable = sequence;
         state.durable_to = end;
-        if state.appended == sequence {
+        let all = state.appended == sequence;
+        state.behind_since = (!all).then_some(self.synced_at);
+        if all {
             state.sync_wanted = false;
         }
         state.wake();
@@ -206,6 +247,8 @@ impl Writer {
         let file = self.next_file(segment).await;
         if let Some((finished, _)) = self.open.replace((segment, file.clone())) {
             let name = self.inner.name(finished);
+            let path = self.inner.path(finished);
+            self.inner.shared.archive.is_full(&path);
             if let Some(segment) = self.inner.state.borrow_mut().segments.get_mut(&name) {
                 segment.sealed = true;
             }
@@ -285,6 +328,7 @@ async fn create_segment(inner: &Inner, segment: u64) -> std::io::Result<File> {
         read: false,
         write: true,
         create: true,
+        direct: inner.config.direct,
         ..OpenOptions::default()
     };
     let file = inner.env.open(&path, options).await?;
@@ -298,7 +342,7 @@ async fn create_segment(inner: &Inner, segment: u64) -> std::io::Result<File> {
         shard: inner.shard,
         sharder: inner.sharder,
         segment,
-        run: inner.run,
+        run: inner.run.get(),
     };
     let mut block = vec![0; BLOCK];
     header.encode(&mut block);

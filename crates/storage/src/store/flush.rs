@@ -15,6 +15,7 @@ use super::Inner;
 use super::table::{TableStore, add};
 use crate::Unfiltered;
 use crate::error::FlushError;
+use crate::health::DiskFailure;
 use crate::memtable::{MemStream, Memtable};
 use crate::merge::{MergedPartition, Source};
 use crate::sstable::{
@@ -196,7 +197,17 @@ impl Inner {
         descriptor: &Descriptor,
     ) -> Result<Option<SSTable>, String> {
         let written = self.write_partitions(table, memtable, descriptor).await;
-        if written.map_err(|error| error.to_string())?.is_none() {
+        let written = written.map_err(|error| {
+            let text = error.to_string();
+            if let crate::sstable::WriteError::Io { source, .. } = &error
+                && source.kind() != std::io::ErrorKind::StorageFull
+            {
+                let health = &self.config.shared.health;
+                health.disk_failed(DiskFailure::FileSystem, &text);
+            }
+            text
+        });
+        if written?.is_none() {
             return Ok(None);
         }
         let opened = SSTable::open(&self.env, descriptor, &table.table(), &self.cache).await;

@@ -37,7 +37,8 @@ use model::{Mutation, ReadCommand, ReadPage, Schema, Sharder, TableId};
 use crate::SharedFiles;
 use crate::commitlog::{CommitLog, CommitLogConfig, SegmentName, Ticket, Truncations};
 use crate::error::{FlushError, OpenError, ReadError, WriteError};
-use crate::sstable::{ChunkCache, Format};
+use crate::health::DiskFailure;
+use crate::sstable::{ChunkCache, Format, SSTableError};
 use flush::FlushJob;
 use memory::Memory;
 use table::{TableStore, add};
@@ -222,7 +223,11 @@ impl Store {
             return Err(ReadError::LeftOut(error));
         }
         let view = table.view();
-        Ok(view.read(&inner.env, command, &table.reads).await?)
+        let read = view.read(&inner.env, command, &table.reads).await;
+        read.map_err(|error| {
+            inner.report(&error);
+            ReadError::from(error)
+        })
     }
 
     /// Writes the memtables of a table, or of all, to sstables.
@@ -265,6 +270,17 @@ impl Store {
 }
 
 impl Inner {
+    /// Tells the process of what reading met.
+    fn report(&self, error: &SSTableError) {
+        let failure = match error {
+            SSTableError::Io { .. } => DiskFailure::FileSystem,
+            SSTableError::Missing { .. } | SSTableError::Corrupt { .. } => DiskFailure::Damaged,
+            SSTableError::Unsupported { .. } => return,
+        };
+        let health = &self.config.shared.health;
+        health.disk_failed(failure, &error.to_string());
+    }
+
     fn table(&self, id: TableId) -> Option<Rc<TableStore>> {
         self.tables.borrow().get(&id).cloned()
     }

@@ -11,7 +11,7 @@ use super::backup::BACKUPS;
 use super::snapshot::SNAPSHOTS;
 use super::table::{TableStore, Unreadable};
 use super::{Inner, folder};
-use crate::commitlog::{Position, Replay, ReplayedGroup};
+use crate::commitlog::{Position, Replay, ReplayedGroup, max_timestamp};
 use crate::error::OpenError;
 use crate::sstable::{SSTable, SSTableError, folder as sstable_folder};
 
@@ -246,6 +246,10 @@ impl Inner {
         let (sharder, shard) = (self.config.sharder, self.env.shard().0);
         for mutation in group.mutations {
             let token = mutation.key.token();
+            let until = self.config.commitlog.restore_until;
+            if mutation.updates.iter().any(|u| max_timestamp(u) > until) {
+                continue;
+            }
             if sharder.shard_of(token) != shard {
                 continue;
             }

@@ -1,0 +1,172 @@
+//! What a drive that fails does to the process: Cassandra's failure policies.
+//!
+//! Shards report what they met; the process looks now and then what is to be done about it. A
+//! full drive is no failure: writes are refused while it is full.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// What to do when the drive of the commit log fails: `commit_failure_policy`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CommitFailurePolicy {
+    /// No write is acknowledged any more, and clients are sent away: the node can be looked at, but
+    /// others take its place. The default, as in Cassandra.
+    #[default]
+    Stop,
+    /// No write is acknowledged any more; reads go on.
+    StopCommit,
+    /// The writes that were under way fail, and later ones go to another file.
+    Ignore,
+    /// The process ends.
+    Die,
+}
+
+/// What to do when reading or writing sstables fails: `disk_failure_policy`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DiskFailurePolicy {
+    /// Clients are sent away when the drive fails. The default, as in Cassandra.
+    #[default]
+    Stop,
+    /// Also when a single sstable is damaged.
+    StopParanoid,
+    /// The requests that meet the failure fail, others go on; damaged sstables are not compacted.
+    /// There is one data folder, so that nothing is left of what Cassandra does besides.
+    BestEffort,
+    /// The requests that meet the failure fail.
+    Ignore,
+    /// The process ends, also when a single sstable is damaged.
+    Die,
+}
+
+/// Both policies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FailurePolicies {
+    /// Of the commit log.
+    pub commit: CommitFailurePolicy,
+    /// Of everything else.
+    pub disk: DiskFailurePolicy,
+}
+
+/// What went wrong with sstables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DiskFailure {
+    /// The drive or the file system refused.
+    FileSystem,
+    /// What was read is not what was written.
+    Damaged,
+}
+
+/// What the process is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Verdict {
+    /// Nothing.
+    GoOn = 0,
+    /// Send clients away and take no new ones.
+    StopClients = 1,
+    /// End.
+    Die = 2,
+}
+
+/// What became of the drives, for all shards of a process.
+#[derive(Debug, Default)]
+pub struct Health {
+    policies: FailurePolicies,
+    verdict: AtomicU8,
+    /// Why, the first time.
+    reason: Mutex<Option<String>>,
+}
+
+impl Health {
+    /// Nothing has failed yet.
+    pub fn new(policies: FailurePolicies) -> Health {
+        Health {
+            policies,
+            ..Health::default()
+        }
+    }
+
+    /// What to do, and why.
+    pub fn verdict(&self) -> (Verdict, Option<String>) {
+        let verdict = match self.verdict.load(Ordering::Acquire) {
+            0 => Verdict::GoOn,
+            1 => Verdict::StopClients,
+            _ => Verdict::Die,
+        };
+        let reason = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
+        (verdict, reason.clone())
+    }
+
+    /// The commit log failed. May it go on in another file?
+    pub(crate) fn commit_failed(&self, reason: &str) -> bool {
+        let verdict = match self.policies.commit {
+            CommitFailurePolicy::Stop => Verdict::StopClients,
+            CommitFailurePolicy::StopCommit | CommitFailurePolicy::Ignore => Verdict::GoOn,
+            CommitFailurePolicy::Die => Verdict::Die,
+        };
+        self.pass(verdict, reason);
+        self.policies.commit == CommitFailurePolicy::Ignore
+    }
+
+    /// Reading or writing sstables failed.
+    pub(crate) fn disk_failed(&self, failure: DiskFailure, reason: &str) {
+        let verdict = match (self.policies.disk, failure) {
+            (DiskFailurePolicy::Die, _) => Verdict::Die,
+            (DiskFailurePolicy::StopParanoid, _)
+            | (DiskFailurePolicy::Stop, DiskFailure::FileSystem) => Verdict::StopClients,
+            (DiskFailurePolicy::Stop, DiskFailure::Damaged)
+            | (DiskFailurePolicy::BestEffort | DiskFailurePolicy::Ignore, _) => Verdict::GoOn,
+        };
+        self.pass(verdict, reason);
+    }
+
+    fn pass(&self, verdict: Verdict, reason: &str) {
+        if verdict == Verdict::GoOn {
+            return;
+        }
+        let mut first = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
+        first.get_or_insert_with(|| reason.to_owned());
+        self.verdict.fetch_max(verdict as u8, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policies_decide_as_in_cassandra() {
+        use DiskFailure::{Damaged, FileSystem};
+        use DiskFailurePolicy::{BestEffort, Die, Ignore, Stop, StopParanoid};
+        for (disk, failure, expected) in [
+            (Stop, FileSystem, Verdict::StopClients),
+            (Stop, Damaged, Verdict::GoOn),
+            (StopParanoid, Damaged, Verdict::StopClients),
+            (BestEffort, FileSystem, Verdict::GoOn),
+            (Ignore, FileSystem, Verdict::GoOn),
+            (Die, Damaged, Verdict::Die),
+        ] {
+            let health = Health::new(FailurePolicies {
+                disk,
+                ..FailurePolicies::default()
+            });
+            health.disk_failed(failure, "first");
+            health.disk_failed(failure, "second");
+            let reason = (expected > Verdict::GoOn).then(|| "first".to_owned());
+            assert_eq!(health.verdict(), (expected, reason), "{disk:?} {failure:?}");
+        }
+        for (commit, goes_on, expected) in [
+            (CommitFailurePolicy::Stop, false, Verdict::StopClients),
+            (CommitFailurePolicy::StopCommit, false, Verdict::GoOn),
+            (CommitFailurePolicy::Ignore, true, Verdict::GoOn),
+            (CommitFailurePolicy::Die, false, Verdict::Die),
+        ] {
+            let health = Health::new(FailurePolicies {
+                commit,
+                ..FailurePolicies::default()
+            });
+            assert_eq!(health.commit_failed("it"), goes_on);
+            assert_eq!(health.verdict().0, expected);
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! The kept inputs of the fuzz target `commit_log`, once more.
+
+#[path = "../../../fuzz/exercises/commit_log.rs"]
+mod exercise;
+
+#[test]
+fn every_kept_input_is_taken() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/commit_log");
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).expect("the corpus is kept") {
+        let path = entry.expect("the corpus can be listed").path();
+        let data = std::fs::read(&path).expect("its files can be read");
+        exercise::run(&data);
+        count += 1;
+    }
+    assert!(count > 10, "{count} inputs in {folder}");
+}
