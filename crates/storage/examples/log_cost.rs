@@ -93,7 +93,9 @@ fn schema(table: &Arc<Table>) -> Schema {
 async fn run(env: Env, options: Options) {
     let table = table();
     let config = StoreConfig {
-        dir: options.dir.clone(),
+        sstables: options.dir.join("data"),
+        commitlog_dir: options.dir.join("commitlog"),
+        sstable_format: storage::sstable::Format::Big,
         sharder: Sharder::new(1),
         memory: 512 << 20,
         commitlog: options.log,
