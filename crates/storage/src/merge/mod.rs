@@ -10,6 +10,7 @@
 mod tests;
 
 use std::cmp::Ordering;
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use io::Env;
 use model::{DecoratedKey, DeletionTime, PartitionBound, Row, Slice, Table};
 
 use crate::memtable::{MemStream, Memtable};
-use crate::sstable::{PartitionReader, SSTableError, Scanner};
+use crate::sstable::{PartitionReader, SSTable, SSTableError, ScanOptions, Scanner};
 use crate::{PartitionHead, RangeTombstoneMarker, Unfiltered};
 
 /// The next item of a source.
@@ -345,12 +346,55 @@ impl MemScan {
     }
 }
 
-/// The partitions of a range of a memtable or an sstable.
+/// sstables that lie one behind the other on the ring, read as if they were one: only one of them
+/// has buffers at a time.
+pub(crate) struct ChainScan {
+    current: Option<Scanner>,
+    /// In ring order.
+    later: VecDeque<SSTable>,
+    options: ScanOptions,
+}
+
+impl ChainScan {
+    /// Of sstables in ring order, of which none reaches to the first key of the next one.
+    pub(crate) fn new(sstables: Vec<SSTable>, options: ScanOptions) -> ChainScan {
+        ChainScan {
+            current: None,
+            later: sstables.into(),
+            options,
+        }
+    }
+
+    async fn next_partition(&mut self) -> Result<Option<PartitionHead>, SSTableError> {
+        loop {
+            if let Some(scanner) = &mut self.current
+                && let Some(head) = scanner.next_partition().await?
+            {
+                return Ok(Some(head));
+            }
+            self.current = self.later.pop_front().map(|s| s.scan(self.options.clone()));
+            if self.current.is_none() {
+                return Ok(None);
+            }
+        }
+    }
+
+    async fn next(&mut self) -> Result<Option<Unfiltered>, SSTableError> {
+        match &mut self.current {
+            Some(scanner) => scanner.next().await,
+            None => Ok(None),
+        }
+    }
+}
+
+/// The partitions of a range of a memtable or of sstables.
 pub(crate) enum ScanSource {
     /// In memory.
     Memory(Box<MemScan>),
     /// On disk.
     File(Box<Scanner>),
+    /// On disk, in several sstables.
+    Chain(Box<ChainScan>),
 }
 
 impl ScanSource {
@@ -358,6 +402,7 @@ impl ScanSource {
         match self {
             ScanSource::Memory(scan) => Ok(scan.next_partition()),
             ScanSource::File(scanner) => scanner.next_partition().await,
+            ScanSource::Chain(chain) => chain.next_partition().await,
         }
     }
 }
@@ -367,6 +412,7 @@ impl Items for ScanSource {
         match self {
             ScanSource::Memory(scan) => Ok(scan.stream.as_mut().and_then(MemStream::next)),
             ScanSource::File(scanner) => scanner.next().await,
+            ScanSource::Chain(chain) => chain.next().await,
         }
     }
 }

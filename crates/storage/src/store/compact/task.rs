@@ -20,7 +20,7 @@ use super::shadow::Shadow;
 use crate::compaction::transaction::{Transaction, TransactionError};
 use crate::compaction::{Cut, Cutter, fully_expired};
 use crate::error::CompactionError;
-use crate::merge::{MergedScan, ScanSource};
+use crate::merge::{ChainScan, MergedScan, ScanSource};
 use crate::sstable::{Descriptor, EncodingStats, SSTable, ScanOptions, Writer, WriterOptions};
 use crate::{PartitionHead, Unfiltered};
 
@@ -289,21 +289,40 @@ impl Inner {
 
     fn scan(&self, table: &TableStore, inputs: &[SSTable], schema: &Arc<Table>) -> MergedScan {
         let view = table.view();
-        let read_ahead = READ_AHEAD / (inputs.len() as u64).max(1);
-        let sources = inputs
-            .iter()
-            .map(|input| {
-                let options = ScanOptions {
-                    owner: view.owner_of(input),
-                    read_ahead: read_ahead.clamp(64 << 10, 1 << 20),
-                    group: TaskGroup::Compaction,
-                    ..ScanOptions::default()
-                };
-                ScanSource::File(Box::new(input.scan(options)))
-            })
-            .collect();
-        MergedScan::new(&self.env, schema.clone(), sources)
+        // Those that lie one behind the other, as the files of a level do, are one source, or a
+        // large level would take memory for each of them.
+        let chains = chains(inputs, |input| view.owner_of(input).is_some());
+        let read_ahead = READ_AHEAD / (chains.len() as u64).max(1);
+        let sources = chains.into_iter().map(|chain| {
+            let options = ScanOptions {
+                owner: chain.first().and_then(|input| view.owner_of(input)),
+                read_ahead: read_ahead.clamp(64 << 10, 1 << 20),
+                group: TaskGroup::Compaction,
+                ..ScanOptions::default()
+            };
+            ScanSource::Chain(Box::new(ChainScan::new(chain, options)))
+        });
+        MergedScan::new(&self.env, schema.clone(), sources.collect())
     }
+}
+
+/// The sstables in as few chains as there can be: in each they lie one behind the other on the
+/// ring, and are all of this shard or all of several.
+fn chains(inputs: &[SSTable], is_shared: impl Fn(&SSTable) -> bool) -> Vec<Vec<SSTable>> {
+    let mut sorted = inputs.to_vec();
+    sorted.sort_by(|a, b| a.first_key().cmp(b.first_key()));
+    let mut chains: Vec<Vec<SSTable>> = Vec::new();
+    for input in sorted {
+        let free = chains.iter_mut().find(|chain| {
+            let mut last = chain.last().into_iter();
+            last.any(|l| l.last_key() < input.first_key() && is_shared(l) == is_shared(&input))
+        });
+        match free {
+            Some(chain) => chain.push(input),
+            None => chains.push(vec![input]),
+        }
+    }
+    chains
 }
 
 /// How far a compaction is. What the scanners have read is not known, so it is taken from where on
