@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use io::{Env, OpenOptions};
 
@@ -235,6 +236,11 @@ async fn look_through(
     Ok(found)
 }
 
+/// How often to look at a transaction log of another shard that does not fit the files, and how
+/// long to wait in between.
+const RESOLVE_ATTEMPTS: u32 = 500;
+const RESOLVE_PAUSE: Duration = Duration::from_millis(10);
+
 /// Finishes or undoes the transactions that are this shard's; gives those that are not, whose files
 /// must not be looked at.
 async fn resolve(
@@ -242,18 +248,22 @@ async fn resolve(
     dir: &Path,
     (shard, shards): (u16, u16),
 ) -> Result<Vec<Leftover>, OpenError> {
-    let mut leftovers = loop {
+    let mut attempts = 0;
+    let leftovers = loop {
         // A process that was killed may have left here names that only the kernel has yet.
         env.sync_dir(dir).await.map_err(io_error(dir))?;
         let entries = env.read_dir(dir).await.map_err(io_error(dir))?;
-        match transaction::leftovers(env, dir, &entries).await {
+        attempts += 1;
+        let is_mine = |owner: u16| owner % shards == shard || attempts == RESOLVE_ATTEMPTS;
+        match transaction::leftovers(env, dir, &entries, is_mine).await {
             Ok(Some(leftovers)) => break leftovers,
-            Ok(None) => {}
+            // Another shard is at it.
+            Ok(None) => env.sleep(RESOLVE_PAUSE).await,
             Err(error) => return Err(unclear(error)),
         }
     };
     let mut others = Vec::new();
-    for leftover in leftovers.drain(..) {
+    for leftover in leftovers {
         if leftover.is_mine(shard, shards) {
             let cleaned = leftover.clean(env, dir).await;
             cleaned.map_err(|error| unclear(error.into()))?;
@@ -339,4 +349,113 @@ pub(super) fn is_truncated(
     let writer = (origin.shard, origin.shards);
     let mut all = truncations.iter();
     all.any(|noted| noted.covers_sstable(table, writer, *generation))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use model::Sharder;
+
+    use super::*;
+    use crate::SharedFiles;
+    use crate::commitlog::CommitLogConfig;
+    use crate::compaction::transaction::{Operation, Transaction};
+    use crate::testing::{TempDir, run};
+
+    fn config(dir: &Path, shards: u16) -> StoreConfig {
+        StoreConfig {
+            dir: dir.to_owned(),
+            sharder: Sharder::new(shards),
+            memory: 1 << 20,
+            commitlog: CommitLogConfig::default(),
+            shared: Arc::new(SharedFiles::default()),
+        }
+    }
+
+    fn put(dir: &Path, generation: u64) {
+        for component in [Component::Data, Component::Index, Component::Toc] {
+            let path = Descriptor::new(dir, generation).path(component);
+            std::fs::write(path, b"content").expect("it can be written");
+        }
+    }
+
+    fn generations(found: &FoundTable) -> Vec<u64> {
+        let number = |(descriptor, _): &(Descriptor, Option<ShardOrigin>)| {
+            transaction::number(&descriptor.generation)
+        };
+        let mut numbers: Vec<u64> = found.sstables.iter().map(number).collect();
+        numbers.sort();
+        numbers
+    }
+
+    /// A transaction that a process of one shard left behind: 5 and 6 instead of 1 and 2.
+    async fn leave(env: &Env, dir: &Path, committed: bool) {
+        let begun = Transaction::begin(env, dir, Operation::Compaction).await;
+        let mut transaction = begun.expect("it begins");
+        for generation in [5, 6] {
+            let added = transaction.add(&Descriptor::new(dir, generation)).await;
+            added.expect("it is written");
+        }
+        for generation in [1, 2, 3, 5, 6] {
+            put(dir, generation);
+        }
+        if committed {
+            let old = [1, 2].map(|generation| Descriptor::new(dir, generation));
+            transaction.commit(&old).await.expect("it is written");
+        }
+    }
+
+    #[test]
+    fn transactions_are_finished_or_undone() {
+        for (committed, expected) in [(false, vec![1, 2, 3]), (true, vec![3, 5, 6])] {
+            let folder = TempDir::new();
+            let dir = folder.0.clone();
+            run(move |env| async move {
+                leave(&env, &dir, committed).await;
+                let found = open_table(&env, &config(&dir, 1), &dir).await;
+                assert_eq!(generations(&found.expect("it opens")), expected);
+                let left = list(&env, &dir).await.expect("it is listed");
+                assert_eq!(left.len(), 9, "three sstables and no log: {left:?}");
+            });
+        }
+    }
+
+    #[test]
+    fn what_another_shard_has_to_remove_is_not_looked_at() {
+        let folder = TempDir::new();
+        let dir = folder.0.clone();
+        run(move |env| async move {
+            leave(&env, &dir, false).await;
+            // As if shard 1 had written it.
+            let names = list(&env, &dir).await.expect("it is listed");
+            let log = names.iter().find(|name| name.ends_with(".log"));
+            let log = log.expect("it is there");
+            let of_shard_1 = log.replace("-8000-", "-8001-");
+            std::fs::rename(dir.join(log), dir.join(&of_shard_1)).expect("renamed");
+            let found = open_table(&env, &config(&dir, 2), &dir).await;
+            let found = found.expect("it opens");
+            assert_eq!(generations(&found), [1, 2, 3]);
+            assert_eq!(found.generation, 6, "nothing new may be called so");
+            assert!(dir.join(&of_shard_1).exists() && dir.join("nb-5-big-Data.db").exists());
+        });
+    }
+
+    #[test]
+    fn a_log_that_does_not_fit_the_files_stops_the_start() {
+        let folder = TempDir::new();
+        let dir = folder.0.clone();
+        run(move |env| async move {
+            leave(&env, &dir, true).await;
+            env.sleep(Duration::from_millis(20)).await;
+            put(&dir, 1);
+            let error = open_table(&env, &config(&dir, 1), &dir).await.err();
+            let text = error.expect("it does not open").to_string();
+            assert!(
+                text.contains("_txn_compaction_") && text.contains("backup"),
+                "{text}"
+            );
+            assert!(dir.join("nb-2-big-Data.db").exists(), "nothing was removed");
+        });
+    }
 }

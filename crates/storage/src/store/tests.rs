@@ -33,7 +33,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn config(dir: PathBuf) -> StoreConfig {
+pub(super) fn config(dir: PathBuf) -> StoreConfig {
     StoreConfig {
         sstables: dir.join("data"),
         commitlog_dir: dir.join("commitlog"),

@@ -277,12 +277,14 @@ async fn remove_if_there(env: &Env, path: &Path) -> Result<(), TransactionError>
     }
 }
 
-/// What the logs in a folder doom. `None`: one of them went while it was looked at, so that the
-/// folder has to be listed anew.
+/// What the logs in a folder doom. `None`: one of them went while it was looked at, or one that is
+/// not among those that `is_certain` names does not fit the files, which somebody may be removing
+/// just now; so the folder has to be listed anew.
 pub(crate) async fn leftovers(
     env: &Env,
     dir: &Path,
     entries: &[DirEntry],
+    is_certain: impl Fn(u16) -> bool,
 ) -> Result<Option<Vec<Leftover>>, LeftoverError> {
     let mut found = Vec::new();
     for entry in entries.iter().filter(|entry| !entry.is_dir) {
@@ -305,6 +307,9 @@ pub(crate) async fn leftovers(
             Err(error) => return Err(at(&path)(error).into()),
         };
         let outcome = record::resolve(&bytes, |prefix| on_disk(entries, prefix));
+        if outcome.is_err() && !is_certain(owner) {
+            return Ok(None);
+        }
         let outcome = outcome.map_err(|reason| LeftoverError::Unclear {
             path: path.clone(),
             reason,

@@ -39,8 +39,9 @@ pub(super) const WORKERS: usize = 2;
 const MUCH_LARGER: u64 = 8;
 /// How long to wait after a compaction that failed.
 const RETRY: Duration = Duration::from_secs(30);
-/// How often to look for tombstones to purge where nothing else happens.
-const LOOK_AGAIN: Duration = Duration::from_secs(600);
+/// How often to look for what time alone makes worth it, as Cassandra does: expired sstables, old
+/// windows, tombstones.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 impl Inner {
     /// Compacts until the store is closed.

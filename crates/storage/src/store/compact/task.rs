@@ -5,6 +5,7 @@
 //! all of the outputs. Inputs of which nothing is needed any more are not read
 //! ([`fully_expired`]).
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -212,13 +213,11 @@ impl Inner {
         };
         let purging = Purging::new(self, table, &job.sstables(), &schema);
         let mut scan = self.scan(table, &inputs, &schema);
-        let progress = Progress::new(&inputs, running);
+        let progress = Progress::new(self, table, &inputs, running);
         let mut written = 0;
         let shadowed: Vec<Descriptor> = inputs.iter().map(|i| i.descriptor().clone()).collect();
         while let Some(mut head) = scan.next_partition().await? {
-            if self.closed.get() || running.is_stopped() || table.is_blocked() {
-                return Err(CompactionError::Cancelled);
-            }
+            progress.go_on()?;
             progress.at(head.key.token(), written);
             let purge = purging.of(&head.key);
             let mut shadow = match job.shadows {
@@ -232,7 +231,8 @@ impl Inner {
             }
             let writer = outputs.writer_for(head.key.token()).await?;
             let before = writer.data_length();
-            write_partition(writer, (&mut scan, &mut shadow), head, &purge, self).await?;
+            progress.before.set(written.saturating_sub(before));
+            write_partition(writer, (&mut scan, &mut shadow), head, &purge, &progress).await?;
             written += writer.data_length() - before;
             self.env.maybe_yield().await;
         }
@@ -329,20 +329,41 @@ fn chains(inputs: &[SSTable], is_shared: impl Fn(&SSTable) -> bool) -> Vec<Vec<S
 /// the ring it is, as if all partitions were of one size, or from what was written, if that is
 /// more.
 struct Progress<'r> {
+    inner: &'r Inner,
+    table: &'r TableStore,
     running: &'r Running,
     first: i128,
     length: i128,
+    /// Bytes written to outputs before the present one.
+    before: Cell<u64>,
 }
 
-impl Progress<'_> {
-    fn new<'r>(inputs: &[SSTable], running: &'r Running) -> Progress<'r> {
+impl<'r> Progress<'r> {
+    fn new(
+        inner: &'r Inner,
+        table: &'r TableStore,
+        inputs: &[SSTable],
+        running: &'r Running,
+    ) -> Progress<'r> {
         let first = inputs.iter().map(|i| i.first_key().token()).min();
         let last = inputs.iter().map(|i| i.last_key().token()).max();
         let (first, last) = (first.unwrap_or(Token::MIN), last.unwrap_or(Token::MAX));
         Progress {
+            inner,
+            table,
             running,
             first: first.0.into(),
             length: i128::from(last.0) - i128::from(first.0) + 1,
+            before: Cell::new(0),
+        }
+    }
+
+    /// May it go on?
+    fn go_on(&self) -> Result<(), CompactionError> {
+        let gone = self.inner.closed.get() || self.table.is_blocked();
+        match gone || self.running.is_stopped() {
+            true => Err(CompactionError::Cancelled),
+            false => Ok(()),
         }
     }
 
@@ -351,6 +372,14 @@ impl Progress<'_> {
         let share = i128::from(self.running.total()) * behind / self.length;
         let done = u64::try_from(share).unwrap_or(0);
         self.running.proceed(done.max(written));
+    }
+
+    /// Within a partition, which may be large.
+    async fn within(&self, writer: &Writer) -> Result<(), CompactionError> {
+        self.running
+            .proceed(self.before.get() + writer.data_length());
+        self.inner.env.maybe_yield().await;
+        self.go_on()
     }
 }
 
@@ -416,7 +445,7 @@ async fn write_partition(
     (scan, shadow): (&mut MergedScan, &mut Option<Shadow>),
     mut head: PartitionHead,
     purge: &Purge,
-    inner: &Inner,
+    progress: &Progress<'_>,
 ) -> Result<(), CompactionError> {
     if purge.forgets(&head.deletion) {
         head.deletion = DeletionTime::LIVE;
@@ -433,7 +462,7 @@ async fn write_partition(
     while let Some(mut item) = scan.next().await? {
         rows += 1;
         if rows.is_multiple_of(ITEMS_A_LOOK) {
-            inner.env.maybe_yield().await;
+            progress.within(writer).await?;
         }
         if let (Some(shadow), Unfiltered::Row(row)) = (&mut *shadow, &mut item) {
             shadow.fall_on(row).await?;

@@ -9,11 +9,11 @@ use bytes::Bytes;
 use io::Env;
 use model::{
     Cell, Clustering, ColumnId, DecoratedKey, DeletionTime, Mutation, NO_DELETION_TIME, NO_TTL,
-    Order, PartitionUpdate, Table, Token,
+    Order, PartitionUpdate, Sharder, Table, Token,
 };
 
 use super::super::Store;
-use super::super::tests::{open, schema};
+use super::super::tests::{config, open, schema};
 use super::{CompactionKind, CompactionScope, Granularity};
 use crate::Unfiltered;
 use crate::error::CompactionError;
@@ -374,5 +374,45 @@ fn expired_sstables_go_without_being_read() {
         assert_eq!(count(&store, &table).await, (50, 50));
         assert!(!data.exists());
         assert_eq!(sstables(&store, &table).len(), 1);
+    });
+}
+
+#[test]
+fn a_cleanup_takes_this_shards_part_out_of_shared_sstables() {
+    let folder = TempDir::new();
+    let dir = folder.0.clone();
+    run(move |env| async move {
+        let pairs = [("sstable_size_in_mb", "0.01")];
+        let table = table("LeveledCompactionStrategy", &pairs);
+        let store = open(&env, dir.clone(), &table).await;
+        flush(&store, &table, 0..2000, 10).await;
+        store.drain().await.expect("it is drained");
+        let whole = sstables(&store, &table);
+        let data = whole[0].descriptor().path(Component::Data);
+        drop(store);
+        // This is shard 0 of two now.
+        let mut config = config(dir);
+        config.sharder = Sharder::new(2);
+        let store = Store::open(env.clone(), config, &schema(&table)).await;
+        let store = store.expect("it opens");
+        store.replay().await.expect("there is nothing to replay");
+        assert_eq!(
+            sstables(&store, &table)[0].origin().map(|o| o.shards),
+            Some(1)
+        );
+        let rewritten = store.cleanup(table.id).await.expect("they are rewritten");
+        assert_eq!(rewritten, whole.len());
+        let files = sstables(&store, &table);
+        assert!(
+            files
+                .iter()
+                .all(|file| file.origin().map(|o| o.shards) == Some(2))
+        );
+        let ours = (0..2000)
+            .filter(|key| Sharder::new(2).shard_of(DecoratedKey::new(int(*key)).token()) == 0)
+            .count();
+        assert_eq!(count(&store, &table).await, (ours, ours));
+        assert!(data.exists(), "the other shard needs it");
+        assert_eq!(store.cleanup(table.id).await.expect("nothing to do"), 0);
     });
 }
