@@ -10,7 +10,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The name of the lock file. The kernel lets go of the lock when its process ends, however.
-const LOCK_FILE: &str = "helenus.lock";
+pub(crate) const LOCK_FILE: &str = "helenus.lock";
 
 /// Why a folder cannot be used.
 #[derive(Debug, thiserror::Error)]

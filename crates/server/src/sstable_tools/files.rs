@@ -6,7 +6,7 @@ use std::sync::Arc;
 use io::Env;
 use model::Table;
 use storage::dump::{HeaderError, table_of_header};
-use storage::sstable::{ChunkCache, Descriptor, SSTable, SSTableError, inspect};
+use storage::sstable::{ChunkCache, Descriptor, SSTable, SSTableError, WriteError, inspect};
 
 /// How much of a file is kept in memory, in bytes.
 const CACHE: usize = 8 << 20;
@@ -30,6 +30,9 @@ pub(crate) enum ToolError {
         #[from]
         source: SSTableError,
     },
+    /// A new sstable cannot be written; the old one is as it was.
+    #[error("{0}; the sstable is as it was")]
+    Write(#[from] WriteError),
     /// No table can be made of the sstable's header.
     #[error("{}: its header is damaged: {error}", path.display())]
     Header {

@@ -8,7 +8,9 @@ use clap::Args;
 use io::Env;
 use model::{Bound, BoundKind, CqlType, NO_DELETION_TIME, Order, Slice};
 use storage::dump::key_text;
-use storage::sstable::{Descriptor, HeaderColumn, SerializationHeader, Statistics, Stats, inspect};
+use storage::sstable::{
+    Descriptor, HeaderColumn, SerializationHeader, Statistics, Stats, Version, inspect,
+};
 
 use super::histogram::{Style, draw};
 use super::output::Output;
@@ -110,7 +112,7 @@ async fn show(env: &Env, file: &Path, options: &MetadataOptions) -> Result<(), T
     page.times(&statistics.stats, compressor)?;
     page.tokens(env, &descriptor, &statistics).await?;
     let gc_before = env.wall_micros() / 1_000_000 - options.gc_grace_seconds;
-    page.content(&statistics, gc_before)?;
+    page.content((&statistics, descriptor.version), gc_before)?;
     page.histograms(&statistics.stats)?;
     if let Some(keys) = statistics.estimated_keys() {
         page.field("Estimated cardinality", &keys.to_string(), None)?;
@@ -248,9 +250,13 @@ impl Page {
         Ok(())
     }
 
-    fn content(&mut self, statistics: &Statistics, gc_before: i64) -> Result<(), ToolError> {
+    fn content(
+        &mut self,
+        (statistics, version): (&Statistics, Version),
+        gc_before: i64,
+    ) -> Result<(), ToolError> {
         let stats = &statistics.stats;
-        let covered = covered(stats.covered.as_ref(), &statistics.header);
+        let covered = covered(stats.covered.as_ref(), &statistics.header, version);
         self.field("Covered clusterings", &covered, None)?;
         let droppable = java::double(stats.droppable_tombstone_ratio(gc_before));
         self.field("Estimated droppable tombstones", &droppable, None)?;
@@ -357,9 +363,13 @@ fn columns(columns: &[HeaderColumn]) -> String {
 }
 
 /// `Slice.toString`.
-fn covered(slice: Option<&Slice>, header: &SerializationHeader) -> String {
+fn covered(slice: Option<&Slice>, header: &SerializationHeader, version: Version) -> String {
     let all = Slice::ALL;
     let Slice { start, end } = slice.unwrap_or(&all);
+    // Since `oa` a slice is kept, and what was everything is read as one without ends.
+    if version < Version::Oa && [start, end].iter().all(|bound| bound.prefix.0.is_empty()) {
+        return "ALL".to_owned();
+    }
     let values = |bound: &Bound| {
         let types = header.clustering.iter().map(|(ty, _)| ty);
         let texts: Vec<String> = types

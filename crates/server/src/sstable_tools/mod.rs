@@ -11,8 +11,11 @@ mod histogram;
 mod java;
 mod metadata;
 mod output;
+mod rewrite;
 mod scan;
+mod scrub;
 mod shard;
+mod split;
 mod verify;
 
 use std::process::ExitCode;
@@ -46,6 +49,26 @@ Examples:
   helenus sstable metadata -g 864000 *-Data.db         what gc_grace_seconds lets drop now")]
     Metadata(metadata::MetadataOptions),
 
+    /// Write anew what of damaged sstables can be read, as sstablescrub does
+    #[command(after_help = "\
+Stop the node first. The original is linked into snapshots/pre-scrub-<time> of its folder, and goes
+only when the new sstable beside it is complete and was read. What was lost is said line by line.
+
+Examples:
+  helenus sstable scrub data/ks/t-*/nb-7-big-Data.db
+  helenus sstable scrub -s counters-*/*-Data.db        counters too, whose counts are then too low")]
+    Scrub(scrub::ScrubOptions),
+
+    /// Split large sstables into several, as sstablesplit does
+    #[command(after_help = "\
+Stop the node first. A partition is never split. The originals are linked into
+snapshots/pre-split-<time> of their folder unless --no-snapshot is given.
+
+Examples:
+  helenus sstable split data/ks/t-*/*-Data.db
+  helenus sstable split -s 160 --no-snapshot nb-7-big-Data.db")]
+    Split(split::SplitOptions),
+
     /// Read everything and compare all checksums, as sstableverify does
     #[command(after_help = "\
 Every file of the sstables is read. What is wrong is said on one line a file, with the place; the
@@ -63,6 +86,8 @@ pub(crate) fn run(command: SSTableCommand) -> ExitCode {
     match command {
         SSTableCommand::Dump(options) => dump::run(options),
         SSTableCommand::Metadata(options) => metadata::run(options),
+        SSTableCommand::Scrub(options) => scrub::run(options),
+        SSTableCommand::Split(options) => split::run(options),
         SSTableCommand::Verify(options) => verify::run(options),
     }
 }

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use clap::Args;
 use io::Env;
 use model::{PartitionBound, Token};
-use storage::sstable::{Component, Descriptor, SSTable, ScanOptions, Version};
+use storage::sstable::{Component, Descriptor, SSTable, ScanOptions};
 
 use super::output::Output;
 use super::{ToolError, files, shard};
@@ -101,12 +101,11 @@ impl Verification<'_> {
         let length = length.map_or(0, |found| found.len());
         self.output
             .line(&format!("Verifying {name} ({})", memory(length)))?;
-        if self.options.check_version && descriptor.version != Version::WRITTEN {
-            let version = descriptor.version;
+        let (version, latest) = (descriptor.version, descriptor.version.format().written());
+        if self.options.check_version && version != latest {
             return Err(ToolError::Argument(format!(
-                "{name} is of version {version}, not the latest one, {}: run `helenus nodetool \
-                 upgradesstables`",
-                Version::WRITTEN
+                "{name} is of version {version}, not the latest one, {latest}: run `helenus \
+                 nodetool upgradesstables`"
             )));
         }
         self.output

@@ -116,6 +116,13 @@ impl Scanner {
         }
     }
 
+    /// After an error about a partition's data: goes on with the partition behind it.
+    pub fn go_on(&mut self) {
+        if matches!(self.state, State::Ended) {
+            self.state = State::Between(None);
+        }
+    }
+
     /// Where in the data (uncompressed) the scan is, in bytes: behind what was read last of the
     /// partition; 0 between partitions.
     pub fn position(&self) -> u64 {

@@ -81,9 +81,6 @@ impl Version {
         Version::Da,
     ];
 
-    /// The version of new sstables.
-    pub const WRITTEN: Version = Version::Nb;
-
     /// The letters in file names.
     pub fn letters(self) -> &'static str {
         match self {

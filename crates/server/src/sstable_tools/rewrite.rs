@@ -1,0 +1,181 @@
+//! What tools share that write sstables anew beside the old ones.
+//!
+//! The original goes only when everything that replaces it is complete on the drive; what a crash
+//! leaves of unfinished sstables is nothing that a node would open. In between, both may be there:
+//! rows that are there twice are read as one.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use io::Env;
+use model::Table;
+use storage::PartitionHead;
+use storage::sstable::{
+    ColumnSelection, Component, CompressionParameters, Descriptor, Generation, PartitionReader,
+    SSTable, ShardOrigin, Writer, WriterOptions, folder,
+};
+
+use super::{ToolError, files};
+use crate::data_folder::{DataFolder, LOCK_FILE};
+
+/// How far above a file the folder of its node may lie.
+const LEVELS: usize = 6;
+
+/// An sstable that is going to be replaced.
+pub(super) struct Original {
+    pub(super) descriptor: Descriptor,
+    /// Its table, with its own options.
+    pub(super) table: Arc<Table>,
+    pub(super) sstable: SSTable,
+    /// Keeps a node from starting on its folder.
+    _folders: Vec<DataFolder>,
+}
+
+impl Original {
+    /// Opens it; refuses if a node runs on its folder.
+    pub(super) async fn open(env: &Env, file: &Path) -> Result<Original, ToolError> {
+        let descriptor = files::descriptor(file)?;
+        let folders = lock(&descriptor.dir)?;
+        let (table, sstable) = files::open(env, &descriptor).await?;
+        let mut table = Table::clone(&table);
+        table.options.bloom_filter_fp_chance = sstable.statistics().bloom_filter_fp_chance;
+        table.options.compression = compression_options(sstable.compression());
+        let table = Arc::new(table);
+        sstable.set_table(&table);
+        Ok(Original {
+            descriptor,
+            table,
+            sstable,
+            _folders: folders,
+        })
+    }
+
+    /// The path of its data.
+    pub(super) fn data(&self) -> PathBuf {
+        self.descriptor.path(Component::Data)
+    }
+
+    /// Links all of its files into `snapshots/<name>` of its folder.
+    pub(super) fn snapshot(&self, name: &str) -> Result<(), ToolError> {
+        let dir = self.descriptor.dir.join("snapshots").join(name);
+        let failed = |source| ToolError::Io {
+            what: format!("snapshot {}", dir.display()),
+            source,
+        };
+        std::fs::create_dir_all(&dir).map_err(failed)?;
+        for file in self.components()? {
+            let Some(name) = file.file_name() else {
+                continue;
+            };
+            std::fs::hard_link(&file, dir.join(name)).map_err(failed)?;
+        }
+        std::fs::File::open(&dir)
+            .and_then(|dir| dir.sync_all())
+            .map_err(failed)
+    }
+
+    fn components(&self) -> Result<Vec<PathBuf>, ToolError> {
+        let dir = &self.descriptor.dir;
+        let failed = |source| ToolError::Io {
+            what: dir.display().to_string(),
+            source,
+        };
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(dir).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let name = entry.file_name();
+            let parsed = name.to_str().and_then(|name| Descriptor::parse(dir, name));
+            if parsed.is_some_and(|(descriptor, _)| descriptor == self.descriptor) {
+                found.push(entry.path());
+            }
+        }
+        Ok(found)
+    }
+
+    /// Removes it.
+    pub(super) async fn remove(&self, env: &Env) -> Result<(), ToolError> {
+        let removed = folder::remove(env, &self.descriptor).await;
+        removed.map_err(|error| ToolError::Io {
+            what: error.path.display().to_string(),
+            source: error.source,
+        })
+    }
+
+    /// Begins a new sstable in its folder, of the same format, for about so many partitions.
+    pub(super) async fn writer(&self, env: &Env, partitions: u64) -> Result<Writer, ToolError> {
+        let format = self.descriptor.version.format();
+        let descriptor = Descriptor::new(&self.descriptor.dir, format, self.next_generation()?);
+        let stats = self.sstable.stats();
+        let origin = ShardOrigin {
+            shard: 0,
+            shards: 1,
+        };
+        let mut options = WriterOptions::new(partitions, self.sstable.encoding_stats(), origin);
+        options.level = stats.level;
+        options.repaired_at = stats.repaired_at;
+        options.host = stats.originating_host;
+        Ok(Writer::create(env, descriptor, &self.table, options).await?)
+    }
+
+    /// A number that no sstable of the folder has.
+    fn next_generation(&self) -> Result<u64, ToolError> {
+        let dir = &self.descriptor.dir;
+        let entries = std::fs::read_dir(dir).map_err(|source| ToolError::Io {
+            what: dir.display().to_string(),
+            source,
+        })?;
+        let numbers = entries.flatten().filter_map(|entry| {
+            let name = entry.file_name();
+            match Descriptor::parse(dir, name.to_str()?)?.0.generation {
+                Generation::Number(number) => Some(number),
+                Generation::Time(_) => None,
+            }
+        });
+        Ok(numbers.max().unwrap_or(0) + 1)
+    }
+
+    /// Reads a partition from its beginning.
+    pub(super) async fn partition(
+        &self,
+        head: &PartitionHead,
+    ) -> Result<PartitionReader, ToolError> {
+        let hash = model::murmur3_x64_128(head.key.key());
+        let all: std::rc::Rc<[model::Slice]> = std::rc::Rc::new([model::Slice::ALL]);
+        let found = self
+            .sstable
+            .get((&head.key, hash), all, false, &ColumnSelection::All)
+            .await?;
+        found.ok_or_else(|| {
+            ToolError::Argument(format!(
+                "{}: its index does not find a partition that is in it; restore it from a backup",
+                self.data().display()
+            ))
+        })
+    }
+}
+
+/// Locks the folder of the node that the files belong to, if there is one.
+fn lock(dir: &Path) -> Result<Vec<DataFolder>, ToolError> {
+    let of_a_node = |above: &&Path| above.join(LOCK_FILE).exists();
+    dir.ancestors()
+        .take(LEVELS)
+        .filter(of_a_node)
+        .map(|above| {
+            DataFolder::lock(above).map_err(|error| ToolError::Argument(error.to_string()))
+        })
+        .collect()
+}
+
+/// The table options that ask for the compression that an sstable has.
+fn compression_options(
+    parameters: Option<&CompressionParameters>,
+) -> std::collections::BTreeMap<String, String> {
+    let Some(parameters) = parameters else {
+        return [("enabled".to_owned(), "false".to_owned())].into();
+    };
+    let mut options = parameters.options.clone();
+    let length = (parameters.chunk_length / 1024).to_string();
+    options.insert("chunk_length_in_kb".to_owned(), length);
+    options.insert("class".to_owned(), parameters.algorithm.class().to_owned());
+    options
+}
