@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -125,3 +126,35 @@ def test_what_is_no_sstable_is_named(verb, tmp_path):
         assert done.returncode == 1
         assert str(path) in done.stderr and len(done.stderr.strip().splitlines()) == 1
     assert tool(verb).returncode == 2
+
+
+def test_load_into_a_running_node(filled, tmp_path):
+    """The rows of one node's files, taken by another table of it, files and folders."""
+    before = rows(filled)
+    filled.stop()
+    (whole,) = data_files(filled)
+    backup = tmp_path / "d" / "t"
+    shutil.copytree(whole.parent, backup)
+    filled.start()
+    with Connection(filled.address) as connection:
+        connection.query("TRUNCATE d.t")
+    assert rows(filled) == {}
+    done = tool("load", "-d", filled.address, backup / whole.name)
+    assert done.returncode == 0, done.stderr
+    assert rows(filled) == before
+    assert (backup / whole.name).exists() and not list(backup.glob(".load-*"))
+    with Connection(filled.address) as connection:
+        connection.query("CREATE TABLE d.u (k text PRIMARY KEY, v blob)")
+    done = tool("load", "-d", filled.address, "--target-table", "u", backup)
+    assert done.returncode == 0, done.stderr
+    with Connection(filled.address) as connection:
+        assert connection.query("SELECT count(*) FROM d.u").rows == [(ROWS.to_bytes(8, "big"),)]
+    done = tool("load", "-d", filled.address, "--target-table", "none", backup)
+    assert done.returncode == 1 and "none" in done.stderr and len(done.stderr.strip().splitlines()) == 1
+
+
+def test_load_into_no_node(filled):
+    filled.stop()
+    (whole,) = data_files(filled)
+    done = tool("load", "-d", filled.address, whole)
+    assert done.returncode == 1 and filled.address in done.stderr

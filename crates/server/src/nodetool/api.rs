@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 
 /// Why a verb was not carried out.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum NodetoolError {
+pub(crate) enum NodetoolError {
     /// Nobody answers.
     #[error(
         "Failed to connect to '{host}:{port}' - {reason}; does the node run, with this --api-address \
@@ -47,9 +47,9 @@ pub(super) enum NodetoolError {
 
 /// Where the API is.
 #[derive(Clone, Debug)]
-pub(super) struct Api {
-    pub(super) host: String,
-    pub(super) port: u16,
+pub(crate) struct Api {
+    pub(crate) host: String,
+    pub(crate) port: u16,
 }
 
 /// The parts of a path: what stands between them is encoded.
@@ -71,7 +71,7 @@ impl Api {
         self.ask("GET", &path(parts), query)
     }
 
-    pub(super) fn post<'s>(
+    pub(crate) fn post<'s>(
         &self,
         parts: impl IntoIterator<Item = &'s str>,
         query: &[(&str, &str)],

@@ -1,7 +1,7 @@
 //! `helenus nodetool`: operates a node over its REST API, with the verbs, options and output of
 //! Cassandra's nodetool (`org.apache.cassandra.tools.NodeTool`).
 
-mod api;
+pub(crate) mod api;
 mod arguments;
 mod cluster;
 mod import;

@@ -9,6 +9,7 @@ mod dump;
 mod files;
 mod histogram;
 mod java;
+mod load;
 mod metadata;
 mod output;
 mod rewrite;
@@ -49,6 +50,18 @@ Examples:
   helenus sstable metadata -g 864000 *-Data.db         what gc_grace_seconds lets drop now")]
     Metadata(metadata::MetadataOptions),
 
+    /// Have a running node import sstables from anywhere, as sstableloader does
+    #[command(after_help = "\
+The names of the folders say keyspace and table, which has to exist: KEYSPACE/TABLE, or as in a data
+folder KEYSPACE/TABLE-ID. The node reads the files itself through its REST API, so they must lie on
+its machine, or on a drive it shares. They stay where they are, too.
+
+Examples:
+  helenus sstable load -d 127.0.0.1 /backup/shop/orders
+  helenus sstable load -d 10.0.0.5,10.0.0.6 -k shop --target-table orders /backup/1
+  helenus sstable load -d 127.0.0.1 /backup/shop/orders/nb-7-big-Data.db")]
+    Load(load::LoadOptions),
+
     /// Write anew what of damaged sstables can be read, as sstablescrub does
     #[command(after_help = "\
 Stop the node first. The original is linked into snapshots/pre-scrub-<time> of its folder, and goes
@@ -86,6 +99,7 @@ pub(crate) fn run(command: SSTableCommand) -> ExitCode {
     match command {
         SSTableCommand::Dump(options) => dump::run(options),
         SSTableCommand::Metadata(options) => metadata::run(options),
+        SSTableCommand::Load(options) => load::run(options),
         SSTableCommand::Scrub(options) => scrub::run(options),
         SSTableCommand::Split(options) => split::run(options),
         SSTableCommand::Verify(options) => verify::run(options),
