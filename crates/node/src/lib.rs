@@ -31,7 +31,10 @@ mod trace;
 mod virtual_tables;
 mod window;
 
-pub use admin::{Admin, AdminError, NodeInformation, SnapshotRequest};
+pub use admin::{
+    Admin, AdminError, CompactionReport, NodeInformation, RunningCompaction, SnapshotRequest,
+    token_range,
+};
 pub use config::NodeConfig;
 pub use node::{DrainError, Node, NodeMetrics, NodeWatch, ShardSnapshot};
 pub use start::StartError;

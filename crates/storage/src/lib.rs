@@ -11,6 +11,7 @@ mod read;
 mod shared_files;
 pub mod sstable;
 mod store;
+mod tally;
 #[cfg(test)]
 mod testing;
 mod unfiltered;
@@ -26,7 +27,7 @@ pub use shared_files::SharedFiles;
 pub use sstable::{ChunkCacheStats, decode_cassandra_mutation};
 pub use store::{
     CompactionKind, CompactionScope, CompactionStatus, Granularity, ImportError, ImportOptions,
-    SnapshotDetails, SnapshotError, SnapshotManifest, Store, StoreConfig, StoreStats, TableStats,
-    instant,
+    SSTableDetails, SnapshotDetails, SnapshotError, SnapshotManifest, Store, StoreConfig,
+    StoreStats, TableDetails, TableStats, instant,
 };
 pub use unfiltered::{PartitionHead, RangeTombstoneMarker, Unfiltered, is_start, opposite};

@@ -4,6 +4,7 @@
 //! runs there as a task of [`TaskGroup::Maintenance`](io::TaskGroup) and answers through a channel.
 //! The calls here block until all shards that were asked have answered.
 
+mod compaction;
 mod import;
 mod information;
 mod snapshots;
@@ -19,6 +20,7 @@ use model::{Schema, Table, TableId};
 use crate::node::{Control, ShardHandle};
 use crate::shard::Shard;
 
+pub use compaction::{CompactionReport, RunningCompaction, token_range};
 pub use information::NodeInformation;
 pub use snapshots::SnapshotRequest;
 

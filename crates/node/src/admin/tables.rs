@@ -1,10 +1,12 @@
 //! Operations on tables.
 
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use model::TableId;
-use storage::FlushError;
+use model::{CqlType, DecoratedKey, Table, TableId, key_from_text};
+use storage::{FlushError, ReadError, TableDetails};
 
 use super::{Admin, AdminError};
 use crate::shard::Shard;
@@ -28,4 +30,112 @@ impl Admin {
         })?;
         Ok(())
     }
+
+    /// The partition key of a text: the values of several columns have colons between them; with
+    /// `hex` it is the bytes of the key in hexadecimal digits.
+    pub fn key_of(&self, table: &Table, text: &str, hex: bool) -> Result<DecoratedKey, AdminError> {
+        let types: Vec<&CqlType> = table.partition_key().map(|column| &column.ty).collect();
+        let key = match hex {
+            true => CqlType::Blob.parse_string(text),
+            false => key_from_text(text, &types),
+        };
+        let key = key.map_err(|error| AdminError::Refused(error.to_string()))?;
+        Ok(DecoratedKey::new(key))
+    }
+
+    /// The data files of the sstables of a table that have a partition, with their levels.
+    pub fn sstables_with(
+        &self,
+        (keyspace, table): (&str, &str),
+        key: &str,
+        hex: bool,
+    ) -> Result<Vec<(PathBuf, u32)>, AdminError> {
+        let tables = self.tables(Some(keyspace), &[table.to_owned()])?;
+        let (id, key) = (tables[0].id, self.key_of(&tables[0], key, hex)?);
+        let owner = self.lead({
+            let token = key.token();
+            async move |shard: Rc<Shard>| shard.owner(token)
+        })?;
+        let answers = self.on(usize::from(owner), async move |shard: Rc<Shard>| {
+            shard.store.sstables_with(id, &key).await
+        })?;
+        let found = answers.recv().map_err(|_| AdminError::Closed)?;
+        found.map_err(|error| AdminError::Failed(error.to_string()))
+    }
+
+    /// All shards of these tables in detail. What shards share is told of once.
+    pub fn table_details(
+        &self,
+        tables: &[Arc<Table>],
+    ) -> Result<Vec<Vec<TableDetails>>, AdminError> {
+        let ids: Arc<[TableId]> = tables.iter().map(|table| table.id).collect();
+        let parts = self.everywhere(move |shard: Rc<Shard>| {
+            let details = ids.iter().map(|id| shard.store.table_details(*id));
+            let details: Vec<_> = details.collect();
+            async move { details }
+        })?;
+        let mut by_table: Vec<Vec<TableDetails>> = tables.iter().map(|_| Vec::new()).collect();
+        for part in parts {
+            for (all, details) in by_table.iter_mut().zip(part) {
+                all.extend(details);
+            }
+        }
+        for all in &mut by_table {
+            let mut seen = BTreeSet::new();
+            for details in all {
+                details
+                    .sstables
+                    .retain(|sstable| seen.insert(sstable.data.clone()));
+            }
+        }
+        Ok(by_table)
+    }
+
+    /// Reads all sstables of tables and checks all checksums: what is wrong, a line for each that is
+    /// damaged.
+    pub fn verify(
+        &self,
+        keyspace: Option<&str>,
+        tables: &[String],
+    ) -> Result<Vec<String>, AdminError> {
+        let mut wrong = Vec::new();
+        for table in self.tables(keyspace, tables)? {
+            let id = table.id;
+            let mut seen = BTreeSet::new();
+            let mut asked = Vec::new();
+            // Each file once, all shards at the same time.
+            for shard in 0..self.shards.len() {
+                let files = self.on(shard, async move |shard: Rc<Shard>| {
+                    let details = shard.store.table_details(id);
+                    let sstables = details.into_iter().flat_map(|details| details.sstables);
+                    sstables.map(|sstable| sstable.data).collect::<Vec<_>>()
+                })?;
+                let files = files.recv().map_err(|_| AdminError::Closed)?;
+                let own = files.into_iter().filter(|file| seen.insert(file.clone()));
+                let own: Vec<PathBuf> = own.collect();
+                asked.push(self.on(shard, async move |shard: Rc<Shard>| {
+                    verify_all(&shard, id, &own).await
+                })?);
+            }
+            for answers in asked {
+                wrong.extend(answers.recv().map_err(|_| AdminError::Closed)?);
+            }
+        }
+        Ok(wrong)
+    }
+}
+
+/// What is wrong with these sstables of a table.
+async fn verify_all(shard: &Shard, table: TableId, files: &[PathBuf]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for file in files {
+        match shard.store.verify(table, file).await {
+            Ok(_) | Err(ReadError::UnknownTable(_)) => {}
+            Err(error) => {
+                tracing::error!("verify: {error}");
+                wrong.push(error.to_string());
+            }
+        }
+    }
+    wrong
 }

@@ -4,6 +4,8 @@ use std::ffi::{OsStr, OsString};
 
 use clap::{ArgAction, Args, Subcommand};
 
+use super::structured::Format;
+
 /// What `helenus nodetool` takes.
 #[derive(Args, Debug)]
 #[command(
@@ -43,9 +45,160 @@ pub(super) struct Tables {
     pub(super) tables: Vec<String>,
 }
 
+impl Tables {
+    /// The keyspace and its tables.
+    pub(super) fn named(&self) -> (Option<&str>, &[String]) {
+        (self.keyspace.as_deref(), &self.tables)
+    }
+}
+
+/// How many at once.
+#[derive(Args, Debug)]
+pub(super) struct Jobs {
+    /// Accepted for scripts: each shard does one after the other
+    #[arg(short, long, value_name = "N")]
+    jobs: Option<u32>,
+}
+
+/// Options of `snapshot`.
+#[derive(Args, Debug)]
+pub(super) struct Snapshot {
+    /// Its name [default: the milliseconds since 1970]
+    #[arg(short, long, value_name = "TAG")]
+    pub(super) tag: Option<String>,
+    /// One table of the one keyspace given (-cf)
+    #[arg(long, alias = "table", value_name = "TABLE")]
+    pub(super) column_family: Option<String>,
+    /// Tables as KEYSPACE.TABLE, with commas between them (-kt, -kc)
+    #[arg(long, alias = "kc.list", value_name = "LIST")]
+    pub(super) kt_list: Option<String>,
+    /// Leave out what is in memory (-sf)
+    #[arg(long)]
+    pub(super) skip_flush: bool,
+    /// After this time it is removed, as 3d, 12h or 90m
+    #[arg(long, value_name = "TIME")]
+    pub(super) ttl: Option<String>,
+    /// The keyspaces; all if none are given
+    pub(super) keyspaces: Vec<String>,
+}
+
+/// Options of `import`.
+#[derive(Args, Debug)]
+pub(super) struct Import {
+    /// Keep the levels of leveled compaction
+    #[arg(short = 'l', long)]
+    pub(super) keep_level: bool,
+    /// Keep what they say of repairs
+    #[arg(short = 'r', long)]
+    pub(super) keep_repaired: bool,
+    /// Do not read them before
+    #[arg(short = 'v', long)]
+    pub(super) no_verify: bool,
+    /// Do not check that the node owns all tokens (one node owns all)
+    #[arg(short = 't', long)]
+    pub(super) no_tokens: bool,
+    /// Do not empty the row cache (which an import never has to)
+    #[arg(short = 'c', long)]
+    pub(super) no_invalidate_caches: bool,
+    /// As -v -t -c
+    #[arg(short = 'q', long)]
+    pub(super) quick: bool,
+    /// Check all values too (which is done without it)
+    #[arg(short = 'e', long)]
+    pub(super) extended_verify: bool,
+    /// Leave the sstables where they are, too
+    #[arg(short = 'p', long)]
+    pub(super) copy_data: bool,
+    /// The keyspace
+    pub(super) keyspace: String,
+    /// The table
+    pub(super) table: String,
+    /// Folders with sstables, on the node's machine
+    #[arg(required = true)]
+    pub(super) directories: Vec<String>,
+}
+
+/// Options of `compact`.
+#[derive(Args, Debug)]
+pub(super) struct Compact {
+    /// Write several sstables instead of one
+    #[arg(short, long)]
+    pub(super) split_output: bool,
+    /// Only what lies behind this token (-st)
+    #[arg(long, value_name = "TOKEN", allow_hyphen_values = true)]
+    pub(super) start_token: Option<i64>,
+    /// Only what lies up to this token (-et)
+    #[arg(long, value_name = "TOKEN", allow_hyphen_values = true)]
+    pub(super) end_token: Option<i64>,
+    /// Only the sstables that may have this partition key
+    #[arg(long, value_name = "KEY")]
+    pub(super) partition: Option<String>,
+    /// Compact these sstables together
+    #[arg(long)]
+    pub(super) user_defined: bool,
+    /// A keyspace and tables of it, or data files of sstables; all keyspaces if none are given
+    #[arg(value_name = "KEYSPACE TABLES|FILES")]
+    pub(super) arguments: Vec<String>,
+}
+
+/// Options of `tablestats`.
+#[derive(Args, Debug)]
+pub(super) struct TableStatistics {
+    /// For programs: json or yaml
+    #[arg(short = 'F', long, value_name = "json|yaml")]
+    pub(super) format: Option<Format>,
+    /// Print bytes as KiB, MiB, GiB, TiB
+    #[arg(short = 'H', long)]
+    pub(super) human_readable: bool,
+    /// Show all tables but those that are named
+    #[arg(short)]
+    pub(super) ignore: bool,
+    /// Print whether the sstables are where they should be, which they always are
+    #[arg(short = 'l', long)]
+    pub(super) sstable_location_check: bool,
+    /// Sort the tables by this, such as space_used_live
+    #[arg(short, long, value_name = "KEY")]
+    pub(super) sort: Option<String>,
+    /// With -s: show only so many
+    #[arg(short, long, value_name = "N", default_value_t = 0)]
+    pub(super) top: usize,
+    /// Keyspaces, or tables as KEYSPACE.TABLE; all if none are given
+    pub(super) names: Vec<String>,
+}
+
+/// Options of `getsstables`.
+#[derive(Args, Debug)]
+pub(super) struct GetSSTables {
+    /// The key is given in hexadecimal digits (-hf)
+    #[arg(long)]
+    pub(super) hex_format: bool,
+    /// Print the levels of leveled compaction too
+    #[arg(short = 'l', long)]
+    pub(super) show_levels: bool,
+    /// The keyspace
+    pub(super) keyspace: String,
+    /// The table
+    pub(super) table: String,
+    /// The partition key
+    #[arg(allow_hyphen_values = true)]
+    pub(super) key: String,
+}
+
 /// What can be done.
 #[derive(Debug, Subcommand)]
 pub(super) enum Verb {
+    /// Rewrite sstables that hold partitions of several shards, so that each shard has its own
+    #[command(after_help = "\
+Examples:
+  helenus nodetool cleanup
+  helenus nodetool cleanup shop orders")]
+    Cleanup {
+        #[command(flatten)]
+        tables: Tables,
+        #[command(flatten)]
+        jobs: Jobs,
+    },
+
     /// Remove snapshots
     #[command(after_help = "\
 Examples:
@@ -62,6 +215,31 @@ Examples:
         keyspaces: Vec<String>,
     },
 
+    /// Compact tables, or some of their sstables
+    #[command(after_help = "\
+Examples:
+  helenus nodetool compact
+  helenus nodetool compact shop orders
+  helenus nodetool compact -st 0 -et 1000 shop orders
+  helenus nodetool compact --user-defined /var/lib/helenus/data/shop/orders-0123/nb-1-big-Data.db")]
+    Compact(Compact),
+
+    /// Print what compaction does and has to do
+    #[command(after_help = "\
+Example:
+  helenus nodetool compactionstats -H")]
+    Compactionstats {
+        /// Print bytes as KiB, MiB, GiB, TiB
+        #[arg(short = 'H', long)]
+        human_readable: bool,
+    },
+
+    /// Keep the strategies of tables from choosing compactions, until the next start
+    #[command(after_help = "\
+Example:
+  helenus nodetool disableautocompaction shop orders")]
+    Disableautocompaction(Tables),
+
     /// Stop linking new sstables into the backups
     #[command(after_help = "\
 Example:
@@ -76,6 +254,12 @@ Example:
   helenus nodetool drain")]
     Drain,
 
+    /// Let the strategies of tables choose compactions again
+    #[command(after_help = "\
+Example:
+  helenus nodetool enableautocompaction shop orders")]
+    Enableautocompaction(Tables),
+
     /// Link new sstables into the folder `backups` of their tables, until the next start
     #[command(after_help = "\
 Example:
@@ -89,6 +273,41 @@ Examples:
   helenus nodetool flush shop orders customers")]
     Flush(Tables),
 
+    /// Drop from sstables what deletions in other sstables cover
+    #[command(after_help = "\
+Example:
+  helenus nodetool garbagecollect -g CELL shop orders")]
+    Garbagecollect {
+        /// ROW: what deletions of partitions and rows cover; CELL: also cells that were overwritten or
+        /// deleted
+        #[arg(short, long, value_name = "ROW|CELL", default_value = "ROW", ignore_case = true,
+              value_parser = ["ROW", "CELL"])]
+        granularity: String,
+        #[command(flatten)]
+        tables: Tables,
+        #[command(flatten)]
+        jobs: Jobs,
+    },
+
+    /// Print the limit of compaction's throughput: there is none
+    #[command(after_help = "\
+Example:
+  helenus nodetool getcompactionthroughput")]
+    Getcompactionthroughput {
+        /// As a number with a fraction
+        #[arg(short = 'd', long)]
+        precise_mib: bool,
+    },
+
+    /// Print the data files of the sstables that have a partition
+    #[command(after_help = "\
+The values of a key of several columns have colons between them.
+
+Examples:
+  helenus nodetool getsstables shop orders ada
+  helenus nodetool getsstables -hf shop orders 616461")]
+    Getsstables(GetSSTables),
+
     /// Import sstables from any folders into a table, without a restart
     #[command(after_help = "\
 They are moved out of the folders unless --copy-data is given. All checksums are checked before; a
@@ -97,39 +316,7 @@ folder with a damaged sstable, or one of another table, is left as it is and nam
 Examples:
   helenus nodetool import shop orders /backup/shop/orders
   helenus nodetool import --copy-data shop orders /backup/1 /backup/2")]
-    Import {
-        /// Keep the levels of leveled compaction
-        #[arg(short = 'l', long)]
-        keep_level: bool,
-        /// Keep what they say of repairs
-        #[arg(short = 'r', long)]
-        keep_repaired: bool,
-        /// Do not read them before
-        #[arg(short = 'v', long)]
-        no_verify: bool,
-        /// Do not check that the node owns all tokens (one node owns all)
-        #[arg(short = 't', long)]
-        no_tokens: bool,
-        /// Do not empty the row cache (which an import never has to)
-        #[arg(short = 'c', long)]
-        no_invalidate_caches: bool,
-        /// As -v -t -c
-        #[arg(short = 'q', long)]
-        quick: bool,
-        /// Check all values too (which is done without it)
-        #[arg(short = 'e', long)]
-        extended_verify: bool,
-        /// Leave the sstables where they are, too
-        #[arg(short = 'p', long)]
-        copy_data: bool,
-        /// The keyspace
-        keyspace: String,
-        /// The table
-        table: String,
-        /// Folders with sstables, on the node's machine
-        #[arg(required = true)]
-        directories: Vec<String>,
-    },
+    Import(Import),
 
     /// Print information about the node: identity, load, uptime, memory
     #[command(after_help = "\
@@ -168,6 +355,15 @@ Example:
         table: String,
     },
 
+    /// Accepted for scripts: compaction needs no limit, it takes what clients leave
+    #[command(after_help = "\
+Example:
+  helenus nodetool setcompactionthroughput 0")]
+    Setcompactionthroughput {
+        /// MiB a second; 0 for no limit
+        value: u64,
+    },
+
     /// Make a snapshot of keyspaces or tables: hard links of their sstables
     #[command(after_help = "\
 It is in the folder snapshots/TAG of each table, with manifest.json and schema.cql.
@@ -177,25 +373,7 @@ Examples:
   helenus nodetool snapshot -t monday --ttl 3d shop
   helenus nodetool snapshot -t orders -cf orders shop
   helenus nodetool snapshot -t some -kt shop.orders,web.sessions --skip-flush")]
-    Snapshot {
-        /// Its name [default: the milliseconds since 1970]
-        #[arg(short, long, value_name = "TAG")]
-        tag: Option<String>,
-        /// One table of the one keyspace given (-cf)
-        #[arg(long, alias = "table", value_name = "TABLE")]
-        column_family: Option<String>,
-        /// Tables as KEYSPACE.TABLE, with commas between them (-kt, -kc)
-        #[arg(long, alias = "kc.list", value_name = "LIST")]
-        kt_list: Option<String>,
-        /// Leave out what is in memory (-sf)
-        #[arg(long)]
-        skip_flush: bool,
-        /// After this time it is removed, as 3d, 12h or 90m
-        #[arg(long, value_name = "TIME")]
-        ttl: Option<String>,
-        /// The keyspaces; all if none are given
-        keyspaces: Vec<String>,
-    },
+    Snapshot(Snapshot),
 
     /// Print the nodes of the cluster: state, load, ownership, identity
     #[command(after_help = "\
@@ -210,6 +388,18 @@ Examples:
         resolve_ip: bool,
     },
 
+    /// Print whether the strategies of tables choose compactions
+    #[command(after_help = "\
+Example:
+  helenus nodetool statusautocompaction -a shop")]
+    Statusautocompaction {
+        /// For each table
+        #[arg(short, long)]
+        all: bool,
+        #[command(flatten)]
+        tables: Tables,
+    },
+
     /// Print whether new sstables are linked into the backups
     #[command(after_help = "\
 Example:
@@ -221,6 +411,71 @@ Example:
 Example:
   helenus nodetool statusbinary")]
     Statusbinary,
+
+    /// Stop compactions that run; they leave things as they were
+    #[command(after_help = "\
+Examples:
+  helenus nodetool stop COMPACTION
+  helenus nodetool stop -id 0-17")]
+    Stop {
+        /// One compaction, as compactionstats shows it (-id)
+        #[arg(long, value_name = "ID")]
+        compaction_id: Option<String>,
+        /// COMPACTION, MAJOR_COMPACTION, CLEANUP, UPGRADE_SSTABLES or GARBAGE_COLLECT
+        #[arg(value_name = "TYPE")]
+        kind: Option<String>,
+    },
+
+    /// Print histograms of tables: latencies, sstables a read, sizes of partitions
+    #[command(after_help = "\
+Examples:
+  helenus nodetool tablehistograms shop orders
+  helenus nodetool tablehistograms shop.orders")]
+    Tablehistograms {
+        /// KEYSPACE TABLE or KEYSPACE.TABLE; all tables if none is given
+        #[arg(value_name = "KEYSPACE TABLE")]
+        names: Vec<String>,
+    },
+
+    /// Print statistics of tables
+    #[command(after_help = "\
+Examples:
+  helenus nodetool tablestats shop
+  helenus nodetool tablestats -H -s space_used_live -t 10
+  helenus nodetool tablestats -F json shop.orders")]
+    Tablestats(TableStatistics),
+
+    /// Rewrite sstables that are not of the version that is written
+    #[command(after_help = "\
+Examples:
+  helenus nodetool upgradesstables
+  helenus nodetool upgradesstables -a shop orders")]
+    Upgradesstables {
+        /// Rewrite those of that version too
+        #[arg(short = 'a', long)]
+        include_all_sstables: bool,
+        #[command(flatten)]
+        tables: Tables,
+        #[command(flatten)]
+        jobs: Jobs,
+    },
+
+    /// Read all sstables of tables and check all checksums
+    #[command(after_help = "\
+Nothing is changed, so --force is not needed; it and the other options are accepted for scripts.
+
+Example:
+  helenus nodetool verify shop orders")]
+    Verify {
+        /// Check all values too (which is done without it)
+        #[arg(short = 'e', long)]
+        extended_verify: bool,
+        /// Accepted for scripts
+        #[arg(short, long)]
+        force: bool,
+        #[command(flatten)]
+        tables: Tables,
+    },
 
     /// Print the version of Cassandra that the node is compatible with
     #[command(after_help = "\
@@ -234,13 +489,14 @@ Example:
 }
 
 /// Options of Cassandra's nodetool with one dash and several letters, which are none elsewhere.
-const LONG_FORMS: [(&str, &str); 8] = [
+const LONG_FORMS: [(&str, &str); 9] = [
     ("-cf", "--column-family"),
     ("-kt", "--kt-list"),
     ("-kc", "--kt-list"),
     ("-sf", "--skip-flush"),
     ("-nt", "--no-ttl"),
     ("-hf", "--hex-format"),
+    ("-id", "--compaction-id"),
     ("-st", "--start-token"),
     ("-et", "--end-token"),
 ];

@@ -4,24 +4,11 @@ use std::io::Write;
 
 use super::Done;
 use super::api::{Api, NodetoolError};
-
-/// What is done with the sstables.
-pub(super) struct Options {
-    pub(super) keep_level: bool,
-    pub(super) keep_repaired: bool,
-    pub(super) verify: bool,
-    pub(super) quick: bool,
-    pub(super) copy_data: bool,
-}
+use super::arguments::Import;
 
 /// Imports (Cassandra's `Import`).
-pub(super) fn import(
-    api: &Api,
-    (keyspace, table): (&str, &str),
-    directories: &[String],
-    options: &Options,
-    out: &mut impl Write,
-) -> Done {
+pub(super) fn import(api: &Api, options: &Import, out: &mut impl Write) -> Done {
+    let (keyspace, table, directories) = (&options.keyspace, &options.table, &options.directories);
     if options.quick {
         writeln!(
             out,
@@ -37,9 +24,9 @@ pub(super) fn import(
     let flag = |on: bool| if on { "true" } else { "false" };
     for directory in directories {
         let query = [
-            ("cf", table),
+            ("cf", table.as_str()),
             ("path", directory),
-            ("verify", flag(options.verify)),
+            ("verify", flag(!options.no_verify && !options.quick)),
             ("keep_level", flag(options.keep_level)),
             ("keep_repaired", flag(options.keep_repaired)),
             ("copy", flag(options.copy_data)),

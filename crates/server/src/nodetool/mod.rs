@@ -4,8 +4,11 @@
 pub(crate) mod api;
 mod arguments;
 mod cluster;
+mod compaction;
 mod import;
 mod snapshots;
+mod statistics;
+mod structured;
 mod text;
 
 use std::io::Write;
@@ -40,57 +43,70 @@ type Done = Result<(), NodetoolError>;
 
 fn carry_out(api: &Api, verb: Verb, out: &mut impl Write) -> Done {
     match verb {
-        Verb::Version { verbose } => cluster::version(api, verbose, out),
-        Verb::Info { tokens } => cluster::info(api, tokens, out),
-        Verb::Status { keyspace, .. } => cluster::status(api, keyspace.as_deref(), out),
-        Verb::Statusbinary => cluster::status_binary(api, out),
-        Verb::Drain => api.post(["storage_service", "drain"], &[]).map(drop),
-        Verb::Flush(tables) => flush(api, &tables),
-        Verb::Import {
-            keep_level,
-            keep_repaired,
-            no_verify,
-            quick,
-            copy_data,
-            keyspace,
-            table,
-            directories,
-            ..
-        } => {
-            let options = import::Options {
-                keep_level,
-                keep_repaired,
-                verify: !no_verify && !quick,
-                quick,
-                copy_data,
-            };
-            import::import(api, (&keyspace, &table), &directories, &options, out)
+        Verb::Cleanup { tables, .. } => {
+            compaction::operate(api, "cleanup_all", tables.named(), &[]).map(drop)
         }
-        Verb::Refresh { keyspace, table } => import::refresh(api, &keyspace, &table),
         Verb::Clearsnapshot {
             tag,
             all,
             keyspaces,
         } => snapshots::clear(api, (tag.as_deref(), all), &keyspaces, out),
-        Verb::Listsnapshots { no_ttl, .. } => snapshots::list(api, no_ttl, out),
-        Verb::Snapshot {
-            tag,
-            column_family,
-            kt_list,
-            skip_flush,
-            ttl,
-            keyspaces,
-        } => {
-            let what = snapshots::What {
-                table: column_family.as_deref(),
-                list: kt_list.as_deref(),
-                keyspaces: &keyspaces,
-            };
-            snapshots::take(api, tag, &what, (skip_flush, ttl.as_deref()), out)
-        }
-        Verb::Enablebackup => snapshots::set_backups(api, true),
+        Verb::Compact(options) => compaction::compact(api, &options),
+        Verb::Compactionstats { human_readable } => compaction::stats(api, human_readable, out),
+        Verb::Disableautocompaction(tables) => compaction::set_auto(api, tables.named(), false),
         Verb::Disablebackup => snapshots::set_backups(api, false),
+        Verb::Drain => api.post(["storage_service", "drain"], &[]).map(drop),
+        Verb::Enableautocompaction(tables) => compaction::set_auto(api, tables.named(), true),
+        Verb::Enablebackup => snapshots::set_backups(api, true),
+        Verb::Flush(tables) => flush(api, &tables),
+        Verb::Garbagecollect {
+            granularity,
+            tables,
+            ..
+        } => {
+            let granularity = granularity.to_ascii_lowercase();
+            let more = [("granularity", granularity.as_str())];
+            compaction::operate(api, "garbage_collect", tables.named(), &more).map(drop)
+        }
+        Verb::Getcompactionthroughput { precise_mib } => {
+            compaction::get_throughput(precise_mib, out)
+        }
+        Verb::Getsstables(options) => statistics::get_sstables(api, &options, out),
+        Verb::Import(options) => import::import(api, &options, out),
+        Verb::Info { tokens } => cluster::info(api, tokens, out),
+        Verb::Listsnapshots { no_ttl, .. } => snapshots::list(api, no_ttl, out),
+        Verb::Refresh { keyspace, table } => import::refresh(api, &keyspace, &table),
+        Verb::Setcompactionthroughput { value } => compaction::set_throughput(value, out),
+        Verb::Snapshot(options) => snapshots::take(api, &options, out),
+        Verb::Status { keyspace, .. } => cluster::status(api, keyspace.as_deref(), out),
+        Verb::Statusautocompaction { all, tables } => {
+            compaction::status_auto(api, tables.named(), all, out)
+        }
         Verb::Statusbackup => snapshots::status_backups(api, out),
+        Verb::Statusbinary => cluster::status_binary(api, out),
+        Verb::Stop {
+            compaction_id,
+            kind,
+        } => compaction::stop(api, kind.as_deref(), compaction_id.as_deref()),
+        Verb::Tablehistograms { names } => statistics::table_histograms(api, &names, out),
+        Verb::Tablestats(options) => statistics::table_stats(api, &options, out),
+        Verb::Upgradesstables {
+            include_all_sstables,
+            tables,
+            ..
+        } => {
+            let more = [(
+                "all",
+                if include_all_sstables {
+                    "true"
+                } else {
+                    "false"
+                },
+            )];
+            compaction::operate(api, "upgrade_sstables", tables.named(), &more).map(drop)
+        }
+        Verb::Verify { tables, .. } => compaction::verify(api, tables.named()),
+        Verb::Version { verbose } => cluster::version(api, verbose, out),
     }
 }
 

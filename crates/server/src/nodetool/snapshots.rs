@@ -5,31 +5,18 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::Done;
 use super::api::{Api, NodetoolError};
+use super::arguments::Snapshot;
 use super::text::{TextTable, file_size};
 
 const SNAPSHOTS: [&str; 2] = ["storage_service", "snapshots"];
 const BACKUPS: [&str; 2] = ["storage_service", "incremental_backups"];
 
-/// What is to be in a snapshot.
-pub(super) struct What<'a> {
-    /// One table of the one keyspace.
-    pub(super) table: Option<&'a str>,
-    /// Tables, each with its keyspace.
-    pub(super) list: Option<&'a str>,
-    pub(super) keyspaces: &'a [String],
-}
-
 /// Makes a snapshot (Cassandra's `Snapshot`).
-pub(super) fn take(
-    api: &Api,
-    tag: Option<String>,
-    what: &What<'_>,
-    (skip_flush, ttl): (bool, Option<&str>),
-    out: &mut impl Write,
-) -> Done {
-    let list = what.list.map(|list| list.replace(' ', ""));
+pub(super) fn take(api: &Api, what: &Snapshot, out: &mut impl Write) -> Done {
+    let (table, ttl) = (what.column_family.as_deref(), what.ttl.as_deref());
+    let list = what.kt_list.as_ref().map(|list| list.replace(' ', ""));
     let named = match &list {
-        Some(_) if what.table.is_some() || !what.keyspaces.is_empty() => {
+        Some(_) if table.is_some() || !what.keyspaces.is_empty() => {
             return Err(NodetoolError::Usage(
                 "When specifying the Keyspace table list (using -kt,--kt-list,-kc,--kc.list), you \
                  must not also specify keyspaces to snapshot"
@@ -40,11 +27,12 @@ pub(super) fn take(
         None if what.keyspaces.is_empty() => "all keyspaces".to_owned(),
         None => what.keyspaces.join(", "),
     };
-    if what.table.is_some() && what.keyspaces.len() != 1 {
+    if table.is_some() && what.keyspaces.len() != 1 {
         let message = "with -cf name the one keyspace of the table".to_owned();
         return Err(NodetoolError::Usage(message));
     }
-    let tag = tag.unwrap_or_else(now_millis);
+    let tag = what.tag.clone().unwrap_or_else(now_millis);
+    let skip_flush = what.skip_flush;
     let mut options = format!("skipFlush={skip_flush}");
     if let Some(ttl) = ttl {
         options.push_str(&format!(", ttl={ttl}"));
@@ -61,7 +49,7 @@ pub(super) fn take(
     let query = [
         ("tag", &*tag),
         ("kn", &what.keyspaces.join(",")),
-        ("cf", what.table.unwrap_or_default()),
+        ("cf", table.unwrap_or_default()),
         ("kt", &list.unwrap_or_default()),
         ("sf", if skip_flush { "true" } else { "false" }),
         ("ttl", &seconds.unwrap_or_default()),

@@ -1,6 +1,6 @@
 //! What the node knows, as JSON.
 
-use node::NodeInformation;
+use node::{CompactionReport, NodeInformation, RunningCompaction};
 use serde_json::{Value, json};
 use storage::SnapshotDetails;
 
@@ -58,4 +58,35 @@ pub(super) fn snapshots(snapshots: &[SnapshotDetails]) -> Value {
         })
     };
     snapshots.iter().map(one).collect()
+}
+
+/// Compactions.
+pub(super) fn compactions(report: &CompactionReport, node: &NodeInformation) -> Value {
+    let running = |running: &RunningCompaction| {
+        let status = &running.status;
+        json!({
+            "id": format!("{}-{}", running.shard, status.id),
+            "kind": status.kind.title(),
+            "keyspace": status.keyspace,
+            "table": status.table_name,
+            "completed": status.done_bytes,
+            "total": status.total_bytes,
+        })
+    };
+    let pending = |(keyspace, table, count): &(String, String, usize)| json!({ "keyspace": keyspace, "table": table, "count": count });
+    let tables = || node.stores.iter().flat_map(|store| &store.tables);
+    let failed: u64 = node
+        .stores
+        .iter()
+        .map(|store| store.failed_compactions)
+        .sum();
+    json!({
+        "running": report.running.iter().map(running).collect::<Value>(),
+        "pending": report.pending.iter().map(pending).collect::<Value>(),
+        "completed": tables().map(|table| table.compactions).sum::<u64>(),
+        "compacted_bytes": tables().map(|table| table.compacted_bytes).sum::<u64>(),
+        "failed": failed,
+        "shards": node.stores.len(),
+        "uptime_seconds": node.uptime_seconds,
+    })
 }

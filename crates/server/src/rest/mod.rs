@@ -10,6 +10,7 @@
 mod answers;
 mod openapi;
 mod routes;
+mod statistics;
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
+use storage::{CompactionKind, CompactionScope, Granularity};
 
-use super::{ApiError, Call, Node, answers};
+use super::{ApiError, Call, Node, answers, statistics};
 use crate::control::Phase;
 
 type Answer = Result<Value, ApiError>;
@@ -27,6 +28,9 @@ const CF: (&str, &str) = (
     "cf",
     "Tables, with commas between them; all if it is not given",
 );
+
+const KN: (&str, &str) = ("kn", "The keyspace; all if it is not given");
+const SPLIT: (&str, &str) = ("split_output", "true: several outputs instead of one");
 
 /// All of it.
 pub(crate) const ROUTES: &[Route] = &[
@@ -173,6 +177,183 @@ pub(crate) const ROUTES: &[Route] = &[
         },
     },
     Route {
+        method: "GET",
+        path: "/column_family/stats",
+        summary: "What tables hold and did since the start",
+        query: &[KN, CF],
+        run: |node, call| {
+            let tables = node.admin.tables(call.get("kn"), &call.list("cf"))?;
+            let snapshots = node.admin.snapshots()?;
+            let details = node.admin.table_details(&tables)?;
+            Ok(statistics::tables(&tables, &details, &snapshots))
+        },
+    },
+    Route {
+        method: "GET",
+        path: "/column_family/sstables/by_key/{name}",
+        summary: "The data files of the sstables that have a partition of the table KEYSPACE:TABLE",
+        query: &[
+            (
+                "key",
+                "The partition key, with colons between the values of several columns",
+            ),
+            ("format", "hex: it is in hexadecimal digits"),
+        ],
+        run: sstables_by_key,
+    },
+    Route {
+        method: "POST",
+        path: "/storage_service/verify",
+        summary: "Read all sstables and check all checksums; what is wrong",
+        query: &[KN, CF],
+        run: |node, call| Ok(json!(node.admin.verify(call.get("kn"), &call.list("cf"))?)),
+    },
+    Route {
+        method: "POST",
+        path: "/storage_service/compact",
+        summary: "Compact all tables",
+        query: &[SPLIT],
+        run: |node, call| {
+            let split_output = call.flag("split_output")?;
+            let scope = CompactionScope::All { split_output };
+            done(node.admin.compact(None, &[], scope))
+        },
+    },
+    Route {
+        method: "POST",
+        path: "/storage_service/keyspace_compaction/{keyspace}",
+        summary: "Compact the tables of a keyspace, or some of them",
+        query: &[
+            CF,
+            SPLIT,
+            ("start_token", "Only what lies behind this token"),
+            ("end_token", "Only what lies up to this token"),
+            (
+                "partition",
+                "Only the sstables that may have this partition key",
+            ),
+        ],
+        run: compact,
+    },
+    Route {
+        method: "POST",
+        path: "/compaction_manager/user_defined",
+        summary: "Compact some sstables of a table together",
+        query: &[(
+            "files",
+            "Their data files with their folders, with commas between them",
+        )],
+        run: |node, call| {
+            call.need("files")?;
+            let files: Vec<PathBuf> = call.list("files").iter().map(PathBuf::from).collect();
+            done(node.admin.compact_files(&files))
+        },
+    },
+    Route {
+        method: "POST",
+        path: "/storage_service/garbage_collect",
+        summary: "Drop what deletions in other sstables cover",
+        query: &[KN, CF, ("granularity", "row (the default) or cell")],
+        run: |node, call| {
+            let granularity = match call.get("granularity").unwrap_or("row") {
+                "row" => Granularity::Row,
+                "cell" => Granularity::Cell,
+                other => {
+                    let message = format!("`granularity` is row or cell, not `{other}`");
+                    return Err(ApiError::bad_request(message));
+                }
+            };
+            let (keyspace, tables) = (call.get("kn"), call.list("cf"));
+            Ok(json!(node.admin.garbage_collect(
+                keyspace,
+                &tables,
+                granularity
+            )?))
+        },
+    },
+    Route {
+        method: "POST",
+        path: "/storage_service/cleanup_all",
+        summary: "Rewrite sstables that hold partitions of several shards",
+        query: &[KN, CF],
+        run: |node, call| Ok(json!(node.admin.cleanup(call.get("kn"), &call.list("cf"))?)),
+    },
+    Route {
+        method: "POST",
+        path: "/storage_service/upgrade_sstables",
+        summary: "Rewrite sstables that are not of the version that is written",
+        query: &[KN, CF, ("all", "true: those of that version too")],
+        run: |node, call| {
+            let all = call.flag("all")?;
+            Ok(json!(node.admin.upgrade_sstables(
+                call.get("kn"),
+                &call.list("cf"),
+                all
+            )?))
+        },
+    },
+    Route {
+        method: "GET",
+        path: "/compaction_manager/compactions",
+        summary: "The compactions that run, and how many there are to do",
+        query: &[],
+        run: |node, _| {
+            Ok(answers::compactions(
+                &node.admin.compactions()?,
+                &node.admin.information()?,
+            ))
+        },
+    },
+    Route {
+        method: "POST",
+        path: "/compaction_manager/stop_compaction",
+        summary: "Stop compactions, by type or by id; how many",
+        query: &[
+            ("type", "The type, such as COMPACTION"),
+            ("id", "The id that the list of compactions shows"),
+        ],
+        run: stop,
+    },
+    Route {
+        method: "GET",
+        path: "/storage_service/auto_compaction",
+        summary: "Do the strategies of tables choose compactions by themselves?",
+        query: &[KN, CF],
+        run: |node, call| {
+            let tables = node
+                .admin
+                .auto_compaction(call.get("kn"), &call.list("cf"))?;
+            let one = |(keyspace, table, on): &(String, String, bool)| json!({ "keyspace": keyspace, "table": table, "on": on });
+            Ok(tables.iter().map(one).collect())
+        },
+    },
+    Route {
+        method: "POST",
+        path: "/storage_service/auto_compaction",
+        summary: "Let the strategies of tables choose compactions by themselves",
+        query: &[KN, CF],
+        run: |node, call| {
+            let tables = call.list("cf");
+            done(
+                node.admin
+                    .set_auto_compaction(call.get("kn"), &tables, true),
+            )
+        },
+    },
+    Route {
+        method: "DELETE",
+        path: "/storage_service/auto_compaction",
+        summary: "Keep the strategies of tables from choosing compactions until the next start",
+        query: &[KN, CF],
+        run: |node, call| {
+            let tables = call.list("cf");
+            done(
+                node.admin
+                    .set_auto_compaction(call.get("kn"), &tables, false),
+            )
+        },
+    },
+    Route {
         method: "POST",
         path: "/storage_service/drain",
         summary: "Take no more clients, flush all memtables and write nothing any more",
@@ -216,6 +397,60 @@ fn take_snapshot(node: &Node, call: &Call) -> Answer {
         }
     }
     done(node.admin.snapshot(&request))
+}
+
+fn compact(node: &Node, call: &Call) -> Answer {
+    let (keyspace, tables) = (call.need("keyspace")?, call.list("cf"));
+    let (start, end) = (call.number("start_token")?, call.number("end_token")?);
+    let scope = match (start, end) {
+        (None, None) => CompactionScope::All {
+            split_output: call.flag("split_output")?,
+        },
+        (start, end) => node::token_range(start, end),
+    };
+    let Some(key) = call.get("partition") else {
+        return done(node.admin.compact(Some(keyspace), &tables, scope));
+    };
+    for table in node.admin.tables(Some(keyspace), &tables)? {
+        let token = node.admin.key_of(&table, key, false)?.token().0;
+        let scope = node::token_range(Some(token.saturating_sub(1)), Some(token));
+        let name = table.name.to_string();
+        node.admin.compact(Some(keyspace), &[name], scope)?;
+    }
+    Ok(Value::Null)
+}
+
+fn sstables_by_key(node: &Node, call: &Call) -> Answer {
+    let name = call.need("name")?;
+    let table = name.split_once(':').ok_or_else(|| {
+        ApiError::bad_request(format!("`{name}` is not of the form KEYSPACE:TABLE"))
+    })?;
+    let hex = call.get("format") == Some("hex");
+    let found = node.admin.sstables_with(table, call.need("key")?, hex)?;
+    let one =
+        |(file, level): &(PathBuf, u32)| json!({ "file": file.to_string_lossy(), "level": level });
+    Ok(found.iter().map(one).collect())
+}
+
+fn stop(node: &Node, call: &Call) -> Answer {
+    if let Some(id) = call.get("id") {
+        let parts = id
+            .split_once('-')
+            .and_then(|(shard, id)| Some((shard.parse().ok()?, id.parse().ok()?)));
+        let (shard, number) = parts.ok_or_else(|| {
+            ApiError::bad_request(format!("`{id}` is no id; compactionstats shows them"))
+        })?;
+        return Ok(json!(u8::from(node.admin.stop_compaction(shard, number)?)));
+    }
+    let name = call.need("type")?;
+    let kind = CompactionKind::ALL
+        .into_iter()
+        .find(|kind| kind.name() == name);
+    let kind = kind.ok_or_else(|| {
+        let message = format!("compaction_type: can not convert \"{name}\" to a OperationType");
+        ApiError::bad_request(message)
+    })?;
+    Ok(json!(node.admin.stop_compactions(Some(kind))?))
 }
 
 fn import(node: &Node, call: &Call) -> Answer {

@@ -141,11 +141,11 @@ fn percentiles(bins: &[(i64, i64)], name: impl Fn(i64) -> String, style: Style) 
         histogram.add_many(*value, *count);
     }
     let rows = [
-        ("50th", histogram.percentile(0.5)),
-        ("75th", histogram.percentile(0.75)),
-        ("95th", histogram.percentile(0.95)),
-        ("98th", histogram.percentile(0.98)),
-        ("99th", histogram.percentile(0.99)),
+        ("50th", histogram.upper_percentile(0.5)),
+        ("75th", histogram.upper_percentile(0.75)),
+        ("95th", histogram.upper_percentile(0.95)),
+        ("98th", histogram.upper_percentile(0.98)),
+        ("99th", histogram.upper_percentile(0.99)),
         ("Min", histogram.min()),
         ("Max", histogram.max()),
     ];

@@ -19,6 +19,7 @@ use crate::error::ReadError;
 use crate::memtable::{MemStream, Memtable};
 use crate::merge::{MemScan, MergedPartition, MergedScan, ScanSource, Source};
 use crate::sstable::{ColumnSelection, SSTable, SSTableError, ScanOptions};
+use crate::tally::Tally;
 use crate::{PartitionHead, Unfiltered};
 use page::{Flow, PageBuilder};
 
@@ -51,6 +52,8 @@ pub(crate) struct ReadCounters {
     pub(crate) found: Cell<u64>,
     /// sstables that were looked into in vain.
     pub(crate) in_vain: Cell<u64>,
+    /// How many sstables each read of one partition found something in.
+    pub(crate) sstables: Tally,
 }
 
 fn count(counter: &Cell<u64>) {
@@ -74,6 +77,7 @@ impl View {
             env,
             command,
             counters,
+            found: Cell::new(0),
             columns: page.columns().into(),
         };
         match &command.partitions {
@@ -81,6 +85,7 @@ impl View {
                 count(&counters.keys);
                 let resume = command.resume.as_ref().filter(|r| r.key == *key);
                 let more = reading.partition(key, resume, &mut page).await?;
+                counters.sstables.add(reading.found.get());
                 Ok(page.finish(more))
             }
             PartitionSelection::Range { start, end } => {
@@ -125,6 +130,8 @@ struct Reading<'r> {
     env: &'r Env,
     command: &'r ReadCommand,
     counters: &'r ReadCounters,
+    /// sstables that it found something in.
+    found: Cell<u64>,
     columns: Rc<[ColumnId]>,
 }
 
@@ -227,6 +234,7 @@ impl<'r> Reading<'r> {
             match found.await? {
                 Some(reader) => {
                     count(&self.counters.found);
+                    count(&self.found);
                     deleted_to = deleted_to.merge(reader.head().deletion);
                     sources.push(Source::File(Box::new(reader)));
                 }

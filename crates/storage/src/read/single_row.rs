@@ -164,6 +164,7 @@ impl<'r> Reading<'r> {
             return Ok(());
         };
         count(&self.counters.found);
+        count(&self.found);
         known.found = true;
         known.partition = known.partition.merge(reader.head().deletion);
         while let Some(item) = reader.next().await? {

@@ -213,6 +213,18 @@ impl SSTable {
         self.inner.filter.size() + self.inner.index.memory_size()
     }
 
+    /// What its bloom filter takes in memory, in bytes.
+    pub fn filter_size(&self) -> usize {
+        self.inner.filter.size()
+    }
+
+    /// Has it this partition? It may be nothing but a deletion.
+    pub async fn has(&self, key: &DecoratedKey) -> Result<bool, SSTableError> {
+        let hash = model::murmur3_x64_128(key.key());
+        let found = self.inner.index.locate((key, hash), &self.inner.data);
+        Ok(found.await?.is_some())
+    }
+
     /// Which shard of how many wrote it; `None` if Cassandra did.
     pub fn origin(&self) -> Option<ShardOrigin> {
         self.inner.origin
@@ -324,7 +336,8 @@ impl SSTable {
             self.inner.env.maybe_yield().await;
         }
         if said != Some(hasher.finalize()) {
-            let what = "it is not the checksum of the data file";
+            let data = data.path().display();
+            let what = format!("it is not the checksum of the data file {data}");
             return Err(SSTableError::corrupt(&digest_path, 0, what));
         }
         Ok(())

@@ -361,11 +361,14 @@ mod tests {
     use crate::SharedFiles;
     use crate::commitlog::CommitLogConfig;
     use crate::compaction::transaction::{Operation, Transaction};
+    use crate::sstable::Format;
     use crate::testing::{TempDir, run};
 
     fn config(dir: &Path, shards: u16) -> StoreConfig {
         StoreConfig {
-            dir: dir.to_owned(),
+            sstables: dir.join("data"),
+            commitlog_dir: dir.join("commitlog"),
+            sstable_format: Format::Big,
             sharder: Sharder::new(shards),
             memory: 1 << 20,
             commitlog: CommitLogConfig::default(),
@@ -375,7 +378,7 @@ mod tests {
 
     fn put(dir: &Path, generation: u64) {
         for component in [Component::Data, Component::Index, Component::Toc] {
-            let path = Descriptor::new(dir, generation).path(component);
+            let path = Descriptor::new(dir, Format::Big, generation).path(component);
             std::fs::write(path, b"content").expect("it can be written");
         }
     }
@@ -394,14 +397,16 @@ mod tests {
         let begun = Transaction::begin(env, dir, Operation::Compaction).await;
         let mut transaction = begun.expect("it begins");
         for generation in [5, 6] {
-            let added = transaction.add(&Descriptor::new(dir, generation)).await;
+            let added = transaction
+                .add(&Descriptor::new(dir, Format::Big, generation))
+                .await;
             added.expect("it is written");
         }
         for generation in [1, 2, 3, 5, 6] {
             put(dir, generation);
         }
         if committed {
-            let old = [1, 2].map(|generation| Descriptor::new(dir, generation));
+            let old = [1, 2].map(|generation| Descriptor::new(dir, Format::Big, generation));
             transaction.commit(&old).await.expect("it is written");
         }
     }

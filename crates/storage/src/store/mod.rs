@@ -16,6 +16,7 @@ mod compact;
 mod flush;
 mod folder;
 mod import;
+mod inspect;
 mod memory;
 mod schema;
 mod snapshot;
@@ -45,6 +46,7 @@ use table::{TableStore, add};
 
 pub use compact::{CompactionKind, CompactionScope, CompactionStatus, Granularity};
 pub use import::{ImportError, ImportOptions};
+pub use inspect::{SSTableDetails, TableDetails};
 pub use snapshot::{SnapshotDetails, SnapshotError, SnapshotManifest, instant};
 pub use stats::{StoreStats, TableStats};
 
@@ -205,10 +207,15 @@ impl Store {
     /// After an error of the commit log nobody knows whether it is; after the others it is not.
     pub async fn apply(&self, mutation: Mutation) -> Result<(), WriteError> {
         let inner = &*self.inner;
+        let begun = inner.env.now();
         let _memory = inner.admit(&mutation).await?;
         let write = Write::begin(inner, &mutation).await?;
         if let Some(ticket) = write.ticket {
             inner.log.acknowledge(ticket).await?;
+        }
+        let micros = (inner.env.now() - begun).as_micros() as u64;
+        for table in &write.tables {
+            table.counters.write_latency.add(micros);
         }
         write.finish(mutation);
         Ok(())
@@ -223,11 +230,15 @@ impl Store {
             return Err(ReadError::LeftOut(error));
         }
         let view = table.view();
-        let read = view.read(&inner.env, command, &table.reads).await;
-        read.map_err(|error| {
+        let begun = inner.env.now();
+        let page = view.read(&inner.env, command, &table.reads).await;
+        let page = page.map_err(|error| {
             inner.report(&error);
             ReadError::from(error)
-        })
+        })?;
+        let micros = (inner.env.now() - begun).as_micros() as u64;
+        table.counters.read_latency.add(micros);
+        Ok(page)
     }
 
     /// Writes the memtables of a table, or of all, to sstables.

@@ -102,7 +102,7 @@ impl Inner {
 }
 
 impl TableStore {
-    fn stats(&self) -> TableStats {
+    pub(super) fn stats(&self) -> TableStats {
         let table = self.table();
         let view = self.view();
         let sum = |of: fn(&SSTable) -> u64| view.sstables.iter().map(of).sum();

@@ -13,6 +13,7 @@ use super::compact::TableCompaction;
 use crate::memtable::Memtable;
 use crate::read::{ReadCounters, View};
 use crate::sstable::{Component, Descriptor, Generation, SSTable, SSTableError, ShardOrigin};
+use crate::tally::Tally;
 
 /// The table that Cassandra keeps in the order of its keys instead of that of their tokens
 /// (`LocalPartitioner`). It would not open files in ring order: they go to a folder that it does
@@ -83,6 +84,10 @@ pub(crate) struct Unreadable {
 #[derive(Debug, Default)]
 pub(crate) struct TableCounters {
     pub(crate) writes: Cell<u64>,
+    /// In microseconds, from being taken to being visible.
+    pub(crate) write_latency: Tally,
+    /// In microseconds.
+    pub(crate) read_latency: Tally,
     pub(crate) flushes: Cell<u64>,
     pub(crate) flushed_bytes: Cell<u64>,
     pub(crate) compactions: Cell<u64>,

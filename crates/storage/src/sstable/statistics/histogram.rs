@@ -29,6 +29,14 @@ impl EstimatedHistogram {
         EstimatedHistogram { offsets, buckets }
     }
 
+    /// As [`EstimatedHistogram::new`], with a bucket for zeroes before the others.
+    pub fn with_zeroes(buckets: usize) -> EstimatedHistogram {
+        let mut histogram = EstimatedHistogram::new(buckets);
+        histogram.offsets.insert(0, 0);
+        histogram.buckets.push(0);
+        histogram
+    }
+
     /// Counts a value.
     pub fn add(&mut self, value: i64) {
         let at = self.offsets.partition_point(|offset| *offset < value);
@@ -49,8 +57,9 @@ impl EstimatedHistogram {
         bins.filter(|(_, count)| *count > 0)
     }
 
-    /// The value below or at which lies this part of all (0 to 1); 0 if there are none.
-    pub fn percentile(&self, part: f64) -> i64 {
+    /// The value below or at which lies at least this part of all (0 to 1), as `sstablemetadata`
+    /// counts (`TermHistogram`); 0 if there are none.
+    pub fn upper_percentile(&self, part: f64) -> i64 {
         let wanted = (self.count() as f64 * part).ceil() as i64;
         if wanted == 0 {
             return 0;
@@ -63,19 +72,6 @@ impl EstimatedHistogram {
             }
         }
         0
-    }
-
-    /// The smallest value that can have been counted; 0 if there are none.
-    pub fn min(&self) -> i64 {
-        match self.buckets.iter().position(|count| *count > 0) {
-            None | Some(0) => 0,
-            Some(at) => 1 + self.offsets[at - 1],
-        }
-    }
-
-    /// The largest value that can have been counted; 0 if there are none.
-    pub fn max(&self) -> i64 {
-        self.bins().last().map_or(0, |(offset, _)| offset)
     }
 
     /// How many values were counted.
@@ -102,6 +98,52 @@ impl EstimatedHistogram {
             })
             .sum();
         i64::try_from((sum + count - 1) / count).unwrap_or(i64::MAX)
+    }
+
+    /// Counts what the other one counted. Both have to be of one kind, or nothing is.
+    pub fn merge(&mut self, other: &EstimatedHistogram) {
+        if self.offsets == other.offsets {
+            for (own, more) in self.buckets.iter_mut().zip(&other.buckets) {
+                *own = own.saturating_add(*more);
+            }
+        }
+    }
+
+    /// The least value that may have been counted.
+    pub fn min(&self) -> i64 {
+        match self.buckets.iter().position(|count| *count > 0) {
+            None | Some(0) => 0,
+            Some(bucket) => self.offsets[bucket - 1] + 1,
+        }
+    }
+
+    /// The largest value that may have been counted.
+    pub fn max(&self) -> i64 {
+        let last = self.buckets.iter().rposition(|count| *count > 0);
+        last.map_or(0, |bucket| {
+            self.offsets.get(bucket).copied().unwrap_or(i64::MAX)
+        })
+    }
+
+    /// Was something larger than all buckets counted?
+    pub fn is_overflowed(&self) -> bool {
+        self.buckets.last().is_some_and(|count| *count > 0)
+    }
+
+    /// The value that this share (0 to 1) of the values is not above, as if each were the largest
+    /// of its bucket.
+    pub fn percentile(&self, share: f64) -> i64 {
+        let wanted = (self.count() as f64 * share).floor() as i64;
+        if wanted == 0 {
+            return 0;
+        }
+        let mut sum = 0i64;
+        let reached = self.buckets.iter().position(|count| {
+            sum = sum.saturating_add(*count);
+            sum >= wanted
+        });
+        let offset = reached.and_then(|bucket| self.offsets.get(bucket));
+        offset.copied().unwrap_or(i64::MAX)
     }
 
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
@@ -145,6 +187,45 @@ mod tests {
         assert_eq!(histogram.offsets[..8], [1, 2, 3, 4, 5, 6, 7, 8]);
         assert_eq!(histogram.offsets[8..12], [10, 12, 14, 17]);
         assert_eq!(histogram.offsets.last(), Some(&3_520_571_548_412));
+    }
+
+    /// What Cassandra's `EstimatedHistogram` answers (`EstimatedHistogramTest`).
+    #[test]
+    fn answers_as_cassandras() {
+        let mut histogram = EstimatedHistogram::new(90);
+        assert_eq!(
+            (histogram.min(), histogram.max(), histogram.percentile(0.5)),
+            (0, 0, 0)
+        );
+        for value in [1, 2, 3, 4, 5] {
+            histogram.add(value);
+        }
+        assert_eq!((histogram.min(), histogram.max()), (1, 5));
+        for (share, expected) in [
+            (0.0, 0),
+            (0.5, 2),
+            (0.61, 3),
+            (0.75, 3),
+            (0.99, 4),
+            (1.0, 5),
+        ] {
+            assert_eq!(histogram.percentile(share), expected, "{share}");
+        }
+        let mut zeroes = EstimatedHistogram::with_zeroes(90);
+        for value in [0, 0, 1] {
+            zeroes.add(value);
+        }
+        assert_eq!(
+            (zeroes.percentile(0.5), zeroes.percentile(1.0), zeroes.max()),
+            (0, 1, 1)
+        );
+        let mut twice = histogram.clone();
+        twice.merge(&histogram);
+        assert_eq!(twice.count(), 10);
+        assert!(!twice.is_overflowed());
+        twice.add(i64::MAX);
+        assert!(twice.is_overflowed());
+        assert_eq!(twice.max(), i64::MAX);
     }
 
     #[test]

@@ -184,8 +184,13 @@ impl Inner {
         let (shared, own): (Vec<&SSTable>, Vec<&SSTable>) =
             inputs.iter().partition(|input| table.is_shared(input));
         let own: Vec<Descriptor> = own.iter().map(|o| o.descriptor().clone()).collect();
+        // A snapshot may be about to link them.
+        table.removable().await;
         transaction.commit(&own).await.map_err(failed)?;
         transaction.finish().await.map_err(failed)?;
+        for descriptor in &own {
+            table.files_gone(descriptor);
+        }
         for sstable in shared {
             self.remove_sstable(table, sstable).await?;
         }

@@ -1,0 +1,520 @@
+//! What tables hold: `tablestats`, `tablehistograms`, `getsstables`.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use serde_json::{Map, Value, json};
+
+use super::Done;
+use super::api::{Api, NodetoolError};
+use super::arguments::{GetSSTables, TableStatistics};
+use super::structured;
+use super::text::{double, file_size, fixed, memory_size};
+
+/// The numbers of a table as the API tells them.
+struct Table(Value);
+
+impl Table {
+    fn name(&self, part: &str) -> &str {
+        self.0[part].as_str().unwrap_or_default()
+    }
+
+    fn number(&self, name: &str) -> u64 {
+        self.0[name].as_u64().unwrap_or(0)
+    }
+
+    fn real(&self, name: &str) -> f64 {
+        self.0[name].as_f64().unwrap_or(f64::NAN)
+    }
+
+    /// Of microseconds.
+    fn millis(&self, name: &str) -> f64 {
+        self.real(name) / 1000.0
+    }
+
+    fn false_ratio(&self) -> f64 {
+        let wrong = self.number("bloom_false_positives") as f64;
+        let right = self.number("bloom_true_positives") as f64;
+        if wrong > 0.0 {
+            wrong / (wrong + right)
+        } else {
+            0.0
+        }
+    }
+
+    fn read_write_ratio(&self) -> f64 {
+        match self.number("writes") {
+            0 => 0.0,
+            writes => self.number("reads") as f64 / writes as f64,
+        }
+    }
+
+    fn levels(&self, of: usize) -> Vec<String> {
+        let levels = self.0["levels"].as_array().cloned().unwrap_or_default();
+        let of = levels
+            .iter()
+            .map(|level| level[of].as_u64().unwrap_or(0).to_string());
+        of.collect()
+    }
+}
+
+/// The tables that names mean: keyspaces, or tables with their keyspace in front.
+fn selected(api: &Api, names: &[String], ignore: bool) -> Result<Vec<Table>, NodetoolError> {
+    let all = api.get(["column_family", "stats"], &[])?;
+    let all = all.as_array().cloned().unwrap_or_default();
+    let tables: Vec<Table> = all.into_iter().map(Table).collect();
+    for name in names {
+        let known = match name.split_once('.') {
+            Some((keyspace, table)) => tables
+                .iter()
+                .any(|t| t.name("keyspace") == keyspace && t.name("table") == table),
+            None => tables.iter().any(|t| t.name("keyspace") == name),
+        };
+        if !known {
+            let kind = if name.contains('.') {
+                "table"
+            } else {
+                "keyspace"
+            };
+            return Err(NodetoolError::Usage(format!("Unknown {kind}: {name}")));
+        }
+    }
+    let named = |table: &Table| {
+        let full = format!("{}.{}", table.name("keyspace"), table.name("table"));
+        names
+            .iter()
+            .any(|name| name == table.name("keyspace") || *name == full)
+    };
+    let wanted = |table: &Table| names.is_empty() || named(table) != ignore;
+    Ok(tables.into_iter().filter(wanted).collect())
+}
+
+/// Prints statistics of tables (Cassandra's `TableStats`).
+pub(super) fn table_stats(api: &Api, options: &TableStatistics, out: &mut impl Write) -> Done {
+    let names = &options.names;
+    if options.ignore && names.is_empty() {
+        let message = "name the tables that are to be left out".to_owned();
+        return Err(NodetoolError::Usage(message));
+    }
+    let mut tables = selected(api, names, options.ignore)?;
+    let count = tables.len();
+    if let Some(key) = &options.sort {
+        sort(&mut tables, key)?;
+        if options.top > 0 {
+            tables.truncate(options.top);
+        }
+    }
+    if let Some(format) = options.format {
+        return structured::print(format, &as_value(&tables, count, options), out);
+    }
+    write!(out, "Total number of tables: {count}")?;
+    match &options.sort {
+        Some(key) if options.top > 0 => {
+            writeln!(out, " (showing top {} by {key})", options.top.min(count))?;
+        }
+        _ => writeln!(out)?,
+    }
+    writeln!(out, "----------------")?;
+    if options.sort.is_some() {
+        for table in &tables {
+            let name = format!("{}.{}", table.name("keyspace"), table.name("table"));
+            print_table(table, &name, "\t", options, out)?;
+        }
+        return Ok(writeln!(out, "----------------")?);
+    }
+    for (keyspace, tables) in by_keyspace(&tables) {
+        let totals = Totals::of(&tables);
+        writeln!(out, "Keyspace: {keyspace}")?;
+        writeln!(out, "\tRead Count: {}", totals.reads)?;
+        writeln!(out, "\tRead Latency: {} ms", double(totals.read_millis))?;
+        writeln!(out, "\tWrite Count: {}", totals.writes)?;
+        writeln!(out, "\tWrite Latency: {} ms", double(totals.write_millis))?;
+        writeln!(out, "\tPending Flushes: 0")?;
+        for table in tables {
+            print_table(table, table.name("table"), "\t\t", options, out)?;
+        }
+        writeln!(out, "----------------")?;
+    }
+    Ok(())
+}
+
+fn by_keyspace(tables: &[Table]) -> BTreeMap<&str, Vec<&Table>> {
+    let mut keyspaces: BTreeMap<&str, Vec<&Table>> = BTreeMap::new();
+    for table in tables {
+        keyspaces
+            .entry(table.name("keyspace"))
+            .or_default()
+            .push(table);
+    }
+    keyspaces
+}
+
+/// Of a keyspace.
+struct Totals {
+    reads: u64,
+    writes: u64,
+    read_millis: f64,
+    write_millis: f64,
+}
+
+impl Totals {
+    fn of(tables: &[&Table]) -> Totals {
+        let sum = |count: &str, latency: &str| {
+            let total: u64 = tables.iter().map(|table| table.number(count)).sum();
+            let counted = tables.iter().filter(|table| table.number(count) > 0);
+            let millis: f64 = counted
+                .map(|table| table.number(count) as f64 * table.millis(latency))
+                .sum();
+            (total, millis / total as f64)
+        };
+        let (reads, read_millis) = sum("reads", "read_latency_mean");
+        let (writes, write_millis) = sum("writes", "write_latency_mean");
+        Totals {
+            reads,
+            writes,
+            read_millis,
+            write_millis,
+        }
+    }
+}
+
+/// The lines of a table, in Cassandra's order. What Helenus does not count is what it is in
+/// Cassandra before anything was counted.
+fn print_table(
+    table: &Table,
+    name: &str,
+    indent: &str,
+    options: &TableStatistics,
+    out: &mut impl Write,
+) -> Done {
+    let size = |bytes: u64| match options.human_readable {
+        true => file_size(bytes),
+        false => bytes.to_string(),
+    };
+    let number = |name: &str| table.number(name);
+    let off_heap = number("filter_size") + number("summary_size");
+    let mut lines = vec![
+        ("Table", name.to_owned()),
+        ("SSTable count", number("sstable_count").to_string()),
+        ("Old SSTable count", number("old_sstable_count").to_string()),
+        ("Max SSTable size", memory_size(number("max_sstable_size"))),
+    ];
+    if table.0["is_leveled"] == true {
+        let (counts, bytes) = (table.levels(0).join(", "), table.levels(1).join(", "));
+        lines.push(("SSTables in each level", format!("[{counts}]")));
+        lines.push(("SSTable bytes in each level", format!("[{bytes}]")));
+    }
+    lines.extend([
+        ("Space used (live)", size(number("space_used"))),
+        ("Space used (total)", size(number("space_used"))),
+        (
+            "Space used by snapshots (total)",
+            size(number("space_used_by_snapshots")),
+        ),
+        ("Off heap memory used (total)", size(off_heap)),
+        (
+            "SSTable Compression Ratio",
+            fixed(table.real("compression_ratio"), 5),
+        ),
+        (
+            "Number of partitions (estimate)",
+            number("partitions").to_string(),
+        ),
+        (
+            "Memtable cell count",
+            number("memtable_updates").to_string(),
+        ),
+        ("Memtable data size", size(number("memtable_bytes"))),
+        ("Memtable off heap memory used", size(0)),
+        ("Memtable switch count", number("flushes").to_string()),
+        ("Speculative retries", "0".to_owned()),
+        ("Local read count", number("reads").to_string()),
+        (
+            "Local read latency",
+            format!("{} ms", fixed(table.millis("read_latency_mean"), 3)),
+        ),
+        ("Local write count", number("writes").to_string()),
+        (
+            "Local write latency",
+            format!("{} ms", fixed(table.millis("write_latency_mean"), 3)),
+        ),
+        ("Local read/write ratio", fixed(table.read_write_ratio(), 5)),
+        ("Pending flushes", "0".to_owned()),
+        ("Percent repaired", "0.0".to_owned()),
+        ("Bytes repaired", memory_size(0)),
+        ("Bytes unrepaired", memory_size(number("uncompressed"))),
+        ("Bytes pending repair", memory_size(0)),
+        (
+            "Bloom filter false positives",
+            number("bloom_false_positives").to_string(),
+        ),
+        ("Bloom filter false ratio", fixed(table.false_ratio(), 5)),
+        ("Bloom filter space used", size(number("filter_size"))),
+        (
+            "Bloom filter off heap memory used",
+            size(number("filter_size")),
+        ),
+        (
+            "Index summary off heap memory used",
+            size(number("summary_size")),
+        ),
+        ("Compression metadata off heap memory used", size(0)),
+        (
+            "Compacted partition minimum bytes",
+            number("partition_size_min").to_string(),
+        ),
+        (
+            "Compacted partition maximum bytes",
+            number("partition_size_max").to_string(),
+        ),
+        (
+            "Compacted partition mean bytes",
+            number("partition_size_mean").to_string(),
+        ),
+        (
+            "Average live cells per slice (last five minutes)",
+            "NaN".to_owned(),
+        ),
+        (
+            "Maximum live cells per slice (last five minutes)",
+            "0".to_owned(),
+        ),
+        (
+            "Average tombstones per slice (last five minutes)",
+            "NaN".to_owned(),
+        ),
+        (
+            "Maximum tombstones per slice (last five minutes)",
+            "0".to_owned(),
+        ),
+        (
+            "Droppable tombstone ratio",
+            fixed(table.real("droppable_ratio"), 5),
+        ),
+    ]);
+    if options.sstable_location_check {
+        lines.push(("SSTables in correct location", "true".to_owned()));
+    }
+    for (name, value) in lines {
+        writeln!(out, "{indent}{name}: {value}")?;
+    }
+    Ok(writeln!(out)?)
+}
+
+/// A table under the names of `TableStatsHolder`.
+fn table_value(table: &Table, options: &TableStatistics) -> Value {
+    // Cassandra has sizes as texts.
+    let size = |bytes: u64| match options.human_readable {
+        true => file_size(bytes),
+        false => bytes.to_string(),
+    };
+    let number = |name: &str| table.number(name);
+    let leveled = |of: usize| match table.0["is_leveled"] == true {
+        true => table.levels(of),
+        false => Vec::new(),
+    };
+    let mut value = json!({
+        "sstable_count": number("sstable_count"),
+        "old_sstable_count": number("old_sstable_count"),
+        "max_sstable_size": number("max_sstable_size"),
+        "sstables_in_each_level": leveled(0),
+        "sstable_bytes_in_each_level": leveled(1),
+        "space_used_live": size(number("space_used")),
+        "space_used_total": size(number("space_used")),
+        "space_used_by_snapshots_total": size(number("space_used_by_snapshots")),
+        "off_heap_memory_used_total": size(number("filter_size") + number("summary_size")),
+        "sstable_compression_ratio": table.real("compression_ratio"),
+        "number_of_partitions_estimate": number("partitions"),
+        "memtable_cell_count": number("memtable_updates"),
+        "memtable_data_size": size(number("memtable_bytes")),
+        "memtable_off_heap_memory_used": size(0),
+        "memtable_switch_count": number("flushes"),
+        "speculative_retries": 0,
+        "local_read_count": number("reads"),
+        "local_read_latency_ms": fixed(table.millis("read_latency_mean"), 3),
+        "local_write_count": number("writes"),
+        "local_write_latency_ms": fixed(table.millis("write_latency_mean"), 3),
+        "local_read_write_ratio": fixed(table.read_write_ratio(), 5),
+        "pending_flushes": 0,
+        "percent_repaired": 0.0,
+        "bytes_repaired": 0,
+        "bytes_unrepaired": number("uncompressed"),
+        "bytes_pending_repair": 0,
+        "bloom_filter_false_positives": number("bloom_false_positives"),
+        "bloom_filter_false_ratio": fixed(table.false_ratio(), 5),
+        "bloom_filter_space_used": size(number("filter_size")),
+        "bloom_filter_off_heap_memory_used": size(number("filter_size")),
+        "index_summary_off_heap_memory_used": size(number("summary_size")),
+        "compression_metadata_off_heap_memory_used": size(0),
+        "compacted_partition_minimum_bytes": number("partition_size_min"),
+        "compacted_partition_maximum_bytes": number("partition_size_max"),
+        "compacted_partition_mean_bytes": number("partition_size_mean"),
+        "average_live_cells_per_slice_last_five_minutes": "NaN",
+        "maximum_live_cells_per_slice_last_five_minutes": 0,
+        "average_tombstones_per_slice_last_five_minutes": "NaN",
+        "maximum_tombstones_per_slice_last_five_minutes": 0,
+        "droppable_tombstone_ratio": fixed(table.real("droppable_ratio"), 5),
+    });
+    if options.sstable_location_check {
+        value["sstables_in_correct_location"] = json!(true);
+    }
+    value
+}
+
+fn as_value(tables: &[Table], count: usize, options: &TableStatistics) -> Value {
+    let mut all = Map::new();
+    all.insert("total_number_of_tables".to_owned(), json!(count));
+    if options.sort.is_some() {
+        for table in tables {
+            let name = format!("{}.{}", table.name("keyspace"), table.name("table"));
+            all.insert(name, table_value(table, options));
+        }
+        return Value::Object(all);
+    }
+    for (keyspace, tables) in by_keyspace(tables) {
+        let totals = Totals::of(&tables);
+        let real = |number: f64| {
+            if number.is_nan() {
+                json!("NaN")
+            } else {
+                json!(number)
+            }
+        };
+        let each = tables
+            .iter()
+            .map(|table| (table.name("table").to_owned(), table_value(table, options)));
+        let value = json!({
+            "read_count": totals.reads,
+            "read_latency": real(totals.read_millis),
+            "read_latency_ms": real(totals.read_millis),
+            "write_count": totals.writes,
+            "write_latency_ms": real(totals.write_millis),
+            "pending_flushes": 0,
+            "tables": each.collect::<Map<String, Value>>(),
+        });
+        all.insert(keyspace.to_owned(), value);
+    }
+    Value::Object(all)
+}
+
+/// By a key of `StatsTableComparator`: names upwards, numbers downwards.
+fn sort(tables: &mut [Table], key: &str) -> Done {
+    let field = match key {
+        "full_name" | "table_name" => "",
+        "sstable_count" | "max_sstable_size" | "memtable_bytes" => key,
+        "space_used_live" | "space_used_total" => "space_used",
+        "space_used_by_snapshots_total" => "space_used_by_snapshots",
+        "sstable_compression_ratio" => "compression_ratio",
+        "number_of_partitions_estimate" => "partitions",
+        "memtable_cell_count" => "memtable_updates",
+        "memtable_data_size" => "memtable_bytes",
+        "memtable_switch_count" => "flushes",
+        "local_read_count" | "reads" => "reads",
+        "local_write_count" | "writes" => "writes",
+        "local_read_latency_ms" | "read_latency" => "read_latency_mean",
+        "local_write_latency_ms" | "write_latency" => "write_latency_mean",
+        "bloom_filter_false_positives" => "bloom_false_positives",
+        "bloom_filter_space_used" | "bloom_filter_off_heap_memory_used" => "filter_size",
+        "index_summary_off_heap_memory_used" => "summary_size",
+        "compacted_partition_minimum_bytes" => "partition_size_min",
+        "compacted_partition_maximum_bytes" => "partition_size_max",
+        "compacted_partition_mean_bytes" => "partition_size_mean",
+        _ => {
+            let message = format!("tables cannot be sorted by `{key}`");
+            return Err(NodetoolError::Usage(message));
+        }
+    };
+    let full = |table: &Table| match key {
+        "table_name" => (
+            table.name("table").to_owned(),
+            table.name("keyspace").to_owned(),
+        ),
+        _ => (
+            table.name("keyspace").to_owned(),
+            table.name("table").to_owned(),
+        ),
+    };
+    let value = |table: &Table| table.0[field].as_f64().unwrap_or(f64::MIN);
+    tables.sort_by(|a, b| match field {
+        "" => full(a).cmp(&full(b)),
+        _ => value(b)
+            .total_cmp(&value(a))
+            .then_with(|| full(a).cmp(&full(b))),
+    });
+    Ok(())
+}
+
+/// Prints histograms of tables (Cassandra's `TableHistograms`).
+pub(super) fn table_histograms(api: &Api, arguments: &[String], out: &mut impl Write) -> Done {
+    let names = match arguments {
+        [] => Vec::new(),
+        [keyspace, table] => vec![format!("{keyspace}.{table}")],
+        [name] if name.split('.').count() == 2 => vec![name.clone()],
+        _ => {
+            let message = "tablehistograms requires keyspace and table name arguments";
+            return Err(NodetoolError::Usage(message.to_owned()));
+        }
+    };
+    for table in selected(api, &names, false)? {
+        let histograms = &table.0["histograms"];
+        let of = |name: &str, at: usize| histograms[name][at].as_f64().unwrap_or(f64::NAN);
+        if histograms["partition_size"].is_null() {
+            writeln!(
+                out,
+                "No SSTables exists, unable to calculate 'Partition Size' and 'Cell Count' \
+                 percentiles"
+            )?;
+        }
+        writeln!(
+            out,
+            "{}/{} histograms",
+            table.name("keyspace"),
+            table.name("table")
+        )?;
+        let heads = [
+            "Read Latency",
+            "Write Latency",
+            "SSTables",
+            "Partition Size",
+            "Cell Count",
+        ];
+        let units = ["(micros)", "(micros)", "", "(bytes)", ""];
+        for (first, row) in [("Percentile", heads), ("", units)] {
+            let cells: String = row.iter().map(|cell| format!("{cell:>18}")).collect();
+            writeln!(out, "{first:<10}{cells}")?;
+        }
+        let rows = ["50%", "75%", "95%", "98%", "99%", "Min", "Max"];
+        for (at, row) in rows.iter().enumerate() {
+            let cells = [
+                fixed(of("read_latency", at), 2),
+                fixed(of("write_latency", at), 2),
+                fixed(of("sstables_per_read", at), 2),
+                fixed(of("partition_size", at), 0),
+                fixed(of("cell_count", at), 0),
+            ];
+            let cells: String = cells.iter().map(|cell| format!("{cell:>18}")).collect();
+            writeln!(out, "{row:<10}{cells}")?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+/// Prints the sstables that have a partition (Cassandra's `GetSSTables`).
+pub(super) fn get_sstables(api: &Api, options: &GetSSTables, out: &mut impl Write) -> Done {
+    let (keyspace, table) = (&options.keyspace, &options.table);
+    let name = format!("{keyspace}:{table}");
+    let parts = ["column_family", "sstables", "by_key", &name];
+    let format = if options.hex_format { "hex" } else { "" };
+    let found = api.get(parts, &[("key", &options.key), ("format", format)])?;
+    let selected = selected(api, &[format!("{keyspace}.{table}")], false)?;
+    let leveled = selected.iter().any(|table| table.0["is_leveled"] == true);
+    for sstable in found.as_array().into_iter().flatten() {
+        let file = sstable["file"].as_str().unwrap_or_default();
+        match options.show_levels && leveled {
+            true => writeln!(out, "{}: {file}", sstable["level"])?,
+            false => writeln!(out, "{file}")?,
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,129 @@
+//! Looking into tables: what `nodetool tablestats`, `tablehistograms`, `getsstables` and `verify`
+//! want to know.
+
+use std::path::PathBuf;
+
+use model::{DecoratedKey, TableId, murmur3_x64_128};
+
+use super::Store;
+use super::stats::TableStats;
+use crate::error::ReadError;
+use crate::sstable::{Component, EstimatedHistogram, SSTable};
+
+/// A table of a shard, in detail.
+#[derive(Clone, Debug)]
+pub struct TableDetails {
+    /// What it did and holds.
+    pub stats: TableStats,
+    /// Its sstables. Those that shards share are told of by each.
+    pub sstables: Vec<SSTableDetails>,
+    /// Microseconds that reads took.
+    pub read_latency: EstimatedHistogram,
+    /// Microseconds that writes took.
+    pub write_latency: EstimatedHistogram,
+    /// sstables that reads of one partition found something in.
+    pub sstables_per_read: EstimatedHistogram,
+}
+
+/// An sstable, in detail.
+#[derive(Clone, Debug)]
+pub struct SSTableDetails {
+    /// Its data file.
+    pub data: PathBuf,
+    /// Bytes on disk.
+    pub disk_size: u64,
+    /// Bytes of data before compression.
+    pub data_length: u64,
+    /// Compressed size by size; negative if it is not compressed.
+    pub compression_ratio: f64,
+    /// Bytes of its bloom filter.
+    pub filter_size: u64,
+    /// Bytes of its summary.
+    pub summary_size: u64,
+    /// The level in leveled compaction.
+    pub level: u32,
+    /// Is it of another version than the one that is written?
+    pub is_old: bool,
+    /// Bytes of its partitions.
+    pub partition_sizes: EstimatedHistogram,
+    /// Cells of its partitions.
+    pub cells_per_partition: EstimatedHistogram,
+    /// Tombstones that may be dropped, and expired cells.
+    pub droppable: f64,
+}
+
+impl Store {
+    /// A table in detail; `None` if there is none.
+    pub fn table_details(&self, table: TableId) -> Option<TableDetails> {
+        let inner = &self.inner;
+        let table = inner.table(table)?;
+        let grace = i64::from(table.table().options.gc_grace_seconds);
+        let gc_before = i64::from(inner.now_seconds()) - grace;
+        let sstables = table.sstables();
+        let details = sstables.iter().map(|sstable| details(sstable, gc_before));
+        Some(TableDetails {
+            stats: table.stats(),
+            sstables: details.collect(),
+            read_latency: table.counters.read_latency.copy(),
+            write_latency: table.counters.write_latency.copy(),
+            sstables_per_read: table.reads.sstables.copy(),
+        })
+    }
+
+    /// The data files of the sstables of a table that have this partition, with their levels.
+    pub async fn sstables_with(
+        &self,
+        table: TableId,
+        key: &DecoratedKey,
+    ) -> Result<Vec<(PathBuf, u32)>, ReadError> {
+        let found = self.inner.table(table);
+        let table = found.ok_or(ReadError::UnknownTable(table))?;
+        let hash = murmur3_x64_128(key.key());
+        let mut with = Vec::new();
+        for sstable in table.sstables().iter() {
+            if sstable.may_contain(key, hash) && sstable.has(key).await? {
+                let data = sstable.descriptor().path(Component::Data);
+                with.push((data, sstable.stats().level));
+            }
+        }
+        Ok(with)
+    }
+
+    /// Reads all of an sstable of a table and checks all checksums. `false`: it is no part of the
+    /// table any more.
+    pub async fn verify(&self, table: TableId, data: &PathBuf) -> Result<bool, ReadError> {
+        let found = self.inner.table(table);
+        let table = found.ok_or(ReadError::UnknownTable(table))?;
+        let sstables = table.sstables();
+        let mut all = sstables.iter();
+        let Some(sstable) = all.find(|s| s.descriptor().path(Component::Data) == *data) else {
+            return Ok(false);
+        };
+        let Err(error) = sstable.verify().await else {
+            return Ok(true);
+        };
+        // A compaction may have removed it meanwhile.
+        match table.has_all(std::slice::from_ref(sstable)) {
+            true => Err(error.into()),
+            false => Ok(false),
+        }
+    }
+}
+
+fn details(sstable: &SSTable, gc_before: i64) -> SSTableDetails {
+    let stats = sstable.stats();
+    let descriptor = sstable.descriptor();
+    SSTableDetails {
+        data: descriptor.path(Component::Data),
+        disk_size: sstable.disk_size(),
+        data_length: sstable.data_length(),
+        compression_ratio: stats.compression_ratio,
+        filter_size: sstable.filter_size() as u64,
+        summary_size: (sstable.memory_size() - sstable.filter_size()) as u64,
+        level: stats.level,
+        is_old: descriptor.version != descriptor.version.format().written(),
+        partition_sizes: stats.partition_sizes.clone(),
+        cells_per_partition: stats.cells_per_partition.clone(),
+        droppable: stats.drop_times.sum(gc_before),
+    }
+}

@@ -1,0 +1,210 @@
+"""nodetool: statistics of tables, and compaction."""
+
+import json
+import re
+
+import pytest
+
+from harness.protocol import Connection
+from nodetool import Nodetool, make_tables, rows, sstables, write_rows
+
+
+@pytest.fixture
+def served(node):
+    """A node of one shard with the tables of `make_tables`, flushed, and its nodetool."""
+    server = node(shards=1).start()
+    make_tables(server)
+    nodetool = Nodetool(server)
+    with Connection(server.address) as connection:
+        for k in range(20):
+            connection.query(f"SELECT * FROM ks.t WHERE k = {k}")
+    nodetool("flush", "ks")
+    return server, nodetool
+
+
+# What Cassandra 5.0.6 prints of a table, in its order.
+LINES = """Table
+SSTable count
+Old SSTable count
+Max SSTable size
+Space used (live)
+Space used (total)
+Space used by snapshots (total)
+Off heap memory used (total)
+SSTable Compression Ratio
+Number of partitions (estimate)
+Memtable cell count
+Memtable data size
+Memtable off heap memory used
+Memtable switch count
+Speculative retries
+Local read count
+Local read latency
+Local write count
+Local write latency
+Local read/write ratio
+Pending flushes
+Percent repaired
+Bytes repaired
+Bytes unrepaired
+Bytes pending repair
+Bloom filter false positives
+Bloom filter false ratio
+Bloom filter space used
+Bloom filter off heap memory used
+Index summary off heap memory used
+Compression metadata off heap memory used
+Compacted partition minimum bytes
+Compacted partition maximum bytes
+Compacted partition mean bytes
+Average live cells per slice (last five minutes)
+Maximum live cells per slice (last five minutes)
+Average tombstones per slice (last five minutes)
+Maximum tombstones per slice (last five minutes)
+Droppable tombstone ratio""".splitlines()
+
+
+def test_tablestats(served):
+    server, nodetool = served
+    said = nodetool("tablestats", "ks.t").splitlines()
+    assert said[:3] == ["Total number of tables: 1", "----------------", "Keyspace: ks"]
+    assert said[3] == "\tRead Count: 20" and said[5] == "\tWrite Count: 1000" and said[7] == "\tPending Flushes: 0"
+    assert re.fullmatch(r"\tRead Latency: \d+\.\d+ ms", said[4]), said[4]
+    table = dict(line.strip().split(": ") for line in said[8:-2])
+    assert list(table) == LINES
+    assert all(line.startswith("\t\t") for line in said[8:-2]) and said[-2:] == ["", "----------------"]
+    expected = {
+        "Table": "t",
+        "SSTable count": "1",
+        "Number of partitions (estimate)": "100",
+        "Memtable switch count": "1",
+        "Local read count": "20",
+        "Local write count": "1000",
+        "Local read/write ratio": "0.02000",
+        # What Cassandra says of the same rows.
+        "Compacted partition minimum bytes": "216",
+        "Compacted partition maximum bytes": "258",
+        "Compacted partition mean bytes": "258",
+        "Droppable tombstone ratio": "0.00000",
+    }
+    assert {name: table[name] for name in expected} == expected
+    assert 0.1 < float(table["SSTable Compression Ratio"]) < 1
+    assert float(table["Local read latency"].removesuffix(" ms")) < 1000
+    human = nodetool("tablestats", "-H", "ks.t")
+    assert re.search(r"Space used \(live\): [\d.]+ KiB\n", human)
+    assert re.search(r"Max SSTable size: [\d.]+KiB\n", human)
+
+    value = json.loads(nodetool("tablestats", "-F", "json", "ks.t"))
+    assert value["total_number_of_tables"] == 1 and value["ks"]["read_count"] == 20
+    of_table = value["ks"]["tables"]["t"]
+    assert of_table["sstable_count"] == 1 and of_table["space_used_live"] == table["Space used (live)"]
+    yaml = nodetool("tablestats", "-F", "yaml", "ks.t")
+    assert f"      space_used_live: '{table['Space used (live)']}'\n" in yaml
+    assert "arguments for -F are json,yaml only" in nodetool.run("tablestats", "-F", "xml").stderr
+
+
+def test_tablestats_of_which_tables(served):
+    _, nodetool = served
+    found = lambda *arguments: re.findall(r"Table: (\S+)", nodetool("tablestats", *arguments))
+    assert found("ks") == ["Mixed", "t", "u"]
+    assert found("ks.t", "ks.u") == ["t", "u"]
+    assert "local" in found() and "local" in found("-i", "ks") and "t" not in found("-i", "ks")
+    assert found("-s", "space_used_live", "-t", "2", "ks")[0] == "ks.t"
+    assert "Total number of tables: 3 (showing top 2 by space_used_live)" in nodetool("tablestats", "-s", "space_used_live", "-t", "2", "ks")
+    assert nodetool.refused("tablestats", "nope") == "Unknown keyspace: nope"
+    assert nodetool.refused("tablestats", "ks.nope") == "Unknown table: ks.nope"
+    assert "nonsense" in nodetool.refused("tablestats", "-s", "nonsense")
+
+
+def test_tablehistograms(served):
+    _, nodetool = served
+    said = nodetool("tablehistograms", "ks", "t").splitlines()
+    assert said[0] == "ks/t histograms"
+    assert said[1] == "Percentile      Read Latency     Write Latency          SSTables    Partition Size        Cell Count"
+    assert said[2] == "                    (micros)          (micros)                             (bytes)                  "
+    table = {line.split()[0]: line.split()[1:] for line in said[3:-1]}
+    assert list(table) == ["50%", "75%", "95%", "98%", "99%", "Min", "Max"]
+    assert table["50%"][2:] == ["0.00", "258", "10"] and table["Min"][3:] == ["216", "9"] and table["Max"][3:] == ["258", "10"]
+    assert 0 < float(table["50%"][0]) <= float(table["Max"][0])
+    assert nodetool("tablehistograms", "ks.t").startswith("ks/t histograms\n")
+    empty = nodetool("tablehistograms", "ks.u").splitlines()
+    assert empty[0] == "No SSTables exists, unable to calculate 'Partition Size' and 'Cell Count' percentiles"
+    assert empty[4].split() == ["50%", "0.00", "0.00", "0.00", "NaN", "NaN"]
+    assert nodetool.refused("tablehistograms", "ks") == "tablehistograms requires keyspace and table name arguments"
+
+
+def test_getsstables(served):
+    server, nodetool = served
+    (data,) = sstables(server, "t")
+    assert nodetool("getsstables", "ks", "t", "5") == f"{data}\n"
+    assert nodetool("getsstables", "-hf", "ks", "t", "00000005") == f"{data}\n"
+    assert nodetool("getsstables", "ks", "t", "5000") == ""
+    assert nodetool("getsstables", "ks", "t", "-5") == ""
+    assert "five" in nodetool.refused("getsstables", "ks", "t", "five")
+    assert nodetool.refused("getsstables", "ks", "nope", "5") == "Unknown keyspace/cf pair (ks.nope)"
+
+
+def test_compact(served):
+    server, nodetool = served
+    nodetool("disableautocompaction", "ks", "t")
+    for first in (0, 100, 200):
+        with Connection(server.address) as connection:
+            write_rows(connection, range(first, first + 100))
+        nodetool("flush", "ks", "t")
+    assert len(sstables(server, "t")) == 4
+    nodetool("compact", "--user-defined", *sstables(server, "t")[:2])
+    assert len(sstables(server, "t")) == 3
+    assert "nb-99-big-Data.db" in nodetool.refused("compact", "--user-defined", sstables(server, "t")[0].parent / "nb-99-big-Data.db")
+    assert "not the data file" in nodetool.refused("compact", "--user-defined", "/etc/passwd")
+    nodetool("compact", "ks", "t")
+    (data,) = sstables(server, "t")
+    assert rows(server) == 3000
+    assert re.search(r"^compactions completed +[2-9]", nodetool("compactionstats"), re.M)
+    for arguments in (["-st", "-100", "-et", "100"], ["--partition", "7"], ["-s"]):
+        nodetool("compact", *arguments, "ks", "t")
+    for verb in (["garbagecollect"], ["garbagecollect", "-g", "CELL"], ["cleanup", "-j", "2"], ["upgradesstables"], ["upgradesstables", "-a"]):
+        nodetool(*verb, "ks", "t")
+        assert rows(server) == 3000, verb
+    assert data not in sstables(server, "t"), "it was rewritten"
+    nodetool("stop", "COMPACTION")
+    assert nodetool.refused("stop", "FOO") == 'compaction_type: can not convert "FOO" to a OperationType'
+    assert nodetool.refused("compact", "nope") == "Keyspace [nope] does not exist."
+    assert nodetool.refused("compact", "ks", "nope") == "Unknown keyspace/cf pair (ks.nope)"
+
+
+def test_autocompaction_is_switched(served):
+    _, nodetool = served
+    assert nodetool("statusautocompaction") == "running\n"
+    nodetool("disableautocompaction", "ks", "t")
+    assert nodetool("statusautocompaction", "ks", "t") == "not running\n"
+    assert nodetool("statusautocompaction") == "partially running\n"
+    assert nodetool("statusautocompaction", "-a", "ks").splitlines() == [
+        "Keyspace Table Status     ",
+        "ks       Mixed running    ",
+        "ks       t     not running",
+        "ks       u     running    ",
+    ]
+    nodetool("enableautocompaction", "ks")
+    assert nodetool("statusautocompaction", "ks") == "running\n"
+
+
+def test_compaction_has_no_throughput_to_set(served):
+    _, nodetool = served
+    assert nodetool("getcompactionthroughput") == "Current compaction throughput: 0 MB/s\n"
+    assert nodetool("setcompactionthroughput", "0") == ""
+    assert "Nothing was set" in nodetool("setcompactionthroughput", "64")
+    assert re.search(r"^compaction throughput \(MiB/s\) +throttling disabled \(0\)", nodetool("compactionstats", "-H"), re.M)
+
+
+def test_verify_names_what_is_damaged(served):
+    server, nodetool = served
+    assert nodetool("verify", "ks", "t") == ""
+    assert nodetool("verify", "-e", "-f") == ""
+    (data,) = sstables(server, "t")
+    with open(data, "r+b") as file:
+        file.seek(1000)
+        byte = file.read(1)[0]
+        file.seek(1000)
+        file.write(bytes([byte ^ 0x5A]))
+    assert str(data) in nodetool.refused("verify", "ks")
+    assert nodetool("verify", "ks", "u") == ""
