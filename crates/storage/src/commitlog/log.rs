@@ -37,6 +37,20 @@ pub(super) const MAX_GROUP: usize = 1 << 20;
 /// How often the log may give up what was under way, with `commit_failure_policy: ignore`.
 const MAX_LOST: usize = 1024;
 
+/// How long a write waits for a drive that is behind before it is refused.
+const ROOM_WAIT: Duration = Duration::from_secs(1);
+/// How many writes may wait for it at once.
+const MAX_WAITING: usize = 1024;
+
+/// Counts one who waits, as long as it lives.
+struct Waiting<'c>(&'c Cell<usize>);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
 /// The commit log of one shard. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct CommitLog {
@@ -68,6 +82,9 @@ pub(super) struct Inner {
     /// Held while segments are removed.
     pub(super) releasing: Semaphore,
     pub(super) closing: Cell<bool>,
+    /// Wakes those who wait for room.
+    pub(super) written: Notify,
+    waiting: Cell<usize>,
     pub(super) shared: Arc<SharedFiles>,
 }
 
@@ -242,6 +259,8 @@ impl CommitLog {
             release: Notify::new(),
             releasing: Semaphore::new(1),
             closing: Cell::new(false),
+            written: Notify::new(),
+            waiting: Cell::new(0),
             shared,
             config,
             env: env.clone(),
@@ -298,6 +317,24 @@ impl CommitLog {
         drop(state);
         inner.work.notify_one();
         Ok(Ticket { segment, sequence })
+    }
+
+    /// Waits until less is under way to the drive, but not long, and with not too many others.
+    pub(crate) async fn room(&self) -> Result<(), AppendError> {
+        let inner = &*self.inner;
+        let under_way = || inner.state.borrow().pending_bytes > inner.config.pending_bytes;
+        if inner.waiting.get() >= MAX_WAITING {
+            return Err(AppendError::Overloaded);
+        }
+        inner.waiting.set(inner.waiting.get() + 1);
+        let _waiting = Waiting(&inner.waiting);
+        let room = async {
+            while under_way() && self.failure().is_none() {
+                inner.written.notified().await;
+            }
+        };
+        let waited = inner.env.timeout(ROOM_WAIT, room).await;
+        waited.map_err(|_| AppendError::Overloaded)
     }
 
     /// Waits until the write may be acknowledged, as `commitlog_sync` says.

@@ -10,8 +10,9 @@ use super::log::{Inner, Segment};
 /// How often to look whether the other shards have let go of a file too, or a removal that
 /// failed succeeds now.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
-/// How many files are kept to be used again.
-const SPARES: usize = 1;
+/// How many files are kept to be used again, at most: a flush sets free what a full memtable held,
+/// many at once, and until the next one they are all needed again.
+const SPARES: u64 = 8;
 
 enum Next {
     /// Nothing can go now.
@@ -104,7 +105,9 @@ impl Inner {
     async fn remove(&self, name: SegmentName) -> std::io::Result<()> {
         let path = self.dir.join(name.file_name());
         let ours = name.shards == self.sharder.shards();
-        if ours && self.state.borrow().spares.len() < SPARES {
+        let held = self.config.total_bytes / self.config.segment_bytes.max(1) / 2;
+        let spares = self.state.borrow().spares.len() as u64;
+        if ours && spares < held.clamp(1, SPARES) {
             let spare = self.spare_path(name);
             self.env.rename(&path, &spare).await?;
             self.env.sync_dir(&self.dir).await?;

@@ -75,6 +75,7 @@ impl Writer {
                 && !self.goes_on(&reason)
             {
                 self.inner.state.borrow_mut().fail(reason);
+                self.inner.written.notify_all();
                 return;
             }
         }
@@ -92,6 +93,7 @@ impl Writer {
         }
         inner.run.set(state.active);
         drop(state);
+        inner.written.notify_all();
         if let Some((damaged, _)) = self.open.take() {
             inner.shared.archive.is_full(&inner.path(damaged));
         }
@@ -168,6 +170,7 @@ impl Writer {
             if state.buffers.len() < BUFFERS && buffer.capacity() <= 2 * MAX_GROUP {
                 state.buffers.push(buffer);
             }
+            self.inner.written.notify_all();
             state.stats.groups += 1;
             state.stats.written_bytes += len as u64;
         }
@@ -269,7 +272,7 @@ impl Writer {
                     self.next.changed.notified().await;
                 }
                 NextState::Absent | NextState::Ready(..) => {
-                    match create_segment(&self.inner, segment).await {
+                    match create_segment(&self.inner, segment, self.inner.run.get()).await {
                         Ok(file) => {
                             self.inner.state.borrow_mut().stalled = None;
                             return file;
@@ -304,8 +307,11 @@ impl Writer {
         }
         self.next.state.replace(NextState::UnderWay);
         let (inner, next) = (self.inner.clone(), self.next.clone());
+        // Not the run of when the task comes to it: the log may have begun anew by then, and go on
+        // behind this segment.
+        let run = inner.run.get();
         let make = async move {
-            let made = create_segment(&inner, segment).await;
+            let made = create_segment(&inner, segment, run).await;
             next.state.replace(match made {
                 Ok(file) => NextState::Ready(segment, file),
                 // The writer tries again when it needs the file, and complains then.
@@ -318,7 +324,7 @@ impl Writer {
 }
 
 /// Makes the file of a segment, on the drive with its header and name when this returns.
-async fn create_segment(inner: &Inner, segment: u64) -> std::io::Result<File> {
+async fn create_segment(inner: &Inner, segment: u64, run: u64) -> std::io::Result<File> {
     let path = inner.path(segment);
     let spare: Option<PathBuf> = inner.state.borrow_mut().spares.pop();
     if let Some(spare) = &spare {
@@ -333,21 +339,24 @@ async fn create_segment(inner: &Inner, segment: u64) -> std::io::Result<File> {
     };
     let file = inner.env.open(&path, options).await?;
     let bytes = inner.config.segment_bytes;
-    // Where the file ends, the segment does: a file of another size may be used again.
-    if file.len().await? > bytes {
-        file.set_len(bytes).await?;
+    // A file that is used again has its room on the drive, and nothing about it changes.
+    let fresh = file.len().await? != bytes;
+    if fresh {
+        file.allocate(bytes).await?;
     }
-    file.allocate(bytes).await?;
     let header = SegmentHeader {
         shard: inner.shard,
         sharder: inner.sharder,
         segment,
-        run: inner.run.get(),
+        run,
     };
     let mut block = vec![0; BLOCK];
     header.encode(&mut block);
     file.write_all_at(block, 0).await.0?;
-    file.sync_all().await?;
+    match fresh {
+        true => file.sync_all().await?,
+        false => file.sync_data().await?,
+    }
     inner.env.sync_dir(&inner.dir).await?;
     Ok(file)
 }

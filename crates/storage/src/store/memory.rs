@@ -158,7 +158,12 @@ impl Inner {
                 memory.freed.notified().await;
             }
         };
-        let waited = self.env.timeout(WRITE_WAIT, room).await;
+        // Nobody knows when a flush that fails will succeed.
+        let wait = match self.flush_failure.borrow().is_some() {
+            true => Duration::ZERO,
+            false => WRITE_WAIT,
+        };
+        let waited = self.env.timeout(wait, room).await;
         if self.closed.get() {
             return Err(WriteError::Closed);
         }

@@ -36,7 +36,7 @@ use io::{Env, Notify, Semaphore, TaskGroup};
 use model::{Mutation, ReadCommand, ReadPage, Schema, Sharder, TableId};
 
 use crate::SharedFiles;
-use crate::commitlog::{CommitLog, CommitLogConfig, SegmentName, Ticket, Truncations};
+use crate::commitlog::{AppendError, CommitLog, CommitLogConfig, SegmentName, Ticket, Truncations};
 use crate::error::{FlushError, OpenError, ReadError, WriteError};
 use crate::health::DiskFailure;
 use crate::sstable::{ChunkCache, Format, SSTableError};
@@ -333,9 +333,19 @@ impl<'s> Write<'s> {
             }
             // Nothing gives way from here until all are entered.
             if tables.iter().any(|table| table.durable.get()) {
-                write.ticket = Some(inner.log.append(mutation).inspect_err(|_| {
+                let refused = |error: AppendError| {
                     add(&inner.counters.refused, 1);
-                })?);
+                    WriteError::from(error)
+                };
+                match inner.log.append(mutation) {
+                    Ok(ticket) => write.ticket = Some(ticket),
+                    Err(AppendError::Overloaded) => {
+                        // Boxed, as the state of a write that need not wait should be small.
+                        Box::pin(inner.log.room()).await.map_err(refused)?;
+                        continue 'again;
+                    }
+                    Err(error) => return Err(refused(error)),
+                }
             }
             for table in &tables {
                 table.enter();
