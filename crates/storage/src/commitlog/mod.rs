@@ -13,6 +13,7 @@ mod record;
 mod release;
 mod replay;
 mod single;
+mod state;
 mod truncation;
 mod writer;
 
@@ -21,9 +22,10 @@ use std::time::Duration;
 
 pub(crate) use cassandra::{CassandraReplay, Covered};
 pub(crate) use format::{Position, SegmentName};
-pub(crate) use log::{CommitLog, Ticket, max_timestamp};
+pub(crate) use log::{CommitLog, Ticket};
 pub(crate) use release::SPARE_EXTENSION;
 pub(crate) use replay::{Replay, ReplayedGroup};
+pub(crate) use state::max_timestamp;
 pub(crate) use truncation::{Truncation, Truncations};
 
 pub use archive::{Archive, is_commitlog_file};

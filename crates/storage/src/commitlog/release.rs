@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::format::SegmentName;
-use super::log::{Inner, Segment};
+use super::log::Inner;
+use super::state::Segment;
 
 /// How often to look whether the other shards have let go of a file too, or a removal that
 /// failed succeeds now.

@@ -9,7 +9,8 @@ use io::{File, Instant, Notify, OpenOptions, TaskGroup};
 
 use super::CommitlogSync;
 use super::format::{self, BLOCK, GROUP_HEADER, Position, SegmentHeader};
-use super::log::{Group, Inner, MAX_GROUP};
+use super::log::{Inner, MAX_GROUP};
+use super::state::Group;
 
 /// How long the writer waits before it tries again to make a segment on a full drive.
 const RETRY: Duration = Duration::from_secs(1);
