@@ -93,6 +93,8 @@ pub(crate) struct Replay {
     current: Option<OpenSegment>,
     /// Writers whose run ended in a torn tail: what else the run wrote does not count.
     ended: Vec<EndedRun>,
+    /// Is damage passed over?
+    ignore_errors: bool,
     /// Where the last segment of a writer that was read to the end of its file ended.
     read_to: BTreeMap<(u16, u16), Position>,
 }
@@ -112,8 +114,13 @@ struct OpenSegment {
 }
 
 impl Replay {
-    /// Reads the segments of these names in `dir`.
-    pub(crate) fn new(env: Env, dir: &Path, mut names: Vec<SegmentName>) -> Replay {
+    /// Reads the segments of these names in `dir`; with `ignore_errors` without what cannot be read.
+    pub(crate) fn new(
+        env: Env,
+        dir: &Path,
+        mut names: Vec<SegmentName>,
+        ignore_errors: bool,
+    ) -> Replay {
         names.sort();
         Replay {
             env,
@@ -122,6 +129,7 @@ impl Replay {
             names: names.into_iter().rev().collect(),
             current: None,
             ended: Vec::new(),
+            ignore_errors,
             read_to: BTreeMap::new(),
         }
     }
@@ -146,8 +154,16 @@ impl Replay {
                 continue;
             }
             let Some(group) = valid_group(&open.bytes, at) else {
-                let open = self.current.take().expect("matched above");
-                self.end_of_run(&open).await?;
+                let mut open = self.current.take().expect("matched above");
+                match self.end_of_run(&open).await {
+                    Ok(()) => {}
+                    Err(error) => {
+                        self.pass_over(error)?;
+                        // Whatever is whole behind it counts.
+                        open.offset += BLOCK;
+                        self.current = Some(open);
+                    }
+                }
                 continue;
             };
             if let Some(end) = self.read_to.get(&open.name.writer())
@@ -156,11 +172,15 @@ impl Replay {
             {
                 let (shard, shards) = open.name.writer();
                 let name = SegmentName::of_shard(end.segment, shard, shards);
-                return Err(ReplayError::Damaged {
+                let error = ReplayError::Damaged {
                     path: self.dir.join(name.file_name()),
                     offset: end.offset.min(group.durable.offset),
                     reason: "it was longer before".to_owned(),
-                });
+                };
+                let writer = open.name.writer();
+                self.pass_over(error)?;
+                self.read_to.remove(&writer);
+                continue;
             }
             let start = open.offset + GROUP_HEADER;
             let payload = open.bytes.slice(start..start + group.payload);
@@ -169,19 +189,35 @@ impl Replay {
                 self.current = None;
                 continue;
             }
-            let mutations =
-                open.read_records(payload, find)
-                    .map_err(|error| ReplayError::Damaged {
-                        path: self.dir.join(open.name.file_name()),
-                        offset: at.offset,
-                        reason: error.to_string(),
-                    })?;
-            return Ok(Some(ReplayedGroup {
-                segment: open.name,
-                position: at,
-                mutations,
-            }));
+            let segment = open.name;
+            match open.read_records(payload, find) {
+                Ok(mutations) => {
+                    return Ok(Some(ReplayedGroup {
+                        segment,
+                        position: at,
+                        mutations,
+                    }));
+                }
+                Err(error) => self.pass_over(ReplayError::Damaged {
+                    path: self.dir.join(segment.file_name()),
+                    offset: at.offset,
+                    reason: error.to_string(),
+                })?,
+            }
         }
+    }
+
+    /// Damage is an error, unless it is to be ignored.
+    fn pass_over(&self, error: ReplayError) -> Result<(), ReplayError> {
+        let damage = matches!(
+            error,
+            ReplayError::Damaged { .. } | ReplayError::Missing { .. }
+        );
+        if !self.ignore_errors || !damage {
+            return Err(error);
+        }
+        tracing::error!("ignored, as asked: {error}");
+        Ok(())
     }
 
     /// Reads a segment's file; `None` if nothing in it counts.
@@ -195,11 +231,16 @@ impl Replay {
             }
             // The crash came before the header was on the drive, or it is damaged.
             Ok(_) | Err(HeaderError::Invalid) => {
-                self.check_not_vouched(name, None, 0, Bytes::new()).await?;
+                let checked = self.check_not_vouched(name, None, 0, Bytes::new()).await;
+                if let Err(error) = checked {
+                    self.pass_over(error)?;
+                }
                 return Ok(None);
             }
         };
-        self.check_no_gap(name, &header)?;
+        if let Err(error) = self.check_no_gap(name, &header) {
+            self.pass_over(error)?;
+        }
         let torn = |ended: &EndedRun| {
             (ended.shard, ended.shards, ended.run) == (name.shard, name.shards, header.run)
         };

@@ -227,7 +227,8 @@ impl Inner {
             .partition(|name| name.is_cassandra());
         self.replay_cassandra(cassandras, &new).await?;
         let dir = self.config.commitlog_dir.clone();
-        let mut replay = Replay::new(self.env.clone(), &dir, ours);
+        let ignore_errors = self.config.commitlog.ignore_replay_errors;
+        let mut replay = Replay::new(self.env.clone(), &dir, ours, ignore_errors);
         let find = |id: TableId| new.get(&id).map(|table| table.table());
         while let Some(group) = replay.next(&find).await? {
             self.replay_group(group, &new);

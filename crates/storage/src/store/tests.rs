@@ -296,3 +296,112 @@ fn an_sstable_that_cannot_be_opened_keeps_only_its_table_from_being_read() {
     });
     assert_eq!(files_ending(&data, "Data.db"), Vec::<PathBuf>::new());
 }
+
+#[test]
+fn a_damaged_middle_of_the_log_refuses_and_can_be_passed_over() {
+    let folder = TempDir::new();
+    let dir = folder.0.clone();
+    run(move |env| async move {
+        let table = table(Order::Ascending);
+        let store = open(&env, dir.clone(), &table).await;
+        // One group each: a block behind the file's first.
+        for row in 0..4 {
+            let updates = vec![update(&table, &[Saying::Written([1, row], 3, 7)])];
+            store.apply(Mutation { updates }).await.expect("applied");
+        }
+        let log = dir.join("commitlog/helenus-0of1-000000000001.log");
+        let mut bytes = std::fs::read(&log).expect("a segment");
+        bytes[2 * 4096 + 60] ^= 1;
+        std::fs::write(&log, &bytes).expect("it can be written");
+
+        let refused = Store::open(env.clone(), config(dir.clone()), &schema(&table)).await;
+        let refused = refused.err().expect("it refuses").to_string();
+        let remedy = "--commitlog-ignore-replay-errors";
+        for part in ["helenus-0of1-000000000001.log", "offset 8192", remedy] {
+            assert!(refused.contains(part), "{refused}");
+        }
+        let mut config = config(dir);
+        config.commitlog.ignore_replay_errors = true;
+        let store = Store::open(env.clone(), config, &schema(&table)).await;
+        let store = store.expect("it opens without what cannot be read");
+        let asked = command(&table, vec![Slice::ALL], false);
+        let page = store.read(&asked).await.expect("it reads");
+        assert_eq!(page.partitions[0].rows.len(), 3);
+    });
+}
+
+/// A store whose log has this mode, in an empty folder.
+async fn synced(env: &Env, dir: PathBuf, table: &Arc<Table>, log: CommitLogConfig) -> Store {
+    let config = StoreConfig {
+        commitlog: log,
+        ..config(dir)
+    };
+    let store = Store::open(env.clone(), config, &schema(table)).await;
+    let store = store.expect("the store opens");
+    store.replay().await.expect("there is nothing to replay");
+    store
+}
+
+#[test]
+fn periodic_writes_wait_for_a_drive_that_lags() {
+    let folder = TempDir::new();
+    let dir = folder.0.clone();
+    run(move |env| async move {
+        let table = table(Order::Ascending);
+        let lag_block = std::time::Duration::from_millis(20);
+        let log = CommitLogConfig {
+            sync: crate::CommitlogSync::Periodic {
+                every: std::time::Duration::from_secs(3600),
+                lag_block,
+            },
+            ..config(dir.clone()).commitlog
+        };
+        let store = synced(&env, dir, &table, log).await;
+        let write = |row| Mutation {
+            updates: vec![update(&table, &[Saying::Written([1, row], 3, 7)])],
+        };
+        let pending = || store.stats().commitlog.pending_records;
+        store.apply(write(1)).await.expect("applied");
+        assert_eq!(pending(), 1, "it is acknowledged at once");
+        env.sleep(2 * lag_block).await;
+        store.apply(write(2)).await.expect("applied");
+        assert_eq!(pending(), 0, "it waited for both");
+        store.apply(write(3)).await.expect("applied");
+        assert_eq!(pending(), 1, "the drive was not behind");
+    });
+}
+
+#[test]
+fn a_group_window_gathers_writes() {
+    let folder = TempDir::new();
+    let dir = folder.0.clone();
+    run(move |env| async move {
+        let table = table(Order::Ascending);
+        let log = CommitLogConfig {
+            group_window: std::time::Duration::from_millis(20),
+            ..config(dir.clone()).commitlog
+        };
+        let store = synced(&env, dir, &table, log).await;
+        let writers: Vec<_> = (0..4)
+            .map(|writer| {
+                let (store, table, at) = (store.clone(), table.clone(), env.clone());
+                env.spawn(io::TaskGroup::Foreground, async move {
+                    for row in 0..3 {
+                        let saying = Saying::Written([writer, row], 3, 7);
+                        let updates = vec![update(&table, &[saying])];
+                        store.apply(Mutation { updates }).await.expect("applied");
+                        at.sleep(std::time::Duration::from_millis(2)).await;
+                    }
+                })
+            })
+            .collect();
+        for writer in writers {
+            writer.await;
+        }
+        let groups = store.stats().commitlog.groups;
+        assert!(
+            (3..=4).contains(&groups),
+            "{groups} groups of twelve writes"
+        );
+    });
+}
