@@ -119,7 +119,9 @@ class Maker:
         case = self.case(definition)
         printed = {}
         for path in sorted((case / "sstables").glob("*-Data.db")):
-            done = subprocess.run([str(TOOL), "sstabledump", str(path)], check=True, capture_output=True, text=True)
+            # With the node's own settings: others make it refuse the newer formats.
+            command = [str(TOOL), "--data", str(self.server.directory), "sstabledump", str(path)]
+            done = subprocess.run(command, check=True, capture_output=True, text=True)
             printed[path.name] = done.stdout
         save(case / "expected.json", "{\n" + ",\n".join(f"{json.dumps(name)}: {text}" for name, text in printed.items()) + "\n}\n")
 
