@@ -127,6 +127,9 @@ pub(crate) fn altered(table: &Table, random: &mut Random) -> Arc<Table> {
         let scaling = *random.pick(&scaling);
         also("scaling_parameters", scaling);
     }
+    if random.chance(15) {
+        also("provide_overlapping_tombstones", "CELL");
+    }
     if random.chance(10) {
         also("enabled", "false");
     }

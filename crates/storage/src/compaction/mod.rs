@@ -27,4 +27,5 @@ pub(crate) use candidate::{Candidate, Situation};
 pub(crate) use cut::{Cut, Cutter};
 pub(crate) use expired::fully_expired;
 pub(crate) use options::CommonOptions;
+pub use options::Granularity;
 pub(crate) use strategy::{Choice, Strategy};

@@ -54,6 +54,18 @@ pub(crate) struct CommonOptions {
     pub(crate) unchecked_tombstone_compaction: bool,
     /// `only_purge_repaired_tombstones`, which forbids purging as nothing is ever repaired yet.
     pub(crate) only_purge_repaired_tombstones: bool,
+    /// `provide_overlapping_tombstones`: what do compactions drop that is covered by what other
+    /// sstables hold?
+    pub(crate) provide_overlapping_tombstones: Option<Granularity>,
+}
+
+/// What is dropped because of what other sstables hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Granularity {
+    /// What deletions of partitions, ranges and rows cover.
+    Row,
+    /// That, and cells that were overwritten or deleted.
+    Cell,
 }
 
 impl CommonOptions {
@@ -67,6 +79,15 @@ impl CommonOptions {
             tombstone_compaction_interval: option(map, "tombstone_compaction_interval", 86_400),
             unchecked_tombstone_compaction: option(map, "unchecked_tombstone_compaction", false),
             only_purge_repaired_tombstones: option(map, "only_purge_repaired_tombstones", false),
+            provide_overlapping_tombstones: match map
+                .get("provide_overlapping_tombstones")
+                .map(|text| text.to_uppercase())
+                .as_deref()
+            {
+                Some("ROW") => Some(Granularity::Row),
+                Some("CELL") => Some(Granularity::Cell),
+                _ => None,
+            },
         }
     }
 }

@@ -156,6 +156,7 @@ impl Strategy {
     pub(crate) fn rewrite(&self, file: &Candidate) -> Choice {
         match &self.kind {
             Kind::Leveled(options, _) => leveled::rewrite(file, options),
+            Kind::Unified(options, _) => unified::compaction_of(&[file], options),
             _ => Choice::new(vec![file.id], file.level, Cut::Never),
         }
     }

@@ -16,7 +16,8 @@ mod task;
 #[cfg(test)]
 mod tests;
 
-pub use operations::{CompactionScope, Granularity};
+pub use crate::compaction::Granularity;
+pub use operations::CompactionScope;
 pub(super) use running::Compactions;
 pub(crate) use running::TableCompaction;
 pub use running::{CompactionKind, CompactionStatus};
@@ -27,7 +28,7 @@ use std::time::Duration;
 
 use super::Inner;
 use super::table::{TableStore, add};
-use crate::compaction::{Candidate, Choice, Situation, Strategy};
+use crate::compaction::{Candidate, Choice, CommonOptions, Situation, Strategy};
 use crate::error::CompactionError;
 use crate::sstable::SSTable;
 use purging::{gc_before, memory_min_timestamp};
@@ -196,7 +197,7 @@ impl Inner {
             inputs: inputs.collect(),
             level: choice.level,
             cut: choice.cut,
-            shadows: None,
+            shadows: CommonOptions::of(&table.table().options).provide_overlapping_tombstones,
         }
     }
 

@@ -13,7 +13,7 @@ use super::super::table::TableStore;
 use super::super::{Inner, Store};
 use super::running::{CompactionKind, CompactionStatus, Hold};
 use super::task::Job;
-use crate::compaction::Candidate;
+use crate::compaction::{Candidate, Granularity};
 use crate::error::CompactionError;
 use crate::sstable::{Component, SSTable};
 
@@ -30,15 +30,6 @@ pub enum CompactionScope {
     /// Those that may have partitions of one of these ranges: above the first token, up to the
     /// second one. A range whose start is not below its end goes round the ring.
     Ranges(Vec<(Token, Token)>),
-}
-
-/// What [`Store::garbage_collect`] drops.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Granularity {
-    /// What deletions of partitions, ranges and rows cover.
-    Row,
-    /// That, and cells that were overwritten or deleted.
-    Cell,
 }
 
 impl Store {
@@ -241,7 +232,7 @@ impl Inner {
             };
             let choice = self.strategy(table).rewrite(file);
             let mut job = self.job(table, choice, &candidates, &sstables, kind);
-            job.shadows = shadows;
+            job.shadows = shadows.or(job.shadows);
             self.run(job).await?;
             count += 1;
         }

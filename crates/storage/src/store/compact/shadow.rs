@@ -3,11 +3,13 @@
 
 use std::rc::Rc;
 
-use model::{ClusteringComparator, DecoratedKey, DeletionTime, Row, Slice, murmur3_x64_128};
+use model::{
+    ClusteringComparator, CqlType, DecoratedKey, DeletionTime, Row, Slice, murmur3_x64_128,
+};
 
 use super::super::Inner;
 use super::super::table::TableStore;
-use super::operations::Granularity;
+use super::Granularity;
 use crate::error::CompactionError;
 use crate::merge::{MergedPartition, Source};
 use crate::sstable::{ColumnSelection, Descriptor};
@@ -33,6 +35,13 @@ impl Shadow {
         granularity: Granularity,
     ) -> Result<Option<Shadow>, CompactionError> {
         let schema = table.table();
+        // Of counters the newer cell is not the whole truth.
+        let counts = schema.columns().any(|column| column.ty == CqlType::Counter);
+        let granularity = if counts {
+            Granularity::Row
+        } else {
+            granularity
+        };
         let hash = murmur3_x64_128(key.key());
         let mut sources = Vec::new();
         for other in table.sstables().iter() {

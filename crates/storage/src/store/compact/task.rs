@@ -14,7 +14,7 @@ use model::{DeletionTime, Purge, Table, Token};
 
 use super::super::Inner;
 use super::super::table::{TableStore, add};
-use super::operations::Granularity;
+use super::Granularity;
 use super::purging::{Purging, purged};
 use super::running::{CompactionKind, Running};
 use super::shadow::Shadow;
@@ -166,10 +166,28 @@ impl Inner {
             add(&table.counters.compacted_bytes, output.disk_size());
         }
         add(&table.counters.compactions, 1);
-        table.replace_sstables(&inputs, outputs, self.now_seconds());
+        let (shared, own): (Vec<&SSTable>, Vec<&SSTable>) =
+            inputs.iter().partition(|input| table.is_shared(input));
+        let own: Vec<Descriptor> = own.iter().map(|o| o.descriptor().clone()).collect();
         // A truncation must not be over before the inputs are gone, which it knows nothing of.
         table.enter();
-        let removed = self.remove_inputs(table, &inputs, transaction).await;
+        // First on the drive: what other compactions forget because the inputs are gone must not be
+        // missed when they come back.
+        let committed = transaction.commit(&own).await.map_err(failed);
+        if committed.is_err() {
+            // Whether it has happened the next start will see. The outputs say the same.
+            table.strays.set(true);
+        }
+        table.replace_sstables(&inputs, outputs, self.now_seconds());
+        let removed = match committed {
+            Ok(()) => self.remove_inputs(table, &shared, transaction).await,
+            Err(error) => Err(error),
+        };
+        if removed.is_ok() {
+            for descriptor in &own {
+                table.files_gone(descriptor);
+            }
+        }
         table.leave();
         removed
     }
@@ -177,20 +195,13 @@ impl Inner {
     /// Removes what was compacted, in one step as far as a start can see.
     async fn remove_inputs(
         &self,
-        table: &Rc<TableStore>,
-        inputs: &[SSTable],
-        mut transaction: Transaction,
+        table: &TableStore,
+        shared: &[&SSTable],
+        transaction: Transaction,
     ) -> Result<(), CompactionError> {
-        let (shared, own): (Vec<&SSTable>, Vec<&SSTable>) =
-            inputs.iter().partition(|input| table.is_shared(input));
-        let own: Vec<Descriptor> = own.iter().map(|o| o.descriptor().clone()).collect();
         // A snapshot may be about to link them.
         table.removable().await;
-        transaction.commit(&own).await.map_err(failed)?;
         transaction.finish().await.map_err(failed)?;
-        for descriptor in &own {
-            table.files_gone(descriptor);
-        }
         for sstable in shared {
             self.remove_sstable(table, sstable).await?;
         }
