@@ -131,6 +131,7 @@ impl Transaction {
         if self.records.is_empty() {
             return Ok(());
         }
+        remove_if_there(&self.env, &self.temporary_path()).await?;
         let committed = self.records.last() == Some(&Record::commit());
         let doomed = |record: &&Record| match committed {
             true => record.kind == record::Kind::Remove,
@@ -154,8 +155,12 @@ impl Transaction {
         path.to_string_lossy().into_owned()
     }
 
+    fn temporary_path(&self) -> PathBuf {
+        self.path.with_extension("log.tmp")
+    }
+
     async fn write(&self) -> Result<(), TransactionError> {
-        let temporary = self.path.with_extension("log.tmp");
+        let temporary = self.temporary_path();
         let options = OpenOptions {
             write: true,
             create: true,
@@ -365,24 +370,4 @@ pub(crate) fn number(generation: &Generation) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_tell_whose_they_are() {
-        let id = time_uuid(1_767_225_600_000_000, 300, u64::MAX);
-        assert_eq!(id.get_version_num(), 1);
-        assert_eq!(id.to_string()[..18], *"d0c3c000-e6a4-11f0");
-        let name = format!("nb_txn_compaction_{id}.log");
-        assert_eq!(owner_of(&name), Some(300));
-        assert_eq!(owner_of(&format!("{name}.tmp")), Some(300));
-        for other in [
-            "nb-1-big-Data.db",
-            "nb_txn_compaction_1.log",
-            "nb_compaction_72aa3800-e6a5-11f0-812c-ffffffffffff.log",
-            "helenus-compaction-3.log",
-        ] {
-            assert_eq!(owner_of(other), None, "{other}");
-        }
-    }
-}
+mod tests;

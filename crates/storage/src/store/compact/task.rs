@@ -78,23 +78,27 @@ impl Inner {
         let place = self
             .compactions
             .enter(job.kind, &job.table, descriptors, bytes);
+        // What is not read takes no room in the outputs: a full drive must not keep it.
+        let needed = self.needed(&job);
+        for (sstable, size) in &mut job.inputs {
+            let mut needed = needed.iter();
+            if !needed.any(|n| n.descriptor() == sstable.descriptor()) {
+                *size = 0;
+            }
+        }
         self.fit_into_space(&mut job).await?;
         let result = self.rewrite(&job, &place.running).await;
         let table = &job.table;
-        if let Err(error) = &result
-            && !matches!(error, CompactionError::Cancelled)
-        {
-            table.strays.set(true);
-        }
         if let Err(CompactionError::Read(error)) = &result
             && error.is_corruption()
         {
             // Nobody knows which of them, short of taking the file's name apart.
             let text = error.to_string();
-            let damaged = inputs
+            let all = table.sstables();
+            let damaged = all
                 .iter()
-                .filter(|input| text.contains(&format!("{}-", input.descriptor().prefix())));
-            let damaged = damaged.map(|input| input.descriptor().clone());
+                .filter(|sstable| text.contains(&format!("{}-", sstable.descriptor().prefix())));
+            let damaged = damaged.map(|sstable| sstable.descriptor().clone());
             table.suspects.borrow_mut().extend(damaged);
         }
         drop(place);
@@ -199,13 +203,20 @@ impl Inner {
         shared: &[&SSTable],
         transaction: Transaction,
     ) -> Result<(), CompactionError> {
-        // A snapshot may be about to link them.
-        table.removable().await;
-        transaction.finish().await.map_err(failed)?;
-        for sstable in shared {
-            self.remove_sstable(table, sstable).await?;
+        let removed = async {
+            // A snapshot may be about to link them.
+            table.removable().await;
+            transaction.finish().await.map_err(failed)?;
+            for sstable in shared {
+                self.remove_sstable(table, sstable).await?;
+            }
+            Ok(())
+        };
+        let removed = removed.await;
+        if removed.is_err() {
+            table.strays.set(true);
         }
-        Ok(())
+        removed
     }
 
     async fn write_outputs(
