@@ -37,7 +37,7 @@ pub(crate) struct TableStore {
     /// gone, no deletion that covers something in them may be purged.
     pub(crate) ghosts: RefCell<Vec<SSTable>>,
     /// When each was written, in seconds since 1970.
-    written: RefCell<BTreeMap<Descriptor, u32>>,
+    written: RefCell<BTreeMap<Generation, u32>>,
     /// Did writing or removing an sstable fail, so that the folder may hold some that are not part
     /// of the table until the next start? Until then no deletion may be purged: one of them could
     /// hold what it covers.
@@ -78,6 +78,11 @@ pub(crate) struct Unreadable {
     pub(crate) sstable: Option<(Descriptor, Option<ShardOrigin>)>,
     /// Why.
     pub(crate) error: Arc<SSTableError>,
+}
+
+/// Are these the same sstable of one folder? Cheaper than to compare all of both.
+pub(crate) fn is_same(a: &Descriptor, b: &Descriptor) -> bool {
+    a.generation == b.generation && a.version == b.version
 }
 
 /// What was done to a table since the start.
@@ -242,7 +247,7 @@ impl TableStore {
         let known = self.sstables.borrow();
         sstables.iter().all(|sstable| {
             let mut known = known.iter();
-            known.any(|k| k.descriptor() == sstable.descriptor())
+            known.any(|k| is_same(k.descriptor(), sstable.descriptor()))
         })
     }
 
@@ -251,7 +256,7 @@ impl TableStore {
         let schema = self.table();
         let mut written = self.written.borrow_mut();
         for sstable in old {
-            written.remove(sstable.descriptor());
+            written.remove(&sstable.descriptor().generation);
         }
         let left = old.iter().map(|sstable| sstable.descriptor().clone());
         self.leaving.borrow_mut().extend(left);
@@ -259,13 +264,16 @@ impl TableStore {
             let mut coming = self.coming.borrow_mut();
             coming.remove(&sstable.descriptor().generation);
         }
-        written.extend(new.iter().map(|s| (s.descriptor().clone(), now_seconds)));
+        written.extend(
+            new.iter()
+                .map(|s| (s.descriptor().generation.clone(), now_seconds)),
+        );
         for sstable in &new {
             sstable.set_table(&schema);
         }
         let gone = |known: &SSTable| {
             let mut old = old.iter();
-            old.any(|o| o.descriptor() == known.descriptor())
+            old.any(|o| is_same(o.descriptor(), known.descriptor()))
         };
         let known = self.sstables.borrow().clone();
         let mut all: Vec<SSTable> = known.iter().filter(|k| !gone(k)).cloned().collect();
@@ -283,7 +291,7 @@ impl TableStore {
     pub(crate) fn set_written(&self, written: BTreeMap<Descriptor, u32>) {
         let mut all = self.written.borrow_mut();
         for (descriptor, seconds) in written {
-            if let Some(since) = all.get_mut(&descriptor) {
+            if let Some(since) = all.get_mut(&descriptor.generation) {
                 *since = seconds.min(*since);
             }
         }
@@ -292,7 +300,7 @@ impl TableStore {
     /// How many seconds ago an sstable was written.
     pub(crate) fn age(&self, sstable: &SSTable, now_seconds: u32) -> u32 {
         let written = self.written.borrow();
-        let since = written.get(sstable.descriptor()).copied();
+        let since = written.get(&sstable.descriptor().generation).copied();
         now_seconds.saturating_sub(since.unwrap_or(now_seconds))
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use io::sim::{Crash, SimConfig, Simulation};
 
 use super::*;
-use crate::sstable::Component;
+use crate::sstable::{Component, Format};
 
 #[test]
 fn names_tell_whose_they_are() {
@@ -54,7 +54,11 @@ async fn put(env: &Env, path: &Path) {
 
 async fn write_sstable(env: &Env, generation: u64) {
     for component in COMPONENTS {
-        put(env, &Descriptor::new(dir(), generation).path(component)).await;
+        put(
+            env,
+            &Descriptor::new(dir(), Format::Big, generation).path(component),
+        )
+        .await;
     }
     env.sync_dir(dir()).await.expect("it is synced");
 }
@@ -70,11 +74,13 @@ async fn replace(env: Env, begun: Rc<RefCell<bool>>) {
     let transaction = Transaction::begin(&env, dir(), Operation::Compaction).await;
     let mut transaction = transaction.expect("it begins");
     for generation in NEW {
-        let added = transaction.add(&Descriptor::new(dir(), generation)).await;
+        let added = transaction
+            .add(&Descriptor::new(dir(), Format::Big, generation))
+            .await;
         added.expect("it is written");
         write_sstable(&env, generation).await;
     }
-    let old = OLD.map(|generation| Descriptor::new(dir(), generation));
+    let old = OLD.map(|generation| Descriptor::new(dir(), Format::Big, generation));
     transaction.commit(&old).await.expect("it is written");
     transaction.finish().await.expect("it is finished");
 }
@@ -99,7 +105,9 @@ fn a_crash_leaves_the_old_or_the_new_files() {
     let names = |generations: &[u64]| {
         let mut names: Vec<String> = generations
             .iter()
-            .flat_map(|generation| COMPONENTS.map(|c| Descriptor::new(dir(), *generation).path(c)))
+            .flat_map(|generation| {
+                COMPONENTS.map(|c| Descriptor::new(dir(), Format::Big, *generation).path(c))
+            })
             .filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()))
             .collect();
         names.sort();

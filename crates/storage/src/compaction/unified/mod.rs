@@ -18,6 +18,8 @@
 //! The token space here is that of one shard of the node. Its slices of the ring are dealt out in
 //! turn, so shares of it are shares of the ring.
 
+use std::collections::BTreeSet;
+
 use model::Token;
 
 use super::candidate::{Candidate, Situation, span, total_size};
@@ -339,7 +341,7 @@ fn buckets(
         }
         let (mut start, mut end) = (at, at + 1);
         if inclusion != Inclusion::None {
-            let mut all: Vec<usize> = sets[at].iter().map(|file| file.id).collect();
+            let mut all: BTreeSet<usize> = sets[at].iter().map(|file| file.id).collect();
             let own = all.clone();
             let mut joins = |set: &[&Candidate]| {
                 let target = if inclusion == Inclusion::Single {

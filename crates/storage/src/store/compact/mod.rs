@@ -137,6 +137,11 @@ impl Inner {
         let suspects = table.suspects.borrow();
         let candidate = |(id, sstable): (usize, &SSTable)| {
             let stats = sstable.stats();
+            // Most files have nothing so old, and there may be thousands of them.
+            let droppable_ratio = match stats.min_local_deletion_time < gc_before {
+                true => stats.droppable_tombstone_ratio(gc_before.into()),
+                false => 0.0,
+            };
             let is_suspect = suspects.contains(sstable.descriptor());
             // Of a file of all shards this one has its share.
             let sharers = if table.is_shared(sstable) { shards } else { 1 };
@@ -151,7 +156,7 @@ impl Inner {
                 min_timestamp: stats.min_timestamp,
                 max_timestamp: stats.max_timestamp,
                 max_local_deletion_time: stats.max_local_deletion_time,
-                droppable_ratio: stats.droppable_tombstone_ratio(gc_before.into()),
+                droppable_ratio,
                 age_seconds: table.age(sstable, now).into(),
                 // Cassandra wants two entries of the index summary.
                 is_informative: sstable.partitions() / sharers > interval,

@@ -15,6 +15,8 @@
 //! do, the foreground hardly notices. (Scylla's compaction controller is a function of the backlog
 //! too, which it takes in bytes; compactions are what the strategies of Cassandra count.)
 
+use std::time::Duration;
+
 use io::TaskGroup;
 
 use super::super::Inner;
@@ -26,6 +28,9 @@ const EACH: u64 = 50;
 /// The most shares there are: as many as the requests of clients.
 const MOST: u64 = 1000;
 
+/// How often to look at the backlog at most.
+const PAUSE: Duration = Duration::from_secs(1);
+
 /// The shares for a backlog.
 fn shares(backlog: usize) -> u64 {
     let more = EACH.saturating_mul(backlog as u64);
@@ -35,6 +40,12 @@ fn shares(backlog: usize) -> u64 {
 impl Inner {
     /// Gives compaction the shares that the backlog asks for.
     pub(super) fn set_pace(&self) {
+        let now = self.env.now();
+        let last = self.compactions.paced_at.get();
+        if last.is_some_and(|last| now < last + PAUSE) {
+            return;
+        }
+        self.compactions.paced_at.set(Some(now));
         let tables = self.all_tables();
         let waiting: usize = tables.iter().map(|table| self.pending_of(table)).sum();
         let backlog = waiting.saturating_add(self.compactions.count() as usize);

@@ -13,7 +13,7 @@ use std::rc::Rc;
 use model::{DecoratedKey, DeletionTime, Purge, Table, TableId, murmur3_x64_128};
 
 use super::super::Inner;
-use super::super::table::TableStore;
+use super::super::table::{TableStore, is_same};
 use crate::compaction::CommonOptions;
 use crate::sstable::{Component, Descriptor, SSTable};
 use crate::{RangeTombstoneMarker, Unfiltered};
@@ -89,7 +89,10 @@ impl Purging {
         let mut others = self.others.borrow_mut();
         // A flush while the compaction runs moves data from a memtable to an sstable.
         if !Rc::ptr_eq(&others.0, &view.sstables) {
-            let takes_part = |sstable: &&SSTable| self.inputs.contains(sstable.descriptor());
+            let takes_part = |sstable: &&SSTable| {
+                let mut inputs = self.inputs.iter();
+                inputs.any(|input| is_same(input, sstable.descriptor()))
+            };
             let mut apart: Vec<SSTable> = view
                 .sstables
                 .iter()

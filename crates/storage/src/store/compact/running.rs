@@ -3,10 +3,10 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use io::{Notify, Semaphore};
+use io::{Instant, Notify, Semaphore};
 use model::TableId;
 
-use super::super::table::TableStore;
+use super::super::table::{TableStore, is_same};
 use crate::compaction::{Strategy, transaction::Operation};
 use crate::sstable::Descriptor;
 
@@ -98,6 +98,8 @@ pub(crate) struct Compactions {
     pub(super) last_table: Cell<TableId>,
     /// The shares of the shard's time that compaction has.
     pub(super) shares: Cell<u64>,
+    /// When they were set last.
+    pub(super) paced_at: Cell<Option<Instant>>,
 }
 
 /// A compaction under way. Others leave its inputs alone until it is dropped.
@@ -163,7 +165,8 @@ impl Drop for Place<'_> {
         running.retain(|other| !Rc::ptr_eq(other, &self.running));
         let compaction = &self.running.table.compaction;
         let inputs = &self.running.inputs;
-        compaction.busy.borrow_mut().retain(|d| !inputs.contains(d));
+        let is_input = |busy: &Descriptor| inputs.iter().any(|input| is_same(input, busy));
+        compaction.busy.borrow_mut().retain(|busy| !is_input(busy));
         compaction.freed.notify_all();
     }
 }
@@ -261,7 +264,8 @@ impl Default for TableCompaction {
 impl TableCompaction {
     /// Is the sstable being compacted?
     pub(super) fn is_busy(&self, descriptor: &Descriptor) -> bool {
-        self.busy.borrow().contains(descriptor)
+        let busy = self.busy.borrow();
+        busy.iter().any(|busy| is_same(busy, descriptor))
     }
 
     /// Waits until none of its sstables is being compacted.

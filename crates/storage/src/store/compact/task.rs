@@ -13,7 +13,7 @@ use io::TaskGroup;
 use model::{DeletionTime, Purge, Table, Token};
 
 use super::super::Inner;
-use super::super::table::{TableStore, add};
+use super::super::table::{TableStore, add, is_same};
 use super::Granularity;
 use super::purging::{Purging, purged};
 use super::running::{CompactionKind, Running};
@@ -82,7 +82,7 @@ impl Inner {
         let needed = self.needed(&job);
         for (sstable, size) in &mut job.inputs {
             let mut needed = needed.iter();
-            if !needed.any(|n| n.descriptor() == sstable.descriptor()) {
+            if !needed.any(|n| is_same(n.descriptor(), sstable.descriptor())) {
                 *size = 0;
             }
         }
@@ -277,7 +277,7 @@ impl Inner {
         let (candidates, sstables) = self.candidates(&job.table);
         let is_input = |sstable: &SSTable| {
             let mut inputs = job.inputs.iter();
-            inputs.any(|(input, _)| input.descriptor() == sstable.descriptor())
+            inputs.any(|(input, _)| is_same(input.descriptor(), sstable.descriptor()))
         };
         let ids: Vec<usize> = candidates
             .iter()
@@ -292,7 +292,7 @@ impl Inner {
         }
         let is_expired = |sstable: &SSTable| {
             let mut expired = expired.iter();
-            expired.any(|id| sstables[*id].descriptor() == sstable.descriptor())
+            expired.any(|id| is_same(sstables[*id].descriptor(), sstable.descriptor()))
         };
         let inputs = job.sstables().into_iter();
         inputs.filter(|input| !is_expired(input)).collect()
