@@ -4,6 +4,8 @@
 mod client;
 mod operation;
 mod oracle;
+#[cfg(test)]
+mod pressure;
 mod rot;
 mod run;
 mod tables;
