@@ -1,6 +1,7 @@
 """nodetool: statistics of tables, and compaction."""
 
 import json
+import random
 import re
 
 import pytest
@@ -196,15 +197,30 @@ def test_compaction_has_no_throughput_to_set(served):
     assert re.search(r"^compaction throughput \(MiB/s\) +throttling disabled \(0\)", nodetool("compactionstats", "-H"), re.M)
 
 
-def test_verify_names_what_is_damaged(served):
+def test_verify_names_what_is_damaged_and_scrub_leaves_it_out(served):
     server, nodetool = served
-    assert nodetool("verify", "ks", "t") == ""
-    assert nodetool("verify", "-e", "-f") == ""
-    (data,) = sstables(server, "t")
-    with open(data, "r+b") as file:
-        file.seek(1000)
-        byte = file.read(1)[0]
-        file.seek(1000)
-        file.write(bytes([byte ^ 0x5A]))
-    assert str(data) in nodetool.refused("verify", "ks")
+    with Connection(server.address) as connection:
+        insert = connection.prepare("INSERT INTO ks.u (k, v) VALUES (?, ?)")
+        for k in range(100):
+            connection.execute(insert, [k.to_bytes(4, "big"), random.Random(k).randbytes(1000).hex().encode()])
+    nodetool("flush", "ks")
     assert nodetool("verify", "ks", "u") == ""
+    assert nodetool("verify", "-e", "-f") == ""
+    assert nodetool("scrub", "-ns", "ks") == ""
+    assert rows(server, "ks.u") == 100
+    server.stop()
+    (data,) = sstables(server, "u")
+    with open(data, "r+b") as file:
+        file.seek(data.stat().st_size // 2)
+        file.write(b"damage")
+    server.start()
+    assert str(data) in nodetool.refused("verify", "ks")
+    assert nodetool("verify", "ks", "t") == ""
+    said = nodetool("scrub", "ks", "u")
+    pattern = r"(\d+) partitions could not be read and were left out; the sstables as they were are in the snapshot (pre-scrub-\d+)\n"
+    lost, tag = re.fullmatch(pattern, said).groups()
+    assert 0 < int(lost) < 30
+    assert rows(server, "ks.u") == 100 - int(lost)
+    assert nodetool("verify", "ks") == ""
+    assert tag in nodetool("listsnapshots")
+    assert (sstables(server, "u")[0].parent / "snapshots" / tag / data.name).exists()

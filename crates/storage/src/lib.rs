@@ -27,7 +27,7 @@ pub use shared_files::SharedFiles;
 pub use sstable::{ChunkCacheStats, decode_cassandra_mutation};
 pub use store::{
     CompactionKind, CompactionScope, CompactionStatus, Granularity, ImportError, ImportOptions,
-    SSTableDetails, SnapshotDetails, SnapshotError, SnapshotManifest, Store, StoreConfig,
+    SSTableDetails, Scrubbed, SnapshotDetails, SnapshotError, SnapshotManifest, Store, StoreConfig,
     StoreStats, TableDetails, TableStats, instant,
 };
 pub use unfiltered::{PartitionHead, RangeTombstoneMarker, Unfiltered, is_start, opposite};

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use model::{Table, TableId, Token};
 use storage::{
-    CompactionError, CompactionKind, CompactionScope, CompactionStatus, Granularity, Store,
+    CompactionError, CompactionKind, CompactionScope, CompactionStatus, Granularity, Scrubbed,
+    Store,
 };
 
-use super::{Admin, AdminError};
+use super::{Admin, AdminError, SnapshotRequest};
 use crate::shard::Shard;
 
 /// A compaction that runs now.
@@ -110,6 +111,56 @@ impl Admin {
         self.rewrite(tables, move |store, table| async move {
             store.upgrade_sstables(table, all).await
         })
+    }
+
+    /// Rewrites all sstables of tables without what cannot be read, after a snapshot of them if so
+    /// wished: its name, and what it came to.
+    pub fn scrub(
+        &self,
+        keyspace: Option<&str>,
+        names: &[String],
+        snapshot: bool,
+    ) -> Result<(Option<String>, Scrubbed), AdminError> {
+        let tables = self.tables(keyspace, names)?;
+        self.flush(keyspace, names)?;
+        let mut tag = None;
+        if snapshot {
+            let now = self.lead(async |shard: Rc<Shard>| shard.env.wall_micros() / 1000)?;
+            let pairs = tables
+                .iter()
+                .map(|t| (t.keyspace.to_string(), t.name.to_string()));
+            let request = SnapshotRequest {
+                tag: format!("pre-scrub-{now}"),
+                tables: pairs.collect(),
+                skip_flush: true,
+                ..SnapshotRequest::default()
+            };
+            self.snapshot(&request)?;
+            tag = Some(request.tag);
+        }
+        let ids: Arc<[TableId]> = tables.iter().map(|table| table.id).collect();
+        let done = self.try_everywhere(move |shard: Rc<Shard>| {
+            let ids = ids.clone();
+            async move {
+                let mut all = Vec::new();
+                for id in &*ids {
+                    match shard.store.scrub(*id).await {
+                        Ok(scrubbed) => all.push(scrubbed),
+                        // It was dropped meanwhile.
+                        Err(CompactionError::UnknownTable(_)) => {}
+                        Err(error) => return Err(error),
+                    }
+                }
+                Ok(all)
+            }
+        })?;
+        let sum = |sum: Scrubbed, one: Scrubbed| Scrubbed {
+            sstables: sum.sstables + one.sstables,
+            partitions: sum.partitions + one.partitions,
+            skipped: sum.skipped + one.skipped,
+        };
+        let scrubbed = done.into_iter().flatten().fold(Scrubbed::default(), sum);
+        Ok((tag, scrubbed))
     }
 
     /// Does something with each of these tables on all shards; the sum of what it tells.

@@ -355,6 +355,29 @@ Example:
         table: String,
     },
 
+    /// Rewrite sstables without the partitions that cannot be read
+    #[command(after_help = "\
+What was there is kept in the snapshot pre-scrub-TIME.
+
+Examples:
+  helenus nodetool scrub shop orders
+  helenus nodetool scrub -ns shop")]
+    Scrub {
+        /// Make no snapshot before (-ns)
+        #[arg(long)]
+        no_snapshot: bool,
+        /// Accepted for scripts: what cannot be read is always left out
+        #[arg(short, long)]
+        skip_corrupted: bool,
+        /// Accepted for scripts
+        #[arg(short, long)]
+        no_validate: bool,
+        #[command(flatten)]
+        tables: Tables,
+        #[command(flatten)]
+        jobs: Jobs,
+    },
+
     /// Accepted for scripts: compaction needs no limit, it takes what clients leave
     #[command(after_help = "\
 Example:
@@ -489,11 +512,12 @@ Example:
 }
 
 /// Options of Cassandra's nodetool with one dash and several letters, which are none elsewhere.
-const LONG_FORMS: [(&str, &str); 9] = [
+const LONG_FORMS: [(&str, &str); 10] = [
     ("-cf", "--column-family"),
     ("-kt", "--kt-list"),
     ("-kc", "--kt-list"),
     ("-sf", "--skip-flush"),
+    ("-ns", "--no-snapshot"),
     ("-nt", "--no-ttl"),
     ("-hf", "--hex-format"),
     ("-id", "--compaction-id"),

@@ -81,6 +81,28 @@ pub(super) fn verify(api: &Api, tables: (Option<&str>, &[String])) -> Done {
     }
 }
 
+/// Rewrites what can be read (Cassandra's `Scrub`), and says what could not.
+pub(super) fn scrub(
+    api: &Api,
+    tables: (Option<&str>, &[String]),
+    no_snapshot: bool,
+    out: &mut impl Write,
+) -> Done {
+    let flag = if no_snapshot { "true" } else { "false" };
+    let done = operate(api, "scrub", tables, &[("disable_snapshot", flag)])?;
+    if let Some(skipped) = done["skipped"].as_u64().filter(|skipped| *skipped > 0) {
+        write!(
+            out,
+            "{skipped} partitions could not be read and were left out"
+        )?;
+        match done["snapshot"].as_str() {
+            Some(tag) => writeln!(out, "; the sstables as they were are in the snapshot {tag}")?,
+            None => writeln!(out)?,
+        }
+    }
+    Ok(())
+}
+
 /// Stops compactions (Cassandra's `Stop`).
 pub(super) fn stop(api: &Api, kind: Option<&str>, id: Option<&str>) -> Done {
     let query = match (kind, id) {
@@ -166,7 +188,7 @@ pub(super) fn stats(api: &Api, human: bool, out: &mut impl Write) -> Done {
         "compactions aborted",
         &number(&report["failed"]).to_string(),
     ]);
-    let hours = number(&report["uptime_seconds"]) as f64 / 3600.0;
+    let hours = number(&report["uptime_seconds"]).max(1) as f64 / 3600.0;
     let mean = number(&report["completed"]) as f64 / hours;
     table.add(["mean rate".to_owned(), format!("{}/hour", fixed(mean, 2))]);
     table.add(["compaction throughput (MiB/s)", "throttling disabled (0)"]);

@@ -76,6 +76,11 @@ fn carry_out(api: &Api, verb: Verb, out: &mut impl Write) -> Done {
         Verb::Info { tokens } => cluster::info(api, tokens, out),
         Verb::Listsnapshots { no_ttl, .. } => snapshots::list(api, no_ttl, out),
         Verb::Refresh { keyspace, table } => import::refresh(api, &keyspace, &table),
+        Verb::Scrub {
+            no_snapshot,
+            tables,
+            ..
+        } => compaction::scrub(api, tables.named(), no_snapshot, out),
         Verb::Setcompactionthroughput { value } => compaction::set_throughput(value, out),
         Verb::Snapshot(options) => snapshots::take(api, &options, out),
         Verb::Status { keyspace, .. } => cluster::status(api, keyspace.as_deref(), out),

@@ -280,6 +280,27 @@ pub(crate) const ROUTES: &[Route] = &[
     },
     Route {
         method: "POST",
+        path: "/storage_service/scrub",
+        summary: "Rewrite sstables without the partitions that cannot be read",
+        query: &[
+            KN,
+            CF,
+            ("disable_snapshot", "true: make no snapshot before"),
+        ],
+        run: |node, call| {
+            let snapshot = !call.flag("disable_snapshot")?;
+            let tables = call.list("cf");
+            let (tag, scrubbed) = node.admin.scrub(call.get("kn"), &tables, snapshot)?;
+            Ok(json!({
+                "snapshot": tag,
+                "sstables": scrubbed.sstables,
+                "partitions": scrubbed.partitions,
+                "skipped": scrubbed.skipped,
+            }))
+        },
+    },
+    Route {
+        method: "POST",
         path: "/storage_service/upgrade_sstables",
         summary: "Rewrite sstables that are not of the version that is written",
         query: &[KN, CF, ("all", "true: those of that version too")],

@@ -10,8 +10,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use io::Env;
-use model::{DecoratedKey, Slice, Table};
+use io::{Env, TaskGroup};
+use model::{DecoratedKey, PartitionBound, Slice, Table};
 
 use super::big::summary::Summary;
 use super::big::{BigIndex, Rebuilt};
@@ -26,7 +26,7 @@ use super::descriptor::{Component, Descriptor, ShardOrigin, decode_toc};
 use super::error::{DecodeError, SSTableError};
 use super::filter::BloomFilter;
 use super::header::EncodingStats;
-use super::index::{Index, Location};
+use super::index::{Index, Keys, Location};
 use super::input::Input;
 use super::inspect;
 use super::layout::Layout;
@@ -38,6 +38,8 @@ use super::version::Format;
 
 /// The largest component that is read as a whole; a larger one is damaged or not of this world.
 const MAX_COMPONENT: u64 = 4 << 30;
+/// How far all keys of an index are read ahead, in bytes.
+const READ_AHEAD: u64 = 256 << 10;
 
 /// An open sstable; clones share it.
 #[derive(Clone)]
@@ -306,6 +308,17 @@ impl SSTable {
         Scanner::new(self.clone(), options)
     }
 
+    /// The keys of all partitions, in ring order, as the index has them.
+    pub(crate) fn index_keys(&self) -> IndexKeys {
+        let inner = &self.inner;
+        let reading = (READ_AHEAD, TaskGroup::Compaction);
+        let all = PartitionBound::Unbounded;
+        IndexKeys {
+            keys: inner.index.keys(&inner.env, &all, None, reading),
+            data: Cursor::new(inner.data.clone(), 0),
+        }
+    }
+
     /// Reads all of the data past the cache and checks all checksums, that of the whole file
     /// (`Digest.crc32`) included.
     pub async fn verify(&self) -> Result<(), SSTableError> {
@@ -357,6 +370,21 @@ impl SSTable {
 
     pub(super) fn index(&self) -> &Index {
         &self.inner.index
+    }
+}
+
+/// The keys of an sstable, one after the other.
+pub(crate) struct IndexKeys {
+    keys: Keys,
+    /// Where keys are read that the index does not have whole.
+    data: Cursor,
+}
+
+impl IndexKeys {
+    /// The next one.
+    pub(crate) async fn next(&mut self) -> Result<Option<DecoratedKey>, SSTableError> {
+        let found = self.keys.next(&mut self.data).await?;
+        Ok(found.map(|(key, _)| key))
     }
 }
 

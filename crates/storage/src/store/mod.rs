@@ -44,7 +44,7 @@ use flush::FlushJob;
 use memory::Memory;
 use table::{TableStore, add};
 
-pub use compact::{CompactionKind, CompactionScope, CompactionStatus, Granularity};
+pub use compact::{CompactionKind, CompactionScope, CompactionStatus, Granularity, Scrubbed};
 pub use import::{ImportError, ImportOptions};
 pub use inspect::{SSTableDetails, TableDetails};
 pub use snapshot::{SnapshotDetails, SnapshotError, SnapshotManifest, instant};

@@ -45,6 +45,8 @@ pub(crate) enum Operation {
     Upgrade,
     /// Dropping what is deleted.
     GarbageCollect,
+    /// Dropping what cannot be read.
+    Scrub,
 }
 
 impl Operation {
@@ -56,6 +58,7 @@ impl Operation {
             Operation::Cleanup => "cleanup",
             Operation::Upgrade => "upgradesstables",
             Operation::GarbageCollect => "removedeleteddata",
+            Operation::Scrub => "scrub",
         }
     }
 }

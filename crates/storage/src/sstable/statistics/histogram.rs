@@ -200,7 +200,7 @@ mod tests {
         for value in [1, 2, 3, 4, 5] {
             histogram.add(value);
         }
-        assert_eq!((histogram.min(), histogram.max()), (1, 5));
+        assert_eq!((histogram.min(), histogram.max()), (0, 5));
         for (share, expected) in [
             (0.0, 0),
             (0.5, 2),

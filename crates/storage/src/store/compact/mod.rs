@@ -11,6 +11,7 @@ mod operations;
 mod pace;
 mod purging;
 mod running;
+mod scrub;
 mod shadow;
 mod task;
 #[cfg(test)]
@@ -21,6 +22,7 @@ pub use operations::CompactionScope;
 pub(super) use running::Compactions;
 pub(crate) use running::TableCompaction;
 pub use running::{CompactionKind, CompactionStatus};
+pub use scrub::Scrubbed;
 
 use std::ops::Bound;
 use std::rc::Rc;

@@ -145,7 +145,7 @@ impl Store {
     }
 
     /// Runs an operation on a table as a task of its own.
-    async fn operate<F>(
+    pub(super) async fn operate<F>(
         &self,
         table: TableId,
         operation: impl FnOnce(Rc<Inner>, Rc<TableStore>) -> F + 'static,

@@ -23,16 +23,19 @@ pub enum CompactionKind {
     UpgradeSstables,
     /// Dropping what is deleted.
     GarbageCollect,
+    /// Dropping what cannot be read.
+    Scrub,
 }
 
 impl CompactionKind {
     /// All of them.
-    pub const ALL: [CompactionKind; 5] = [
+    pub const ALL: [CompactionKind; 6] = [
         CompactionKind::Compaction,
         CompactionKind::MajorCompaction,
         CompactionKind::Cleanup,
         CompactionKind::UpgradeSstables,
         CompactionKind::GarbageCollect,
+        CompactionKind::Scrub,
     ];
 
     /// As Cassandra's `nodetool compactionstats` shows it.
@@ -43,6 +46,7 @@ impl CompactionKind {
             CompactionKind::Cleanup => "Cleanup",
             CompactionKind::UpgradeSstables => "Upgrade sstables",
             CompactionKind::GarbageCollect => "Remove deleted data",
+            CompactionKind::Scrub => "Scrub",
         }
     }
 
@@ -54,6 +58,7 @@ impl CompactionKind {
             CompactionKind::Cleanup => "CLEANUP",
             CompactionKind::UpgradeSstables => "UPGRADE_SSTABLES",
             CompactionKind::GarbageCollect => "GARBAGE_COLLECT",
+            CompactionKind::Scrub => "SCRUB",
         }
     }
 
@@ -64,6 +69,7 @@ impl CompactionKind {
             CompactionKind::Cleanup => Operation::Cleanup,
             CompactionKind::UpgradeSstables => Operation::Upgrade,
             CompactionKind::GarbageCollect => Operation::GarbageCollect,
+            CompactionKind::Scrub => Operation::Scrub,
         }
     }
 }

@@ -57,7 +57,7 @@ impl Job {
     }
 }
 
-fn failed(error: TransactionError) -> CompactionError {
+pub(super) fn failed(error: TransactionError) -> CompactionError {
     CompactionError::Io {
         path: error.path,
         error: error.error,
@@ -153,7 +153,19 @@ impl Inner {
         let begun = Transaction::begin(&self.env, &table.dir, operation).await;
         let mut transaction = begun.map_err(failed)?;
         let written = self.write_outputs(job, running, &mut transaction).await;
-        let unchanged = || table.has_all(&inputs) && !table.is_blocked() && !table.dropped.get();
+        self.replace(table, &inputs, transaction, written).await
+    }
+
+    /// Puts the outputs in the place of the inputs, unless there are none or the table has changed
+    /// meanwhile.
+    pub(super) async fn replace(
+        &self,
+        table: &Rc<TableStore>,
+        inputs: &[SSTable],
+        mut transaction: Transaction,
+        written: Result<Vec<SSTable>, CompactionError>,
+    ) -> Result<(), CompactionError> {
+        let unchanged = || table.has_all(inputs) && !table.is_blocked() && !table.dropped.get();
         let outputs = match written {
             Ok(outputs) if unchanged() => outputs,
             given_up => {
@@ -182,7 +194,7 @@ impl Inner {
             // Whether it has happened the next start will see. The outputs say the same.
             table.strays.set(true);
         }
-        table.replace_sstables(&inputs, outputs, self.now_seconds());
+        table.replace_sstables(inputs, outputs, self.now_seconds());
         let removed = match committed {
             Ok(()) => self.remove_inputs(table, &shared, transaction).await,
             Err(error) => Err(error),
