@@ -131,3 +131,30 @@ def test_incremental_backups(served):
     with Connection(server.address) as connection:
         connection.query("TRUNCATE ks.t")
     assert sstables(server, "t", "backups") == backed_up
+
+
+def test_truncated_and_dropped_tables_can_come_back(node):
+    server = node(shards=2, extra=["--auto-snapshot", "true"]).start()
+    make_tables(server)
+    nodetool = Nodetool(server)
+    listed = lambda: re.findall(r"^((?:truncated|dropped)-\d+-\S+) +ks +(\S+)", nodetool("listsnapshots"), re.M)
+    with Connection(server.address) as connection:
+        connection.query("TRUNCATE ks.u")
+        assert listed() == [], "there was nothing in it"
+        connection.query("TRUNCATE ks.t")
+        ((truncated, table),) = listed()
+        assert truncated.startswith("truncated-") and truncated.endswith("-t") and table == "t"
+        assert rows(server) == 0
+    for path in snapshot_dir(server, "t", truncated).glob("*-big-*"):
+        os.link(path, path.parent.parent.parent / path.name)
+    nodetool("refresh", "ks", "t")
+    assert rows(server) == 1000
+    with Connection(server.address) as connection:
+        connection.query('INSERT INTO ks."Mixed" (k, v) VALUES (1, \'a\')')
+        connection.query('ALTER TABLE ks."Mixed" WITH allow_auto_snapshot = false')
+        connection.query("DROP KEYSPACE ks")
+    (dropped,) = [tag for tag, _ in listed() if tag.startswith("dropped-")]
+    assert dropped.endswith("-t")
+    assert "CREATE TABLE IF NOT EXISTS ks.t" in (snapshot_dir(server, "t", dropped) / "schema.cql").read_text()
+    nodetool("clearsnapshot", "--all")
+    assert listed() == []

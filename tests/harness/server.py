@@ -204,7 +204,9 @@ class Helenus(Server):
         binary = os.environ.get("HELENUS_BINARY", str(ROOT / "target" / "release" / "helenus"))
         arguments = ["--data", str(self.data), "--address", self.address, "--shards", str(self.shards)]
         memory = os.environ.get("HELENUS_MEMORY", "1G")
-        return [binary, "start", *arguments, "--memory", memory, *self.extra]
+        # Snapshots of every dropped table would only cost time here.
+        snapshots = [] if "--auto-snapshot" in self.extra else ["--auto-snapshot", "false"]
+        return [binary, "start", *arguments, "--memory", memory, *snapshots, *self.extra]
 
 
 class Cassandra(Server):

@@ -12,6 +12,7 @@ use wire::{
     QueryParameters, ResponseExtras, ResponseWriter, RowsHead, RowsWriter, Version, WriteType,
 };
 
+use crate::auto_snapshot;
 use crate::batch_log;
 use crate::clients::Client;
 use crate::coordinator;
@@ -388,6 +389,8 @@ impl Call<'_> {
     async fn truncate(&mut self, table: &Arc<Table>) -> Result<(), RequestError> {
         refuse_virtual(table, "Truncation")?;
         let failed = |reason: &dyn ToString| RequestError::Truncate(reason.to_string());
+        let kept = Box::pin(auto_snapshot::truncating(self.shard, table)).await;
+        kept.map_err(|error| failed(&error))?;
         let mut pending = Vec::new();
         for other in self.shard.others() {
             let request = ShardRequest::Truncate(table.id);

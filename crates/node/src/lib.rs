@@ -6,6 +6,7 @@
 //! immutable snapshots; they talk in messages ([`message`]).
 
 mod admin;
+mod auto_snapshot;
 mod batch_log;
 mod clients;
 mod config;

@@ -1,5 +1,6 @@
 //! What the shards of a node say to each other.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use cql::schema::SchemaPlan;
@@ -52,6 +53,8 @@ pub(crate) enum ShardRequest {
     ChangeSchema(Box<SchemaPlan>),
     /// Forget all rows of a table.
     Truncate(TableId),
+    /// Link what the shard has of a table into the snapshot of this name.
+    LinkSnapshot(TableId, Arc<str>),
     /// Tell what virtual tables show.
     Inform,
 }
@@ -68,6 +71,8 @@ pub(crate) enum ShardReply {
     SchemaChanged(Result<Option<SchemaChange>, RequestError>),
     /// What virtual tables show of this shard.
     Information(Box<ShardInformation>),
+    /// The names of the data files that were linked.
+    Linked(BTreeSet<String>),
     /// Any other request that failed, and why.
     Failed(String),
 }

@@ -14,6 +14,7 @@ use model::Schema;
 use uuid::Uuid;
 use wire::SchemaChange;
 
+use crate::auto_snapshot;
 use crate::error::RequestError;
 use crate::message::{ShardReply, ShardRequest};
 use crate::replica;
@@ -102,6 +103,9 @@ pub(crate) async fn apply(
         return Ok(None);
     };
     let new = Arc::new(change.schema);
+    auto_snapshot::dropping(shard, &old, &new)
+        .await
+        .map_err(failed)?;
     for mutation in schema_to_mutations(&old, &new, now) {
         replica::apply(shard, mutation).await.map_err(failed)?;
     }

@@ -279,6 +279,12 @@ async fn perform(shard: &Rc<Shard>, request: ShardRequest) -> ShardReply {
             batch_log::truncated(shard, table).await;
             done(truncated.map_err(|error| error.to_string()))
         }
+        ShardRequest::LinkSnapshot(table, tag) => {
+            match shard.store.link_snapshot(table, &tag, true).await {
+                Ok(files) => ShardReply::Linked(files),
+                Err(error) => ShardReply::Failed(error.to_string()),
+            }
+        }
         ShardRequest::Inform => ShardReply::Information(Box::new(virtual_tables::inform(shard))),
     }
 }

@@ -13,7 +13,7 @@ use storage::{CommitFailurePolicy, DiskFailurePolicy};
 use crate::size;
 
 /// The options, by the names they have in a configuration file; on the command line `_` is `-`.
-pub(crate) const NAMES: [&str; 25] = [
+pub(crate) const NAMES: [&str; 26] = [
     "data",
     "address",
     "port",
@@ -35,6 +35,7 @@ pub(crate) const NAMES: [&str; 25] = [
     "commitlog_ignore_replay_errors",
     "commit_failure_policy",
     "disk_failure_policy",
+    "auto_snapshot",
     "driver",
     "cluster_name",
     "data_center",
@@ -149,6 +150,10 @@ pub(crate) struct StartOptions {
     )]
     pub(crate) disk_failure_policy: Option<DiskFailurePolicy>,
 
+    /// Keep a table as a snapshot before it is truncated or dropped [default: true]
+    #[arg(long, value_name = "true|false", value_parser = truth)]
+    pub(crate) auto_snapshot: Option<bool>,
+
     /// How to talk to the kernel [default: io_uring where it is allowed, else epoll]
     #[arg(long, value_name = "io_uring|epoll", value_parser = driver)]
     pub(crate) driver: Option<DriverChoice>,
@@ -203,6 +208,7 @@ impl StartOptions {
             }
             "commit_failure_policy" => self.commit_failure_policy = Some(commit_policy(text)?),
             "disk_failure_policy" => self.disk_failure_policy = Some(disk_policy(text)?),
+            "auto_snapshot" => self.auto_snapshot = Some(truth(text)?),
             "driver" => self.driver = Some(driver(text)?),
             "cluster_name" => self.cluster_name = Some(name(text)?),
             "data_center" => self.data_center = Some(name(text)?),
@@ -244,6 +250,7 @@ impl StartOptions {
                 .or(other.commitlog_ignore_replay_errors),
             commit_failure_policy: self.commit_failure_policy.or(other.commit_failure_policy),
             disk_failure_policy: self.disk_failure_policy.or(other.disk_failure_policy),
+            auto_snapshot: self.auto_snapshot.or(other.auto_snapshot),
             driver: self.driver.or(other.driver),
             cluster_name: self.cluster_name.or(other.cluster_name),
             data_center: self.data_center.or(other.data_center),
@@ -301,6 +308,11 @@ fn sync_mode(text: &str) -> Result<SyncMode, String> {
     }
 }
 
+fn truth(text: &str) -> Result<bool, String> {
+    text.parse()
+        .map_err(|_| format!("`{text}` is neither true nor false"))
+}
+
 fn driver(text: &str) -> Result<DriverChoice, String> {
     match text {
         "io_uring" => Ok(DriverChoice::IoUring),
@@ -323,14 +335,6 @@ fn access_mode(text: &str) -> Result<bool, String> {
         "auto" | "direct" => Ok(true),
         "standard" => Ok(false),
         _ => Err(format!("`{text}` is none of auto, direct, standard")),
-    }
-}
-
-fn truth(text: &str) -> Result<bool, String> {
-    match text {
-        "true" => Ok(true),
-        "false" => Ok(false),
-        _ => Err(format!("`{text}` is neither true nor false")),
     }
 }
 
@@ -420,6 +424,7 @@ mod tests {
             ("commitlog_ignore_replay_errors", "true"),
             ("commit_failure_policy", "stop_commit"),
             ("disk_failure_policy", "best_effort"),
+            ("auto_snapshot", "false"),
             ("driver", "epoll"),
             ("cluster_name", "Test Cluster"),
             ("data_center", "dc1"),
@@ -453,6 +458,7 @@ mod tests {
             ("commitlog_ignore_replay_errors", "yes"),
             ("commit_failure_policy", "best_effort"),
             ("disk_failure_policy", "stop_commit"),
+            ("auto_snapshot", "maybe"),
             ("driver", "kqueue"),
             ("cluster_name", "a\nb"),
             ("none", "1"),

@@ -45,6 +45,8 @@ pub(crate) struct Settings {
     pub(crate) commitlog_archiving: Option<PathBuf>,
     /// What a drive that fails does.
     pub(crate) failure_policies: FailurePolicies,
+    /// Is a table kept as a snapshot before it is truncated or dropped?
+    pub(crate) auto_snapshot: bool,
     /// How to talk to the kernel.
     pub(crate) driver: DriverChoice,
     /// The name of the cluster.
@@ -119,6 +121,7 @@ impl Settings {
                 commit: options.commit_failure_policy.unwrap_or_default(),
                 disk: options.disk_failure_policy.unwrap_or_default(),
             },
+            auto_snapshot: options.auto_snapshot.unwrap_or(true),
             driver: options.driver.unwrap_or(DriverChoice::Auto),
             cluster_name: options.cluster_name,
             data_center: options.data_center,

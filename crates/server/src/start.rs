@@ -208,6 +208,7 @@ fn node_config(settings: &Settings, folder: &DataFolder, archiving: &Archiving) 
         commitlog_total_space: settings.commitlog_total_space,
         archives: archiving.archive_command.is_some(),
         failure_policies: settings.failure_policies,
+        auto_snapshot: settings.auto_snapshot,
         cluster_name: settings.cluster_name.clone(),
         data_center: settings.data_center.clone(),
         rack: settings.rack.clone(),

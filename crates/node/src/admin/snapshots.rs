@@ -167,7 +167,7 @@ fn check_tag(tag: &str) -> Result<(), AdminError> {
 }
 
 /// What makes the table anew: its types, then itself with its identity (`SchemaCQLHelper`).
-fn schema_cql(table: &Table) -> String {
+pub(crate) fn schema_cql(table: &Table) -> String {
     let if_not_exists = |statement: String, kind: &str| {
         let create = format!("CREATE {kind} ");
         statement.replacen(&create, &format!("{create}IF NOT EXISTS "), 1) + "\n"

@@ -99,7 +99,7 @@ fn mutation(env: &Env, random: &mut Random) -> Mutation {
     });
     let update = PartitionUpdate {
         rows: vec![row],
-        ..PartitionUpdate::new(tables::tables()[0].clone(), key)
+        ..PartitionUpdate::new(tables::tables(&mut Random::new(0))[0].clone(), key)
     };
     Mutation {
         updates: vec![update],
@@ -114,9 +114,9 @@ async fn open(env: &Env) -> Store {
             total_bytes: 16 << 20,
             ..CommitLogConfig::default()
         },
-        ..config(env, &Default::default())
+        ..config(env, &Default::default(), 0)
     };
-    let schema = tables::schema(&tables::tables());
+    let schema = tables::schema(&tables::tables(&mut Random::new(0)));
     let store = Store::open(env.clone(), config, &schema).await;
     let store = store.expect("the store opens");
     store.replay().await.expect("there is nothing to replay");

@@ -237,6 +237,9 @@ impl Inner {
         sstables: &[SSTable],
         dir: &Path,
     ) -> Result<BTreeSet<String>, SnapshotError> {
+        if sstables.is_empty() {
+            return Ok(BTreeSet::new());
+        }
         let _kept = table.keep_files();
         let env = &self.env;
         env.create_dir_all(dir).await.map_err(at(dir))?;

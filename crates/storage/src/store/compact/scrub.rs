@@ -93,7 +93,7 @@ impl Scrubbing<'_> {
     ) -> Result<Vec<SSTable>, CompactionError> {
         let Inner { env, config, .. } = &**self.inner;
         let (table, sstable) = (self.table, self.sstable);
-        let format = self.config.sstable_format;
+        let format = config.sstable_format;
         let descriptor = Descriptor::new(table.dir.clone(), format, table.next_generation());
         transaction.add(&descriptor).await.map_err(failed)?;
         let options = WriterOptions {
