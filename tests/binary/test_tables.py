@@ -161,6 +161,13 @@ def test_compact(served):
     (data,) = sstables(server, "t")
     assert rows(server) == 3000
     assert re.search(r"^compactions completed +[2-9]", nodetool("compactionstats"), re.M)
+    history = nodetool("compactionhistory").splitlines()
+    assert history[0] == "Compaction History: "
+    assert history[1].split() == "id keyspace_name columnfamily_name compacted_at bytes_in bytes_out rows_merged compaction_properties".split()
+    assert re.search(r" ks +t +2\d{3}-[\dT:.-]+ +\d+ +\d+ +\{\} +\{compaction_type:Major compaction\}", history[2]), history[2]
+    as_json = json.loads(nodetool("compactionhistory", "-F", "json"))["CompactionHistory"]
+    assert len(as_json) == len(history) - 2 and as_json[0]["columnfamily_name"] == "t"
+    assert nodetool("compactionhistory", "-F", "yaml").startswith("CompactionHistory:\n- bytes_in: ")
     for arguments in (["-st", "-100", "-et", "100"], ["--partition", "7"], ["-s"]):
         nodetool("compact", *arguments, "ks", "t")
     for verb in (["garbagecollect"], ["garbagecollect", "-g", "CELL"], ["cleanup", "-j", "2"], ["upgradesstables"], ["upgradesstables", "-a"]):

@@ -26,8 +26,8 @@ pub use read::read_partitions;
 pub use shared_files::SharedFiles;
 pub use sstable::{ChunkCacheStats, decode_cassandra_mutation};
 pub use store::{
-    CompactionKind, CompactionScope, CompactionStatus, Granularity, ImportError, ImportOptions,
-    SSTableDetails, Scrubbed, SnapshotDetails, SnapshotError, SnapshotManifest, Store, StoreConfig,
-    StoreStats, TableDetails, TableStats, instant,
+    CompactionKind, CompactionRecord, CompactionScope, CompactionStatus, Granularity, ImportError,
+    ImportOptions, SSTableDetails, Scrubbed, SnapshotDetails, SnapshotError, SnapshotManifest,
+    Store, StoreConfig, StoreStats, TableDetails, TableStats, instant,
 };
 pub use unfiltered::{PartitionHead, RangeTombstoneMarker, Unfiltered, is_start, opposite};

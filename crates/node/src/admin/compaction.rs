@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use model::{Table, TableId, Token};
 use storage::{
-    CompactionError, CompactionKind, CompactionScope, CompactionStatus, Granularity, Scrubbed,
-    Store,
+    CompactionError, CompactionKind, CompactionRecord, CompactionScope, CompactionStatus,
+    Granularity, Scrubbed, Store,
 };
 
 use super::{Admin, AdminError, SnapshotRequest};
@@ -239,6 +239,15 @@ impl Admin {
             });
             tables.collect()
         })
+    }
+
+    /// The compactions that were done since the start, the latest first; of each shard as many as it
+    /// remembers.
+    pub fn compaction_history(&self) -> Result<Vec<CompactionRecord>, AdminError> {
+        let parts = self.everywhere(async |shard: Rc<Shard>| shard.store.compaction_history())?;
+        let mut all: Vec<CompactionRecord> = parts.into_iter().flatten().collect();
+        all.sort_by_key(|record| std::cmp::Reverse(record.at));
+        Ok(all)
     }
 
     /// What compaction does and has to do.

@@ -224,6 +224,19 @@ Examples:
   helenus nodetool compact --user-defined /var/lib/helenus/data/shop/orders-0123/nb-1-big-Data.db")]
     Compact(Compact),
 
+    /// Print the compactions that were done since the node's start
+    #[command(after_help = "\
+How many rows were merged of how many sstables is not counted.
+
+Examples:
+  helenus nodetool compactionhistory
+  helenus nodetool compactionhistory -F json")]
+    Compactionhistory {
+        /// For programs: json or yaml
+        #[arg(short = 'F', long, value_name = "json|yaml")]
+        format: Option<Format>,
+    },
+
     /// Print what compaction does and has to do
     #[command(after_help = "\
 Example:

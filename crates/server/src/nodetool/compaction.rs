@@ -2,11 +2,12 @@
 
 use std::io::Write;
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use super::Done;
 use super::api::{Api, NodetoolError};
 use super::arguments::Compact;
+use super::structured::{self, Format};
 use super::text::{TextTable, file_size, fixed};
 
 /// Compacts (Cassandra's `Compact`).
@@ -231,6 +232,59 @@ pub(super) fn stats(api: &Api, human: bool, out: &mut impl Write) -> Done {
         )?;
     }
     Ok(())
+}
+
+/// The columns of the history.
+const HISTORY: [&str; 8] = [
+    "id",
+    "keyspace_name",
+    "columnfamily_name",
+    "compacted_at",
+    "bytes_in",
+    "bytes_out",
+    "rows_merged",
+    "compaction_properties",
+];
+
+/// Prints the compactions that were done (Cassandra's `CompactionHistory`).
+pub(super) fn history(api: &Api, format: Option<Format>, out: &mut impl Write) -> Done {
+    let done = api.get(["compaction_manager", "compaction_history"], &[])?;
+    let row = |record: &Value| {
+        let kind = record["kind"].as_str().unwrap_or_default();
+        let values = [
+            record["id"].clone(),
+            record["ks"].clone(),
+            record["cf"].clone(),
+            record["compacted_at"].clone(),
+            record["bytes_in"].clone(),
+            record["bytes_out"].clone(),
+            json!("{}"),
+            json!(format!("{{compaction_type:{kind}}}")),
+        ];
+        HISTORY
+            .into_iter()
+            .map(str::to_owned)
+            .zip(values)
+            .collect::<Map<String, Value>>()
+    };
+    let rows: Vec<Map<String, Value>> = done.as_array().into_iter().flatten().map(row).collect();
+    if let Some(format) = format {
+        return structured::print(format, &json!({ "CompactionHistory": rows }), out);
+    }
+    writeln!(out, "Compaction History: ")?;
+    if rows.is_empty() {
+        return Ok(writeln!(out, "There is no compaction history")?);
+    }
+    let mut table = TextTable::default();
+    table.add(HISTORY);
+    for row in &rows {
+        let text = |name: &str| match &row[name] {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        table.add(HISTORY.map(text));
+    }
+    Ok(write!(out, "{}", table.text())?)
 }
 
 /// Nothing is to be set, which is said: scripts written for Cassandra go on.

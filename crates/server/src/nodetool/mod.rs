@@ -52,6 +52,7 @@ fn carry_out(api: &Api, verb: Verb, out: &mut impl Write) -> Done {
             keyspaces,
         } => snapshots::clear(api, (tag.as_deref(), all), &keyspaces, out),
         Verb::Compact(options) => compaction::compact(api, &options),
+        Verb::Compactionhistory { format } => compaction::history(api, format, out),
         Verb::Compactionstats { human_readable } => compaction::stats(api, human_readable, out),
         Verb::Disableautocompaction(tables) => compaction::set_auto(api, tables.named(), false),
         Verb::Disablebackup => snapshots::set_backups(api, false),

@@ -108,11 +108,11 @@ mod tests {
         let value = json!({
             "a": 1,
             "b": { "c": "0", "d": [], "e": {}, "f": null },
-            "list": [{ "x": "it's", "y": [1.5, true] }, "no"],
+            "list": [{ "x": "it's", "z": [1.5, true] }, "no"],
         });
         let mut text = String::new();
         yaml(&value, 0, &mut text);
-        let expected = "a: 1\nb:\n  c: '0'\n  d: []\n  e: {}\n  f: null\nlist:\n- x: 'it''s'\n  y:\n  - 1.5\n  - true\n- 'no'\n";
+        let expected = "a: 1\nb:\n  c: '0'\n  d: []\n  e: {}\n  f: null\nlist:\n- x: 'it''s'\n  z:\n  - 1.5\n  - true\n- 'no'\n";
         assert_eq!(text, expected);
     }
 }

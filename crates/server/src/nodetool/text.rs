@@ -124,6 +124,6 @@ mod tests {
         let mut table = TextTable::default();
         table.add(["a", "long name", "c"]);
         table.add(["abc", "d"]);
-        assert_eq!(table.text(), "a   long name c\nabc d          \u{20}\n");
+        assert_eq!(table.text(), "a   long name c\nabc d          \n");
     }
 }

@@ -2,12 +2,20 @@
 
 use node::{CompactionReport, NodeInformation, RunningCompaction};
 use serde_json::{Value, json};
-use storage::SnapshotDetails;
+use storage::{CompactionRecord, SnapshotDetails, TableDetails};
 
 /// The node.
-pub(super) fn node_info(node: &NodeInformation) -> Value {
+pub(super) fn node_info(node: &NodeInformation, tables_of_shards: &[Vec<TableDetails>]) -> Value {
     let tables = || node.stores.iter().flat_map(|store| &store.tables);
-    let load: u64 = tables().map(|table| table.sstable_bytes).sum();
+    // What shards share is there once.
+    let sstables = || {
+        tables_of_shards
+            .iter()
+            .flatten()
+            .flat_map(|table| &table.sstables)
+    };
+    let load: u64 = sstables().map(|sstable| sstable.disk_size).sum();
+    let uncompressed_load: u64 = sstables().map(|sstable| sstable.data_length).sum();
     let sstable_memory: u64 = tables().map(|table| table.sstable_memory).sum();
     let memtables: u64 = node.stores.iter().map(|store| store.memtable_bytes).sum();
     let cache = |of: fn(&storage::ChunkCacheStats) -> u64| -> u64 {
@@ -26,6 +34,7 @@ pub(super) fn node_info(node: &NodeInformation) -> Value {
         "serves_clients": node.serves_clients,
         "exceptions": node.task_panics,
         "load": load,
+        "uncompressed_load": uncompressed_load,
         "memory": {
             "limit": node.memory_limit,
             "used": used,
@@ -89,4 +98,20 @@ pub(super) fn compactions(report: &CompactionReport, node: &NodeInformation) -> 
         "shards": node.stores.len(),
         "uptime_seconds": node.uptime_seconds,
     })
+}
+
+/// Compactions that were done.
+pub(super) fn compaction_history(records: &[CompactionRecord]) -> Value {
+    let one = |record: &CompactionRecord| {
+        json!({
+            "id": record.id.to_string(),
+            "ks": record.keyspace,
+            "cf": record.table,
+            "compacted_at": storage::instant(record.at).trim_end_matches('Z'),
+            "bytes_in": record.bytes_in,
+            "bytes_out": record.bytes_out,
+            "kind": record.kind.title(),
+        })
+    };
+    records.iter().map(one).collect()
 }

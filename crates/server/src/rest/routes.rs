@@ -53,7 +53,10 @@ pub(crate) const ROUTES: &[Route] = &[
         path: "/storage_service/node_info",
         summary: "Who the node is, what it holds and for how long it has been up",
         query: &[],
-        run: |node, _| Ok(answers::node_info(&node.admin.information()?)),
+        run: |node, _| {
+            let details = node.admin.table_details(&node.admin.tables(None, &[])?)?;
+            Ok(answers::node_info(&node.admin.information()?, &details))
+        },
     },
     Route {
         method: "GET",
@@ -322,6 +325,17 @@ pub(crate) const ROUTES: &[Route] = &[
             Ok(answers::compactions(
                 &node.admin.compactions()?,
                 &node.admin.information()?,
+            ))
+        },
+    },
+    Route {
+        method: "GET",
+        path: "/compaction_manager/compaction_history",
+        summary: "The compactions that were done since the start",
+        query: &[],
+        run: |node, _| {
+            Ok(answers::compaction_history(
+                &node.admin.compaction_history()?,
             ))
         },
     },

@@ -44,7 +44,9 @@ use flush::FlushJob;
 use memory::Memory;
 use table::{TableStore, add};
 
-pub use compact::{CompactionKind, CompactionScope, CompactionStatus, Granularity, Scrubbed};
+pub use compact::{
+    CompactionKind, CompactionRecord, CompactionScope, CompactionStatus, Granularity, Scrubbed,
+};
 pub use import::{ImportError, ImportOptions};
 pub use inspect::{SSTableDetails, TableDetails};
 pub use snapshot::{SnapshotDetails, SnapshotError, SnapshotManifest, instant};

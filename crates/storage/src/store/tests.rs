@@ -160,6 +160,55 @@ fn tables_are_truncated_at_the_same_time() {
     });
 }
 
+#[test]
+fn a_snapshot_holds_all_of_a_table_while_it_is_compacted() {
+    let dir = TempDir::new();
+    let path = dir.0.clone();
+    run(move |env| async move {
+        let table = undying(Order::Ascending);
+        let store = open(&env, path.clone(), &table).await;
+        for round in 1..=20u8 {
+            for time in 1..4 {
+                let sayings = [Saying::Written([round % 4, time], i64::from(round), round)];
+                let updates = vec![update(&table, &sayings)];
+                let applied = store.apply(Mutation { updates }).await;
+                applied.expect("the write is taken");
+                store.flush(None).await.expect("it can be flushed");
+            }
+            let (compacted, id) = (store.clone(), table.id);
+            let compact = async move { compacted.compact(id).await };
+            let compacting = env.spawn(io::TaskGroup::Compaction, compact);
+            for _ in 0..round {
+                env.yield_now().await;
+            }
+            let tag = format!("s{round}");
+            let linked = store.link_snapshot(table.id, &tag, false).await;
+            let data = linked.expect("it can be linked");
+            compacting.await.expect("it can be compacted");
+            let snapshot = path
+                .join("data/ks")
+                .join(format!("t-{}", table.id.simple()));
+            let snapshot = snapshot.join("snapshots").join(&tag);
+            // All inputs or what they became, each with all its files.
+            let cache = crate::sstable::ChunkCache::new(1 << 20);
+            let mut rows = 0;
+            for name in &data {
+                let parsed = crate::sstable::Descriptor::parse(&snapshot, name);
+                let (descriptor, _) = parsed.expect("a data file");
+                let opened = crate::sstable::SSTable::open(&env, &descriptor, &table, &cache).await;
+                let sstable = opened.expect("it is whole");
+                sstable.verify().await.expect("it is sound");
+                rows += sstable.stats().rows;
+            }
+            let least = i64::from(round.min(4)) * 3;
+            assert!(rows >= least, "{rows} rows in round {round}");
+            let files = env.read_dir(&snapshot).await.expect("it is there");
+            let found = files.iter().filter(|file| file.name.ends_with("-Data.db"));
+            assert_eq!(found.count(), data.len());
+        }
+    });
+}
+
 /// One life of a process: it ends without draining.
 async fn live(
     env: Env,

@@ -7,6 +7,7 @@
 //! `purging`, what people ask for in `operations`, and how much of the shard's time all of it gets
 //! in `pace`.
 
+mod history;
 mod operations;
 mod pace;
 mod purging;
@@ -18,6 +19,7 @@ mod task;
 mod tests;
 
 pub use crate::compaction::Granularity;
+pub use history::CompactionRecord;
 pub use operations::CompactionScope;
 pub(super) use running::Compactions;
 pub(crate) use running::TableCompaction;

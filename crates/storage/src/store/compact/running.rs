@@ -7,6 +7,7 @@ use io::{Instant, Notify, Semaphore};
 use model::TableId;
 
 use super::super::table::{TableStore, is_same};
+use super::history::History;
 use crate::compaction::{Strategy, transaction::Operation};
 use crate::sstable::Descriptor;
 
@@ -100,6 +101,8 @@ pub struct CompactionStatus {
 pub(crate) struct Compactions {
     running: RefCell<Vec<Rc<Running>>>,
     started: Cell<u64>,
+    /// Those that are done.
+    pub(super) history: History,
     /// The table that was compacted last.
     pub(super) last_table: Cell<TableId>,
     /// The shares of the shard's time that compaction has.

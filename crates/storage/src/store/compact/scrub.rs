@@ -69,7 +69,8 @@ impl Inner {
             .run(&mut transaction, &place.running, &mut scrubbed)
             .await;
         let inputs = std::slice::from_ref(sstable);
-        self.replace(table, inputs, transaction, written).await?;
+        self.replace((table, kind), inputs, transaction, written)
+            .await?;
         scrubbed.sstables += 1;
         counts.set(scrubbed);
         Ok(())

@@ -153,14 +153,15 @@ impl Inner {
         let begun = Transaction::begin(&self.env, &table.dir, operation).await;
         let mut transaction = begun.map_err(failed)?;
         let written = self.write_outputs(job, running, &mut transaction).await;
-        self.replace(table, &inputs, transaction, written).await
+        self.replace((table, job.kind), &inputs, transaction, written)
+            .await
     }
 
     /// Puts the outputs in the place of the inputs, unless there are none or the table has changed
     /// meanwhile.
     pub(super) async fn replace(
         &self,
-        table: &Rc<TableStore>,
+        (table, kind): (&Rc<TableStore>, CompactionKind),
         inputs: &[SSTable],
         mut transaction: Transaction,
         written: Result<Vec<SSTable>, CompactionError>,
@@ -182,6 +183,9 @@ impl Inner {
             add(&table.counters.compacted_bytes, output.disk_size());
         }
         add(&table.counters.compactions, 1);
+        let schema = table.table();
+        let name = (&*schema.keyspace, &*schema.name);
+        self.remember(kind, name, (inputs, &outputs));
         let (shared, own): (Vec<&SSTable>, Vec<&SSTable>) =
             inputs.iter().partition(|input| table.is_shared(input));
         let own: Vec<Descriptor> = own.iter().map(|o| o.descriptor().clone()).collect();
