@@ -159,7 +159,6 @@ pub(super) fn status_auto(
 /// Prints what compaction does and has to do (Cassandra's `CompactionStats`).
 pub(super) fn stats(api: &Api, human: bool, out: &mut impl Write) -> Done {
     let report = api.get(["compaction_manager", "compactions"], &[])?;
-    let number = |value: &Value| value.as_u64().unwrap_or(0);
     let size = |value: &Value| match human {
         true => file_size(number(value)),
         false => number(value).to_string(),
@@ -173,65 +172,61 @@ pub(super) fn stats(api: &Api, human: bool, out: &mut impl Write) -> Done {
     let tasks: u64 = pending.iter().map(|one| number(&one["count"])).sum();
     table.add(["pending tasks", &tasks.to_string()]);
     for one in &pending {
-        let text = |name: &str| one[name].as_str().unwrap_or_default().to_owned();
-        table.add([
-            text("keyspace"),
-            text("table"),
-            number(&one["count"]).to_string(),
-        ]);
+        let count = number(&one["count"]).to_string();
+        table.add([text(&one["keyspace"]), text(&one["table"]), &count]);
     }
-    table.add([
-        "compactions completed",
-        &number(&report["completed"]).to_string(),
-    ]);
+    let completed = number(&report["completed"]);
+    let hours = number(&report["uptime_seconds"]).max(1) as f64 / 3600.0;
+    let mean = format!("{}/hour", fixed(completed as f64 / hours, 2));
+    table.add(["compactions completed", &completed.to_string()]);
     table.add(["data compacted", &size(&report["compacted_bytes"])]);
     table.add([
         "compactions aborted",
         &number(&report["failed"]).to_string(),
     ]);
-    let hours = number(&report["uptime_seconds"]).max(1) as f64 / 3600.0;
-    let mean = number(&report["completed"]) as f64 / hours;
-    table.add(["mean rate".to_owned(), format!("{}/hour", fixed(mean, 2))]);
+    table.add(["mean rate", &mean]);
     table.add(["compaction throughput (MiB/s)", "throttling disabled (0)"]);
+    add_running(&mut table, &running, size);
+    write!(out, "{}", table.text())?;
     if !running.is_empty() {
-        table.add([
-            "id",
-            "compaction type",
-            "keyspace",
-            "table",
-            "completed",
-            "total",
-            "unit",
-            "progress",
-        ]);
+        let remaining = "Active compaction remaining time : ";
+        writeln!(out, "{remaining:>25}{:>10}", "n/a")?;
     }
-    for one in &running {
-        let text = |name: &str| one[name].as_str().unwrap_or_default().to_owned();
+    Ok(())
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or(0)
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// The compactions that run, below what is above them in the same columns.
+fn add_running(table: &mut TextTable, running: &[Value], size: impl Fn(&Value) -> String) {
+    if running.is_empty() {
+        return;
+    }
+    let heads = "id,compaction type,keyspace,table,completed,total,unit,progress";
+    table.add(heads.split(','));
+    for one in running {
         let (done, total) = (number(&one["completed"]), number(&one["total"]));
         let progress = match total {
             0 => "n/a".to_owned(),
             _ => format!("{}%", fixed(done as f64 / total as f64 * 100.0, 2)),
         };
         table.add([
-            text("id"),
-            text("kind"),
-            text("keyspace"),
-            text("table"),
-            size(&one["completed"]),
-            size(&one["total"]),
-            "bytes".to_owned(),
-            progress,
+            text(&one["id"]),
+            text(&one["kind"]),
+            text(&one["keyspace"]),
+            text(&one["table"]),
+            &size(&one["completed"]),
+            &size(&one["total"]),
+            "bytes",
+            &progress,
         ]);
     }
-    write!(out, "{}", table.text())?;
-    if !running.is_empty() {
-        writeln!(
-            out,
-            "{:>25}{:>10}",
-            "Active compaction remaining time : ", "n/a"
-        )?;
-    }
-    Ok(())
 }
 
 /// The columns of the history.

@@ -178,6 +178,9 @@ impl Totals {
     }
 }
 
+/// A line of a table: its name and what stands behind it.
+type Line = (&'static str, String);
+
 /// The lines of a table, in Cassandra's order. What Helenus does not count is what it is in
 /// Cassandra before anything was counted.
 fn print_table(
@@ -187,14 +190,30 @@ fn print_table(
     options: &TableStatistics,
     out: &mut impl Write,
 ) -> Done {
+    writeln!(out, "{indent}Table: {name}")?;
     let size = |bytes: u64| match options.human_readable {
         true => file_size(bytes),
         false => bytes.to_string(),
     };
+    let lines = space_lines(table, &size)
+        .into_iter()
+        .chain(work_lines(table, &size))
+        .chain(partition_lines(table));
+    for (name, value) in lines {
+        writeln!(out, "{indent}{name}: {value}")?;
+    }
+    if options.sstable_location_check {
+        writeln!(out, "{indent}SSTables in correct location: true")?;
+    }
+    Ok(writeln!(out)?)
+}
+
+/// What the table takes.
+fn space_lines(table: &Table, size: &impl Fn(u64) -> String) -> Vec<Line> {
     let number = |name: &str| table.number(name);
     let off_heap = number("filter_size") + number("summary_size");
+    let snapshots = number("space_used_by_snapshots");
     let mut lines = vec![
-        ("Table", name.to_owned()),
         ("SSTable count", number("sstable_count").to_string()),
         ("Old SSTable count", number("old_sstable_count").to_string()),
         ("Max SSTable size", memory_size(number("max_sstable_size"))),
@@ -204,40 +223,36 @@ fn print_table(
         lines.push(("SSTables in each level", format!("[{counts}]")));
         lines.push(("SSTable bytes in each level", format!("[{bytes}]")));
     }
+    let ratio = table.real("compression_ratio");
     lines.extend([
         ("Space used (live)", size(number("space_used"))),
         ("Space used (total)", size(number("space_used"))),
-        (
-            "Space used by snapshots (total)",
-            size(number("space_used_by_snapshots")),
-        ),
+        ("Space used by snapshots (total)", size(snapshots)),
         ("Off heap memory used (total)", size(off_heap)),
-        (
-            "SSTable Compression Ratio",
-            fixed(table.real("compression_ratio"), 5),
-        ),
+        ("SSTable Compression Ratio", fixed(ratio, 5)),
         (
             "Number of partitions (estimate)",
             number("partitions").to_string(),
         ),
-        (
-            "Memtable cell count",
-            number("memtable_updates").to_string(),
-        ),
+    ]);
+    lines
+}
+
+/// What was done to the table.
+fn work_lines(table: &Table, size: &impl Fn(u64) -> String) -> Vec<Line> {
+    let number = |name: &str| table.number(name);
+    let count = |name: &str| table.number(name).to_string();
+    let latency = |name: &str| format!("{} ms", fixed(table.millis(name), 3));
+    vec![
+        ("Memtable cell count", count("memtable_updates")),
         ("Memtable data size", size(number("memtable_bytes"))),
         ("Memtable off heap memory used", size(0)),
-        ("Memtable switch count", number("flushes").to_string()),
+        ("Memtable switch count", count("flushes")),
         ("Speculative retries", "0".to_owned()),
-        ("Local read count", number("reads").to_string()),
-        (
-            "Local read latency",
-            format!("{} ms", fixed(table.millis("read_latency_mean"), 3)),
-        ),
-        ("Local write count", number("writes").to_string()),
-        (
-            "Local write latency",
-            format!("{} ms", fixed(table.millis("write_latency_mean"), 3)),
-        ),
+        ("Local read count", count("reads")),
+        ("Local read latency", latency("read_latency_mean")),
+        ("Local write count", count("writes")),
+        ("Local write latency", latency("write_latency_mean")),
         ("Local read/write ratio", fixed(table.read_write_ratio(), 5)),
         ("Pending flushes", "0".to_owned()),
         ("Percent repaired", "0.0".to_owned()),
@@ -246,7 +261,7 @@ fn print_table(
         ("Bytes pending repair", memory_size(0)),
         (
             "Bloom filter false positives",
-            number("bloom_false_positives").to_string(),
+            count("bloom_false_positives"),
         ),
         ("Bloom filter false ratio", fixed(table.false_ratio(), 5)),
         ("Bloom filter space used", size(number("filter_size"))),
@@ -259,46 +274,41 @@ fn print_table(
             size(number("summary_size")),
         ),
         ("Compression metadata off heap memory used", size(0)),
+    ]
+}
+
+/// What its partitions are like.
+fn partition_lines(table: &Table) -> Vec<Line> {
+    let count = |name: &str| table.number(name).to_string();
+    let [none, zero] = ["NaN", "0"].map(str::to_owned);
+    vec![
         (
             "Compacted partition minimum bytes",
-            number("partition_size_min").to_string(),
+            count("partition_size_min"),
         ),
         (
             "Compacted partition maximum bytes",
-            number("partition_size_max").to_string(),
+            count("partition_size_max"),
         ),
         (
             "Compacted partition mean bytes",
-            number("partition_size_mean").to_string(),
+            count("partition_size_mean"),
         ),
         (
             "Average live cells per slice (last five minutes)",
-            "NaN".to_owned(),
+            none.clone(),
         ),
         (
             "Maximum live cells per slice (last five minutes)",
-            "0".to_owned(),
+            zero.clone(),
         ),
-        (
-            "Average tombstones per slice (last five minutes)",
-            "NaN".to_owned(),
-        ),
-        (
-            "Maximum tombstones per slice (last five minutes)",
-            "0".to_owned(),
-        ),
+        ("Average tombstones per slice (last five minutes)", none),
+        ("Maximum tombstones per slice (last five minutes)", zero),
         (
             "Droppable tombstone ratio",
             fixed(table.real("droppable_ratio"), 5),
         ),
-    ]);
-    if options.sstable_location_check {
-        lines.push(("SSTables in correct location", "true".to_owned()));
-    }
-    for (name, value) in lines {
-        writeln!(out, "{indent}{name}: {value}")?;
-    }
-    Ok(writeln!(out)?)
+    ]
 }
 
 /// A table under the names of `TableStatsHolder`.
