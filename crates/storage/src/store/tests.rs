@@ -178,35 +178,46 @@ fn a_snapshot_holds_all_of_a_table_while_it_is_compacted() {
             let (compacted, id) = (store.clone(), table.id);
             let compact = async move { compacted.compact(id).await };
             let compacting = env.spawn(io::TaskGroup::Compaction, compact);
-            for _ in 0..round {
-                env.yield_now().await;
+            let mut snapshots = Vec::new();
+            while !compacting.is_finished() {
+                let tag = format!("s{round}-{}", snapshots.len());
+                let linked = store.link_snapshot(table.id, &tag, false).await;
+                snapshots.push((tag, linked.expect("it can be linked")));
+                // The compaction removes its inputs between two snapshots.
+                env.sleep(Duration::from_millis(1)).await;
             }
-            let tag = format!("s{round}");
-            let linked = store.link_snapshot(table.id, &tag, false).await;
-            let data = linked.expect("it can be linked");
             compacting.await.expect("it can be compacted");
-            let snapshot = path
-                .join("data/ks")
-                .join(format!("t-{}", table.id.simple()));
-            let snapshot = snapshot.join("snapshots").join(&tag);
-            // All inputs or what they became, each with all its files.
-            let cache = crate::sstable::ChunkCache::new(1 << 20);
-            let mut rows = 0;
-            for name in &data {
-                let parsed = crate::sstable::Descriptor::parse(&snapshot, name);
-                let (descriptor, _) = parsed.expect("a data file");
-                let opened = crate::sstable::SSTable::open(&env, &descriptor, &table, &cache).await;
-                let sstable = opened.expect("it is whole");
-                sstable.verify().await.expect("it is sound");
-                rows += sstable.stats().rows;
+            for (tag, data) in snapshots {
+                let folder = path
+                    .join("data/ks")
+                    .join(format!("t-{}", table.id.simple()));
+                let folder = folder.join("snapshots").join(&tag);
+                assert!(rows_of(&env, &folder, &data, &table).await >= 3 * i64::from(round.min(4)));
             }
-            let least = i64::from(round.min(4)) * 3;
-            assert!(rows >= least, "{rows} rows in round {round}");
-            let files = env.read_dir(&snapshot).await.expect("it is there");
-            let found = files.iter().filter(|file| file.name.ends_with("-Data.db"));
-            assert_eq!(found.count(), data.len());
         }
     });
+}
+
+/// How many rows the sstables of a folder hold, which have to be these, whole and sound.
+async fn rows_of(
+    env: &Env,
+    folder: &std::path::Path,
+    data: &std::collections::BTreeSet<String>,
+    table: &Arc<Table>,
+) -> i64 {
+    use crate::sstable::{ChunkCache, Descriptor, SSTable};
+    let files = env.read_dir(folder).await.expect("it is there");
+    let found = files.iter().filter(|file| file.name.ends_with("-Data.db"));
+    assert_eq!(found.count(), data.len());
+    let mut rows = 0;
+    for name in data {
+        let (descriptor, _) = Descriptor::parse(folder, name).expect("a data file");
+        let opened = SSTable::open(env, &descriptor, table, &ChunkCache::new(1 << 20)).await;
+        let sstable = opened.expect("it is whole");
+        sstable.verify().await.expect("it is sound");
+        rows += sstable.stats().rows;
+    }
+    rows
 }
 
 /// One life of a process: it ends without draining.
