@@ -174,8 +174,10 @@ fn live(
         return Some("the clients do not come to their end".to_owned());
     }
     // What a failed sync did not bring to the drive stays readable until the power fails. Nobody
-    // was told that it is there, but who reads it once may not miss it later.
-    let how = match world.is_node_failed() || random.chance(70) {
+    // was told that it is there, but who reads it once may not miss it later. A log that goes on
+    // after a failure does not end the life by itself.
+    let unsure = world.has_disk_faults() && world.does_log_go_on();
+    let how = match world.is_node_failed() || random.chance(70) || unsure {
         true => Crash::Power,
         false => Crash::Process,
     };

@@ -135,6 +135,11 @@ impl World {
         self.log_goes_on.set(does);
     }
 
+    /// Does it?
+    pub(crate) fn does_log_go_on(&self) -> bool {
+        self.log_goes_on.get()
+    }
+
     /// The node takes no more writes: it has to be started again.
     pub(crate) fn node_failed(&self) {
         self.node_failed.set(!self.log_goes_on.get());
