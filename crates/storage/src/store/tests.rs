@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use io::Env;
 use model::{
@@ -408,10 +409,10 @@ fn periodic_writes_wait_for_a_drive_that_lags() {
     let dir = folder.0.clone();
     run(move |env| async move {
         let table = table(Order::Ascending);
-        let lag_block = std::time::Duration::from_millis(20);
+        let lag_block = Duration::from_millis(20);
         let log = CommitLogConfig {
             sync: crate::CommitlogSync::Periodic {
-                every: std::time::Duration::from_secs(3600),
+                every: Duration::from_secs(3600),
                 lag_block,
             },
             ..config(dir.clone()).commitlog
@@ -438,7 +439,7 @@ fn a_group_window_gathers_writes() {
     run(move |env| async move {
         let table = table(Order::Ascending);
         let log = CommitLogConfig {
-            group_window: std::time::Duration::from_millis(20),
+            group_window: Duration::from_millis(20),
             ..config(dir.clone()).commitlog
         };
         let store = synced(&env, dir, &table, log).await;
@@ -450,7 +451,7 @@ fn a_group_window_gathers_writes() {
                         let saying = Saying::Written([writer, row], 3, 7);
                         let updates = vec![update(&table, &[saying])];
                         store.apply(Mutation { updates }).await.expect("applied");
-                        at.sleep(std::time::Duration::from_millis(2)).await;
+                        at.sleep(Duration::from_millis(2)).await;
                     }
                 })
             })
