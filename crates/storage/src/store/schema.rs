@@ -5,6 +5,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use io::TaskGroup;
 use model::{Schema, Table, TableId};
 
 use super::backup::BACKUPS;
@@ -13,7 +14,10 @@ use super::table::{TableStore, Unreadable};
 use super::{Inner, folder};
 use crate::commitlog::{Position, Replay, ReplayedGroup, max_timestamp};
 use crate::error::OpenError;
-use crate::sstable::{SSTable, SSTableError, folder as sstable_folder};
+use crate::sstable::{Descriptor, SSTable, SSTableError, ShardOrigin, folder as sstable_folder};
+
+/// How many sstables of a table are opened at once.
+const OPENED_AT_ONCE: usize = 16;
 
 impl Inner {
     /// Opens, alters and, if `all` tables are in the schema, drops.
@@ -55,8 +59,7 @@ impl Inner {
     async fn open_table(&self, table: Arc<Table>, durable: bool) -> Result<TableStore, OpenError> {
         let dir = TableStore::folder(&self.config.sstables, &table);
         let found = folder::open_table(&self.env, &self.config, &dir).await?;
-        let mut sstables = Vec::new();
-        let mut unreadable = Vec::new();
+        let mut there = Vec::new();
         for sstable in found.sstables {
             let truncated = folder::is_truncated(&self.truncations.borrow(), table.id, &sstable);
             let (descriptor, origin) = sstable;
@@ -74,14 +77,9 @@ impl Inner {
                 }
                 continue;
             }
-            match SSTable::open(&self.env, &descriptor, &table, &self.cache).await {
-                Ok(sstable) => sstables.push(sstable),
-                Err(error) => unreadable.push(Unreadable {
-                    sstable: Some((descriptor, origin)),
-                    error: Arc::new(error),
-                }),
-            }
+            there.push((descriptor, origin));
         }
+        let (sstables, mut unreadable) = self.open_sstables(&table, there).await;
         unreadable.extend(found.unknown.into_iter().map(|path| {
             Unreadable {
                 sstable: None,
@@ -112,6 +110,35 @@ impl Inner {
         }
         store.set_written(found.written);
         Ok(store)
+    }
+
+    /// Opens sstables, some at once, as each waits for the drive many times.
+    async fn open_sstables(
+        &self,
+        table: &Arc<Table>,
+        there: Vec<(Descriptor, Option<ShardOrigin>)>,
+    ) -> (Vec<SSTable>, Vec<Unreadable>) {
+        let (mut sstables, mut unreadable) = (Vec::new(), Vec::new());
+        for some in there.chunks(OPENED_AT_ONCE) {
+            let open = |(descriptor, _): &(Descriptor, _)| {
+                let (env, cache) = (self.env.clone(), self.cache.clone());
+                let (descriptor, table) = (descriptor.clone(), table.clone());
+                self.env.spawn(TaskGroup::Foreground, async move {
+                    SSTable::open(&env, &descriptor, &table, &cache).await
+                })
+            };
+            let opening: Vec<_> = some.iter().map(open).collect();
+            for (sstable, opening) in some.iter().zip(opening) {
+                match opening.await {
+                    Ok(opened) => sstables.push(opened),
+                    Err(error) => unreadable.push(Unreadable {
+                        sstable: Some(sstable.clone()),
+                        error: Arc::new(error),
+                    }),
+                }
+            }
+        }
+        (sstables, unreadable)
     }
 
     async fn drop_table(&self, table: &Rc<TableStore>) -> Result<(), OpenError> {
