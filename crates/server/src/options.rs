@@ -47,10 +47,21 @@ pub(crate) const NAMES: [&str; 26] = [
 pub(crate) enum SyncMode {
     /// When the drive has it; waiting writes go together.
     Group,
-    /// At once; the drive has it a little later.
+    /// When the operating system has it; the drive has it a little later.
     Periodic,
     /// When the drive has it.
     Batch,
+}
+
+/// Does the commit log go through the page cache?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AccessMode {
+    /// Where the system is to have a write before the drive.
+    Auto,
+    /// Not where the file system can do without.
+    Direct,
+    /// It does.
+    Standard,
 }
 
 /// What was given; what was not is chosen in `settings`.
@@ -97,8 +108,8 @@ pub(crate) struct StartOptions {
     #[arg(long, value_name = "big|bti", value_parser = sstable_format)]
     pub(crate) sstable_format: Option<Format>,
 
-    /// When a write is acknowledged: group or batch: when the drive has it; periodic: at once
-    /// [default: group]
+    /// When a write is acknowledged: group or batch: when the drive has it; periodic: when the
+    /// operating system has it [default: group]
     #[arg(long, value_name = "group|periodic|batch", value_parser = sync_mode)]
     pub(crate) commitlog_sync: Option<SyncMode>,
 
@@ -125,10 +136,10 @@ pub(crate) struct StartOptions {
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub(crate) commitlog_total_space: Option<u64>,
 
-    /// Does the commit log bypass the page cache? auto and direct: where the file system can
-    /// [default: auto]
+    /// Does the commit log bypass the page cache? direct: where the file system can; auto: as
+    /// direct, but not with --commitlog-sync periodic [default: auto]
     #[arg(long, value_name = "auto|direct|standard", value_parser = access_mode)]
-    pub(crate) commitlog_disk_access_mode: Option<bool>,
+    pub(crate) commitlog_disk_access_mode: Option<AccessMode>,
 
     /// Cassandra's commitlog_archiving.properties: commands that copy and bring back segments
     #[arg(long, value_name = "FILE", value_parser = path)]
@@ -329,11 +340,11 @@ fn segment_size(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Is the page cache bypassed where that is possible?
-fn access_mode(text: &str) -> Result<bool, String> {
+fn access_mode(text: &str) -> Result<AccessMode, String> {
     match text {
-        "auto" | "direct" => Ok(true),
-        "standard" => Ok(false),
+        "auto" => Ok(AccessMode::Auto),
+        "direct" => Ok(AccessMode::Direct),
+        "standard" => Ok(AccessMode::Standard),
         _ => Err(format!("`{text}` is none of auto, direct, standard")),
     }
 }

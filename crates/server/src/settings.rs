@@ -10,7 +10,7 @@ use storage::sstable::Format;
 use storage::{CommitLogConfig, CommitlogSync, FailurePolicies};
 
 use crate::machine::Machine;
-use crate::options::{StartOptions, SyncMode};
+use crate::options::{AccessMode, StartOptions, SyncMode};
 use crate::size;
 
 /// Less memory than this does not carry a shard, in bytes.
@@ -177,8 +177,9 @@ fn commitlog(options: &StartOptions) -> CommitLogConfig {
     let every = every.unwrap_or(Duration::from_secs(10));
     let lag_block = options.periodic_commitlog_sync_lag_block;
     let defaults = CommitLogConfig::default();
+    let mode = options.commitlog_sync.unwrap_or(SyncMode::Group);
     CommitLogConfig {
-        sync: match options.commitlog_sync.unwrap_or(SyncMode::Group) {
+        sync: match mode {
             SyncMode::Group => CommitlogSync::Group,
             SyncMode::Batch => CommitlogSync::Batch,
             SyncMode::Periodic => CommitlogSync::Periodic {
@@ -191,9 +192,10 @@ fn commitlog(options: &StartOptions) -> CommitLogConfig {
             .commitlog_segment_size
             .unwrap_or(defaults.segment_bytes),
         ignore_replay_errors: options.commitlog_ignore_replay_errors.unwrap_or_default(),
-        direct: options
-            .commitlog_disk_access_mode
-            .unwrap_or(defaults.direct),
+        direct: match options.commitlog_disk_access_mode {
+            None | Some(AccessMode::Auto) => mode != SyncMode::Periodic,
+            Some(access) => access == AccessMode::Direct,
+        },
         ..defaults
     }
 }
@@ -258,6 +260,15 @@ mod tests {
         let lag_block = Duration::from_millis(1500);
         let periodic = CommitlogSync::Periodic { every, lag_block };
         assert_eq!(settings.commitlog.sync, periodic);
+        assert!(
+            !settings.commitlog.direct,
+            "the system is to have writes at once"
+        );
+        let direct = resolve(&[
+            ("commitlog_sync", "periodic"),
+            ("commitlog_disk_access_mode", "direct"),
+        ]);
+        assert!(direct.expect("nothing is wrong").commitlog.direct);
     }
 
     #[test]

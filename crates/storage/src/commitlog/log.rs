@@ -26,7 +26,7 @@ use io::{Env, Notify, Semaphore, TaskGroup};
 use model::{Mutation, PartitionUpdate, Sharder, TableId};
 
 use super::format::{Position, SegmentName};
-use super::state::{Segment, State};
+use super::state::{Reach, Segment, State};
 use super::writer::Writer;
 use super::{AppendError, CommitLogConfig, CommitlogSync, LogStats};
 use crate::SharedFiles;
@@ -202,12 +202,14 @@ impl CommitLog {
             CommitlogSync::Periodic { lag_block, .. } => {
                 let now = self.inner.env.now();
                 if !self.inner.state.borrow_mut().lags(now, lag_block) {
-                    return Ok(());
+                    return self.reached(ticket.sequence, Reach::System).await;
                 }
                 self.inner.work.notify_one();
-                self.durable(ticket.sequence).await
+                self.reached(ticket.sequence, Reach::Drive).await
             }
-            CommitlogSync::Group | CommitlogSync::Batch => self.durable(ticket.sequence).await,
+            CommitlogSync::Group | CommitlogSync::Batch => {
+                self.reached(ticket.sequence, Reach::Drive).await
+            }
         }
     }
 
@@ -218,10 +220,10 @@ impl CommitLog {
         if matches!(self.inner.config.sync, CommitlogSync::Periodic { .. }) {
             self.inner.state.borrow_mut().sync_wanted = true;
         }
-        self.durable(appended).await
+        self.reached(appended, Reach::Drive).await
     }
 
-    async fn durable(&self, sequence: u64) -> Result<(), AppendError> {
+    async fn reached(&self, sequence: u64, reach: Reach) -> Result<(), AppendError> {
         poll_fn(|context| {
             let mut state = self.inner.state.borrow_mut();
             let mut lost = state.lost.iter();
@@ -229,13 +231,14 @@ impl CommitLog {
             {
                 return Poll::Ready(Err(AppendError::Failed(reason.clone())));
             }
-            if state.durable >= sequence {
+            if state.reached(reach) >= sequence {
                 return Poll::Ready(Ok(()));
             }
             if let Some(reason) = &state.failed {
                 return Poll::Ready(Err(AppendError::Failed(reason.clone())));
             }
-            state.waiters.push((sequence, context.waker().clone()));
+            let waker = context.waker().clone();
+            state.waiters.push((sequence, reach, waker));
             Poll::Pending
         })
         .await

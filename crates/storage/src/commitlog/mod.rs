@@ -39,8 +39,8 @@ pub use single::{decode_mutation, encode_mutation};
 pub enum CommitlogSync {
     /// When the drive has it; all writes that wait meanwhile go together. The default.
     Group,
-    /// At once; the drive has it at most this much later. A crash of the machine loses what was
-    /// acknowledged since.
+    /// When the operating system has it; the drive has it at most this much later. A crash of the
+    /// process loses nothing, one of the machine what was acknowledged since the last sync.
     Periodic {
         /// `commitlog_sync_period`.
         every: Duration,

@@ -29,12 +29,14 @@ pub(super) struct State {
     pub(super) declared: BTreeMap<TableId, (u32, Arc<Table>)>,
     pub(super) next_number: u32,
     pub(super) segments: BTreeMap<SegmentName, Segment>,
-    /// How many records were appended; how many of them the drive has.
+    /// How many records were appended; how many of them the system has, so that they outlive the
+    /// process; how many the drive has.
     pub(super) appended: u64,
+    pub(super) written: u64,
     pub(super) durable: u64,
     pub(super) durable_to: Position,
     /// Who waits for which append.
-    pub(super) waiters: Vec<(u64, Waker)>,
+    pub(super) waiters: Vec<(u64, Reach, Waker)>,
     pub(super) failed: Option<Arc<str>>,
     /// Appends that were given up, from and to, and why.
     pub(super) lost: Vec<(u64, u64, Arc<str>)>,
@@ -50,6 +52,15 @@ pub(super) struct State {
     /// Files whose segments went, to be used again.
     pub(super) spares: Vec<PathBuf>,
     pub(super) stats: LogStats,
+}
+
+/// Who is to have a record before its writer goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// The operating system: the record outlives the process.
+    System,
+    /// The drive: it outlives the power.
+    Drive,
 }
 
 /// What the log knows of a segment.
@@ -146,6 +157,7 @@ impl State {
             next_number: 0,
             segments,
             appended: 0,
+            written: 0,
             durable: 0,
             durable_to: Position::default(),
             waiters: Vec::new(),
@@ -308,6 +320,7 @@ impl State {
         }
         self.groups.clear();
         self.pending_bytes = 0;
+        self.written = self.appended;
         self.durable = self.appended;
         self.durable_to = Position::default();
         self.behind_since = None;
@@ -326,14 +339,23 @@ impl State {
         true
     }
 
+    /// How many records have come so far.
+    pub(super) fn reached(&self, reach: Reach) -> u64 {
+        match reach {
+            Reach::System => self.written,
+            Reach::Drive => self.durable,
+        }
+    }
+
     pub(super) fn wake(&mut self) {
-        let (durable, failed) = (self.durable, self.failed.is_some());
-        self.waiters.retain(|(sequence, waker)| {
-            let done = failed || *sequence <= durable;
+        let mut waiters = std::mem::take(&mut self.waiters);
+        waiters.retain(|(sequence, reach, waker)| {
+            let done = self.failed.is_some() || *sequence <= self.reached(*reach);
             if done {
                 waker.wake_by_ref();
             }
             !done
         });
+        self.waiters = waiters;
     }
 }

@@ -167,6 +167,7 @@ impl Writer {
         }
         {
             let mut state = self.inner.state.borrow_mut();
+            state.written = group.last_sequence;
             state.pending_bytes = state.pending_bytes.saturating_sub(payload);
             if state.buffers.len() < BUFFERS && buffer.capacity() <= 2 * MAX_GROUP {
                 state.buffers.push(buffer);
@@ -183,6 +184,7 @@ impl Writer {
             self.is_durable(end, group.last_sequence);
         } else {
             self.unsynced = Some((end, group.last_sequence));
+            self.inner.state.borrow_mut().wake();
         }
         if synced || self.sync_due() {
             self.sync().await?;
