@@ -135,7 +135,8 @@ pub(crate) fn clustering(
     for lengths in lengths.chunks(32) {
         let header = input.vint()?;
         for (i, length) in lengths.iter().enumerate() {
-            // A null, which only tables with COMPACT STORAGE can have, reads as empty.
+            // A null, which only tables with COMPACT STORAGE can have, reads as empty; see
+            // `encode::write_row_clustering`.
             let absent = header >> (2 * i) & 0b11 != 0;
             values.push(if absent {
                 Bytes::new()

@@ -165,7 +165,7 @@ impl Encoder {
             out.push(flag::IS_STATIC);
         } else {
             out.push(flags);
-            write_clustering(out, &row.clustering, &self.layout.clustering)?;
+            write_row_clustering(out, &row.clustering, &self.layout)?;
         }
 
         let mut body = std::mem::take(&mut self.body);
@@ -359,21 +359,44 @@ fn write_value(out: &mut Vec<u8>, value: &[u8], length: Option<usize>) -> Result
     Ok(())
 }
 
-/// Appends the values of a clustering or bound: before every 32 of them a bitmap, two bits each,
-/// that says which are null or empty (`ClusteringPrefix.Serializer.serializeValuesWithoutSize`).
-pub(super) fn write_clustering(
+/// Appends the clustering of a row. The nulls with which one of a table with COMPACT STORAGE may
+/// end are read as empty values and answered as nulls; here they become nulls again, as Cassandra
+/// tells the two apart.
+pub(super) fn write_row_clustering(
     out: &mut Vec<u8>,
     clustering: &Clustering,
+    layout: &Layout,
+) -> Result<(), EncodeError> {
+    let values = &clustering.0;
+    let given = match layout.null_ends {
+        true => values
+            .iter()
+            .rposition(|value| !value.is_empty())
+            .map_or(0, |last| last + 1),
+        false => values.len(),
+    };
+    write_values(out, values, given, &layout.clustering)
+}
+
+/// Appends the values of a clustering or bound, those from `given` on as nulls: before every 32 of
+/// them a bitmap, two bits each, that says which are empty (the lower bit) or null (the higher;
+/// `ClusteringPrefix.Serializer.serializeValuesWithoutSize`).
+fn write_values(
+    out: &mut Vec<u8>,
+    values: &[Bytes],
+    given: usize,
     lengths: &[Option<usize>],
 ) -> Result<(), EncodeError> {
-    let values: &[Bytes] = &clustering.0;
     debug_assert!(values.len() <= lengths.len());
-    for (values, lengths) in values.chunks(32).zip(lengths.chunks(32)) {
+    for (at, (values, lengths)) in values.chunks(32).zip(lengths.chunks(32)).enumerate() {
         let header = values
             .iter()
             .enumerate()
             .filter(|(_, value)| value.is_empty())
-            .fold(0u64, |header, (i, _)| header | 1 << (2 * i));
+            .fold(0u64, |header, (i, _)| {
+                let null = at * 32 + i >= given;
+                header | 1 << (2 * i + usize::from(null))
+            });
         write_unsigned(out, header);
         for (value, length) in values.iter().zip(lengths) {
             if value.len() > MAX_CLUSTERING_VALUE {
@@ -430,5 +453,5 @@ fn write_prefix(
 ) -> Result<(), EncodeError> {
     let prefix = &bound.prefix;
     out.extend((prefix.0.len() as u16).to_be_bytes());
-    write_clustering(out, prefix, lengths)
+    write_values(out, &prefix.0, prefix.0.len(), lengths)
 }

@@ -34,6 +34,9 @@ pub(crate) struct Layout {
     pub unsigned_deletion_time: bool,
     /// The lengths of the values of each clustering column, where they are written without one.
     pub clustering: Vec<Option<usize>>,
+    /// Are empty values at the end of a row's clustering nulls? In tables with COMPACT STORAGE,
+    /// which need not give all of it. See [`super::encode::write_row_clustering`].
+    pub null_ends: bool,
     pub statics: LayoutColumns,
     pub regulars: LayoutColumns,
 }
@@ -48,6 +51,7 @@ impl Layout {
                 .iter()
                 .map(|(ty, _)| ty.fixed_length())
                 .collect(),
+            null_ends: table.is_compact,
             statics: LayoutColumns::new(&header.statics, ColumnKind::Static, table),
             regulars: LayoutColumns::new(&header.regulars, ColumnKind::Regular, table),
         }

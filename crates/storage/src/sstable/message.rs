@@ -145,6 +145,7 @@ fn partition(
             .clustering_key()
             .map(|c| c.ty.fixed_length())
             .collect(),
+        null_ends: table.is_compact,
         statics: match has_static {
             true => columns(input, ColumnKind::Static, &table)?,
             false => LayoutColumns::default(),

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use model::vint::{write_signed, write_unsigned};
 use model::{DecoratedKey, DeletionTime};
 
-use crate::sstable::encode::{EncodeError, kind, write_bound, write_clustering};
+use crate::sstable::encode::{EncodeError, kind, write_bound, write_row_clustering};
 use crate::sstable::error::DecodeError;
 use crate::sstable::input::{Input, write_deletion_time, write_short_bytes};
 use crate::sstable::layout::Layout;
@@ -218,7 +218,7 @@ fn write_place(out: &mut Vec<u8>, item: &Unfiltered, layout: &Layout) -> Result<
     match item {
         Unfiltered::Row(row) => {
             out.push(kind::CLUSTERING);
-            write_clustering(out, &row.clustering, &layout.clustering)
+            write_row_clustering(out, &row.clustering, layout)
         }
         Unfiltered::Marker(marker) => write_bound(out, marker, &layout.clustering),
     }

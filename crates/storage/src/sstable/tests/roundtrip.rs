@@ -446,6 +446,45 @@ fn other_columns_come_without_values() {
     });
 }
 
+/// The one row of a table without compression whose clustering ends with an empty value.
+async fn written_with_an_empty_end(env: &io::Env, is_compact: bool, format: Format) -> Vec<u8> {
+    let mut table = (*table("")).clone();
+    table.is_compact = is_compact;
+    let dir = TempDir::new();
+    let head = PartitionHead {
+        key: DecoratedKey::new(Bytes::from_static(&[0, 0, 0, 7])),
+        deletion: DeletionTime {
+            timestamp: BASE,
+            local_deletion_time: 1_700_000_000,
+        },
+        static_row: None,
+    };
+    let row = Row::new(Clustering(smallvec![Bytes::new(), Bytes::new()]));
+    let partitions = [(head, vec![Unfiltered::Row(row)])];
+    let written = (format, options_for(&partitions));
+    let descriptor = write_all(env, &dir.0, &Arc::new(table), &partitions, written)
+        .await
+        .expect("writes");
+    std::fs::read(descriptor.path(Component::Data)).expect("is there")
+}
+
+/// What reads as a null at the end of a clustering is written as one: Cassandra tells them apart.
+#[test]
+fn a_compact_table_ends_with_nulls() {
+    run(|env| async move {
+        for format in [Format::Big, Format::Bti] {
+            let usual = written_with_an_empty_end(&env, false, format).await;
+            let compact = written_with_an_empty_end(&env, true, format).await;
+            let differ: Vec<(u8, u8)> = usual
+                .into_iter()
+                .zip(compact)
+                .filter(|(a, b)| a != b)
+                .collect();
+            assert_eq!(differ, [(0b01_01, 0b10_10)]);
+        }
+    });
+}
+
 #[test]
 fn an_unfinished_sstable_is_removed() {
     run(|env| async move {
