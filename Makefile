@@ -17,6 +17,8 @@ SERVER ?= helenus
 N ?=
 SEEDS ?= 500
 SECONDS ?= 600
+# Cassandra's offline tools take a JVM for each table and each file: minutes, so only test-long has them.
+REVERSE ?= --no-tools
 DATA ?= ./data
 CORPUS ?= tests/data/sstables
 
@@ -35,7 +37,7 @@ endif
 .PHONY: help run build test test-long
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 21
 
 run: build ## build the release binary and start a node on 127.0.0.1:9042, with its data in ./data
 	exec $(HELENUS) start --data $(DATA) $(ARGUMENTS)
@@ -51,14 +53,15 @@ $(HELENUS):
 test: ## everything that this project calls a test; CI=true lets nothing be skipped
 	@tests/all.sh
 
-test-long: ## the long forms: 2,000 sequences, 200 kills, 10,000 seeds, ten minutes of each fuzz target
+test-long: ## the long forms: 2,000 sequences, 200 kills, 10,000 seeds, ten minutes of each fuzz target, Cassandra's tools on all of the corpus
 	$(MAKE) differential N=2000
 	$(MAKE) crash N=200
 	$(MAKE) sim SEEDS=10000
 	$(MAKE) fuzz SECONDS=600
+	$(MAKE) test-corpus-reverse REVERSE=
 
 ##  parts of `make test`
-.PHONY: format tidy lint unit sim binary python protocol cqlsh java go rust differential crash sstables test-corpus in-place
+.PHONY: format tidy lint unit sim binary python protocol cqlsh java go rust differential crash sstables test-corpus test-corpus-reverse in-place
 
 format: ## cargo fmt --check
 	cargo fmt --all --check
@@ -109,6 +112,10 @@ sstables: $(PYTHON)/.installed $(HELENUS) ## Cassandra's tools and Cassandra its
 
 test-corpus: $(PYTHON)/.installed $(HELENUS) ## CORPUS=DIR: sstables that Cassandra wrote are opened in place and read as it reads them
 	$(PYTHON)/bin/python -m corpus $(CORPUS)
+
+test-corpus-reverse: $(PYTHON)/.installed $(HELENUS) ## CORPUS=DIR: Cassandra reads what Helenus made of them by compaction; REVERSE= has its offline tools look too
+	$(PYTHON)/bin/python -m corpus --reverse big $(REVERSE) $(CORPUS)
+	$(PYTHON)/bin/python -m corpus --reverse bti $(REVERSE) $(CORPUS)
 
 in-place: $(PYTHON)/.installed $(HELENUS) ## a Cassandra's folder is opened in place, and by Cassandra again afterwards
 	$(PYTHON)/bin/python -m in_place

@@ -23,6 +23,7 @@ parts=(
     "crash cargo python3"
     "test-corpus cargo python3"
     "sstables cargo python3 java mvn"
+    "test-corpus-reverse cargo python3 java mvn"
     "in-place cargo python3 java mvn"
     "differential cargo python3 java mvn"
 )
@@ -62,7 +63,7 @@ for entry in "${parts[@]}"; do
         verdict=FAILED
         failed+=("$part")
     fi
-    summary+=("$(printf '%-13s %-7s %5d s  %s' "$part" "$verdict" $((SECONDS - began)) "$(counts "$part" "$logs/$part.log" | cut -c1-160)")")
+    summary+=("$(printf '%-19s %-7s %5d s  %s' "$part" "$verdict" $((SECONDS - began)) "$(counts "$part" "$logs/$part.log" | cut -c1-160)")")
 done
 
 echo
