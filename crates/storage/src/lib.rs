@@ -1,5 +1,6 @@
 //! Commit log, memtable, sstables, compaction and the table that merges them.
 
+mod any_bytes;
 mod commitlog;
 mod compaction;
 pub mod dump;
@@ -16,6 +17,8 @@ mod tally;
 mod testing;
 mod unfiltered;
 
+#[doc(hidden)]
+pub use any_bytes::decode_component;
 pub use commitlog::{
     Archive, CommitLogConfig, CommitlogSync, Latency, LogStats, RecordError, ReplayError,
     count_cassandra_mutations, decode_mutation, encode_mutation, is_commitlog_file,

@@ -15,6 +15,7 @@
 //! Nothing is believed before it was checked: chunks have checksums, and whatever a file says,
 //! reading it ends with a value or an error that names the file and the place.
 
+mod any_bytes;
 mod big;
 mod blocks;
 mod bti;
@@ -50,6 +51,7 @@ mod table_match;
 mod version;
 mod writer;
 
+pub(crate) use any_bytes::decode_component;
 pub use chunk_cache::{ChunkCache, ChunkCacheStats};
 pub(crate) use compression::Decompressor;
 pub use compression::{Algorithm, CompressionParameters};

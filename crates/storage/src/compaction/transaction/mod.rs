@@ -27,7 +27,8 @@ use io::{DirEntry, Env, OpenOptions};
 use uuid::Uuid;
 
 use crate::sstable::{Descriptor, Generation};
-use record::{OnDisk, Record};
+use record::Record;
+pub(crate) use record::{OnDisk, resolve};
 
 const SUFFIX: &str = ".log";
 const TEMPORARY_SUFFIX: &str = ".log.tmp";
