@@ -16,7 +16,8 @@ while read -r manifest; do
     for target in $(cargo +nightly fuzz list --fuzz-dir "$folder"); do
         found=1
         echo "=== $folder: $target, $seconds s"
-        cargo +nightly fuzz run --fuzz-dir "$folder" -j "$jobs" "$target" -- -max_total_time="$seconds" -print_final_stats=1
+        cargo +nightly fuzz run --fuzz-dir "$folder" -j "$jobs" "$target" -- -max_total_time="$seconds" \
+            -timeout=10 -rss_limit_mb=2048 -print_final_stats=1
     done
 done < <(find fuzz crates -path '*fuzz/Cargo.toml' -not -path '*/target/*')
 [ -n "$found" ] || { echo "fuzz: no targets" >&2; exit 1; }
