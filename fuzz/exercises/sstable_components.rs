@@ -3,10 +3,9 @@
 //! The first byte chooses the component and the version it is of, as
 //! `storage::decode_component` says.
 
-#[path = "sstable_checksums.rs"]
-mod checksums;
-
 use bytes::Bytes;
+
+use super::sstable_checksums as checksums;
 
 /// Reads the input as the component that its first byte says.
 pub(super) fn run(data: &[u8]) {

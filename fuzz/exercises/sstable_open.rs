@@ -4,9 +4,6 @@
 //! a byte that says which one it is. They become files of a simulated drive, with checksums that
 //! fit; the sstable is opened as one of the table in its own header and read in all ways.
 
-#[path = "sstable_checksums.rs"]
-mod checksums;
-
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
@@ -22,6 +19,8 @@ use storage::sstable::{
     Version, folder, inspect,
 };
 use storage::{PartitionHead, Unfiltered};
+
+use super::sstable_checksums as checksums;
 
 /// What stands before each component.
 const MARK: [u8; 3] = [0xf5, 0x1e, 0x57];

@@ -4,6 +4,8 @@ use std::path::Path;
 
 #[path = "../../../fuzz/exercises/commit_log.rs"]
 mod commit_log;
+#[path = "../../../fuzz/exercises/sstable_checksums.rs"]
+mod sstable_checksums;
 #[path = "../../../fuzz/exercises/sstable_components.rs"]
 mod sstable_components;
 #[path = "../../../fuzz/exercises/sstable_open.rs"]
