@@ -121,7 +121,7 @@ in-place: $(PYTHON)/.installed $(HELENUS) ## a Cassandra's folder is opened in p
 	$(PYTHON)/bin/python -m in_place
 
 ##  beside `make test`
-.PHONY: fuzz compare tools clean
+.PHONY: fuzz compare soak tools clean
 
 fuzz: ## SECONDS=N: each fuzz target for so long
 	tests/fuzz.sh $(SECONDS)
@@ -129,6 +129,10 @@ fuzz: ## SECONDS=N: each fuzz target for so long
 compare: build ## YCSB against Helenus and Cassandra side by side
 	cargo build --release -p bench
 	bench/compare
+
+soak: build ## an hour of YCSB A on ten times more data than memory: does the speed hold?
+	cargo build --release -p bench
+	bench/soak
 
 tools: $(PYTHON)/.installed $(PYTHON_SCYLLA)/.installed ## the Python drivers, into .tools
 	tests/cassandra/run.sh fetch
