@@ -25,6 +25,8 @@ pub use commitlog::{
 };
 pub use error::{CompactionError, FlushError, OpenError, ReadError, TruncateError, WriteError};
 pub use health::{CommitFailurePolicy, DiskFailurePolicy, FailurePolicies, Health, Verdict};
+#[doc(hidden)]
+pub use memtable::MeasuredMemtable;
 pub use read::read_partitions;
 pub use shared_files::SharedFiles;
 pub use sstable::{ChunkCacheStats, decode_cassandra_mutation};

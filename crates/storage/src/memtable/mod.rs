@@ -5,6 +5,7 @@
 //! began. Values are copied into memory of the memtable's own, one piece a row, so that the bytes
 //! it counts are the bytes it takes.
 
+mod measured;
 mod partition;
 mod rows;
 mod stream;
@@ -17,6 +18,7 @@ use std::rc::Rc;
 use model::{DecoratedKey, PartitionBound, PartitionUpdate, Table, Token};
 use smallvec::SmallVec;
 
+pub use measured::MeasuredMemtable;
 pub(crate) use partition::MemPartition;
 pub(crate) use stream::MemStream;
 
