@@ -55,9 +55,8 @@ fn a_memtable_knows_what_it_takes() {
     }
     for (name, overwritten, taken, believed) in kept {
         let ratio = believed as f64 / taken as f64;
-        // What the allocator rounds up is not counted: up to a sixth, for small rows.
         assert!(
-            (0.80..=1.08).contains(&ratio),
+            (0.94..=1.06).contains(&ratio),
             "{name}, overwritten: {overwritten}: believes {believed} bytes, takes {taken}"
         );
     }

@@ -5,6 +5,7 @@
 //! began. Values are copied into memory of the memtable's own, one piece a row, so that the bytes
 //! it counts are the bytes it takes.
 
+mod allocated;
 mod measured;
 mod partition;
 mod rows;
@@ -24,7 +25,7 @@ pub(crate) use stream::MemStream;
 
 use crate::commitlog::SegmentName;
 use crate::sstable::{EncodingStats, EncodingStatsCollector};
-use partition::PARTITION_BYTES;
+use partition::partition_bytes;
 
 /// Partitions of one token: nearly always one.
 type Slot = SmallVec<[Rc<MemPartition>; 1]>;
@@ -73,7 +74,7 @@ impl Memtable {
             Ok(at) => at,
             Err(at) => {
                 let partition = MemPartition::new(&update.key);
-                grown += (PARTITION_BYTES + partition.key.key().len()) as isize;
+                grown += partition_bytes(&partition.key) as isize;
                 slot.insert(at, Rc::new(partition));
                 self.count.set(self.count.get() + 1);
                 at

@@ -8,6 +8,7 @@ use model::{
     RangeTombstoneList, Row, Table,
 };
 
+use super::allocated::allocated;
 use super::rows::Rows;
 
 /// Rows up to this many bytes of values are laid out anew with every write to them, so that they
@@ -30,9 +31,16 @@ pub(crate) struct MemPartition {
     pub(crate) tombstones: RangeTombstoneList,
 }
 
-/// Bytes of a partition without rows: itself, its counts, its place in the map.
-pub(crate) const PARTITION_BYTES: usize =
-    size_of::<MemPartition>() + 2 * size_of::<usize>() + 3 * size_of::<u64>();
+/// Reference counts beside what they count.
+const COUNTS: usize = 2 * size_of::<usize>();
+
+/// A place in the map of partitions, in leaves that are two thirds full and what is above them.
+const MAP_ENTRY: usize = 56;
+
+/// Bytes of a partition without rows: itself, its key, its place in the map.
+pub(super) fn partition_bytes(key: &DecoratedKey) -> usize {
+    allocated(size_of::<MemPartition>() + COUNTS) + allocated(key.key().len()) + MAP_ENTRY
+}
 
 impl MemPartition {
     /// A partition of which nothing is known. Copies the key, which may be part of something
@@ -170,17 +178,24 @@ fn value_bytes(row: &Row) -> usize {
 
 /// Bytes that a row takes.
 fn row_bytes(row: &Row) -> usize {
-    // The row with its counts, and the counts of the piece of memory its values are in.
-    const FIXED: usize = size_of::<Row>() + 2 * size_of::<usize>() + 40;
-    let spilled = match row.clustering.0.spilled() {
-        true => row.clustering.0.capacity() * size_of::<Bytes>(),
-        false => 0,
+    // What `bytes` keeps of a piece of memory whose parts are shared.
+    const SHARED: usize = 48;
+    let clustering = &row.clustering.0;
+    let spilled = if clustering.spilled() {
+        clustering.capacity()
+    } else {
+        0
     };
-    FIXED
-        + spilled
-        + row.cells.capacity() * size_of::<Cell>()
-        + row.complex_deletions.capacity() * size_of::<ComplexDeletion>()
-        + value_bytes(row)
+    let values = value_bytes(row);
+    allocated(size_of::<Row>() + COUNTS)
+        + allocated(spilled * size_of::<Bytes>())
+        + allocated(row.cells.capacity() * size_of::<Cell>())
+        + allocated(row.complex_deletions.capacity() * size_of::<ComplexDeletion>())
+        + if values > 0 {
+            allocated(values) + SHARED
+        } else {
+            0
+        }
 }
 
 fn tombstones_bytes(tombstones: &[RangeTombstone]) -> usize {
