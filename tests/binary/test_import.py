@@ -1,6 +1,8 @@
 """nodetool: import and refresh."""
 
+import json
 import os
+import pathlib
 import shutil
 
 import pytest
@@ -8,11 +10,14 @@ import pytest
 from harness.protocol import Connection
 from nodetool import Nodetool, make_tables, rows, sstables, write_rows
 
+CORPUS = pathlib.Path(__file__).parent.parent / "data/sstables"
+
 
 @pytest.fixture
-def source(node, tmp_path):
+def source(node, tmp_path, request):
     """A folder with the sstables of ks.t of a node of three shards that has stopped: 1000 rows."""
-    server = node(shards=3, folder="source").start()
+    written_as = ["--sstable-format", getattr(request, "param", "big")]
+    server = node(shards=3, folder="source", extra=written_as).start()
     make_tables(server)
     Nodetool(server)("flush")
     server.stop()
@@ -34,6 +39,7 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir() if path.is_file())
 
 
+@pytest.mark.parametrize("source", ["big", "bti"], indirect=True)
 def test_import_moves_and_shows_at_once(source, target):
     server, nodetool = target
     with Connection(server.address) as connection:
@@ -49,6 +55,23 @@ def test_import_moves_and_shows_at_once(source, target):
     server.shards = 3
     server.start()
     assert rows(server) == 1500
+
+
+@pytest.mark.parametrize("case", ["nb-plain", "oa-plain", "da-plain"])
+def test_import_takes_what_cassandra_wrote(case, target, tmp_path):
+    server, nodetool = target
+    folder = tmp_path / "upload"
+    shutil.copytree(CORPUS / case / "sstables", folder)
+    expected = json.loads((CORPUS / case / "rows.json").read_text())
+    with Connection(server.address) as connection:
+        for statement in (CORPUS / case / "schema.cql").read_text().split(";\n"):
+            if statement.strip():
+                connection.query(statement)
+        keyspace = f"own_{case.partition('-')[0]}"
+        assert nodetool("import", keyspace, "plain", folder) == ""
+        found = connection.query(f"SELECT JSON * FROM {keyspace}.plain").rows
+    assert [json.loads(row) for (row,) in found] == expected
+    assert names(folder) == []
 
 
 def test_import_copies_and_takes_the_same_again(source, target):
