@@ -75,13 +75,20 @@ def verify(target, copied: dict) -> str:
     files = [path for paths in copied.values() for path in paths]
     if not all(copied[KEYSPACE, table] for table in ("natives", "multi", "wide", "ranges")):
         raise Rejected(f"a stopped server left no files of {[t for t, paths in copied.items() if not paths]}")
-    jobs = [("--data", target.directory, "sstableverify", "-f", "-e", "-c", keyspace, table) for (keyspace, table), paths in copied.items() if paths]
-    jobs.append(("--data", target.directory, "sstablemetadata", *files))
+    jobs = [
+        (paths, ("--data", target.directory, "sstableverify", "-f", "-e", "-c", keyspace, table))
+        for (keyspace, table), paths in copied.items()
+        if paths
+    ]
+    jobs.append((files, ("--data", target.directory, "sstablemetadata", *files)))
     dumps = [("--data", target.directory, "sstabledump", paths[0]) for paths in copied.values() if paths][:DUMPED]
     rows = 0
     with concurrent.futures.ThreadPoolExecutor(3) as pool:
-        for _ in pool.map(lambda job: tool(*job), jobs):
-            pass
+        for (paths, job), said in zip(jobs, pool.map(lambda job: tool(*job[1]), jobs)):
+            # A tool that does not speak of a file has not looked at it.
+            silent = [path.name for path in paths if path.name not in said]
+            if silent:
+                raise Rejected(f"{' '.join(map(str, job[2:5]))}: says nothing of {silent}\n{said[-3000:]}")
         for output in pool.map(lambda job: tool(*job), dumps):
             rows += sum(len(partition.get("rows", [])) for partition in json.loads(output))
     return f"{len(jobs) - 1} tables verified, {len(files)} files, {rows} rows dumped"
