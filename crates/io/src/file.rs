@@ -49,6 +49,31 @@ impl Env {
             inner: Rc::new(kind),
         })
     }
+
+    /// What is in a file, for files that are small enough.
+    pub async fn read_file(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let options = OpenOptions {
+            read: true,
+            ..OpenOptions::default()
+        };
+        let file = self.open(path, options).await?;
+        let len = file.len().await?;
+        file.read_exact_at(0, len as usize).await
+    }
+
+    /// Makes a file with this content, which the drive has when this returns; its name is on the
+    /// drive after [`Env::sync_dir`]. What was in the file before is gone.
+    pub async fn write_file(&self, path: &Path, content: Vec<u8>) -> io::Result<()> {
+        let options = OpenOptions {
+            write: true,
+            create: true,
+            truncate: true,
+            ..OpenOptions::default()
+        };
+        let file = self.open(path, options).await?;
+        file.write_all_at(content, 0).await.0?;
+        file.sync_all().await
+    }
 }
 
 impl File {

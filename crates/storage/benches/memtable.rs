@@ -2,7 +2,10 @@
 //! measured by `tests/memtable_memory.rs`. Inserts and overwrites include the making of the update,
 //! which is measured alone as `update`.
 
-#[allow(dead_code)]
+#[allow(
+    dead_code,
+    reason = "benches and the test of the memory each use a part of it"
+)]
 mod shapes;
 
 use std::hint::black_box;

@@ -2,7 +2,10 @@
 //! of a node rests on it. `cargo test --release -p storage --test memtable_memory -- --nocapture`
 //! prints the figures.
 
-#[allow(dead_code)]
+#[allow(
+    dead_code,
+    reason = "benches and the test of the memory each use a part of it"
+)]
 #[path = "../benches/shapes/mod.rs"]
 mod shapes;
 

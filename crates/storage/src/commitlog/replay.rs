@@ -258,21 +258,8 @@ impl Replay {
 
     async fn read_file(&self, name: SegmentName) -> Result<Bytes, ReplayError> {
         let path = self.dir.join(name.file_name());
-        let read = async {
-            let options = OpenOptions {
-                read: true,
-                ..OpenOptions::default()
-            };
-            let file = self.env.open(&path, options).await?;
-            // A process that was killed may have left here what only the kernel has yet.
-            file.sync_data().await?;
-            let len = file.len().await?;
-            file.read_exact_at(0, len as usize).await
-        };
-        match read.await {
-            Ok(bytes) => Ok(Bytes::from(bytes)),
-            Err(error) => Err(ReplayError::Io { path, error }),
-        }
+        let read = read_segment(&self.env, &path).await;
+        read.map_err(|error| ReplayError::Io { path, error })
     }
 
     /// Segments of one run are numbered without gaps, and go in order.
@@ -421,4 +408,18 @@ impl OpenSegment {
         }
         Ok(mutations)
     }
+}
+
+/// What is in a segment. A process that was killed may have left there what only the kernel has
+/// yet; the drive has it when this returns.
+pub(in crate::commitlog) async fn read_segment(env: &Env, path: &Path) -> std::io::Result<Bytes> {
+    let options = OpenOptions {
+        read: true,
+        ..OpenOptions::default()
+    };
+    let file = env.open(path, options).await?;
+    file.sync_data().await?;
+    let len = file.len().await?;
+    let bytes = file.read_exact_at(0, len as usize).await?;
+    Ok(Bytes::from(bytes))
 }

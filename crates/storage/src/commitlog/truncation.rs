@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use io::{Env, OpenOptions};
+use io::Env;
 use model::{Sharder, TableId, Token};
 
 use super::format::Position;
@@ -176,15 +176,7 @@ async fn replace_file(env: &Env, path: &Path, content: Vec<u8>) -> std::io::Resu
     let mut beside = path.as_os_str().to_owned();
     beside.push(".tmp");
     let beside = PathBuf::from(beside);
-    let options = OpenOptions {
-        write: true,
-        create: true,
-        truncate: true,
-        ..OpenOptions::default()
-    };
-    let file = env.open(&beside, options).await?;
-    file.write_all_at(content, 0).await.0?;
-    file.sync_all().await?;
+    env.write_file(&beside, content).await?;
     env.rename(&beside, path).await?;
     if let Some(dir) = path.parent() {
         env.sync_dir(dir).await?;

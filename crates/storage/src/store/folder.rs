@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use io::{Env, OpenOptions};
+use io::Env;
 
 use super::StoreConfig;
 use crate::commitlog::{SPARE_EXTENSION, SegmentName, Truncations};
@@ -101,16 +101,7 @@ async fn sync_names(env: &Env, dir: &Path) -> Result<(), OpenError> {
 }
 
 async fn read(env: &Env, path: &Path) -> Result<Vec<u8>, OpenError> {
-    let options = OpenOptions {
-        read: true,
-        ..OpenOptions::default()
-    };
-    let read = async {
-        let file = env.open(path, options).await?;
-        let len = file.len().await?;
-        file.read_exact_at(0, len as usize).await
-    };
-    read.await.map_err(io_error(path))
+    env.read_file(path).await.map_err(io_error(path))
 }
 
 async fn remove_if_there(env: &Env, path: &Path) -> Result<(), OpenError> {

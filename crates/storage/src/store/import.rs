@@ -302,16 +302,7 @@ async fn mutated(
 }
 
 async fn read(env: &Env, path: &Path) -> Result<Vec<u8>, ImportError> {
-    let options = OpenOptions {
-        read: true,
-        ..OpenOptions::default()
-    };
-    let read = async {
-        let file = env.open(path, options).await?;
-        let len = file.len().await?;
-        file.read_exact_at(0, len as usize).await
-    };
-    read.await.map_err(at(path))
+    env.read_file(path).await.map_err(at(path))
 }
 
 fn new() -> OpenOptions {
@@ -324,12 +315,7 @@ fn new() -> OpenOptions {
 }
 
 async fn write(env: &Env, path: &Path, bytes: Vec<u8>) -> Result<(), ImportError> {
-    let write = async {
-        let file = env.open(path, new()).await?;
-        file.write_all_at(bytes, 0).await.0?;
-        file.sync_all().await
-    };
-    write.await.map_err(at(path))
+    env.write_file(path, bytes).await.map_err(at(path))
 }
 
 /// Copies a file. It has a temporary name until it is whole and on the drive: data under its own

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use io::{Env, OpenOptions};
+use io::Env;
 use model::TableId;
 
 use super::table::TableStore;
@@ -354,31 +354,12 @@ async fn details(
 }
 
 async fn read(env: &Env, path: &Path) -> Result<Vec<u8>, SnapshotError> {
-    let options = OpenOptions {
-        read: true,
-        ..OpenOptions::default()
-    };
-    let read = async {
-        let file = env.open(path, options).await?;
-        let len = file.len().await?;
-        file.read_exact_at(0, len as usize).await
-    };
-    read.await.map_err(at(path))
+    env.read_file(path).await.map_err(at(path))
 }
 
 async fn write(env: &Env, path: &Path, bytes: &[u8]) -> Result<(), SnapshotError> {
-    let options = OpenOptions {
-        write: true,
-        create: true,
-        truncate: true,
-        ..OpenOptions::default()
-    };
-    let write = async {
-        let file = env.open(path, options).await?;
-        file.write_all_at(bytes.to_vec(), 0).await.0?;
-        file.sync_all().await
-    };
-    write.await.map_err(at(path))
+    let written = env.write_file(path, bytes.to_vec()).await;
+    written.map_err(at(path))
 }
 
 /// The names in a folder, and those of the folders above it up to that of the table.

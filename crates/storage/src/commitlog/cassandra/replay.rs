@@ -9,14 +9,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bytes::Bytes;
-use io::{Env, OpenOptions};
+use io::Env;
 use model::{Table, TableId, Token};
 
 use super::segment::{Damage, DescriptorError, Entry, SegmentReader};
 use crate::commitlog::format::{Position, SegmentName};
 use crate::commitlog::record::RecordedMutation;
-use crate::commitlog::replay::{ReplayError, ReplayedGroup};
+use crate::commitlog::replay::{ReplayError, ReplayedGroup, read_segment};
 use crate::sstable::{CommitLogPosition, MessageMutation};
 
 /// How many bytes of mutations are given away at once, about.
@@ -116,7 +115,7 @@ impl CassandraReplay {
 
     async fn open(&self, name: SegmentName) -> Result<Option<SegmentReader>, ReplayError> {
         let path = self.dir.join(name.file_name());
-        let bytes = match read_file(&self.env, &path).await {
+        let bytes = match read_segment(&self.env, &path).await {
             Ok(bytes) => bytes,
             Err(error) => return Err(ReplayError::Io { path, error }),
         };
@@ -242,17 +241,4 @@ impl CassandraReplay {
             skipped: mutation.unknown.is_some(),
         }))
     }
-}
-
-async fn read_file(env: &Env, path: &Path) -> std::io::Result<Bytes> {
-    let options = OpenOptions {
-        read: true,
-        ..OpenOptions::default()
-    };
-    let file = env.open(path, options).await?;
-    // A process that was killed may have left here what only the kernel has yet.
-    file.sync_data().await?;
-    let len = file.len().await?;
-    let bytes = file.read_exact_at(0, len as usize).await?;
-    Ok(Bytes::from(bytes))
 }

@@ -8,7 +8,7 @@
 
 use std::path::{Path, PathBuf};
 
-use io::{Env, OpenOptions};
+use io::Env;
 
 use crate::sstable::Descriptor;
 
@@ -58,13 +58,7 @@ pub(crate) async fn interrupted(
         let Some(generation) = number.and_then(|n| n.parse().ok()) else {
             continue;
         };
-        let options = OpenOptions {
-            read: true,
-            ..OpenOptions::default()
-        };
-        let file = env.open(&path(dir, generation), options).await?;
-        let len = file.len().await?;
-        let bytes = file.read_exact_at(0, len as usize).await?;
+        let bytes = env.read_file(&path(dir, generation)).await?;
         match decode(dir, &bytes) {
             Some(inputs) => found.push((generation, inputs)),
             None if mine(generation) => finish(env, dir, generation).await?,

@@ -23,7 +23,7 @@ pub(crate) use former::{finish as finish_former, interrupted};
 
 use std::path::{Path, PathBuf};
 
-use io::{DirEntry, Env, OpenOptions};
+use io::{DirEntry, Env};
 use uuid::Uuid;
 
 use crate::sstable::{Descriptor, Generation};
@@ -165,18 +165,9 @@ impl Transaction {
 
     async fn write(&self) -> Result<(), TransactionError> {
         let temporary = self.temporary_path();
-        let options = OpenOptions {
-            write: true,
-            create: true,
-            truncate: true,
-            ..OpenOptions::default()
-        };
+        let content = record::encode(&self.records);
         let write = async {
-            let file = self.env.open(&temporary, options).await?;
-            file.write_all_at(record::encode(&self.records), 0)
-                .await
-                .0?;
-            file.sync_all().await?;
+            self.env.write_file(&temporary, content).await?;
             self.env.rename(&temporary, &self.path).await?;
             self.env.sync_dir(&self.dir).await
         };
@@ -310,7 +301,7 @@ pub(crate) async fn leftovers(
             });
             continue;
         }
-        let bytes = match read(env, &path).await {
+        let bytes = match env.read_file(&path).await {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(at(&path)(error).into()),
@@ -330,16 +321,6 @@ pub(crate) async fn leftovers(
         });
     }
     Ok(Some(found))
-}
-
-async fn read(env: &Env, path: &Path) -> std::io::Result<Vec<u8>> {
-    let options = OpenOptions {
-        read: true,
-        ..OpenOptions::default()
-    };
-    let file = env.open(path, options).await?;
-    let len = file.len().await?;
-    file.read_exact_at(0, len as usize).await
 }
 
 /// The number by which shards know whose a log of this name is; `None` if it is none.

@@ -41,15 +41,8 @@ fn dir() -> &'static Path {
 }
 
 async fn put(env: &Env, path: &Path) {
-    let options = OpenOptions {
-        write: true,
-        create: true,
-        ..OpenOptions::default()
-    };
-    let file = env.open(path, options).await.expect("it opens");
-    let written = file.write_all_at(b"content".to_vec(), 0).await;
-    written.0.expect("it is written");
-    file.sync_all().await.expect("it is synced");
+    let written = env.write_file(path, b"content".to_vec()).await;
+    written.expect("it is written");
 }
 
 async fn write_sstable(env: &Env, generation: u64) {

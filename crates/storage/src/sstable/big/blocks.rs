@@ -143,17 +143,9 @@ impl PromotedIndex {
         comparator: &ClusteringComparator,
         bound: &Bound,
     ) -> Result<usize, SSTableError> {
-        let (mut low, mut high) = (0, self.head.blocks);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            let info = self.info(layout, middle).await?;
-            if info.last.compare_to_bound(comparator, bound) == Ordering::Less {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        Ok(low)
+        let before =
+            |info: &IndexInfo| info.last.compare_to_bound(comparator, bound) == Ordering::Less;
+        self.first_not(layout, before).await
     }
 
     /// The first block that lies wholly behind `bound`.
@@ -163,14 +155,23 @@ impl PromotedIndex {
         comparator: &ClusteringComparator,
         bound: &Bound,
     ) -> Result<usize, SSTableError> {
+        let reaching =
+            |info: &IndexInfo| info.first.compare_to_bound(comparator, bound) != Ordering::Greater;
+        self.first_not(layout, reaching).await
+    }
+
+    /// The number of blocks at the beginning that are `so`, after which none is.
+    async fn first_not(
+        &mut self,
+        layout: &Layout,
+        so: impl Fn(&IndexInfo) -> bool,
+    ) -> Result<usize, SSTableError> {
         let (mut low, mut high) = (0, self.head.blocks);
         while low < high {
             let middle = low + (high - low) / 2;
-            let info = self.info(layout, middle).await?;
-            if info.first.compare_to_bound(comparator, bound) == Ordering::Greater {
-                high = middle;
-            } else {
-                low = middle + 1;
+            match so(&self.info(layout, middle).await?) {
+                true => low = middle + 1,
+                false => high = middle,
             }
         }
         Ok(low)
