@@ -4,6 +4,8 @@ use std::io;
 use std::path::Path;
 use std::rc::Rc;
 
+use bytes::Bytes;
+
 use crate::buffer::{AlignedBuf, DIRECT_ALIGNMENT};
 use crate::driver::file::RealFile;
 use crate::env::{Backend, Env};
@@ -58,7 +60,7 @@ impl Env {
         };
         let file = self.open(path, options).await?;
         let len = file.len().await?;
-        file.read_exact_at(0, len as usize).await
+        file.read_exact_cached(0, len as usize).await
     }
 
     /// Makes a file with this content, which the drive has when this returns; its name is on the
@@ -91,11 +93,10 @@ impl File {
         buffer.clear();
         match &*self.inner {
             Kind::Real(file) if file.is_direct() => {
-                let len = buffer.capacity();
-                match self.read_around(offset, len).await {
-                    Ok((aligned, from, count)) => {
-                        buffer.extend_from_slice(&aligned[from..from + count]);
-                        (Ok(count), buffer)
+                match self.read_around(offset, buffer.capacity()).await {
+                    Ok(bytes) => {
+                        buffer.extend_from_slice(&bytes);
+                        (Ok(bytes.len()), buffer)
                     }
                     Err(error) => (Err(error), buffer),
                 }
@@ -112,7 +113,19 @@ impl File {
     }
 
     /// Reads `len` bytes at `offset`; an error of kind `UnexpectedEof` if the file ends before.
-    pub async fn read_exact_at(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
+    /// What is read of a direct file is not copied: it keeps the whole blocks around it in memory.
+    pub async fn read_exact_at(&self, offset: u64, len: usize) -> io::Result<Bytes> {
+        if self.is_direct() {
+            let bytes = self.read_around(offset, len).await?;
+            return match bytes.len() == len {
+                true => Ok(bytes),
+                false => Err(io::ErrorKind::UnexpectedEof.into()),
+            };
+        }
+        self.read_exact_cached(offset, len).await.map(Bytes::from)
+    }
+
+    async fn read_exact_cached(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
         let mut whole: Vec<u8> = Vec::new();
         whole
             .try_reserve_exact(len)
@@ -193,23 +206,24 @@ impl File {
         }
     }
 
-    /// Fills `buffer` with what stands at `offset`, a multiple of [`DIRECT_ALIGNMENT`]. Gives how
-    /// many bytes were read, less than the buffer holds only at the end of the file.
+    /// Fills `buffer` from its start with what stands at `offset`, a multiple of
+    /// [`DIRECT_ALIGNMENT`], up to its capacity. Its length is then what was read, less than it has
+    /// room for only at the end of the file.
     pub async fn read_aligned_at(
         &self,
-        buffer: AlignedBuf,
+        mut buffer: AlignedBuf,
         offset: u64,
     ) -> (io::Result<usize>, AlignedBuf) {
+        buffer.clear();
         if !offset.is_multiple_of(DIRECT_ALIGNMENT as u64) {
             return (Err(io::ErrorKind::InvalidInput.into()), buffer);
         }
         match &*self.inner {
             Kind::Real(file) => file.read_aligned_at(buffer, offset).await,
             Kind::Sim(file) => {
-                let mut buffer = buffer;
-                let read = file.read(offset, buffer.len()).await;
+                let read = file.read(offset, buffer.capacity()).await;
                 let read = read.map(|bytes| {
-                    buffer[..bytes.len()].copy_from_slice(&bytes);
+                    buffer.extend_from_slice(&bytes);
                     bytes.len()
                 });
                 (read, buffer)
@@ -277,13 +291,15 @@ impl File {
     /// Closes this handle. Dropping it does the same.
     pub async fn close(self) {}
 
-    /// Reads the aligned blocks around `len` bytes at `offset`. Gives them, where the bytes begin in
-    /// them, and how many there are.
-    async fn read_around(&self, offset: u64, len: usize) -> io::Result<(AlignedBuf, usize, usize)> {
+    /// Reads up to `len` bytes at `offset`, with the blocks around them; fewer at the end of the
+    /// file.
+    async fn read_around(&self, offset: u64, len: usize) -> io::Result<Bytes> {
         let from = (offset % DIRECT_ALIGNMENT as u64) as usize;
-        let buffer = AlignedBuf::new(from.saturating_add(len));
+        let buffer = AlignedBuf::with_capacity(from.saturating_add(len))
+            .ok_or(io::ErrorKind::OutOfMemory)?;
         let (result, buffer) = self.read_aligned_at(buffer, offset - from as u64).await;
-        let count = result?.saturating_sub(from).min(len);
-        Ok((buffer, from, count))
+        let read = result?;
+        let end = from.saturating_add(len).min(read);
+        Ok(buffer.into_bytes().slice(from.min(end)..end))
     }
 }

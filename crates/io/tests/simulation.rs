@@ -91,7 +91,7 @@ fn after_crash(seed: u64, how: Crash) -> Vec<u8> {
             if env.shard().0 == 0 {
                 let file = env.open(Path::new("/f"), WRITING).await.unwrap();
                 let len = file.len().await.unwrap() as usize;
-                *into.borrow_mut() = file.read_exact_at(0, len).await.unwrap();
+                *into.borrow_mut() = file.read_exact_at(0, len).await.unwrap().to_vec();
             }
         }
     });

@@ -103,6 +103,7 @@ impl RealFile {
         self.write_blocking(buffer, offset, synced).await
     }
 
+    /// Fills the empty `buffer` until the file ends.
     pub(crate) async fn read_aligned_at(
         &self,
         buffer: AlignedBuf,
@@ -111,23 +112,8 @@ impl RealFile {
         if self.is_asynchronous() {
             return self.read_aligned(buffer, offset).await;
         }
-        let mut buffer = buffer;
-        self.blocking(move |file| {
-            let mut read = 0;
-            let result = loop {
-                match file.read_at(&mut buffer[read..], offset + read as u64) {
-                    Ok(0) => break Ok(read),
-                    Ok(count) => read += count,
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    Err(error) => break Err(error),
-                }
-                if is_enough(read, buffer.len()) {
-                    break Ok(read);
-                }
-            };
-            (result, buffer)
-        })
-        .await
+        self.blocking(move |file| read_blocking(file, buffer, offset))
+            .await
     }
 
     pub(crate) async fn write_aligned_at(
@@ -182,7 +168,7 @@ impl RealFile {
     ) -> (io::Result<usize>, AlignedBuf) {
         let (mut buffer, mut read) = (buffer, 0);
         loop {
-            let left = buffer.len() - read;
+            let left = buffer.capacity() - read;
             let (result, back) = self
                 .transfer(Direction::Read, Buffer::Aligned(buffer), read, left, offset)
                 .await;
@@ -196,7 +182,9 @@ impl RealFile {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return (Err(error), buffer),
             }
-            if is_enough(read, buffer.len()) {
+            // SAFETY: the kernel filled in so many bytes.
+            unsafe { buffer.set_len(read) };
+            if is_enough(read, buffer.capacity()) {
                 return (Ok(read), buffer);
             }
         }
@@ -278,6 +266,30 @@ impl RealFile {
     pub(crate) async fn allocate(&self, len: u64) -> io::Result<()> {
         self.blocking(move |file| allocate_blocking(file, len))
             .await
+    }
+}
+
+/// Fills the empty `buffer` until the file ends, and waits for it.
+fn read_blocking(
+    file: &std::fs::File,
+    mut buffer: AlignedBuf,
+    offset: u64,
+) -> (io::Result<usize>, AlignedBuf) {
+    loop {
+        let read = buffer.len();
+        match rustix::io::pread(file, buffer.spare(), offset + read as u64) {
+            Ok(([], _)) => return (Ok(read), buffer),
+            Ok((filled, _)) => {
+                let read = read + filled.len();
+                // SAFETY: the kernel filled in so many bytes.
+                unsafe { buffer.set_len(read) };
+            }
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return (Err(error.into()), buffer),
+        }
+        if is_enough(buffer.len(), buffer.capacity()) {
+            return (Ok(buffer.len()), buffer);
+        }
     }
 }
 

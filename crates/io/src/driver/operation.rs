@@ -178,7 +178,7 @@ impl Completion {
         match &mut slab[self.key].buffer {
             Buffer::None => std::ptr::null_mut(),
             Buffer::Bytes(bytes) => bytes.as_mut_ptr(),
-            Buffer::Aligned(bytes) => bytes.as_mut_ptr(),
+            Buffer::Aligned(bytes) => bytes.start(),
             Buffer::Address(address) => std::ptr::from_mut(&mut **address).cast(),
         }
     }

@@ -89,8 +89,8 @@ pub(crate) fn reading_beyond_the_end_is_short(driver: Driver) {
         assert_eq!(count.unwrap(), 0);
         let error = file.read_exact_at(8, 3).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
-        assert_eq!(file.read_exact_at(8, 2).await.unwrap(), [7, 7]);
-        assert_eq!(file.read_exact_at(100, 0).await.unwrap(), []);
+        assert_eq!(*file.read_exact_at(8, 2).await.unwrap(), [7, 7]);
+        assert_eq!(*file.read_exact_at(100, 0).await.unwrap(), []);
     });
 }
 
@@ -111,7 +111,7 @@ pub(crate) fn files_are_cut_and_filled(driver: Driver) {
         assert_eq!(file.len().await.unwrap(), 100_000);
         file.allocate(50).await.unwrap();
         assert_eq!(file.len().await.unwrap(), 100_000);
-        assert_eq!(file.read_exact_at(99_999, 1).await.unwrap(), [0]);
+        assert_eq!(*file.read_exact_at(99_999, 1).await.unwrap(), [0]);
         assert!(env.available_space(&folder.path).await.unwrap() > 0);
     });
 }
@@ -152,7 +152,7 @@ async fn put(env: &Env, path: &std::path::Path, bytes: &[u8]) {
 async fn get(env: &Env, path: &std::path::Path) -> Vec<u8> {
     let file = env.open(path, READ).await.unwrap();
     let len = file.len().await.unwrap();
-    file.read_exact_at(0, len as usize).await.unwrap()
+    file.read_exact_at(0, len as usize).await.unwrap().to_vec()
 }
 
 pub(crate) fn names_change_and_go(driver: Driver) {
@@ -166,7 +166,7 @@ pub(crate) fn names_change_and_go(driver: Driver) {
         assert!(!env.exists(&a).await.unwrap());
         assert_eq!(get(&env, &b).await, b"first");
         // Whoever has the file open keeps it.
-        assert_eq!(open.read_exact_at(0, 6).await.unwrap(), b"second");
+        assert_eq!(*open.read_exact_at(0, 6).await.unwrap(), *b"second");
         env.hard_link(&b, &a).await.unwrap();
         let error = env.hard_link(&b, &a).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::AlreadyExists);
@@ -267,7 +267,7 @@ pub(crate) fn direct_files_take_aligned_buffers(driver: Driver) {
         file.sync_data().await.unwrap();
         drop(buffer);
         let (count, read) = file
-            .read_aligned_at(AlignedBuf::new(bytes.len()), 4096)
+            .read_aligned_at(AlignedBuf::with_capacity(bytes.len()).unwrap(), 4096)
             .await;
         assert_eq!(count.unwrap(), bytes.len());
         assert!(*read == *bytes);
@@ -277,13 +277,23 @@ pub(crate) fn direct_files_take_aligned_buffers(driver: Driver) {
             bytes[904..1604]
         );
         file.write_all_at(vec![9; 8192], 8192).await.0.unwrap();
-        assert_eq!(file.read_exact_at(8192, 8192).await.unwrap(), [9; 8192]);
+        assert_eq!(*file.read_exact_at(8192, 8192).await.unwrap(), [9; 8192]);
         let (result, _) = file.read_aligned_at(AlignedBuf::new(1), 1).await;
         assert_eq!(result.unwrap_err().kind(), ErrorKind::InvalidInput);
         // The end of the file is where it is, whatever the alignment.
         file.set_len((1 << 20) + 100).await.unwrap();
-        let (count, _) = file.read_aligned_at(AlignedBuf::new(8192), 1 << 20).await;
-        assert_eq!(count.unwrap(), 100);
+        let (count, read) = file.read_aligned_at(AlignedBuf::new(8192), 1 << 20).await;
+        assert_eq!((count.unwrap(), read.len()), (100, 100));
+        assert_eq!(
+            *file.read_exact_at((1 << 20) + 90, 10).await.unwrap(),
+            [0; 10]
+        );
+        let error = file.read_exact_at((1 << 20) + 90, 11).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
+        let (count, _) = file.read_at(Vec::with_capacity(64), (1 << 20) + 50).await;
+        assert_eq!(count.unwrap(), 50);
+        let error = file.read_exact_at(0, usize::MAX / 2).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OutOfMemory);
     });
 }
 

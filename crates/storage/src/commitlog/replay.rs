@@ -420,6 +420,5 @@ pub(in crate::commitlog) async fn read_segment(env: &Env, path: &Path) -> std::i
     let file = env.open(path, options).await?;
     file.sync_data().await?;
     let len = file.len().await?;
-    let bytes = file.read_exact_at(0, len as usize).await?;
-    Ok(Bytes::from(bytes))
+    file.read_exact_at(0, len as usize).await
 }

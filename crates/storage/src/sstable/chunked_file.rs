@@ -13,8 +13,8 @@ use super::compression::{CompressionInfo, CompressionParameters, Decompressor};
 use super::error::{DecodeError, SSTableError};
 use super::input::Input;
 
-/// How much of a file without chunks of its own is read at once.
-const PAGE_LENGTH: usize = 16 * 1024;
+/// How much of a file without chunks of its own is read at once: indexes, mostly.
+const PAGE_LENGTH: usize = 4 * 1024;
 /// The largest chunk of checksummed data that is believed.
 const MAX_CHECKSUMMED_CHUNK: usize = 16 << 20;
 
@@ -82,12 +82,31 @@ impl Checksums {
     }
 }
 
-/// Opens a file to read, and says how long it is.
+/// Opens a file to read here and there, and says how long it is. It is read past the page cache,
+/// where the file system can do that: what is worth keeping is in caches of our own.
+pub(crate) async fn open_direct(env: &Env, path: &Path) -> Result<(File, u64), SSTableError> {
+    let options = OpenOptions {
+        read: true,
+        direct: true,
+        ..OpenOptions::default()
+    };
+    open_with(env, path, options).await
+}
+
+/// Opens a file to read it once from start to end, and says how long it is.
 pub(crate) async fn open(env: &Env, path: &Path) -> Result<(File, u64), SSTableError> {
     let options = OpenOptions {
         read: true,
         ..OpenOptions::default()
     };
+    open_with(env, path, options).await
+}
+
+async fn open_with(
+    env: &Env,
+    path: &Path,
+    options: OpenOptions,
+) -> Result<(File, u64), SSTableError> {
     let failed = |e| SSTableError::io(path, e);
     let file = env.open(path, options).await.map_err(failed)?;
     let length = file.len().await.map_err(failed)?;
@@ -212,7 +231,7 @@ impl ChunkedFile {
         let length = last_start + last_length - start;
         let read = self.file.read_exact_at(start, length as usize).await;
         let raw = match read {
-            Ok(raw) => Bytes::from(raw),
+            Ok(raw) => raw,
             Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
                 return Err(SSTableError::corrupt(
                     &self.path,
@@ -275,7 +294,10 @@ impl ChunkedFile {
                 let least = info.parameters.max_compressed_length;
                 if content.len() >= least {
                     return match raw.get(..length) {
-                        Some(_) if content.len() >= length => Ok(raw.slice(..length)),
+                        // Not a slice: that would keep in memory what was read around it.
+                        Some(stored) if content.len() >= length => {
+                            Ok(Bytes::copy_from_slice(stored))
+                        }
                         _ => Err(wrong("the chunk is too short".into())),
                     };
                 }

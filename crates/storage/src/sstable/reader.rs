@@ -103,7 +103,7 @@ impl SSTable {
         let seal = read_seal(env, descriptor).await?;
         let encoding = data_encoding(env, descriptor, &statistics, seal.as_ref()).await?;
         let data_path = descriptor.path(Component::Data);
-        let data_file = chunked_file::open(env, &data_path).await?;
+        let data_file = chunked_file::open_direct(env, &data_path).await?;
         let data_size = data_file.1;
         let data = ChunkedFile::new(data_file, data_path, encoding, cache.clone())?;
         let data = Rc::new(data);
@@ -418,11 +418,8 @@ pub(super) async fn read_component(env: &Env, path: &Path) -> Result<Option<Byte
     if length > MAX_COMPONENT {
         return Err(SSTableError::corrupt(path, 0, "it is too large"));
     }
-    let bytes = file
-        .read_exact_at(0, length as usize)
-        .await
-        .map_err(|e| SSTableError::io(path, e))?;
-    Ok(Some(Bytes::from(bytes)))
+    let read = file.read_exact_at(0, length as usize).await;
+    read.map(Some).map_err(|e| SSTableError::io(path, e))
 }
 
 fn missing(path: PathBuf) -> SSTableError {
@@ -559,7 +556,7 @@ async fn open_index(
     cache: &ChunkCache,
 ) -> Result<Rc<ChunkedFile>, SSTableError> {
     let path = descriptor.path(component);
-    let file = chunked_file::open(env, &path).await?;
+    let file = chunked_file::open_direct(env, &path).await?;
     let encoding = match seal.and_then(|seal| seal.pieces(component)) {
         Some(checksums) => Encoding::Checksummed(checksums),
         None => Encoding::Plain,

@@ -9,7 +9,7 @@
 //! shard 0
 //! shards 4
 //! crc32 Filter.db 1f2e3d4c
-//! crc32 Index.db 65536 0a1b2c3d 4e5f6071
+//! crc32 Index.db 4096 0a1b2c3d 4e5f6071
 //! crc32 Helenus.db 8899aabb
 //! ```
 //!
@@ -22,8 +22,9 @@ use std::fmt::Write;
 use super::chunked_file::Checksums;
 use super::descriptor::{Component, ShardOrigin};
 
-/// Bytes of an index with one checksum.
-const PIECE: usize = 64 << 10;
+/// Bytes of an index with one checksum: a page of a trie, and about what lies between two samples of
+/// an index. A look-up reads no less, and has to check all that it reads.
+const PIECE: usize = 4 << 10;
 /// The indexes.
 const IN_PIECES: [Component; 3] = [Component::Index, Component::Partitions, Component::Rows];
 

@@ -338,7 +338,7 @@ async fn copy(env: &Env, from: &Path, to: &Path) -> Result<(), ImportError> {
             .read_exact_at(position, piece)
             .await
             .map_err(at(from))?;
-        let written = target.write_all_at(bytes, position).await.0;
+        let written = target.write_all_at(bytes.into(), position).await.0;
         written.map_err(at(&temporary))?;
         position += piece as u64;
         env.maybe_yield().await;
