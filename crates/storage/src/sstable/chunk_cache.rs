@@ -46,7 +46,10 @@ struct Slot {
 #[derive(Default)]
 struct Clock {
     by_key: HashMap<Key, usize, BuildHasherDefault<KeyHasher>>,
-    slots: Vec<Slot>,
+    slots: Vec<Option<Slot>>,
+    /// Slots without a chunk. The one that was emptied last, just behind the hand, is filled first,
+    /// so that what came last is met last.
+    free: Vec<usize>,
     hand: usize,
     size: usize,
     capacity: usize,
@@ -139,7 +142,7 @@ impl ChunkCache {
             return None;
         };
         self.hits.set(self.hits.get() + 1);
-        let slot = &clock.slots[*at];
+        let slot = clock.slots[*at].as_ref()?;
         slot.used.set(true);
         Some(slot.chunk.clone())
     }
@@ -154,9 +157,12 @@ impl ChunkCache {
         }
         clock.size += size;
         clock.shrink();
-        let at = clock.slots.len();
+        let at = clock.free.pop().unwrap_or_else(|| {
+            clock.slots.push(None);
+            clock.slots.len() - 1
+        });
         clock.by_key.insert(key, at);
-        clock.slots.push(Slot {
+        clock.slots[at] = Some(Slot {
             key,
             chunk: bytes,
             used: Cell::new(false),
@@ -166,20 +172,17 @@ impl ChunkCache {
 
 impl Clock {
     fn shrink(&mut self) {
-        while self.size > self.capacity && !self.slots.is_empty() {
+        while self.size > self.capacity && !self.by_key.is_empty() {
             if self.hand >= self.slots.len() {
                 self.hand = 0;
             }
-            if self.slots[self.hand].used.replace(false) {
-                self.hand += 1;
-                continue;
+            let slot = &mut self.slots[self.hand];
+            if let Some(gone) = slot.take_if(|slot| !slot.used.replace(false)) {
+                self.by_key.remove(&gone.key);
+                self.size -= gone.chunk.len() + SLOT_OVERHEAD;
+                self.free.push(self.hand);
             }
-            let gone = self.slots.swap_remove(self.hand);
-            self.by_key.remove(&gone.key);
-            self.size -= gone.chunk.len() + SLOT_OVERHEAD;
-            if let Some(moved) = self.slots.get(self.hand) {
-                self.by_key.insert(moved.key, self.hand);
-            }
+            self.hand += 1;
         }
     }
 }
@@ -203,6 +206,18 @@ mod tests {
         cache.set_capacity(0);
         assert_eq!(cache.stats().size, 0);
         assert_eq!(cache.get(file, 0), None);
+    }
+
+    #[test]
+    fn what_came_last_stays_longer_than_what_came_first() {
+        let cache = ChunkCache::new(100 * (1000 + SLOT_OVERHEAD));
+        let file = cache.register_file();
+        for chunk in 0..1000 {
+            cache.insert(file, chunk, Bytes::from(vec![0; 1000]));
+        }
+        let held = |chunk: &u64| cache.get(file, *chunk).is_some();
+        assert_eq!((0..900).filter(held).count(), 0);
+        assert_eq!((900..1000).filter(held).count(), 100);
     }
 
     #[test]
