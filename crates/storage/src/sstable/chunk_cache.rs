@@ -63,6 +63,8 @@ pub struct ChunkCache {
     next_file: Rc<Cell<u64>>,
     hits: Rc<Cell<u64>>,
     misses: Rc<Cell<u64>>,
+    read_chunks: Rc<Cell<u64>>,
+    read_bytes: Rc<Cell<u64>>,
 }
 
 /// What a cache did since it was made, and what it holds.
@@ -72,6 +74,10 @@ pub struct ChunkCacheStats {
     pub hits: u64,
     /// Chunks that had to be read.
     pub misses: u64,
+    /// Chunks that were read from files, those read ahead and past the cache included.
+    pub read_chunks: u64,
+    /// Their bytes in the files.
+    pub read_bytes: u64,
     /// Bytes held.
     pub size: usize,
     /// Bytes it may hold.
@@ -101,6 +107,8 @@ impl ChunkCache {
             next_file: Rc::default(),
             hits: Rc::default(),
             misses: Rc::default(),
+            read_chunks: Rc::default(),
+            read_bytes: Rc::default(),
         }
     }
 
@@ -117,6 +125,8 @@ impl ChunkCache {
         ChunkCacheStats {
             hits: self.hits.get(),
             misses: self.misses.get(),
+            read_chunks: self.read_chunks.get(),
+            read_bytes: self.read_bytes.get(),
             size: clock.size,
             capacity: clock.capacity,
             chunks: clock.by_key.len(),
@@ -133,6 +143,12 @@ impl ChunkCache {
         let file = self.next_file.get();
         self.next_file.set(file + 1);
         file
+    }
+
+    /// Counts a read of a file.
+    pub(crate) fn count_read(&self, chunks: u64, bytes: u64) {
+        self.read_chunks.set(self.read_chunks.get() + chunks);
+        self.read_bytes.set(self.read_bytes.get() + bytes);
     }
 
     pub(crate) fn get(&self, file: u64, chunk: u64) -> Option<Bytes> {

@@ -241,6 +241,7 @@ impl ChunkedFile {
             }
             Err(source) => return Err(SSTableError::io(&self.path, source)),
         };
+        self.cache.count_read(end - first, length);
         let mut chunks = Vec::with_capacity((end - first) as usize);
         for chunk in first..end {
             let (from, length) = self.extent(chunk);
