@@ -166,13 +166,19 @@ impl IndexesWriter {
     }
 
     /// Writes what has gathered, if it is enough.
-    pub(super) async fn flush(&mut self) -> Result<(), WriteError> {
+    pub(super) async fn flush(&mut self, layout: &Layout, env: &Env) -> Result<(), WriteError> {
         match self {
             IndexesWriter::Big(big) => {
+                if big.writer.is_too_large() {
+                    // Boxed, as the state of a write that has nothing to do should be small.
+                    Box::pin(big.writer.thin(layout, env)).await;
+                }
                 if big.bytes.len() >= FLUSH_LENGTH {
                     let bytes = std::mem::take(&mut big.bytes);
                     big.bytes = big.file.append(bytes).await?;
                     big.bytes.clear();
+                    // What a large partition took is not needed for those behind it.
+                    big.bytes.shrink_to(2 * FLUSH_LENGTH);
                 }
             }
             IndexesWriter::Bti(bti) => {

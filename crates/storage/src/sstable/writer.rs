@@ -347,7 +347,7 @@ impl Writer {
             self.data.recycle(buffer);
             self.env.maybe_yield().await;
         }
-        self.indexes.flush().await
+        self.indexes.flush(self.encoder.layout(), &self.env).await
     }
 
     fn invalid(&self, what: &str) -> WriteError {

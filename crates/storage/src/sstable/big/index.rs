@@ -5,8 +5,14 @@
 //! head, its deletion, the number of blocks, for each block an [`IndexInfo`], and at its end the
 //! place of each of those, so that blocks can be searched without reading all
 //! (`org.apache.cassandra.io.sstable.format.big.RowIndexEntry`, `IndexInfo`).
+//!
+//! As its length comes first, a promoted index is in memory until its partition ends. How many bytes
+//! a block has is the writer's choice, so when the index gets too large it is thinned: each two
+//! blocks become one, and those that follow are twice as large. That keeps the lengths within what
+//! Cassandra reads (31 bits), too.
 
 use bytes::Bytes;
+use io::Env;
 use model::vint::{write_signed, write_unsigned};
 use model::{DecoratedKey, DeletionTime};
 
@@ -19,6 +25,11 @@ use crate::{RangeTombstoneMarker, Unfiltered};
 
 /// The widths of blocks are written as differences to this one, the usual one.
 const WIDTH_BASE: i64 = 64 * 1024;
+/// How large a promoted index may become, in bytes. With clusterings of a few bytes and blocks of
+/// 64 KiB that is enough for 30 GB; then blocks have 128 KiB, and so on.
+const MOST_PROMOTED: usize = 16 << 20;
+/// So many blocks are thinned between two looks at the time.
+const BLOCKS_A_LOOK: usize = 512;
 
 /// An entry of the index, without what it says of blocks.
 #[derive(Clone, Debug, PartialEq)]
@@ -107,7 +118,11 @@ impl IndexInfo {
 
 /// Writes the index, partition by partition.
 pub(crate) struct IndexWriter {
+    /// Bytes at which a block ends, at the beginning of a partition and now.
+    usual_block_size: u64,
     block_size: u64,
+    /// Bytes of `infos` and `offsets` that are not to be exceeded for long.
+    most: usize,
     infos: Vec<u8>,
     offsets: Vec<u32>,
     /// The first and the last place of the block in the making, serialized, and where it starts.
@@ -122,7 +137,9 @@ impl IndexWriter {
     /// Blocks end with the item with which they reach `block_size` bytes.
     pub(crate) fn new(block_size: u64) -> IndexWriter {
         IndexWriter {
+            usual_block_size: block_size,
             block_size,
+            most: MOST_PROMOTED,
             infos: Vec::new(),
             offsets: Vec::new(),
             first: Vec::new(),
@@ -137,6 +154,7 @@ impl IndexWriter {
     pub(crate) fn begin(&mut self, header_length: u64) {
         self.infos.clear();
         self.offsets.clear();
+        self.block_size = self.usual_block_size;
         self.start = None;
         self.open = None;
         self.header_length = header_length;
@@ -184,6 +202,31 @@ impl IndexWriter {
         }
     }
 
+    /// Has the index of the partition become too large?
+    pub(crate) fn is_too_large(&self) -> bool {
+        self.offsets.len() > 1 && self.infos.len() + 4 * self.offsets.len() > self.most
+    }
+
+    /// Thins it until it is not.
+    pub(crate) async fn thin(&mut self, layout: &Layout, env: &Env) {
+        while self.is_too_large() {
+            let infos = Bytes::from(std::mem::take(&mut self.infos));
+            let offsets = std::mem::take(&mut self.offsets);
+            self.infos.reserve(infos.len() / 2);
+            self.offsets.reserve(offsets.len().div_ceil(2));
+            for (at, pair) in offsets.chunks(2).enumerate() {
+                self.offsets.push(self.infos.len() as u32);
+                let of = |offset: u32| InfoParts::of(infos.slice(offset as usize..), layout);
+                let (first, second) = (of(pair[0]), pair.get(1).map(|offset| of(*offset)));
+                first.joined(second).write(&mut self.infos);
+                if at.is_multiple_of(BLOCKS_A_LOOK) {
+                    env.maybe_yield().await;
+                }
+            }
+            self.block_size = self.block_size.saturating_mul(2);
+        }
+    }
+
     /// The partition that starts at `position` ended after `length` bytes: appends its entry.
     pub(crate) fn end(
         &mut self,
@@ -211,6 +254,63 @@ impl IndexWriter {
         for offset in &self.offsets {
             out.extend(offset.to_be_bytes());
         }
+    }
+}
+
+/// An [`IndexInfo`] as it was written: what is not a number is kept as it is.
+struct InfoParts {
+    first: Bytes,
+    last: Bytes,
+    start: u64,
+    width: i64,
+    /// The range deletion behind it, with the byte that says whether there is one.
+    open: Bytes,
+}
+
+impl InfoParts {
+    /// The first one in these bytes, which a writer wrote.
+    fn of(bytes: Bytes, layout: &Layout) -> InfoParts {
+        let mut input = Input::new(&bytes);
+        let mut decode = || {
+            Place::decode(&bytes, &mut input, &layout.clustering)?;
+            let first = input.position();
+            Place::decode(&bytes, &mut input, &layout.clustering)?;
+            let last = input.position();
+            let (start, width) = (input.vint()?, input.signed_vint()?);
+            let numbers = input.position();
+            if input.bool()? {
+                input.deletion_time(layout.unsigned_deletion_time)?;
+            }
+            Ok::<_, DecodeError>(InfoParts {
+                first: bytes.slice(..first),
+                last: bytes.slice(first..last),
+                start,
+                width: width + WIDTH_BASE,
+                open: bytes.slice(numbers..input.position()),
+            })
+        };
+        decode().expect("the writer reads what it wrote")
+    }
+
+    /// With the block behind it, if there is one.
+    fn joined(self, behind: Option<InfoParts>) -> InfoParts {
+        match behind {
+            Some(behind) => InfoParts {
+                first: self.first,
+                start: self.start,
+                width: self.width + behind.width,
+                ..behind
+            },
+            None => self,
+        }
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend(&self.first);
+        out.extend(&self.last);
+        write_unsigned(out, self.start);
+        write_signed(out, self.width - WIDTH_BASE);
+        out.extend(&self.open);
     }
 }
 

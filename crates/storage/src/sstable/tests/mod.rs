@@ -4,3 +4,4 @@ mod corpus;
 mod damage;
 mod roundtrip;
 pub(super) mod support;
+mod wide;
