@@ -118,7 +118,10 @@ impl PromotedIndex {
         comparator: &ClusteringComparator,
         bound: &Bound,
     ) -> Result<Option<Block>, SSTableError> {
-        let behind = self.first_behind(layout, comparator, bound).await?;
+        let behind = match *bound == Bound::TOP {
+            true => self.head.blocks,
+            false => self.first_behind(layout, comparator, bound).await?,
+        };
         match behind.checked_sub(1) {
             Some(block) => self.block(layout, block).await,
             None => Ok(None),

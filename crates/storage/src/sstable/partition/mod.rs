@@ -4,25 +4,27 @@
 //! next slice; if the partition has a promoted index, the reader goes to the first block that can
 //! have something of the slice. Which range deletion is in force there, the index knows.
 //!
-//! *Reversed*, blocks are read from the last to the first, each of them forward into memory, and
-//! given from its end. A partition without promoted index is one block.
+//! *Reversed*: see [`reversed`].
 //!
 //! A range deletion in force where a slice begins or ends is given as one that begins or ends
 //! there, so that what a reader gives is well formed on its own.
+
+mod reversed;
 
 use std::cmp::Ordering;
 use std::rc::Rc;
 
 use model::{Bound, Clustering, ClusteringComparator, DecoratedKey, DeletionTime, Slice};
 
-use super::blocks::{Block, Blocks};
-use super::cursor::Cursor;
-use super::decode::{ColumnSelection, Item};
-use super::error::SSTableError;
-use super::index::Location;
-use super::items::{read_head, read_item, read_marker, read_row};
-use super::reader::{SSTable, Schema};
+use crate::sstable::blocks::Blocks;
+use crate::sstable::cursor::Cursor;
+use crate::sstable::decode::{ColumnSelection, Item};
+use crate::sstable::error::SSTableError;
+use crate::sstable::index::Location;
+use crate::sstable::items::{read_head, read_item, read_marker, read_row};
+use crate::sstable::reader::{SSTable, Schema};
 use crate::{PartitionHead, RangeTombstoneMarker, Unfiltered};
+use reversed::Backward;
 
 /// Slices, whether they are read in reverse, and columns.
 pub(super) type Selection = (Rc<[Slice]>, bool, ColumnSelection);
@@ -50,22 +52,8 @@ pub struct PartitionReader {
     peeked: Option<Pending>,
     /// Where the item that was decoded last begins.
     pending_start: u64,
-    /// Reversed: what was read and not given yet, the next one last.
-    block: Vec<Unfiltered>,
-    /// Reversed: the next block to read of this slice.
-    next_block: Option<NextBlock>,
     ended: bool,
-}
-
-/// A block that is to be read from its end.
-#[derive(Clone, Copy, Debug)]
-struct NextBlock {
-    offset: u64,
-    open: Option<DeletionTime>,
-    /// Where in the partition it ends.
-    end: u64,
-    /// Where the block starts that is the last one to read.
-    stop: u64,
+    backward: Backward,
 }
 
 /// An item whose head was decoded; of a row, the body is still at the cursor.
@@ -108,9 +96,8 @@ impl PartitionReader {
             open: None,
             peeked: None,
             pending_start: 0,
-            block: Vec::new(),
-            next_block: None,
             ended: false,
+            backward: Backward::default(),
         })
     }
 
@@ -281,128 +268,6 @@ impl PartitionReader {
                     .map(Pending::Marker)
             }
         }
-    }
-
-    async fn next_reversed(&mut self) -> Result<Option<Unfiltered>, SSTableError> {
-        loop {
-            if let Some(item) = self.block.pop() {
-                return Ok(Some(item));
-            }
-            let at = self.slices.len().checked_sub(self.slice + 1);
-            let Some(slice) = at.and_then(|at| self.slices.get(at)).cloned() else {
-                return Ok(None);
-            };
-            let block = match self.next_block.take() {
-                Some(block) => block,
-                None => match self.last_block_of(&slice).await? {
-                    Some(block) => {
-                        self.in_slice = false;
-                        block
-                    }
-                    None => {
-                        self.slice += 1;
-                        continue;
-                    }
-                },
-            };
-            self.read_block(&slice, block).await?;
-            self.next_block = self.block_before(block).await?;
-            if self.next_block.is_none() {
-                self.slice += 1;
-            }
-        }
-    }
-
-    /// The last block that can have something of a slice.
-    async fn last_block_of(&mut self, slice: &Slice) -> Result<Option<NextBlock>, SSTableError> {
-        let Some(blocks) = &mut self.blocks else {
-            let offset = self.items_start - self.start;
-            return Ok(Some(NextBlock {
-                offset,
-                open: None,
-                end: u64::MAX,
-                stop: offset,
-            }));
-        };
-        let layout = &self.schema.layout;
-        let comparator = self.schema.table.comparator();
-        let first = blocks.first_of(layout, comparator, &slice.start).await?;
-        let last = blocks.last_of(layout, comparator, &slice.end).await?;
-        let stop = |last: Block| first.map_or(last.offset, |first| first.offset.min(last.offset));
-        Ok(last.map(|last| NextBlock {
-            offset: last.offset,
-            open: last.open,
-            end: last.end.unwrap_or(u64::MAX),
-            stop: stop(last),
-        }))
-    }
-
-    /// The block before, if that can have something of the slice too.
-    async fn block_before(&mut self, block: NextBlock) -> Result<Option<NextBlock>, SSTableError> {
-        let Some(blocks) = &mut self.blocks else {
-            return Ok(None);
-        };
-        if block.offset <= block.stop {
-            return Ok(None);
-        }
-        match blocks.previous(&self.schema.layout).await? {
-            Some(before) if before.offset < block.offset => Ok(Some(NextBlock {
-                offset: before.offset,
-                open: before.open,
-                end: block.offset,
-                stop: block.stop,
-            })),
-            _ => Err(self
-                .cursor
-                .corrupt("its blocks are not in order in the index")),
-        }
-    }
-
-    /// Reads what a block has of a slice, to be given from its end.
-    async fn read_block(&mut self, slice: &Slice, block: NextBlock) -> Result<(), SSTableError> {
-        let mut open = block.open;
-        let end = self.start.saturating_add(block.end);
-        self.cursor.seek(self.start.saturating_add(block.offset));
-        self.ended = false;
-        let mut open_at_start = open;
-        let mut items = Vec::new();
-        while self.cursor.position() < end {
-            let pending = self.next_pending().await?;
-            let comparator = self.schema.table.comparator();
-            match place_in(&pending, comparator, slice) {
-                Ordering::Less => {
-                    if let Pending::Marker(marker) = &pending {
-                        open = marker.opens;
-                        open_at_start = open;
-                    }
-                    self.pass_over(pending)?;
-                }
-                Ordering::Equal => {
-                    if let Pending::Marker(marker) = &pending {
-                        open = marker.opens;
-                    }
-                    items.push(self.give(pending).await?);
-                }
-                Ordering::Greater => break,
-            }
-            self.sstable.env().maybe_yield().await;
-        }
-        // The items are taken from the end: what comes first goes last.
-        if block.offset <= block.stop
-            && let Some(open) = open_at_start
-        {
-            let marker = RangeTombstoneMarker::open(slice.start.clone(), open);
-            self.block.push(Unfiltered::Marker(marker));
-        }
-        self.block.append(&mut items);
-        if !self.in_slice {
-            self.in_slice = true;
-            if let Some(open) = open {
-                let marker = RangeTombstoneMarker::close(slice.end.clone(), open);
-                self.block.push(Unfiltered::Marker(marker));
-            }
-        }
-        Ok(())
     }
 }
 
