@@ -29,6 +29,8 @@ const KEEP_CHECKSUMS: u8 = 1 << 3;
 const DIR: &str = "/t";
 /// So many partitions are looked up by their keys.
 const LOOKED_UP: usize = 3;
+/// So many rows are read by their clusterings at once.
+const AT_ONCE: usize = 50;
 
 /// Opens and reads the input.
 pub(super) fn run(data: &[u8]) {
@@ -218,28 +220,14 @@ async fn scan(sstable: &SSTable) -> Vec<(PartitionHead, Vec<Clustering>)> {
     scanned
 }
 
-/// Reads a partition, whole and from the row in its middle on, both ways.
+/// Reads a partition both ways: whole, from the row in its middle on and up to it, row by row and
+/// many rows at once.
 async fn look_up(sstable: &SSTable, key: &DecoratedKey, rows: &[Clustering]) {
     let hash = model::murmur3_x64_128(key.key());
     sstable.may_contain(key, hash);
     let _ = sstable.has(key).await;
-    let mut slices = vec![Slice::ALL];
-    if let Some(middle) = rows.get(rows.len() / 2) {
-        let at = |kind| Bound {
-            prefix: middle.clone(),
-            kind,
-        };
-        slices.push(Slice {
-            start: at(BoundKind::InclusiveStart),
-            end: Slice::ALL.end,
-        });
-        slices.push(Slice {
-            start: Slice::ALL.start,
-            end: at(BoundKind::ExclusiveEnd),
-        });
-    }
-    for slice in slices {
-        let slices: Rc<[Slice]> = Rc::new([slice]);
+    for slices in selections(rows) {
+        let slices: Rc<[Slice]> = slices.into();
         sstable.may_contain_slices(&slices);
         for reversed in [false, true] {
             let columns = ColumnSelection::All;
@@ -249,4 +237,34 @@ async fn look_up(sstable: &SSTable, key: &DecoratedKey, rows: &[Clustering]) {
             }
         }
     }
+}
+
+/// What to read of a partition with these rows.
+fn selections(rows: &[Clustering]) -> Vec<Vec<Slice>> {
+    let mut selections = vec![vec![Slice::ALL]];
+    let (Some(first), Some(last)) = (rows.first(), rows.last()) else {
+        return selections;
+    };
+    let bound = |row: &Clustering, kind| Bound {
+        prefix: row.clone(),
+        kind,
+    };
+    let middle = &rows[rows.len() / 2];
+    selections.push(vec![Slice {
+        start: bound(middle, BoundKind::InclusiveStart),
+        end: Slice::ALL.end,
+    }]);
+    selections.push(vec![Slice {
+        start: Slice::ALL.start,
+        end: bound(middle, BoundKind::ExclusiveEnd),
+    }]);
+    let single = |row: &Clustering| Slice {
+        start: bound(row, BoundKind::InclusiveStart),
+        end: bound(row, BoundKind::InclusiveEnd),
+    };
+    selections.extend([first, middle, last].map(|row| vec![single(row)]));
+    // Slices lie apart and in order, which the rows of a damaged file need not.
+    let apart = rows.iter().step_by(3).take(AT_ONCE).map(single);
+    selections.push(apart.collect());
+    selections
 }
