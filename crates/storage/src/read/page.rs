@@ -1,11 +1,17 @@
 //! Filling a page: what of the merged rows the client gets, and when to stop.
 
+use bytes::{Bytes, BytesMut};
 use model::{
     ColumnId, DataLimits, DecoratedKey, DeletionTime, Partition, ReadCommand, ReadPage, Row, Table,
 };
 
 use super::filter::Filters;
 use crate::PartitionHead;
+
+/// So many rows of a partition may keep alive the chunks that they were read from.
+const IN_CHUNKS: usize = 32;
+/// Rows of at least so many bytes may, too: a chunk is not much more.
+const LARGE: u64 = 1024;
 
 /// What to do after a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,7 +132,11 @@ impl<'c> PageBuilder<'c> {
             return Flow::More;
         }
         row.retain_columns(&self.command.columns);
-        self.bytes_left = self.bytes_left.saturating_sub(row_bytes(&row));
+        let bytes = row_bytes(&row);
+        if bytes < LARGE && current.rows.len() >= IN_CHUNKS {
+            detach(&mut row, bytes);
+        }
+        self.bytes_left = self.bytes_left.saturating_sub(bytes);
         current.rows.push(row);
         current.rows_left -= 1;
         let partition_done = current.rows_left == 0;
@@ -189,4 +199,76 @@ fn row_bytes(row: &Row) -> u64 {
         .map(|c| 16 + c.value.len() + c.path.as_ref().map_or(0, |p| p.len() + 4))
         .sum();
     (16 + clustering + cells) as u64
+}
+
+/// Copies the values of a row, of `bytes` in all, into memory of their own. What is left of a row
+/// may be a few bytes of a chunk of 16 KiB, and a page must not take a thousand times what it
+/// counts.
+fn detach(row: &mut Row, bytes: u64) {
+    let mut piece = BytesMut::with_capacity(bytes as usize);
+    let mut take = |value: &mut Bytes| {
+        piece.extend_from_slice(value);
+        *value = piece.split().freeze();
+    };
+    row.clustering.0.iter_mut().for_each(&mut take);
+    for cell in &mut row.cells {
+        cell.path.iter_mut().for_each(&mut take);
+        take(&mut cell.value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{ClusteringSelection, Order, PartitionSelection, Slice};
+
+    use super::*;
+    use crate::testing;
+
+    #[test]
+    fn a_page_does_not_keep_the_chunks_of_many_small_rows() {
+        let table = testing::table(Order::Ascending);
+        let key = DecoratedKey::new(Bytes::from_static(&[0, 0, 0, 1]));
+        let command = ReadCommand {
+            table: table.clone(),
+            partitions: PartitionSelection::Key(key.clone()),
+            clustering: ClusteringSelection {
+                slices: vec![Slice::ALL],
+                reversed: false,
+            },
+            columns: Vec::new(),
+            filters: Vec::new(),
+            limits: DataLimits {
+                rows: 1000,
+                rows_per_partition: 1000,
+                bytes: 1 << 20,
+            },
+            now_seconds: 1,
+            resume: None,
+        };
+        let head = PartitionHead {
+            key,
+            deletion: DeletionTime::LIVE,
+            static_row: None,
+        };
+        let mut page = PageBuilder::new(&command, &table);
+        assert!(page.begin(&head, None, &table));
+        let mut chunks = Vec::new();
+        for number in 0..1000u32 {
+            let chunk = Bytes::from([&number.to_be_bytes()[..], &[0; 16 << 10]].concat());
+            let values = [chunk.slice(..4), chunk.slice(..4)];
+            let mut row = Row::new(model::Clustering(values.into_iter().collect()));
+            row.liveness.timestamp = 1;
+            page.row(row);
+            chunks.push(chunk);
+        }
+        let page = page.finish(false);
+        let rows = &page.partitions[0].rows;
+        assert_eq!(rows.len(), 1000);
+        let kept = chunks.iter().filter(|chunk| !chunk.is_unique()).count();
+        assert_eq!(kept, IN_CHUNKS);
+        for (number, row) in (0u32..).zip(rows) {
+            let value = &number.to_be_bytes()[..];
+            assert!(row.clustering.0.iter().all(|part| part == value));
+        }
+    }
 }
