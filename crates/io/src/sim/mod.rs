@@ -249,6 +249,16 @@ impl Simulation {
         self.world.borrow_mut().disks[node.0].flip_bit(path, offset, bit)
     }
 
+    /// From now on every read of a file fails, as where its sectors are bad, or no more.
+    pub fn set_unreadable(
+        &mut self,
+        node: SimNode,
+        path: &Path,
+        unreadable: bool,
+    ) -> std::io::Result<()> {
+        self.world.borrow_mut().disks[node.0].set_unreadable(path, unreadable)
+    }
+
     /// From now on packets from one node to another fare like this.
     pub fn set_link(&mut self, from: SimNode, to: SimNode, link: LinkConfig) {
         self.world.borrow_mut().network.set_link(from.0, to.0, link);

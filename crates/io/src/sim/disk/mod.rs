@@ -73,6 +73,8 @@ struct Content {
     /// Dirty pages, with the number of the write that made them so last.
     dirty: BTreeMap<u64, u64>,
     writes: u64,
+    /// No read of it succeeds.
+    unreadable: bool,
     /// Names of it, as programs see them, and open handles.
     names: u32,
     handles: u32,
@@ -212,6 +214,9 @@ impl Disk {
         }
         let rot = random.chance(self.faults.bit_rot);
         let file = self.file_mut(inode)?;
+        if file.unreadable {
+            return Err(io::Error::from_raw_os_error(libc::EIO));
+        }
         let end = offset.saturating_add(len).min(file.seen.len);
         if rot && end > offset {
             let at = offset + random.below(end - offset);
@@ -314,6 +319,13 @@ impl Disk {
             return Err(kind(ErrorKind::InvalidInput));
         }
         file.flip_bit(offset, bit);
+        Ok(())
+    }
+
+    /// Says whether reads of a file fail.
+    pub(crate) fn set_unreadable(&mut self, path: &Path, unreadable: bool) -> io::Result<()> {
+        let inode = self.find(path)?;
+        self.file_mut(inode)?.unreadable = unreadable;
         Ok(())
     }
 
