@@ -214,7 +214,7 @@ const TABLE_COUNTERS: [Metric<TableStats>; 9] = [
     ),
 ];
 
-const TABLE_GAUGES: [Metric<TableStats>; 4] = [
+const TABLE_GAUGES: [Metric<TableStats>; 6] = [
     ("table_memtable_bytes", "Bytes of memtables", |t| {
         t.memtable_bytes
     }),
@@ -222,6 +222,16 @@ const TABLE_GAUGES: [Metric<TableStats>; 4] = [
         "table_sstables",
         "sstables, each counted by every shard that has it open",
         |t| t.sstables,
+    ),
+    (
+        "table_suspect_sstables",
+        "sstables that are not compacted, as reading them failed",
+        |t| t.suspect_sstables,
+    ),
+    (
+        "table_unreadable_sstables",
+        "sstables that the table goes without, as they cannot be read",
+        |t| t.unreadable_sstables,
     ),
     ("table_sstable_bytes", "Bytes of sstables on disk", |t| {
         t.sstable_bytes

@@ -3,6 +3,7 @@
 //! Shards report what they met; the process looks now and then what is to be done about it. A
 //! full drive is no failure: writes are refused while it is full.
 
+use std::io::ErrorKind;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -29,8 +30,9 @@ pub enum DiskFailurePolicy {
     Stop,
     /// Also when a single sstable is damaged.
     StopParanoid,
-    /// The requests that meet the failure fail, others go on; damaged sstables are not compacted.
-    /// There is one data folder, so that nothing is left of what Cassandra does besides.
+    /// What cannot be read is gone without: the request that meets it fails, later ones see what
+    /// is left. Where nothing can be written any more clients are sent away: there is one data
+    /// folder, so that none is left to write to. Damaged sstables fail the requests that meet them.
     BestEffort,
     /// The requests that meet the failure fail.
     Ignore,
@@ -50,10 +52,22 @@ pub struct FailurePolicies {
 /// What went wrong with sstables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DiskFailure {
-    /// The drive or the file system refused.
-    FileSystem,
-    /// What was read is not what was written.
+    /// The drive or the file system refused to read (`FSReadError`).
+    Reading,
+    /// It refused to write, to make a name or to remove one (`FSWriteError`).
+    Writing,
+    /// What was read is not what was written (`CorruptSSTableException`).
     Damaged,
+}
+
+impl DiskFailure {
+    /// Of an operation that writes. `None`: there is no room, which is no failure of the drive.
+    pub(crate) fn of_writing(error: &std::io::Error) -> Option<DiskFailure> {
+        match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => None,
+            _ => Some(DiskFailure::Writing),
+        }
+    }
 }
 
 /// What the process is to do.
@@ -108,16 +122,23 @@ impl Health {
         self.policies.commit == CommitFailurePolicy::Ignore
     }
 
-    /// Reading or writing sstables failed.
+    /// Reading or writing sstables failed (`DefaultFSErrorHandler`, `JVMStabilityInspector`).
     pub(crate) fn disk_failed(&self, failure: DiskFailure, reason: &str) {
+        use DiskFailure::{Damaged, Reading, Writing};
+        use DiskFailurePolicy::{BestEffort, Die, Ignore, Stop, StopParanoid};
         let verdict = match (self.policies.disk, failure) {
-            (DiskFailurePolicy::Die, _) => Verdict::Die,
-            (DiskFailurePolicy::StopParanoid, _)
-            | (DiskFailurePolicy::Stop, DiskFailure::FileSystem) => Verdict::StopClients,
-            (DiskFailurePolicy::Stop, DiskFailure::Damaged)
-            | (DiskFailurePolicy::BestEffort | DiskFailurePolicy::Ignore, _) => Verdict::GoOn,
+            (Die, _) => Verdict::Die,
+            (StopParanoid, _) | (Stop, Reading | Writing) | (BestEffort, Writing) => {
+                Verdict::StopClients
+            }
+            (Stop, Damaged) | (BestEffort, Reading | Damaged) | (Ignore, _) => Verdict::GoOn,
         };
         self.pass(verdict, reason);
+    }
+
+    /// Do tables go without sstables that the drive does not give?
+    pub(crate) fn goes_without(&self) -> bool {
+        self.policies.disk == DiskFailurePolicy::BestEffort
     }
 
     fn pass(&self, verdict: Verdict, reason: &str) {
@@ -136,15 +157,20 @@ mod tests {
 
     #[test]
     fn policies_decide_as_in_cassandra() {
-        use DiskFailure::{Damaged, FileSystem};
+        use DiskFailure::{Damaged, Reading, Writing};
         use DiskFailurePolicy::{BestEffort, Die, Ignore, Stop, StopParanoid};
         for (disk, failure, expected) in [
-            (Stop, FileSystem, Verdict::StopClients),
+            (Stop, Reading, Verdict::StopClients),
+            (Stop, Writing, Verdict::StopClients),
             (Stop, Damaged, Verdict::GoOn),
             (StopParanoid, Damaged, Verdict::StopClients),
-            (BestEffort, FileSystem, Verdict::GoOn),
-            (Ignore, FileSystem, Verdict::GoOn),
+            (BestEffort, Reading, Verdict::GoOn),
+            (BestEffort, Writing, Verdict::StopClients),
+            (BestEffort, Damaged, Verdict::GoOn),
+            (Ignore, Reading, Verdict::GoOn),
+            (Ignore, Writing, Verdict::GoOn),
             (Die, Damaged, Verdict::Die),
+            (Die, Reading, Verdict::Die),
         ] {
             let health = Health::new(FailurePolicies {
                 disk,
@@ -154,6 +180,7 @@ mod tests {
             health.disk_failed(failure, "second");
             let reason = (expected > Verdict::GoOn).then(|| "first".to_owned());
             assert_eq!(health.verdict(), (expected, reason), "{disk:?} {failure:?}");
+            assert_eq!(health.goes_without(), disk == BestEffort);
         }
         for (commit, goes_on, expected) in [
             (CommitFailurePolicy::Stop, false, Verdict::StopClients),

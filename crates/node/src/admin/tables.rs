@@ -92,11 +92,12 @@ impl Admin {
     }
 
     /// Reads all sstables of tables and checks all checksums: what is wrong, a line for each that is
-    /// damaged.
+    /// damaged. `disk_failure_policy` is asked for damage only `by_policy`.
     pub fn verify(
         &self,
         keyspace: Option<&str>,
         tables: &[String],
+        by_policy: bool,
     ) -> Result<Vec<String>, AdminError> {
         let mut wrong = Vec::new();
         for table in self.tables(keyspace, tables)? {
@@ -114,7 +115,7 @@ impl Admin {
                 let own = files.into_iter().filter(|file| seen.insert(file.clone()));
                 let own: Vec<PathBuf> = own.collect();
                 asked.push(self.on(shard, async move |shard: Rc<Shard>| {
-                    verify_all(&shard, id, &own).await
+                    verify_all(&shard, id, &own, by_policy).await
                 })?);
             }
             for answers in asked {
@@ -126,10 +127,15 @@ impl Admin {
 }
 
 /// What is wrong with these sstables of a table.
-async fn verify_all(shard: &Shard, table: TableId, files: &[PathBuf]) -> Vec<String> {
+async fn verify_all(
+    shard: &Shard,
+    table: TableId,
+    files: &[PathBuf],
+    by_policy: bool,
+) -> Vec<String> {
     let mut wrong = Vec::new();
     for file in files {
-        match shard.store.verify(table, file).await {
+        match shard.store.verify(table, file, by_policy).await {
             Ok(_) | Err(ReadError::UnknownTable(_)) => {}
             Err(error) => {
                 tracing::error!("verify: {error}");

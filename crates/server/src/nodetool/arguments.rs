@@ -506,6 +506,9 @@ Example:
         /// Check all values too (which is done without it)
         #[arg(short = 'e', long)]
         extended_verify: bool,
+        /// Do what disk_failure_policy says if an sstable is damaged
+        #[arg(short, long)]
+        dfp: bool,
         /// Accepted for scripts
         #[arg(short, long)]
         force: bool,

@@ -68,8 +68,9 @@ pub(super) fn operate(
 }
 
 /// Checks all checksums (Cassandra's `Verify`).
-pub(super) fn verify(api: &Api, tables: (Option<&str>, &[String])) -> Done {
-    let wrong = operate(api, "verify", tables, &[])?;
+pub(super) fn verify(api: &Api, tables: (Option<&str>, &[String]), by_policy: bool) -> Done {
+    let flag = if by_policy { "true" } else { "false" };
+    let wrong = operate(api, "verify", tables, &[("dfp", flag)])?;
     let wrong: Vec<&str> = wrong
         .as_array()
         .into_iter()

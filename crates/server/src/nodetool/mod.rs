@@ -111,7 +111,7 @@ fn carry_out(api: &Api, verb: Verb, out: &mut impl Write) -> Done {
             )];
             compaction::operate(api, "upgrade_sstables", tables.named(), &more).map(drop)
         }
-        Verb::Verify { tables, .. } => compaction::verify(api, tables.named()),
+        Verb::Verify { tables, dfp, .. } => compaction::verify(api, tables.named(), dfp),
         Verb::Version { verbose } => cluster::version(api, verbose, out),
     }
 }

@@ -208,8 +208,22 @@ pub(crate) const ROUTES: &[Route] = &[
         method: "POST",
         path: "/storage_service/verify",
         summary: "Read all sstables and check all checksums; what is wrong",
-        query: &[KN, CF],
-        run: |node, call| Ok(json!(node.admin.verify(call.get("kn"), &call.list("cf"))?)),
+        query: &[
+            KN,
+            CF,
+            (
+                "dfp",
+                "true: do what disk_failure_policy says if one is damaged",
+            ),
+        ],
+        run: |node, call| {
+            let (tables, by_policy) = (call.list("cf"), call.flag("dfp")?);
+            Ok(json!(node.admin.verify(
+                call.get("kn"),
+                &tables,
+                by_policy
+            )?))
+        },
     },
     Route {
         method: "POST",

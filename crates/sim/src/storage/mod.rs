@@ -2,6 +2,8 @@
 //! crashes, with drives that fail, and with bits that have changed.
 
 mod client;
+#[cfg(test)]
+mod faults;
 mod operation;
 mod oracle;
 #[cfg(test)]

@@ -71,6 +71,16 @@ impl SSTableError {
         }
     }
 
+    /// The file that it speaks of.
+    pub fn path(&self) -> &Path {
+        match self {
+            SSTableError::Io { path, .. }
+            | SSTableError::Missing { path }
+            | SSTableError::Corrupt { path, .. }
+            | SSTableError::Unsupported { path, .. } => path,
+        }
+    }
+
     /// Is it about the content of the file, so that trying again is of no use?
     pub fn is_corruption(&self) -> bool {
         matches!(self, SSTableError::Corrupt { .. })

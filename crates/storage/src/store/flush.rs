@@ -15,7 +15,6 @@ use super::Inner;
 use super::table::{TableStore, add};
 use crate::Unfiltered;
 use crate::error::FlushError;
-use crate::health::DiskFailure;
 use crate::memtable::{MemStream, Memtable};
 use crate::merge::{MergedPartition, Source};
 use crate::sstable::{
@@ -143,7 +142,6 @@ impl Inner {
         table: &Rc<TableStore>,
         memtable: &Rc<Memtable>,
     ) -> Result<(), FlushError> {
-        let failed = |error: &dyn std::fmt::Display| FlushError::Failed(error.to_string());
         let mut written = None;
         if table.holds(memtable) {
             let generation = table.next_generation();
@@ -169,7 +167,10 @@ impl Inner {
         } else if let Some(sstable) = written {
             // Truncated or dropped meanwhile.
             let removed = sstable_folder::remove(&self.env, sstable.descriptor()).await;
-            removed.map_err(|error| failed(&error))?;
+            removed.map_err(|error| {
+                self.writing_failed(&error.source, &error);
+                FlushError::Failed(error.to_string())
+            })?;
         }
         self.let_go_of(table.table().id, memtable);
         let memory = &self.memory;
@@ -198,20 +199,19 @@ impl Inner {
     ) -> Result<Option<SSTable>, String> {
         let written = self.write_partitions(table, memtable, descriptor).await;
         let written = written.map_err(|error| {
-            let text = error.to_string();
-            if let crate::sstable::WriteError::Io { source, .. } = &error
-                && source.kind() != std::io::ErrorKind::StorageFull
-            {
-                let health = &self.config.shared.health;
-                health.disk_failed(DiskFailure::FileSystem, &text);
+            if let crate::sstable::WriteError::Io { source, .. } = &error {
+                self.writing_failed(source, &error);
             }
-            text
+            error.to_string()
         });
         if written?.is_none() {
             return Ok(None);
         }
         let opened = SSTable::open(&self.env, descriptor, &table.table(), &self.cache).await;
-        opened.map(Some).map_err(|error| error.to_string())
+        opened.map(Some).map_err(|error| {
+            self.tell_of(&error);
+            error.to_string()
+        })
     }
 
     async fn write_partitions(

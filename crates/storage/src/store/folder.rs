@@ -302,7 +302,11 @@ async fn concerning(
     let origin = match read(env, &path).await {
         Ok(bytes) => Seal::decode(&bytes).map(|seal| seal.origin),
         Err(OpenError::Io { error, .. }) if error.kind() == std::io::ErrorKind::NotFound => None,
-        Err(error) => return Err(error),
+        Err(error) => {
+            // Whoever opens it meets this too, and one sstable keeps no node from starting.
+            tracing::warn!("nobody knows which shard wrote this: {error}");
+            None
+        }
     };
     let others = origin.is_some_and(|o| o.shards == shards && o.shard != shard);
     // Another shard may be removing it: its data goes first.

@@ -15,16 +15,17 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use io::{Env, OpenOptions};
-use model::TableId;
+use model::{Table, TableId};
 
 use super::table::TableStore;
 use super::{Inner, Store};
 use crate::sstable::{
-    Component, Descriptor, Generation, SSTable, SSTableError, Seal, folder as sstable_folder,
-    mismatch, mutate_statistics,
+    Component, Descriptor, Generation, SSTable, SSTableError, Seal, ShardOrigin,
+    folder as sstable_folder, mismatch, mutate_statistics,
 };
 
 /// Bytes that are copied at once.
@@ -137,19 +138,8 @@ impl Store {
         verify: bool,
     ) -> Result<(), ImportError> {
         let (inner, table) = (&self.inner, self.importing(table)?.table());
-        let sstable = SSTable::open(&inner.env, descriptor, &table, &inner.cache).await?;
-        if let Some(what) = mismatch(&sstable.statistics().header, &table) {
-            return Err(ImportError::OtherTable {
-                path: descriptor.path(Component::Data),
-                keyspace: table.keyspace.to_string(),
-                table: table.name.to_string(),
-                what,
-            });
-        }
-        if verify {
-            sstable.verify().await?;
-        }
-        Ok(())
+        let checked = inner.check_import(&table, descriptor, verify).await;
+        checked.inspect_err(|error| inner.import_failed(error))
     }
 
     /// Gives an sstable a name in the table's folder with a generation above this one. It is there
@@ -169,7 +159,8 @@ impl Store {
             generation: Generation::Number(table.next_generation()),
         };
         let done = place_files(env, source, &placed, options).await;
-        if done.is_err() {
+        if let Err(error) = &done {
+            self.inner.import_failed(error);
             sstable_folder::discard(env, &placed).await;
         }
         done.map(|()| placed)
@@ -207,7 +198,8 @@ impl Store {
                 continue;
             }
             let schema = table.table();
-            arrivals.push(SSTable::open(&inner.env, descriptor, &schema, &inner.cache).await?);
+            let opened = SSTable::open(&inner.env, descriptor, &schema, &inner.cache).await;
+            arrivals.push(opened.inspect_err(|error| inner.tell_of(error))?);
         }
         table.arrivals.replace(arrivals);
         Ok(())
@@ -234,6 +226,27 @@ impl Store {
 }
 
 impl Inner {
+    async fn check_import(
+        &self,
+        table: &Arc<Table>,
+        descriptor: &Descriptor,
+        verify: bool,
+    ) -> Result<(), ImportError> {
+        let sstable = SSTable::open(&self.env, descriptor, table, &self.cache).await?;
+        if let Some(what) = mismatch(&sstable.statistics().header, table) {
+            return Err(ImportError::OtherTable {
+                path: descriptor.path(Component::Data),
+                keyspace: table.keyspace.to_string(),
+                table: table.name.to_string(),
+                what,
+            });
+        }
+        if verify {
+            sstable.verify().await?;
+        }
+        Ok(())
+    }
+
     /// Was it written by another shard of as many, for itself?
     async fn is_anothers(&self, descriptor: &Descriptor) -> Result<bool, ImportError> {
         let path = descriptor.path(Component::Helenus);
@@ -241,11 +254,13 @@ impl Inner {
             return Ok(false);
         }
         let seal = Seal::decode(&read(&self.env, &path).await?);
+        Ok(self.is_of_another(seal.map(|seal| seal.origin)))
+    }
+
+    /// Is what was written by `origin` another shard's of as many?
+    pub(super) fn is_of_another(&self, origin: Option<ShardOrigin>) -> bool {
         let own = self.origin();
-        let others = |origin: crate::sstable::ShardOrigin| {
-            origin.shards == own.shards && origin.shard != own.shard
-        };
-        Ok(seal.is_some_and(|seal| others(seal.origin)))
+        origin.is_some_and(|origin| origin.shards == own.shards && origin.shard != own.shard)
     }
 }
 

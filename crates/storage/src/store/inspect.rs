@@ -8,7 +8,7 @@ use model::{DecoratedKey, TableId, murmur3_x64_128};
 use super::Store;
 use super::stats::TableStats;
 use crate::error::ReadError;
-use crate::sstable::{Component, EstimatedHistogram, SSTable};
+use crate::sstable::{Component, EstimatedHistogram, SSTable, SSTableError};
 
 /// A table of a shard, in detail.
 #[derive(Clone, Debug)]
@@ -90,8 +90,14 @@ impl Store {
     }
 
     /// Reads all of an sstable of a table and checks all checksums. `false`: it is no part of the
-    /// table any more.
-    pub async fn verify(&self, table: TableId, data: &PathBuf) -> Result<bool, ReadError> {
+    /// table any more. If it is damaged `disk_failure_policy` is asked only `by_policy`, as by
+    /// Cassandra's verifier (`invokeDiskFailurePolicy`); if the drive fails it always is.
+    pub async fn verify(
+        &self,
+        table: TableId,
+        data: &PathBuf,
+        by_policy: bool,
+    ) -> Result<bool, ReadError> {
         let found = self.inner.table(table);
         let table = found.ok_or(ReadError::UnknownTable(table))?;
         let sstables = table.sstables();
@@ -103,10 +109,14 @@ impl Store {
             return Ok(true);
         };
         // A compaction may have removed it meanwhile.
-        match table.has_all(std::slice::from_ref(sstable)) {
-            true => Err(error.into()),
-            false => Ok(false),
+        if !table.has_all(std::slice::from_ref(sstable)) {
+            return Ok(false);
         }
+        if by_policy || matches!(error, SSTableError::Io { .. }) {
+            self.inner.tell_of(&error);
+        }
+        self.inner.isolate(&table, &error);
+        Err(error.into())
     }
 }
 

@@ -13,6 +13,7 @@
 mod backup;
 mod cassandra;
 mod compact;
+mod faults;
 mod flush;
 mod folder;
 mod import;
@@ -38,8 +39,7 @@ use model::{Mutation, ReadCommand, ReadPage, Schema, Sharder, TableId};
 use crate::SharedFiles;
 use crate::commitlog::{AppendError, CommitLog, CommitLogConfig, SegmentName, Ticket, Truncations};
 use crate::error::{FlushError, OpenError, ReadError, WriteError};
-use crate::health::DiskFailure;
-use crate::sstable::{ChunkCache, Format, SSTableError};
+use crate::sstable::{ChunkCache, Format};
 use flush::FlushJob;
 use memory::Memory;
 use table::{TableStore, add};
@@ -235,7 +235,7 @@ impl Store {
         let begun = inner.env.now();
         let page = view.read(&inner.env, command, &table.reads).await;
         let page = page.map_err(|error| {
-            inner.report(&error);
+            inner.reading_failed(&table, &error);
             ReadError::from(error)
         })?;
         let micros = (inner.env.now() - begun).as_micros() as u64;
@@ -283,17 +283,6 @@ impl Store {
 }
 
 impl Inner {
-    /// Tells the process of what reading met.
-    fn report(&self, error: &SSTableError) {
-        let failure = match error {
-            SSTableError::Io { .. } => DiskFailure::FileSystem,
-            SSTableError::Missing { .. } | SSTableError::Corrupt { .. } => DiskFailure::Damaged,
-            SSTableError::Unsupported { .. } => return,
-        };
-        let health = &self.config.shared.health;
-        health.disk_failed(failure, &error.to_string());
-    }
-
     fn table(&self, id: TableId) -> Option<Rc<TableStore>> {
         self.tables.borrow().get(&id).cloned()
     }

@@ -1,7 +1,7 @@
 //! Tables come, change and go; the commit log is replayed for them.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -80,17 +80,7 @@ impl Inner {
             there.push((descriptor, origin));
         }
         let (sstables, mut unreadable) = self.open_sstables(&table, there).await;
-        unreadable.extend(found.unknown.into_iter().map(|path| {
-            Unreadable {
-                sstable: None,
-                error: Arc::new(SSTableError::Unsupported {
-                    path,
-                    what: "this Helenus does not know its format: rewrite it with Cassandra's \
-                       sstableupgrade, or move its files away to go without its rows"
-                        .to_owned(),
-                }),
-            }
-        }));
+        unreadable.extend(found.unknown.into_iter().map(of_unknown_format));
         let noted = self.truncations.borrow();
         let noted = noted.iter().map(|noted| noted.generation(table.id)).max();
         let owner = (self.config.sharder, self.env.shard().0);
@@ -104,8 +94,6 @@ impl Inner {
             self.now_seconds(),
         );
         for unreadable in unreadable {
-            let error = &unreadable.error;
-            tracing::error!("an sstable is left out, its table cannot be read: {error}");
             store.add_unreadable(unreadable);
         }
         store.set_written(found.written);
@@ -130,11 +118,22 @@ impl Inner {
             let opening: Vec<_> = some.iter().map(open).collect();
             for (sstable, opening) in some.iter().zip(opening) {
                 match opening.await {
+                    Ok(opened) if self.is_of_another(opened.origin()) => {}
                     Ok(opened) => sstables.push(opened),
-                    Err(error) => unreadable.push(Unreadable {
-                        sstable: Some(sstable.clone()),
-                        error: Arc::new(error),
-                    }),
+                    Err(error) => {
+                        self.tell_of(&error);
+                        let goes_without = self.goes_without(&error);
+                        match goes_without {
+                            true => tracing::error!("an sstable is left out: {error}"),
+                            false => tracing::error!(
+                                "an sstable is left out, its table cannot be read: {error}"
+                            ),
+                        }
+                        unreadable.push(Unreadable {
+                            sstable: Some(sstable.clone()),
+                            error: (!goes_without).then(|| Arc::new(error)),
+                        });
+                    }
                 }
             }
         }
@@ -333,5 +332,20 @@ impl Inner {
         }
         let saved = self.save_truncations().await;
         saved.map_err(folder::io_error(&self.config.commitlog_dir))
+    }
+}
+
+/// A data file that nobody here can read.
+fn of_unknown_format(path: PathBuf) -> Unreadable {
+    let error = SSTableError::Unsupported {
+        path,
+        what: "this Helenus does not know its format: rewrite it with Cassandra's sstableupgrade, \
+               or move its files away to go without its rows"
+            .to_owned(),
+    };
+    tracing::error!("an sstable is left out, its table cannot be read: {error}");
+    Unreadable {
+        sstable: None,
+        error: Some(Arc::new(error)),
     }
 }

@@ -53,6 +53,10 @@ pub struct TableStats {
     pub memtable_updates: u64,
     /// sstables.
     pub sstables: u64,
+    /// Of them those that no compaction is chosen for, as reading them failed.
+    pub suspect_sstables: u64,
+    /// sstables that are there, but no part of the table, as they cannot be read.
+    pub unreadable_sstables: u64,
     /// Their bytes on disk.
     pub sstable_bytes: u64,
     /// Bytes of bloom filters and summaries in memory.
@@ -107,6 +111,7 @@ impl TableStore {
         let view = self.view();
         let sum = |of: fn(&SSTable) -> u64| view.sstables.iter().map(of).sum();
         let (reads, counters) = (&self.reads, &self.counters);
+        let (suspect_sstables, unreadable_sstables) = self.set_apart();
         TableStats {
             id: table.id,
             keyspace: table.keyspace.to_string(),
@@ -115,6 +120,8 @@ impl TableStore {
             memtable_partitions: view.memtables.iter().map(|m| m.len() as u64).sum(),
             memtable_updates: view.memtables.iter().map(|m| m.updates()).sum(),
             sstables: view.sstables.len() as u64,
+            suspect_sstables,
+            unreadable_sstables,
             sstable_bytes: sum(SSTable::disk_size),
             sstable_memory: sum(|sstable| sstable.memory_size() as u64),
             sstable_partitions: sum(SSTable::partitions),

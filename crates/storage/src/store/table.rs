@@ -50,9 +50,9 @@ pub(crate) struct TableStore {
     /// sstables that are opened, to become part of the table when all shards have opened theirs.
     pub(crate) arrivals: RefCell<Vec<SSTable>>,
     owner: (Sharder, ShardId),
-    /// sstables that turned out to be damaged: no compaction reads them again.
-    pub(crate) suspects: RefCell<Vec<Descriptor>>,
-    /// sstables that could not be opened: what is in them nobody knows, so the table cannot be read.
+    /// sstables that could not be read when somebody tried: no compaction is chosen for them again.
+    suspects: RefCell<BTreeSet<Descriptor>>,
+    /// sstables that are there, but no part of the table, as they cannot be read.
     unreadable: RefCell<Vec<Unreadable>>,
     /// What compaction knows of it.
     pub(crate) compaction: TableCompaction,
@@ -72,12 +72,13 @@ pub(crate) struct TableStore {
     pub(crate) counters: TableCounters,
 }
 
-/// An sstable that could not be opened.
+/// An sstable that cannot be opened, or not be read.
 pub(crate) struct Unreadable {
     /// Which, and who wrote it, if that is known; `None` if its format is not.
     pub(crate) sstable: Option<(Descriptor, Option<ShardOrigin>)>,
-    /// Why.
-    pub(crate) error: Arc<SSTableError>,
+    /// Why the table cannot be read, as nobody knows what is in this sstable; `None`: it can, and
+    /// goes without it.
+    pub(crate) error: Option<Arc<SSTableError>>,
 }
 
 /// Are these the same sstable of one folder? Cheaper than to compare all of both.
@@ -188,7 +189,24 @@ impl TableStore {
         self.sstables.borrow().clone()
     }
 
-    /// Notes an sstable that could not be opened. No deletion is purged any more: it could hold what
+    /// An sstable cannot be read. Is that new?
+    pub(crate) fn suspect(&self, descriptor: &Descriptor) -> bool {
+        self.suspects.borrow_mut().insert(descriptor.clone())
+    }
+
+    /// Did reading it fail?
+    pub(crate) fn is_suspect(&self, descriptor: &Descriptor) -> bool {
+        self.suspects.borrow().contains(descriptor)
+    }
+
+    /// How many sstables no compaction is chosen for, and how many the table goes without.
+    pub(crate) fn set_apart(&self) -> (u64, u64) {
+        let unreadable = self.unreadable.borrow();
+        let (suspects, unreadable) = (self.suspects.borrow().len(), unreadable.len());
+        (suspects as u64, unreadable as u64)
+    }
+
+    /// Notes an sstable that cannot be read. No deletion is purged any more: it could hold what
     /// one covers.
     pub(crate) fn add_unreadable(&self, unreadable: Unreadable) {
         self.strays.set(true);
@@ -198,7 +216,7 @@ impl TableStore {
     /// Why the table cannot be read, if so.
     pub(crate) fn unreadable(&self) -> Option<Arc<SSTableError>> {
         let unreadable = self.unreadable.borrow();
-        unreadable.first().map(|first| first.error.clone())
+        unreadable.iter().find_map(|one| one.error.clone())
     }
 
     /// Takes those out whose files are known, to be removed.
@@ -257,6 +275,7 @@ impl TableStore {
         let mut written = self.written.borrow_mut();
         for sstable in old {
             written.remove(&sstable.descriptor().generation);
+            self.suspects.borrow_mut().remove(sstable.descriptor());
         }
         let left = old.iter().map(|sstable| sstable.descriptor().clone());
         self.leaving.borrow_mut().extend(left);
@@ -310,6 +329,7 @@ impl TableStore {
         let mut memtables = std::mem::take(&mut *self.flushing.borrow_mut());
         memtables.push(active);
         let sstables = self.sstables.replace(Rc::new([]));
+        self.suspects.borrow_mut().clear();
         let left = sstables.iter().map(|s| s.descriptor().clone());
         self.leaving.borrow_mut().extend(left);
         (memtables, sstables)

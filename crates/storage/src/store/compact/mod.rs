@@ -42,7 +42,8 @@ use task::Job;
 pub(super) const WORKERS: usize = 2;
 /// How many times larger a compaction must be than one that runs beside it.
 const MUCH_LARGER: u64 = 8;
-/// How long to wait after a compaction that failed.
+/// How long a table rests after a compaction that failed, unless it failed for an sstable that is
+/// not chosen again. Others go on.
 const RETRY: Duration = Duration::from_secs(30);
 /// How often to look for what time alone makes worth it, as Cassandra does: expired sstables, old
 /// windows, tombstones.
@@ -56,7 +57,7 @@ impl Inner {
             self.set_pace();
             let Some(job) = chosen else {
                 let work = self.compaction_work.notified();
-                let _ = self.env.timeout(LOOK_AGAIN, work).await;
+                let _ = self.env.timeout(self.pause(), work).await;
                 continue;
             };
             let table = job.table.clone();
@@ -66,17 +67,16 @@ impl Inner {
                     let table = table.table();
                     add(&self.counters.failed_compactions, 1);
                     tracing::error!("compacting {}.{}: {error}", table.keyspace, table.name);
-                    let closing = self.stopping();
-                    let _ = self.env.timeout(RETRY, closing).await;
                 }
             }
         }
     }
 
-    async fn stopping(&self) {
-        while !self.closed.get() {
-            self.compaction_work.notified().await;
-        }
+    /// How long to wait when there is nothing to do.
+    fn pause(&self) -> Duration {
+        let (now, tables) = (self.env.now(), self.tables.borrow());
+        let rests = tables.values().any(|table| table.compaction.rests(now));
+        if rests { RETRY } else { LOOK_AGAIN }
     }
 
     /// The next compaction that is worth it, of any table.
@@ -86,13 +86,14 @@ impl Inner {
         }
         let most = self.compactions.smallest_running();
         let most = most.map_or(u64::MAX, |bytes| bytes / MUCH_LARGER);
-        let tables = self.tables.borrow();
+        let (now, tables) = (self.env.now(), self.tables.borrow());
         // In turn, so that no table with much to compact keeps the others from it.
         let last = self.compactions.last_table.get();
         let behind = (Bound::Excluded(last), Bound::Unbounded);
         let in_turn = tables.range(behind).chain(tables.range(..=last));
         in_turn.map(|(_, table)| table).find_map(|table| {
-            if table.is_blocked() || !table.compaction.goes_by_itself() {
+            let compaction = &table.compaction;
+            if table.is_blocked() || compaction.rests(now) || !compaction.goes_by_itself() {
                 return None;
             }
             let (candidates, sstables) = self.candidates(table);
@@ -138,7 +139,6 @@ impl Inner {
         let interval = u64::try_from(schema.options.min_index_interval).unwrap_or(0);
         let shards = u64::from(self.config.sharder.shards());
         let sstables = table.sstables();
-        let suspects = table.suspects.borrow();
         let candidate = |(id, sstable): (usize, &SSTable)| {
             let stats = sstable.stats();
             // Most files have nothing so old, and there may be thousands of them.
@@ -146,7 +146,7 @@ impl Inner {
                 true => stats.droppable_tombstone_ratio(gc_before.into()),
                 false => 0.0,
             };
-            let is_suspect = suspects.contains(sstable.descriptor());
+            let is_suspect = table.is_suspect(sstable.descriptor());
             // Of a file of all shards this one has its share.
             let sharers = if table.is_shared(sstable) { shards } else { 1 };
             Candidate {
@@ -167,7 +167,6 @@ impl Inner {
             }
         };
         let candidates = sstables.iter().enumerate().map(candidate).collect();
-        drop(suspects);
         (candidates, sstables)
     }
 

@@ -255,6 +255,8 @@ pub(crate) struct TableCompaction {
     operations: Semaphore,
     /// Did somebody switch off compaction by itself (`nodetool disableautocompaction`)?
     disabled: Cell<bool>,
+    /// Until then nothing is chosen, as the last compaction failed.
+    rests_until: Cell<Option<Instant>>,
 }
 
 impl Default for TableCompaction {
@@ -266,6 +268,7 @@ impl Default for TableCompaction {
             held: Cell::new(0),
             operations: Semaphore::new(1),
             disabled: Cell::new(false),
+            rests_until: Cell::new(None),
         }
     }
 }
@@ -287,6 +290,16 @@ impl TableCompaction {
     /// May its strategy choose something to compact now?
     pub(super) fn goes_by_itself(&self) -> bool {
         self.held.get() == 0 && !self.disabled.get()
+    }
+
+    /// From now until then its strategy chooses nothing.
+    pub(super) fn rest(&self, until: Instant) {
+        self.rests_until.set(Some(until));
+    }
+
+    /// Does it rest?
+    pub(super) fn rests(&self, now: Instant) -> bool {
+        self.rests_until.get().is_some_and(|until| now < until)
     }
 
     pub(super) fn set_enabled(&self, enabled: bool) {

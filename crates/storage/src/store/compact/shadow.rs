@@ -46,7 +46,7 @@ impl Shadow {
         let mut sources = Vec::new();
         for other in table.sstables().iter() {
             let takes_part = inputs.contains(other.descriptor());
-            let is_suspect = table.suspects.borrow().contains(other.descriptor());
+            let is_suspect = table.is_suspect(other.descriptor());
             if takes_part || is_suspect || !other.may_contain(key, hash) {
                 continue;
             }

@@ -14,10 +14,10 @@ use model::{DeletionTime, Purge, Table, Token};
 
 use super::super::Inner;
 use super::super::table::{TableStore, add, is_same};
-use super::Granularity;
 use super::purging::{Purging, purged};
 use super::running::{CompactionKind, Running};
 use super::shadow::Shadow;
+use super::{Granularity, RETRY};
 use crate::compaction::transaction::{Transaction, TransactionError};
 use crate::compaction::{Cut, Cutter, fully_expired};
 use crate::error::CompactionError;
@@ -86,20 +86,14 @@ impl Inner {
                 *size = 0;
             }
         }
-        self.fit_into_space(&mut job).await?;
-        let result = self.rewrite(&job, &place.running).await;
-        let table = &job.table;
-        if let Err(CompactionError::Read(error)) = &result
-            && error.is_corruption()
+        let result = match self.fit_into_space(&mut job).await {
+            Ok(()) => self.rewrite(&job, &place.running).await,
+            no_room => no_room,
+        };
+        if let Err(error) = &result
+            && !self.compaction_failed(&job.table, error)
         {
-            // Nobody knows which of them, short of taking the file's name apart.
-            let text = error.to_string();
-            let all = table.sstables();
-            let damaged = all
-                .iter()
-                .filter(|sstable| text.contains(&format!("{}-", sstable.descriptor().prefix())));
-            let damaged = damaged.map(|sstable| sstable.descriptor().clone());
-            table.suspects.borrow_mut().extend(damaged);
+            job.table.compaction.rest(self.env.now() + RETRY);
         }
         drop(place);
         self.compaction_work.notify_one();
@@ -174,6 +168,7 @@ impl Inner {
                 let cleaned = transaction.finish().await;
                 if let Err(failure) = cleaned.map_err(failed) {
                     tracing::warn!("removing what is left of a compaction: {failure}");
+                    self.compaction_failed(table, &failure);
                     table.strays.set(true);
                 }
                 return Err(error);
