@@ -1,6 +1,7 @@
 //! Commit log, memtable, sstables, compaction and the table that merges them.
 
 mod any_bytes;
+mod cache;
 mod commitlog;
 mod compaction;
 pub mod dump;
@@ -19,6 +20,7 @@ mod unfiltered;
 
 #[doc(hidden)]
 pub use any_bytes::decode_component;
+pub use cache::RowCacheStats;
 pub use commitlog::{
     Archive, CommitLogConfig, CommitlogSync, Latency, LogStats, RecordError, ReplayError,
     count_cassandra_mutations, decode_mutation, encode_mutation, is_commitlog_file,

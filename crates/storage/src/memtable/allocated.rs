@@ -2,7 +2,7 @@
 
 /// Bytes that an allocator takes for a piece of so many: it has four sizes for each power of two,
 /// as mimalloc (`mi_bin`) and jemalloc do.
-pub(super) const fn allocated(bytes: usize) -> usize {
+pub(crate) const fn allocated(bytes: usize) -> usize {
     const WORD: usize = size_of::<usize>();
     let words = bytes.div_ceil(WORD);
     let taken = match words {

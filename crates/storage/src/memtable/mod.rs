@@ -19,6 +19,7 @@ use std::rc::Rc;
 use model::{DecoratedKey, PartitionBound, PartitionUpdate, Table, Token};
 use smallvec::SmallVec;
 
+pub(crate) use allocated::allocated;
 pub use measured::MeasuredMemtable;
 pub(crate) use partition::MemPartition;
 pub(crate) use stream::MemStream;
@@ -39,6 +40,8 @@ pub(crate) struct Memtable {
     /// Updates taken in; with every one it changes.
     updates: Cell<u64>,
     times: Cell<EncodingStatsCollector>,
+    /// Its number among what its table consists of; 0 as long as it is written to.
+    number: Cell<u64>,
     /// How many mutations of each commit-log segment are in here.
     commits: RefCell<BTreeMap<SegmentName, u64>>,
 }
@@ -134,6 +137,17 @@ impl Memtable {
     /// Bytes of memory it takes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.get()
+    }
+
+    /// Its number among what its table consists of, see [`crate::cache`]; `None` as long as it is
+    /// written to.
+    pub(crate) fn number(&self) -> Option<u64> {
+        Some(self.number.get()).filter(|number| *number > 0)
+    }
+
+    /// It is written to no more.
+    pub(crate) fn set_number(&self, number: u64) {
+        self.number.set(number);
     }
 
     /// How many updates it took in.

@@ -1,5 +1,6 @@
 //! Answering a [`ReadCommand`]: from memtables and sstables to a page of live rows.
 
+mod cached;
 mod filter;
 mod page;
 mod single_row;
@@ -21,7 +22,9 @@ use crate::merge::{MemScan, MergedPartition, MergedScan, ScanSource, Source};
 use crate::sstable::{ColumnSelection, SSTable, SSTableError, ScanOptions};
 use crate::tally::Tally;
 use crate::{PartitionHead, Unfiltered};
+pub(crate) use cached::CachedTable;
 use page::{Flow, PageBuilder};
+use smallvec::SmallVec;
 
 /// How many rows pass between two looks at the time.
 const ROWS_A_LOOK: u32 = 16;
@@ -32,11 +35,15 @@ pub(crate) struct View {
     /// The table.
     pub(crate) table: Arc<Table>,
     /// The memtables, the one that is written to first.
-    pub(crate) memtables: Vec<Rc<Memtable>>,
+    pub(crate) memtables: SmallVec<[Rc<Memtable>; 2]>,
     /// The sstables, the latest first.
     pub(crate) sstables: Rc<[SSTable]>,
     /// This shard.
     pub(crate) owner: (Sharder, ShardId),
+    /// The highest number that anything in it has, but for the memtable that is written to.
+    pub(crate) number: u64,
+    /// Where rows of it are kept that were read, if they are.
+    pub(crate) cached: Option<CachedTable>,
 }
 
 /// What reads count.
@@ -54,6 +61,10 @@ pub(crate) struct ReadCounters {
     pub(crate) in_vain: Cell<u64>,
     /// How many sstables each read of one partition found something in.
     pub(crate) sstables: Tally,
+    /// Reads of a row that the cache knew what they needed of.
+    pub(crate) cached: Cell<u64>,
+    /// Reads of a row that asked the cache in vain.
+    pub(crate) uncached: Cell<u64>,
 }
 
 fn count(counter: &Cell<u64>) {
@@ -118,9 +129,11 @@ pub async fn read_partitions(
     }
     let view = View {
         table: table.clone(),
-        memtables: vec![Rc::new(memtable)],
+        memtables: SmallVec::from_elem(Rc::new(memtable), 1),
         sstables: Rc::new([]),
         owner: (Sharder::new(1), 0),
+        number: 0,
+        cached: None,
     };
     Ok(view.read(env, command, &ReadCounters::default()).await?)
 }

@@ -7,12 +7,13 @@
 use std::rc::Rc;
 
 use model::{
-    BoundKind, Clustering, ColumnId, ColumnKind, DecoratedKey, DeletionTime, Row, Slice, Table,
-    murmur3_x64_128,
+    BoundKind, Clustering, ColumnId, ColumnKind, CqlType, DecoratedKey, DeletionTime, NO_TIMESTAMP,
+    Row, Slice, Table, murmur3_x64_128,
 };
 
+use super::cached::{Start, is_same_place};
 use super::page::PageBuilder;
-use super::{Reading, count};
+use super::{Reading, View, count};
 use crate::memtable::MemPartition;
 use crate::sstable::{ColumnSelection, SSTable, SSTableError};
 use crate::{PartitionHead, Unfiltered};
@@ -29,7 +30,9 @@ pub(super) fn single_row(
     };
     let simple = |id: &ColumnId| {
         let column = table.column(*id);
-        column.is_none_or(|c| c.kind == ColumnKind::Regular && !c.ty.is_multi_cell())
+        // Of a counter every source has a part: none is known from the latest alone.
+        let is_one_cell = |ty: &CqlType| !ty.is_multi_cell() && *ty != CqlType::Counter;
+        column.is_none_or(|c| c.kind == ColumnKind::Regular && is_one_cell(&c.ty))
     };
     if !columns.iter().all(simple) {
         return None;
@@ -46,18 +49,35 @@ pub(super) fn single_row(
 }
 
 /// What is known of a row so far.
-struct Known {
-    row: Row,
+pub(super) struct Known {
+    pub(super) row: Row,
     /// The deletion of the partition.
-    partition: DeletionTime,
+    pub(super) partition: DeletionTime,
     /// The deletion of a range with the row in it.
-    range: DeletionTime,
-    found: bool,
+    pub(super) range: DeletionTime,
+    /// Does anything know of the partition?
+    pub(super) found: bool,
+    /// Nothing later is in the sources that were passed over as what is known is later.
+    pub(super) unread: i64,
+    /// Of a row that the cache knew: were there other columns, of which it knows nothing?
+    pub(super) has_others: bool,
 }
 
 impl Known {
+    /// Nothing yet.
+    pub(super) fn new(clustering: Clustering) -> Known {
+        Known {
+            row: Row::new(clustering),
+            partition: DeletionTime::LIVE,
+            range: DeletionTime::LIVE,
+            found: false,
+            unread: NO_TIMESTAMP,
+            has_others: false,
+        }
+    }
+
     /// What covers the row from around it.
-    fn around(&self) -> DeletionTime {
+    pub(super) fn around(&self) -> DeletionTime {
         self.partition.merge(self.range)
     }
 
@@ -87,7 +107,12 @@ impl Known {
     }
 
     /// Can nothing written at or before `timestamp` change what a reader of `columns` sees?
-    fn is_settled(&self, timestamp: i64, columns: &[ColumnId], now_seconds: u32) -> bool {
+    pub(super) fn is_settled(
+        &self,
+        timestamp: i64,
+        columns: &[ColumnId],
+        now_seconds: u32,
+    ) -> bool {
         if self.around().deletes(timestamp) || self.row.deletion.deletes(timestamp) {
             return true;
         }
@@ -112,41 +137,90 @@ impl<'r> Reading<'r> {
         slices: &Rc<[Slice]>,
         page: &mut PageBuilder<'r>,
     ) -> Result<(), SSTableError> {
-        let view = self.view;
-        let table = &view.table;
-        let mut known = Known {
-            row: Row::new(clustering),
-            partition: DeletionTime::LIVE,
-            range: DeletionTime::LIVE,
-            found: false,
-        };
-        for memtable in &view.memtables {
-            if let Some(partition) = memtable.get(key) {
-                known.add_memory(&partition, table);
+        let now = self.command.now_seconds;
+        let mut start = self.recall(key, &clustering);
+        loop {
+            let columns = start.columns.as_ref().unwrap_or(&self.columns).clone();
+            let is_behind = start.covered < self.view.number;
+            let files = self.found.get();
+            self.add_memtables(key, &mut start);
+            if is_behind {
+                self.add_files(key, slices, &columns, (&mut start.known, start.covered))
+                    .await?;
             }
-        }
-        let hash = murmur3_x64_128(key.key());
-        for sstable in view.sstables.iter() {
-            let latest = sstable.stats().max_timestamp;
-            let settled = known.is_settled(latest, &self.columns, self.command.now_seconds);
-            if settled || !sstable.may_contain(key, hash) || !sstable.may_contain_slices(slices) {
-                count(&self.counters.skipped);
+            let recalled = start.covered > 0;
+            if recalled && !start.known.stands(&columns, now) {
+                // What the entry leaves out is needed now.
+                start = Start {
+                    known: Known::new(clustering.clone()),
+                    covered: 0,
+                    columns: start.columns,
+                };
                 continue;
             }
-            Box::pin(self.add_file(sstable, (key, hash), slices, &mut known)).await?;
-        }
-        if !known.found {
+            self.count_recalled(recalled && self.found.get() == files);
+            let mut known = start.known;
+            if !known.found {
+                return Ok(());
+            }
+            let around = known.around();
+            known.row.shadow_by(around);
+            // What memtables alone know is found there as fast.
+            let worth_keeping = recalled || self.found.get() > files;
+            if is_behind && worth_keeping && is_same_place(&known.row, &clustering) {
+                self.keep(key, &known, &columns);
+            }
+            self.show(key, known, page);
             return Ok(());
         }
-        let around = known.around();
-        known.row.shadow_by(around);
+    }
+
+    fn show(&self, key: &DecoratedKey, known: Known, page: &mut PageBuilder<'r>) {
         let head = PartitionHead {
             key: key.clone(),
             deletion: known.partition,
             static_row: None,
         };
-        if page.begin(&head, None, table) && !known.row.is_empty() {
+        if page.begin(&head, None, &self.view.table) && !known.row.is_empty() {
             page.row(known.row);
+        }
+    }
+
+    /// Takes in what memtables know that is not known yet.
+    fn add_memtables(&self, key: &DecoratedKey, start: &mut Start) {
+        for memtable in &self.view.memtables {
+            if !View::is_covered(memtable, start.covered)
+                && let Some(partition) = memtable.get(key)
+            {
+                start.known.add_memory(&partition, &self.view.table);
+            }
+        }
+    }
+
+    /// Takes in what sstables know that is not known yet, but for those that cannot change it.
+    async fn add_files(
+        &self,
+        key: &DecoratedKey,
+        slices: &Rc<[Slice]>,
+        columns: &Rc<[ColumnId]>,
+        (known, covered): (&mut Known, u64),
+    ) -> Result<(), SSTableError> {
+        let hash = murmur3_x64_128(key.key());
+        for sstable in self.view.sstables.iter() {
+            if View::is_file_covered(sstable, covered) {
+                continue;
+            }
+            if !sstable.may_contain(key, hash) || !sstable.may_contain_slices(slices) {
+                count(&self.counters.skipped);
+                continue;
+            }
+            let latest = sstable.stats().max_timestamp;
+            if known.is_settled(latest, columns, self.command.now_seconds) {
+                known.unread = known.unread.max(latest);
+                count(&self.counters.skipped);
+                continue;
+            }
+            Box::pin(self.add_file(sstable, (key, hash), (slices, columns), known)).await?;
         }
         Ok(())
     }
@@ -155,10 +229,10 @@ impl<'r> Reading<'r> {
         &self,
         sstable: &SSTable,
         key: (&DecoratedKey, [i64; 2]),
-        slices: &Rc<[Slice]>,
+        (slices, columns): (&Rc<[Slice]>, &Rc<[ColumnId]>),
         known: &mut Known,
     ) -> Result<(), SSTableError> {
-        let columns = ColumnSelection::Values(self.columns.clone());
+        let columns = ColumnSelection::Values(columns.clone());
         let Some(mut reader) = sstable.get(key, slices.clone(), false, &columns).await? else {
             count(&self.counters.in_vain);
             return Ok(());

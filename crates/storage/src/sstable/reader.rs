@@ -4,7 +4,7 @@
 //! index and at last the partition. What of the index and the data was read before is in the chunk
 //! cache.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -58,6 +58,8 @@ struct Inner {
     index: Index,
     origin: Option<ShardOrigin>,
     disk_size: u64,
+    /// Its number among what its table consists of; 0 until it is a part of it.
+    number: Cell<u64>,
 }
 
 #[derive(Clone)]
@@ -145,6 +147,7 @@ impl SSTable {
                 disk_size: data_size + index.disk_size(),
                 index,
                 origin,
+                number: Cell::new(0),
             }),
         })
     }
@@ -157,6 +160,17 @@ impl SSTable {
             table: table.clone(),
             layout: Rc::new(layout),
         };
+    }
+
+    /// Its number among what its table consists of, see [`crate::cache`]; `None` until it is a part
+    /// of it.
+    pub(crate) fn number(&self) -> Option<u64> {
+        Some(self.inner.number.get()).filter(|number| *number > 0)
+    }
+
+    /// It becomes part of its table.
+    pub(crate) fn set_number(&self, number: u64) {
+        self.inner.number.set(number);
     }
 
     /// Where it lies.

@@ -12,6 +12,7 @@ use model::{
     Cell, ClusteringSelection, DataLimits, DecoratedKey, PartitionSelection, ReadCommand, Sharder,
     Slice, TableId,
 };
+use smallvec::SmallVec;
 
 use super::Inner;
 use super::table::TableStore;
@@ -96,9 +97,11 @@ impl Inner {
         let (host, truncated) = (column("host_id"), column("truncated_at"));
         let view = View {
             table: table.clone(),
-            memtables: Vec::new(),
+            memtables: SmallVec::new(),
             sstables: store.sstables(),
             owner: (Sharder::new(1), 0),
+            number: 0,
+            cached: None,
         };
         let mut columns: Vec<_> = host.into_iter().chain(truncated).collect();
         columns.sort();

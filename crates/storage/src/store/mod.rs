@@ -11,6 +11,9 @@
 //! wait for a flush a while and are then refused.
 
 mod backup;
+#[cfg(test)]
+mod cache_tests;
+mod cached;
 mod cassandra;
 mod compact;
 mod faults;
@@ -37,6 +40,7 @@ use io::{Env, Notify, Semaphore, TaskGroup};
 use model::{Mutation, ReadCommand, ReadPage, Schema, Sharder, TableId};
 
 use crate::SharedFiles;
+use crate::cache::RowCache;
 use crate::commitlog::{AppendError, CommitLog, CommitLogConfig, SegmentName, Ticket, Truncations};
 use crate::error::{FlushError, OpenError, ReadError, WriteError};
 use crate::sstable::{ChunkCache, Format};
@@ -61,8 +65,8 @@ pub struct StoreConfig {
     pub commitlog_dir: PathBuf,
     /// How tokens are dealt to shards.
     pub sharder: Sharder,
-    /// Bytes of memory for this shard's storage: half of it for memtables, a quarter for chunks of
-    /// sstables, the rest for what bloom filters, summaries and running operations take.
+    /// Bytes of memory for this shard's storage: half of it for memtables, a quarter for rows and
+    /// chunks of sstables that may be read again, the rest for what bloom filters, summaries and running operations take.
     pub memory: u64,
     /// The format of the sstables that are written.
     pub sstable_format: Format,
@@ -92,6 +96,7 @@ pub(crate) struct Inner {
     replayed: RefCell<Vec<TableId>>,
     tables: RefCell<BTreeMap<TableId, Rc<TableStore>>>,
     cache: ChunkCache,
+    rows: Rc<RowCache>,
     memory: Memory,
     flushes: RefCell<VecDeque<FlushJob>>,
     /// Why the last flush failed, if it did.
@@ -151,6 +156,7 @@ impl Store {
             config.shared.clone(),
         );
         let chunks = usize::try_from(config.memory / 4).unwrap_or(usize::MAX);
+        let cache = ChunkCache::new(chunks);
         let inner = Rc::new(Inner {
             log,
             old_segments: found.segments.iter().map(|(name, _)| *name).collect(),
@@ -158,7 +164,8 @@ impl Store {
             truncations_file: Semaphore::new(1),
             replayed: RefCell::default(),
             tables: RefCell::default(),
-            cache: ChunkCache::new(chunks),
+            rows: Rc::new(RowCache::new(chunks, cache.clone(), env.random_u64())),
+            cache,
             memory: Memory::new(limit),
             flushes: RefCell::default(),
             flush_failure: RefCell::default(),

@@ -85,7 +85,7 @@ impl Inner {
         let noted = noted.iter().map(|noted| noted.generation(table.id)).max();
         let owner = (self.config.sharder, self.env.shard().0);
         let store = TableStore::new(
-            table,
+            (table, self.rows.clone()),
             dir,
             durable,
             owner,

@@ -4,6 +4,7 @@ use model::TableId;
 
 use super::Inner;
 use super::table::TableStore;
+use crate::cache::RowCacheStats;
 use crate::commitlog::LogStats;
 use crate::sstable::{ChunkCacheStats, SSTable};
 
@@ -30,6 +31,8 @@ pub struct StoreStats {
     pub running_compactions: u64,
     /// Compactions that failed.
     pub failed_compactions: u64,
+    /// The cache of rows.
+    pub row_cache: RowCacheStats,
     /// The cache of sstable chunks.
     pub chunk_cache: ChunkCacheStats,
     /// By table.
@@ -75,6 +78,10 @@ pub struct TableStats {
     pub sstables_found: u64,
     /// sstables whose bloom filter was wrong.
     pub bloom_false_positives: u64,
+    /// Reads of a row that the cache of rows answered.
+    pub row_cache_hits: u64,
+    /// Reads of a row that it could not answer.
+    pub row_cache_misses: u64,
     /// Flushes since the start.
     pub flushes: u64,
     /// Bytes written by flushes.
@@ -99,6 +106,7 @@ impl Inner {
             pending_flushes: counters.pending_flushes.get(),
             running_compactions: self.compactions.count(),
             failed_compactions: counters.failed_compactions.get(),
+            row_cache: self.rows.stats(),
             chunk_cache: self.cache.stats(),
             tables: self.all_tables().iter().map(|t| t.stats()).collect(),
         }
@@ -131,6 +139,8 @@ impl TableStore {
             sstables_skipped: reads.skipped.get(),
             sstables_found: reads.found.get(),
             bloom_false_positives: reads.in_vain.get(),
+            row_cache_hits: reads.cached.get(),
+            row_cache_misses: reads.uncached.get(),
             flushes: counters.flushes.get(),
             flushed_bytes: counters.flushed_bytes.get(),
             compactions: counters.compactions.get(),

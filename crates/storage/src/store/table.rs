@@ -8,10 +8,12 @@ use std::sync::Arc;
 
 use io::Notify;
 use model::{ShardId, Sharder, Table};
+use smallvec::SmallVec;
 
 use super::compact::TableCompaction;
+use crate::cache::RowCache;
 use crate::memtable::Memtable;
-use crate::read::{ReadCounters, View};
+use crate::read::{CachedTable, ReadCounters, View};
 use crate::sstable::{Component, Descriptor, Generation, SSTable, SSTableError, ShardOrigin};
 use crate::tally::Tally;
 
@@ -36,6 +38,11 @@ pub(crate) struct TableStore {
     /// Shared sstables that this shard needs no more, but that are still there: until they are
     /// gone, no deletion that covers something in them may be purged.
     pub(crate) ghosts: RefCell<Vec<SSTable>>,
+    /// The highest number given to a memtable or sstable of it, see [`crate::cache`].
+    number: Cell<u64>,
+    /// Its rows in the cache, unless it wants none there.
+    cached: RefCell<Option<CachedTable>>,
+    rows: Rc<RowCache>,
     /// When each was written, in seconds since 1970.
     written: RefCell<BTreeMap<Generation, u32>>,
     /// Did writing or removing an sstable fail, so that the folder may hold some that are not part
@@ -108,7 +115,7 @@ pub(crate) fn add(counter: &Cell<u64>, count: u64) {
 impl TableStore {
     /// A table with these sstables; `generation` is the highest in its folder.
     pub(crate) fn new(
-        table: Arc<Table>,
+        (table, rows): (Arc<Table>, Rc<RowCache>),
         dir: PathBuf,
         durable: bool,
         owner: (Sharder, ShardId),
@@ -124,6 +131,9 @@ impl TableStore {
             flushing: RefCell::default(),
             sstables: RefCell::new(Rc::new([])),
             ghosts: RefCell::default(),
+            number: Cell::new(0),
+            cached: RefCell::default(),
+            rows,
             written: RefCell::default(),
             strays: Cell::new(false),
             generation: Cell::new(generation),
@@ -142,6 +152,7 @@ impl TableStore {
             reads: ReadCounters::default(),
             counters: TableCounters::default(),
         };
+        store.forget_cached();
         store.replace_sstables(&[], sstables, now_seconds);
         store
     }
@@ -157,6 +168,7 @@ impl TableStore {
             return;
         }
         *self.schema.borrow_mut() = table.clone();
+        self.forget_cached();
         for sstable in self.sstables.borrow().iter() {
             sstable.set_table(table);
         }
@@ -168,7 +180,7 @@ impl TableStore {
     /// All that the table consists of now.
     pub(crate) fn view(&self) -> View {
         let active = self.active.borrow().clone();
-        let mut memtables = vec![active];
+        let mut memtables: SmallVec<[Rc<Memtable>; 2]> = SmallVec::from_elem(active, 1);
         memtables.extend(self.flushing.borrow().iter().cloned());
         memtables.retain(|memtable| !memtable.is_empty());
         View {
@@ -176,7 +188,21 @@ impl TableStore {
             memtables,
             sstables: self.sstables.borrow().clone(),
             owner: self.owner,
+            number: self.number.get(),
+            cached: self.cached.borrow().clone(),
         }
+    }
+
+    /// What the cache holds of it is no longer what it consists of.
+    pub(crate) fn forget_cached(&self) {
+        let table = self.table();
+        let cached = CachedTable::of(&table, &self.rows);
+        *self.cached.borrow_mut() = cached;
+    }
+
+    fn next_number(&self) -> u64 {
+        self.number.set(self.number.get() + 1);
+        self.number.get()
     }
 
     /// The memtable that writes go to.
@@ -235,6 +261,7 @@ impl TableStore {
             return None;
         }
         let full = self.active.replace(Rc::default());
+        full.set_number(self.next_number());
         self.flushing.borrow_mut().insert(0, full.clone());
         Some(full)
     }
@@ -257,6 +284,9 @@ impl TableStore {
         self.flushing
             .borrow_mut()
             .retain(|held| !Rc::ptr_eq(held, memtable));
+        if let (Some(sstable), Some(number)) = (&sstable, memtable.number()) {
+            sstable.set_number(number);
+        }
         self.replace_sstables(&[], sstable.into_iter().collect(), now_seconds);
     }
 
@@ -287,8 +317,17 @@ impl TableStore {
             new.iter()
                 .map(|s| (s.descriptor().generation.clone(), now_seconds)),
         );
+        // What came of others knows what they knew, and nothing else.
+        let inherited = old.iter().filter_map(SSTable::number).max();
+        let number = inherited.unwrap_or_else(|| match new.is_empty() {
+            true => 0,
+            false => self.next_number(),
+        });
         for sstable in &new {
             sstable.set_table(&schema);
+            if sstable.number().is_none() {
+                sstable.set_number(number);
+            }
         }
         let gone = |known: &SSTable| {
             let mut old = old.iter();
@@ -328,6 +367,7 @@ impl TableStore {
         let active = self.active.replace(Rc::default());
         let mut memtables = std::mem::take(&mut *self.flushing.borrow_mut());
         memtables.push(active);
+        self.forget_cached();
         let sstables = self.sstables.replace(Rc::new([]));
         self.suspects.borrow_mut().clear();
         let left = sstables.iter().map(|s| s.descriptor().clone());

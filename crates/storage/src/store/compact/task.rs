@@ -194,6 +194,10 @@ impl Inner {
             table.strays.set(true);
         }
         table.replace_sstables(inputs, outputs, self.now_seconds());
+        if kind == CompactionKind::Scrub {
+            // It leaves out what is damaged.
+            table.forget_cached();
+        }
         let removed = match committed {
             Ok(()) => self.remove_inputs(table, &shared, transaction).await,
             Err(error) => Err(error),

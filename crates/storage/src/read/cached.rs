@@ -1,0 +1,198 @@
+//! What a read of one row takes from the cache of rows and leaves there.
+
+use std::rc::Rc;
+
+use model::{Clustering, ColumnId, DecoratedKey, DeletionTime, NO_TIMESTAMP, Row, Table};
+
+use super::single_row::Known;
+use super::{Reading, View, count};
+use crate::cache::{CachedRow, PlaceOf, RowCache};
+use crate::memtable::Memtable;
+use crate::sstable::SSTable;
+
+/// The rows of a table in the cache.
+#[derive(Clone)]
+pub(crate) struct CachedTable {
+    rows: Rc<RowCache>,
+    /// The number of its content.
+    number: u64,
+}
+
+impl CachedTable {
+    /// The rows of a table whose content has not been cached yet; `None` if `caching` wants none of
+    /// it in memory: neither keys nor rows. Cassandra's default is to cache keys and no rows; there
+    /// the hot rows are kept, as the memory for it is bounded whatever is in it.
+    pub(crate) fn of(table: &Table, rows: &Rc<RowCache>) -> Option<CachedTable> {
+        let caching = &table.options.caching;
+        let is_none = |option: &str| caching.get(option).is_some_and(|value| value == "NONE");
+        (!is_none("keys") || !is_none("rows_per_partition")).then(|| CachedTable {
+            rows: rows.clone(),
+            number: rows.register_table(),
+        })
+    }
+}
+
+/// What a read begins with.
+pub(super) struct Start {
+    pub(super) known: Known,
+    /// What came to the table up to this number is known already.
+    pub(super) covered: u64,
+    /// What it has to read, if that is more than it was asked for.
+    pub(super) columns: Option<Rc<[ColumnId]>>,
+}
+
+impl Start {
+    fn nothing(clustering: Clustering) -> Start {
+        Start {
+            known: Known::new(clustering),
+            covered: 0,
+            columns: None,
+        }
+    }
+}
+
+impl View {
+    /// Does what is known up to a number cover this memtable?
+    pub(super) fn is_covered(memtable: &Memtable, covered: u64) -> bool {
+        memtable.number().is_some_and(|number| number <= covered)
+    }
+
+    /// Does it cover this sstable?
+    pub(super) fn is_file_covered(sstable: &SSTable, covered: u64) -> bool {
+        sstable.number().is_some_and(|number| number <= covered)
+    }
+}
+
+impl Reading<'_> {
+    fn place<'p>(
+        cached: &CachedTable,
+        key: &'p DecoratedKey,
+        clustering: &'p Clustering,
+    ) -> PlaceOf<'p> {
+        PlaceOf {
+            table: cached.number,
+            key,
+            clustering,
+        }
+    }
+
+    /// What the cache knows of a row. No time may pass between taking the view and this: what an
+    /// entry covers may otherwise be more than the view has, and the page a mixture of both.
+    pub(super) fn recall(&self, key: &DecoratedKey, clustering: &Clustering) -> Start {
+        let Some(cached) = &self.view.cached else {
+            return Start::nothing(clustering.clone());
+        };
+        let place = Reading::place(cached, key, clustering);
+        let found = cached.rows.get(place, |row| self.remember(row, clustering));
+        match found {
+            None => Start::nothing(clustering.clone()),
+            Some(Some(start)) => start,
+            Some(None) => {
+                cached.rows.remove(place);
+                Start::nothing(clustering.clone())
+            }
+        }
+    }
+
+    /// What an entry says, `None` if it is too old.
+    fn remember(&self, cached: &CachedRow, clustering: &Clustering) -> Option<Start> {
+        if cached.until != u32::MAX && cached.until < self.wall_seconds() {
+            return None;
+        }
+        let asked = &self.columns[..];
+        let has = |column: &ColumnId| cached.columns.binary_search(column).is_ok();
+        if *cached.columns != *asked && !asked.iter().all(has) {
+            // From now on both: who asks for these and for those in turn finds all of them.
+            let mut columns = [asked, &cached.columns].concat();
+            columns.sort();
+            columns.dedup();
+            return Some(Start {
+                columns: Some(columns.into()),
+                ..Start::nothing(clustering.clone())
+            });
+        }
+        let is_behind = cached.covers < self.view.number;
+        // Other columns may be what the row lives by.
+        let all = is_behind || !cached.row.liveness.is_live(self.command.now_seconds);
+        let wanted = |column| all || asked.binary_search(&column).is_ok();
+        let has_others = cached.has_others || (!all && cached.columns.len() > asked.len());
+        Some(Start {
+            known: Known {
+                row: cached.row.unpack(clustering.clone(), wanted),
+                partition: cached.around,
+                range: DeletionTime::LIVE,
+                found: true,
+                unread: cached.unread,
+                has_others,
+            },
+            covered: cached.covers,
+            columns: all.then(|| cached.columns.clone()),
+        })
+    }
+
+    /// Leaves what was read of a row in the cache: all of the view, for these columns.
+    pub(super) fn keep(&self, key: &DecoratedKey, known: &Known, columns: &[ColumnId]) {
+        let Some(table) = &self.view.cached else {
+            return;
+        };
+        let (row, around) = (&known.row, known.around());
+        let gc_grace = self.view.table.options.gc_grace_seconds.max(0) as u32;
+        let covers = self.view.number;
+        let cached = CachedRow::new(&table.rows, key, (row, around), columns, covers, gc_grace);
+        let Some(mut cached) = cached else { return };
+        cached.unread = known.unread;
+        cached.has_others |= known.has_others;
+        if cached.until == u32::MAX || cached.until >= self.wall_seconds() {
+            let place = Reading::place(table, key, &row.clustering);
+            table.rows.put(place, cached);
+        }
+    }
+
+    /// A read of a row was answered by the cache, or not.
+    pub(super) fn count_recalled(&self, recalled: bool) {
+        if let Some(cached) = &self.view.cached {
+            cached.rows.count(recalled);
+            count(match recalled {
+                true => &self.counters.cached,
+                false => &self.counters.uncached,
+            });
+        }
+    }
+
+    fn wall_seconds(&self) -> u32 {
+        (self.env.wall_micros() / 1_000_000) as u32
+    }
+}
+
+impl Known {
+    /// Of a row that the cache knew: is what is known all that a reader of `columns` needs, so that
+    /// nothing which the entry leaves out could change it?
+    ///
+    /// It leaves out sources with nothing later than `unread`: they need not be read if what is known
+    /// is later, which a marker that has expired since no longer is. And it leaves out other columns,
+    /// which matter only if the row lives by nothing else.
+    pub(super) fn stands(&self, columns: &[ColumnId], now_seconds: u32) -> bool {
+        let is_read =
+            self.unread == NO_TIMESTAMP || self.is_settled(self.unread, columns, now_seconds);
+        is_read && (!self.has_others || self.lives_by(columns, now_seconds))
+    }
+
+    /// Is the row alive by its marker or by one of these columns?
+    fn lives_by(&self, columns: &[ColumnId], now_seconds: u32) -> bool {
+        let around = self.around();
+        let (row, marker) = (&self.row, &self.row.liveness);
+        let is_live = |cell: &model::Cell| {
+            cell.is_live(now_seconds)
+                && !around.deletes(cell.timestamp)
+                && columns.binary_search(&cell.column).is_ok()
+        };
+        (marker.is_live(now_seconds) && !around.deletes(marker.timestamp))
+            || row.cells.iter().any(is_live)
+    }
+}
+
+/// Is a row kept under the bytes of this clustering? Rows that are equal in the order of their table
+/// may differ in them, and an entry gives back those that were asked for.
+pub(super) fn is_same_place(row: &Row, asked: &Clustering) -> bool {
+    row.clustering == *asked
+}

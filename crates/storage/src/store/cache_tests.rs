@@ -1,0 +1,393 @@
+//! Reads of single rows answer the same with the cache as without: whatever was written, flushed,
+//! compacted, truncated or altered between them, of whatever columns, at whatever time.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use io::Env;
+use model::{
+    Cell, Clustering, ClusteringSelection, Column, ColumnId, ColumnKind, CqlType, DecoratedKey,
+    DeletionTime, Liveness, Mutation, NO_DELETION_TIME, NO_TTL, Order, Partition,
+    PartitionSelection, PartitionUpdate, RangeTombstone, ReadCommand, ReadPage, Slice, Table,
+    TableId, TableOptions,
+};
+use proptest::prelude::*;
+
+use super::tests::{config, schema};
+use super::*;
+use crate::read_partitions;
+use crate::testing::{TempDir, run};
+
+const CLUSTERING: ColumnId = ColumnId(1);
+const V: ColumnId = ColumnId(2);
+const W: ColumnId = ColumnId(3);
+const SET: ColumnId = ColumnId(4);
+
+/// A table with a clustering column `c`, columns `v` and `w` of one cell and a set, whose deletions
+/// are never old enough to be purged: the writes of these tests come in any order of their times.
+fn table() -> Arc<Table> {
+    let column = |id: ColumnId, name: &str, ty, kind| Column {
+        id,
+        name: name.into(),
+        ty,
+        kind,
+        position: 0,
+        order: Order::Ascending,
+    };
+    let set = CqlType::Set {
+        element: Box::new(CqlType::Int),
+        frozen: false,
+    };
+    let columns = vec![
+        column(ColumnId(0), "k", CqlType::Int, ColumnKind::PartitionKey),
+        column(CLUSTERING, "c", CqlType::Int, ColumnKind::Clustering),
+        column(V, "v", CqlType::Blob, ColumnKind::Regular),
+        column(W, "w", CqlType::Blob, ColumnKind::Regular),
+        column(SET, "s", set, ColumnKind::Regular),
+    ];
+    let options = TableOptions {
+        gc_grace_seconds: i32::MAX,
+        ..TableOptions::default()
+    };
+    Arc::new(Table::new(
+        TableId::from_u128(7),
+        "ks",
+        "cached",
+        columns,
+        options,
+    ))
+}
+
+fn int(number: u8) -> Bytes {
+    Bytes::copy_from_slice(&u32::from(number).to_be_bytes())
+}
+
+fn key() -> DecoratedKey {
+    DecoratedKey::new(int(1))
+}
+
+fn clustering(row: u8) -> Clustering {
+    Clustering([int(row)].into_iter().collect())
+}
+
+/// Seconds since 1970 that no compaction sees as past (the format `nb` ends in 2038); what expires
+/// does so a few seconds after.
+const FAR: u32 = 2_100_000_000;
+
+/// One write, at a time.
+#[derive(Clone, Debug)]
+enum Write {
+    /// A marker, with a time to live unless it is 0.
+    Marker(u8, u32),
+    /// A cell of a column: a value of so many bytes with a time to live, or without value a
+    /// tombstone.
+    Cell(u8, ColumnId, Option<(u16, u32)>),
+    /// An element of the set.
+    Element(u8, u8),
+    SetDeleted(u8),
+    RowDeleted(u8),
+    RangeDeleted(u8, u8),
+    PartitionDeleted,
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Write(Vec<Write>, i64),
+    Flush,
+    Compact,
+    Truncate,
+    Alter,
+    /// A row, which columns, and seconds after [`FAR`].
+    Read(u8, Vec<ColumnId>, u32),
+}
+
+/// Everything is written at [`FAR`].
+fn write() -> impl Strategy<Value = Write> {
+    let row = || 0u8..3;
+    let ttl = || prop_oneof![2 => Just(0u32), 1 => 1u32..9];
+    let column = || prop::sample::select(vec![V, W]);
+    prop_oneof![
+        4 => (row(), ttl()).prop_map(|(row, ttl)| Write::Marker(row, ttl)),
+        6 => (row(), column(), (0u16..400, ttl()))
+            .prop_map(|(row, column, value)| Write::Cell(row, column, Some(value))),
+        2 => (row(), column()).prop_map(|(row, column)| Write::Cell(row, column, None)),
+        2 => (row(), 0u8..3).prop_map(|(row, element)| Write::Element(row, element)),
+        1 => row().prop_map(Write::SetDeleted),
+        1 => row().prop_map(Write::RowDeleted),
+        1 => (row(), row()).prop_map(|(a, b)| Write::RangeDeleted(a.min(b), a.max(b))),
+        1 => Just(Write::PartitionDeleted),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let columns = prop::sample::subsequence(vec![V, W], 0..=2);
+    prop_oneof![
+        8 => (prop::collection::vec(write(), 1..4), 1i64..12).prop_map(|(w, t)| Step::Write(w, t)),
+        4 => Just(Step::Flush),
+        1 => Just(Step::Compact),
+        1 => Just(Step::Truncate),
+        1 => Just(Step::Alter),
+        16 => (0u8..3, columns, 0u32..10).prop_map(|(row, c, now)| Step::Read(row, c, now)),
+    ]
+}
+
+fn update(table: &Arc<Table>, writes: &[Write], timestamp: i64) -> PartitionUpdate {
+    let mut update = PartitionUpdate::new(table.clone(), key());
+    let deletion = DeletionTime {
+        timestamp,
+        local_deletion_time: 0,
+    };
+    let cell = |column, path, value, ttl: u32| Cell {
+        column,
+        path,
+        timestamp,
+        ttl: ttl as i32,
+        local_deletion_time: match ttl {
+            0 => NO_DELETION_TIME,
+            ttl => FAR + ttl,
+        },
+        value,
+    };
+    for write in writes {
+        match *write {
+            Write::Marker(row, ttl) => {
+                let marker = Liveness {
+                    timestamp,
+                    ttl: ttl as i32,
+                    expires_at: if ttl == 0 {
+                        NO_DELETION_TIME
+                    } else {
+                        FAR + ttl
+                    },
+                };
+                let row = update.row_mut(&clustering(row));
+                row.liveness = row.liveness.merge(marker);
+            }
+            Write::Cell(row, column, value) => {
+                let cell = match value {
+                    Some((length, ttl)) => {
+                        cell(column, None, vec![length as u8; length.into()].into(), ttl)
+                    }
+                    None => Cell {
+                        ttl: NO_TTL,
+                        local_deletion_time: 0,
+                        ..cell(column, None, Bytes::new(), 0)
+                    },
+                };
+                update.row_mut(&clustering(row)).add_cell(cell, table);
+            }
+            Write::Element(row, element) => {
+                let cell = cell(SET, Some(int(element)), Bytes::new(), 0);
+                update.row_mut(&clustering(row)).add_cell(cell, table);
+            }
+            Write::SetDeleted(row) => {
+                let row = update.row_mut(&clustering(row));
+                row.add_complex_deletion(SET, deletion);
+            }
+            Write::RowDeleted(row) => {
+                let row = update.row_mut(&clustering(row));
+                row.deletion = row.deletion.merge(deletion);
+            }
+            Write::RangeDeleted(from, to) => {
+                let slice = Slice {
+                    start: Slice::of_prefix(clustering(from)).start,
+                    end: Slice::of_prefix(clustering(to)).end,
+                };
+                update.add_range_tombstone(RangeTombstone { slice, deletion });
+            }
+            Write::PartitionDeleted => update.deletion = update.deletion.merge(deletion),
+        }
+    }
+    update
+}
+
+fn command(table: &Arc<Table>, row: u8, columns: &[ColumnId], now_seconds: u32) -> ReadCommand {
+    ReadCommand {
+        table: table.clone(),
+        partitions: PartitionSelection::Key(key()),
+        clustering: ClusteringSelection {
+            slices: vec![Slice::of_prefix(clustering(row))],
+            reversed: false,
+        },
+        columns: columns.to_vec(),
+        filters: Vec::new(),
+        limits: model::DataLimits {
+            rows: u32::MAX,
+            rows_per_partition: u32::MAX,
+            bytes: u32::MAX,
+        },
+        now_seconds,
+        resume: None,
+    }
+}
+
+/// What the table should answer.
+async fn expected(env: &Env, command: &ReadCommand, all: &PartitionUpdate) -> ReadPage {
+    let all = all.clone();
+    let partition = Partition {
+        key: all.key,
+        deletion: all.deletion,
+        static_row: all.static_row,
+        rows: all.rows,
+        range_tombstones: all.range_tombstones,
+    };
+    let page = read_partitions(env, command, vec![partition]).await;
+    page.expect("memory is read without a drive")
+}
+
+/// Takes the steps; gives how many reads the cache answered.
+async fn live(env: Env, dir: PathBuf, steps: Vec<Step>) -> Result<u64, TestCaseError> {
+    let mut table = table();
+    let mut config = config(dir);
+    // Nothing is compacted but when a step says so, or everything would be in one sstable soon.
+    config.memory = 1 << 20;
+    let store = Store::open(env.clone(), config, &schema(&table)).await;
+    let store = store.expect("the store opens");
+    store.replay().await.expect("there is nothing to replay");
+    store.set_auto_compaction(table.id, false);
+    let mut all = update(&table, &[], 0);
+    for step in &steps {
+        match step {
+            Step::Write(writes, timestamp) => {
+                let written = update(&table, writes, *timestamp);
+                all.merge(written.clone());
+                let updates = vec![written];
+                let applied = store.apply(Mutation { updates }).await;
+                applied.expect("the write is taken");
+            }
+            Step::Flush => store.flush(None).await.expect("it can be flushed"),
+            Step::Compact => store.compact(table.id).await.expect("it can be compacted"),
+            Step::Truncate => {
+                store.truncate(table.id).await.expect("it can be truncated");
+                all = update(&table, &[], 0);
+            }
+            Step::Alter => {
+                let mut altered = Table::clone(&table);
+                altered.options.comment.push('.');
+                table = Arc::new(altered);
+                let altered = store.set_schema(&schema(&table)).await;
+                altered.expect("it can be altered");
+                all.table = table.clone();
+            }
+            Step::Read(row, columns, now) => {
+                let command = command(&table, *row, columns, FAR + now);
+                let found = store.read(&command).await.expect("it can be read");
+                prop_assert_eq!(found, expected(&env, &command, &all).await);
+            }
+        }
+        let stats = store.stats();
+        let (rows, chunks) = (stats.row_cache, stats.chunk_cache);
+        prop_assert!(rows.size <= rows.capacity && rows.size + chunks.size <= 1 << 18);
+    }
+    Ok(store.stats().row_cache.hits)
+}
+
+fn lives(steps: Vec<Step>) -> Result<u64, TestCaseError> {
+    let folder = TempDir::new();
+    let dir = folder.0.clone();
+    run(move |env| live(env, dir, steps))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn rows_are_the_same_with_the_cache(steps in prop::collection::vec(step(), 1..50)) {
+        lives(steps)?;
+    }
+}
+
+/// The steps of each line are what an entry might get wrong.
+#[test]
+fn what_an_entry_leaves_out_is_read_when_it_matters() {
+    let value = |length| Some((length, 0));
+    let read = |columns: &[ColumnId], now| Step::Read(0, columns.to_vec(), now);
+    let write = |write, timestamp| Step::Write(vec![write], timestamp);
+    let cases: Vec<(&str, Vec<Step>, u64)> = vec![
+        (
+            "the second read is a hit, and one of fewer columns",
+            vec![
+                write(Write::Cell(0, V, value(9)), 1),
+                Step::Flush,
+                read(&[V, W], 0),
+                read(&[V, W], 0),
+                read(&[V], 0),
+            ],
+            2,
+        ),
+        (
+            "a marker that made older sstables needless expires",
+            vec![
+                write(Write::Cell(0, W, value(9)), 1),
+                Step::Flush,
+                Step::Write(
+                    vec![Write::Marker(0, 5), Write::Cell(0, V, Some((3, 5)))],
+                    2,
+                ),
+                Step::Flush,
+                read(&[V], 1),
+                read(&[V], 1),
+                // Alive by a column that nobody asked for, in the sstable that was passed over.
+                read(&[V], 6),
+            ],
+            1,
+        ),
+        (
+            "the column that a row lived by was not asked for",
+            vec![
+                write(Write::Element(0, 1), 2),
+                write(Write::Cell(0, V, None), 2),
+                Step::Flush,
+                read(&[V], 0),
+                write(Write::SetDeleted(0), 3),
+                read(&[V], 0),
+            ],
+            0,
+        ),
+        (
+            "writes, flushes and compactions leave an entry alone",
+            vec![
+                write(Write::Cell(0, V, value(9)), 1),
+                Step::Flush,
+                read(&[V], 0),
+                write(Write::Cell(0, V, value(8)), 2),
+                read(&[V], 0),
+                Step::Flush,
+                write(Write::RowDeleted(0), 3),
+                Step::Compact,
+                // The deletion is later than anything in the sstable of the flush.
+                read(&[V], 0),
+                read(&[V], 0),
+            ],
+            3,
+        ),
+        (
+            "an sstable that came since is read once",
+            vec![
+                write(Write::Cell(0, V, value(9)), 1),
+                Step::Flush,
+                read(&[V, W], 0),
+                write(Write::Cell(0, W, value(8)), 2),
+                Step::Flush,
+                read(&[V, W], 0),
+                read(&[V, W], 0),
+            ],
+            1,
+        ),
+        (
+            "a truncated table has no rows",
+            vec![
+                write(Write::Cell(0, V, value(9)), 1),
+                Step::Flush,
+                read(&[V], 0),
+                Step::Truncate,
+                read(&[V], 0),
+            ],
+            0,
+        ),
+    ];
+    for (what, steps, hits) in cases {
+        let found = lives(steps).unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert_eq!(found, hits, "{what}");
+    }
+}
