@@ -25,7 +25,7 @@ pub(crate) async fn read(shard: &Rc<Shard>, command: &ReadCommand) -> Result<Rea
     let info = NodeInfo {
         schema: &metadata.schema,
         local: &local,
-        caches: vec![chunk_cache(shards.iter().map(|shard| &shard.store))],
+        caches: caches(shards.iter().map(|shard| &shard.store)),
         thread_pools: Vec::new(),
         sstable_tasks: Vec::new(),
         settings: BTreeMap::new(),
@@ -54,24 +54,31 @@ pub(crate) fn inform(shard: &Shard) -> ShardInformation {
     }
 }
 
-fn chunk_cache<'s>(stores: impl Iterator<Item = &'s StoreStats>) -> CacheInfo {
-    let mut cache = CacheInfo {
-        name: "chunks".to_owned(),
+/// The caches as `system_views.caches` shows them, all shards taken together.
+fn caches<'s>(stores: impl Iterator<Item = &'s StoreStats>) -> Vec<CacheInfo> {
+    let empty = |name: &str| CacheInfo {
+        name: name.to_owned(),
         capacity: 0,
         size: 0,
         entries: 0,
         hits: 0,
         requests: 0,
     };
+    let (mut chunks, mut rows) = (empty("chunks"), empty("rows"));
     for store in stores {
-        let chunks = &store.chunk_cache;
-        cache.capacity += chunks.capacity as u64;
-        cache.size += chunks.size as u64;
-        cache.entries += chunks.chunks as u64;
-        cache.hits += chunks.hits;
-        cache.requests += chunks.hits + chunks.misses;
+        let (chunk, row) = (&store.chunk_cache, &store.row_cache);
+        chunks.capacity += chunk.capacity as u64;
+        chunks.size += chunk.size as u64;
+        chunks.entries += chunk.chunks as u64;
+        chunks.hits += chunk.hits;
+        chunks.requests += chunk.hits + chunk.misses;
+        rows.capacity += row.capacity as u64;
+        rows.size += row.size as u64;
+        rows.entries += row.entries as u64;
+        rows.hits += row.hits;
+        rows.requests += row.hits + row.misses;
     }
-    cache
+    vec![chunks, rows]
 }
 
 fn tables<'s>(

@@ -87,7 +87,7 @@ const REQUEST_GAUGES: [Metric<ShardMetrics>; 3] = [
     }),
 ];
 
-const STORE_COUNTERS: [Metric<StoreStats>; 9] = [
+const STORE_COUNTERS: [Metric<StoreStats>; 11] = [
     ("writes_refused", "Writes refused for want of memory", |s| {
         s.refused_writes
     }),
@@ -106,6 +106,16 @@ const STORE_COUNTERS: [Metric<StoreStats>; 9] = [
         "cache_misses",
         "Chunks of sstables that had to be read",
         |s| s.chunk_cache.misses,
+    ),
+    (
+        "row_cache_hits",
+        "Reads of a row that the cache of rows answered",
+        |s| s.row_cache.hits,
+    ),
+    (
+        "row_cache_misses",
+        "Reads of a row that the cache of rows could not answer",
+        |s| s.row_cache.misses,
     ),
     (
         "commitlog_records",
@@ -139,7 +149,7 @@ const GROUP_METRICS: [(MetricType, Metric<GroupStats>); 3] = [
     (MetricType::Gauge, ("tasks", "Tasks", |g| g.tasks as u64)),
 ];
 
-const STORE_GAUGES: [Metric<StoreStats>; 12] = [
+const STORE_GAUGES: [Metric<StoreStats>; 15] = [
     ("memtable_bytes", "Bytes of memtables", |s| s.memtable_bytes),
     (
         "memtable_flushing_bytes",
@@ -170,6 +180,17 @@ const STORE_GAUGES: [Metric<StoreStats>; 12] = [
         "Bytes the cache of chunks may hold",
         |s| s.chunk_cache.capacity as u64,
     ),
+    ("row_cache_bytes", "Bytes in the cache of rows", |s| {
+        s.row_cache.size as u64
+    }),
+    (
+        "row_cache_limit_bytes",
+        "Bytes the cache of rows may hold",
+        |s| s.row_cache.capacity as u64,
+    ),
+    ("row_cache_rows", "Rows in the cache of rows", |s| {
+        s.row_cache.entries as u64
+    }),
     ("commitlog_segments", "Segments of the commit log", |s| {
         s.commitlog.segments
     }),
@@ -188,7 +209,7 @@ const STORE_GAUGES: [Metric<StoreStats>; 12] = [
     ),
 ];
 
-const TABLE_COUNTERS: [Metric<TableStats>; 9] = [
+const TABLE_COUNTERS: [Metric<TableStats>; 11] = [
     ("table_writes", "Writes", |t| t.writes),
     ("table_reads", "Reads of one partition", |t| t.key_reads),
     ("table_range_reads", "Reads of ranges", |t| t.range_reads),
@@ -201,6 +222,16 @@ const TABLE_COUNTERS: [Metric<TableStats>; 9] = [
         "table_bloom_false_positives",
         "sstables read in vain",
         |t| t.bloom_false_positives,
+    ),
+    (
+        "table_row_cache_hits",
+        "Reads of a row that the cache of rows answered",
+        |t| t.row_cache_hits,
+    ),
+    (
+        "table_row_cache_misses",
+        "Reads of a row that the cache of rows could not answer",
+        |t| t.row_cache_misses,
     ),
     ("table_flushes", "Flushes", |t| t.flushes),
     ("table_flushed_bytes", "Bytes written by flushes", |t| {

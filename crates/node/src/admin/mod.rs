@@ -182,6 +182,12 @@ impl Admin {
         Ok(tables.iter().map(|table| table.id).collect())
     }
 
+    /// Forgets the rows that were kept for being read again.
+    pub fn invalidate_row_cache(&self) -> Result<(), AdminError> {
+        let forget = async |shard: Rc<Shard>| shard.store.invalidate_row_cache().await;
+        self.everywhere(forget).map(drop)
+    }
+
     /// Takes no more clients, finishes what is under way, flushes all memtables and closes the
     /// commit log. The process goes on, but writes nothing any more.
     pub fn drain(&self) -> Result<(), AdminError> {

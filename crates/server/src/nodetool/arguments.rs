@@ -341,6 +341,12 @@ Example:
         tokens: bool,
     },
 
+    /// Forget the rows that were kept for being read again
+    #[command(after_help = "\
+Example:
+  helenus nodetool invalidaterowcache")]
+    Invalidaterowcache,
+
     /// Print all snapshots with their sizes and times
     #[command(after_help = "\
 The true size is that of the files that only the snapshot keeps on disk.

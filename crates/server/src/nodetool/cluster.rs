@@ -39,8 +39,24 @@ pub(super) fn status_binary(api: &Api, out: &mut impl Write) -> Done {
     Ok(writeln!(out, "{said}")?)
 }
 
-/// Prints who the node is and what it holds (Cassandra's `Info`). Of the caches only that of chunks
-/// is there; the others are named because people's scripts look for them.
+/// What a cache did and holds, as Cassandra prints those that it can save; nothing is one that is
+/// empty.
+fn saved_cache(cache: &Value) -> String {
+    let hits = number(&cache["hits"]);
+    let requests = hits + number(&cache["misses"]);
+    format!(
+        "entries {}, size {}, capacity {}, {hits} hits, {requests} requests, {} recent hit rate, 0 \
+         save period in seconds",
+        number(&cache["entries"]),
+        file_size(number(&cache["size"])),
+        file_size(number(&cache["capacity"])),
+        fixed(hits as f64 / requests as f64, 3),
+    )
+}
+
+/// Prints who the node is and what it holds (Cassandra's `Info`). Of the caches those of rows and of
+/// chunks are there; the others are named because people's scripts look for them. Nothing of a cache
+/// is saved.
 pub(super) fn info(api: &Api, all_tokens: bool, out: &mut impl Write) -> Done {
     let node = node_info(api)?;
     let mut line = |name: &str, value: String| writeln!(out, "{name:<23}: {value}");
@@ -71,10 +87,12 @@ pub(super) fn info(api: &Api, all_tokens: bool, out: &mut impl Write) -> Done {
     line("Data Center", text(&node["data_center"]).to_owned())?;
     line("Rack", text(&node["rack"]).to_owned())?;
     line("Exceptions", node["exceptions"].to_string())?;
-    for name in ["Key Cache", "Row Cache", "Counter Cache"] {
-        let none = "entries 0, size 0 bytes, capacity 0 bytes, 0 hits, 0 requests, NaN recent hit \
-                    rate, 0 save period in seconds";
-        line(name, none.to_owned())?;
+    for (name, key) in [
+        ("Key Cache", "key_cache"),
+        ("Row Cache", "row_cache"),
+        ("Counter Cache", "counter_cache"),
+    ] {
+        line(name, saved_cache(&node[key]))?;
     }
     let cache = &node["chunk_cache"];
     let (hits, misses) = (number(&cache["hits"]), number(&cache["misses"]));

@@ -75,6 +75,10 @@ fn carry_out(api: &Api, verb: Verb, out: &mut impl Write) -> Done {
         Verb::Getsstables(options) => statistics::get_sstables(api, &options, out),
         Verb::Import(options) => import::import(api, &options, out),
         Verb::Info { tokens } => cluster::info(api, tokens, out),
+        Verb::Invalidaterowcache => {
+            let path = ["cache_service", "invalidate_row_cache"];
+            api.post(path, &[]).map(drop)
+        }
         Verb::Listsnapshots { no_ttl, .. } => snapshots::list(api, no_ttl, out),
         Verb::Refresh { keyspace, table } => import::refresh(api, &keyspace, &table),
         Verb::Scrub {

@@ -21,7 +21,11 @@ pub(super) fn node_info(node: &NodeInformation, tables_of_shards: &[Vec<TableDet
     let cache = |of: fn(&storage::ChunkCacheStats) -> u64| -> u64 {
         node.stores.iter().map(|store| of(&store.chunk_cache)).sum()
     };
-    let used = memtables + sstable_memory + cache(|cache| cache.size as u64);
+    let rows = |of: fn(&storage::RowCacheStats) -> u64| -> u64 {
+        node.stores.iter().map(|store| of(&store.row_cache)).sum()
+    };
+    let caches = cache(|cache| cache.size as u64) + rows(|cache| cache.size as u64);
+    let used = memtables + sstable_memory + caches;
     json!({
         "host_id": node.host_id.to_string(),
         "cluster_name": node.cluster_name,
@@ -40,6 +44,13 @@ pub(super) fn node_info(node: &NodeInformation, tables_of_shards: &[Vec<TableDet
             "used": used,
             "memtables": memtables,
             "sstables": sstable_memory,
+        },
+        "row_cache": {
+            "hits": rows(|cache| cache.hits),
+            "misses": rows(|cache| cache.misses),
+            "size": rows(|cache| cache.size as u64),
+            "capacity": rows(|cache| cache.capacity as u64),
+            "entries": rows(|cache| cache.entries as u64),
         },
         "chunk_cache": {
             "hits": cache(|cache| cache.hits),

@@ -227,6 +227,13 @@ pub(crate) const ROUTES: &[Route] = &[
     },
     Route {
         method: "POST",
+        path: "/cache_service/invalidate_row_cache",
+        summary: "Forget the rows that were kept for being read again",
+        query: &[],
+        run: |node, _| done(node.admin.invalidate_row_cache()),
+    },
+    Route {
+        method: "POST",
         path: "/storage_service/compact",
         summary: "Compact all tables",
         query: &[SPLIT],
