@@ -34,6 +34,7 @@ fn main() -> ExitCode {
                 total.refused += report.refused;
                 total.writes += report.writes;
                 total.reads += report.reads;
+                total.cached += report.cached;
                 total.bits += report.bits;
                 total.damage += report.damage;
             }
@@ -53,7 +54,7 @@ fn main() -> ExitCode {
     }
     println!(
         "sim: {} seeds, {failed} failed, {} crashes, {} lives with a failing drive, {} with \
-         a full one, {} writes acknowledged, {} refused, {} reads checked, {} bits changed, {} errors that said so",
+         a full one, {} writes acknowledged, {} refused, {} reads checked, {} of them cached, {} bits changed, {} errors that said so",
         options.seeds,
         total.crashes,
         total.faulty,
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
         total.writes,
         total.refused,
         total.reads,
+        total.cached,
         total.bits,
         total.damage
     );

@@ -14,7 +14,7 @@ use storage::{CompactionError, CompactionScope, Granularity, Store, WriteError};
 
 use super::operation;
 use super::oracle::Shown;
-use super::tables;
+use super::tables::{self, COLUMNS};
 use super::world::World;
 use crate::Random;
 
@@ -26,7 +26,12 @@ pub(crate) struct Client {
     /// How many of the alterations of tables this shard knows of.
     pub(crate) alterations: u64,
     pub(crate) random: Random,
+    /// Rows that it reads again and again, so that the cache has them.
+    pub(crate) favourites: Vec<(DecoratedKey, usize, Slice)>,
 }
+
+/// How many rows a client reads again and again.
+const FAVOURITES: usize = 3;
 
 /// The limits of a read that nothing limits.
 const UNLIMITED: DataLimits = DataLimits {
@@ -47,8 +52,9 @@ impl Client {
                     .fail(format!("memtables take {bytes} bytes of {limit}"));
             }
             let result = match self.random.below(1000) {
-                0..700 => self.write().await,
-                700..900 => self.read().await,
+                0..550 => self.write().await,
+                550..800 => self.read_row().await,
+                800..900 => self.read().await,
                 900..960 => self.read_pages().await,
                 960..975 => self.flush().await,
                 975..980 => self.compact().await,
@@ -142,8 +148,48 @@ impl Client {
         };
         let reversed = self.random.chance(30);
         let now = self.world.now_seconds(&self.env);
-        let observation = self.world.oracle.borrow_mut().observe(&key);
-        let command = command(&table, PartitionSelection::Key(key), &slice, reversed, now);
+        let selection = PartitionSelection::Key(key.clone());
+        let command = command(&table, selection, &slice, reversed, now);
+        self.read_checked(&key, command).await
+    }
+
+    /// Reads some columns of one of its favourite rows.
+    async fn read_row(&mut self) -> Result<(), String> {
+        if self.favourites.len() >= FAVOURITES && self.random.chance(3) {
+            let at = self.random.below(FAVOURITES as u64) as usize;
+            self.favourites.swap_remove(at);
+        }
+        if self.favourites.len() < FAVOURITES {
+            let Some(key) = self.world.pick_key(&self.env, &mut self.random) else {
+                self.env.yield_now().await;
+                return Ok(());
+            };
+            let slice = operation::row_slice(&mut self.random);
+            let table = self.random.below(3) as usize;
+            self.favourites.push((key, table, slice));
+        }
+        let (key, table, slice) = self.random.pick(&self.favourites).clone();
+        let table = self.world.tables()[table].clone();
+        let now = self.world.now_seconds(&self.env);
+        let selection = PartitionSelection::Key(key.clone());
+        let mut command = command(&table, selection, &slice, false, now);
+        let simple = [COLUMNS.number, COLUMNS.blob];
+        command.columns = match self.random.below(4) {
+            0 => simple[..1].to_vec(),
+            1 => simple[1..].to_vec(),
+            _ => simple.to_vec(),
+        };
+        self.read_checked(&key, command).await
+    }
+
+    async fn read_checked(
+        &mut self,
+        key: &DecoratedKey,
+        command: ReadCommand,
+    ) -> Result<(), String> {
+        let observation = self.world.oracle.borrow_mut().observe(key);
+        let (now, table) = (command.now_seconds, command.table.clone());
+        let (slice, reversed) = (&command.clustering.slices[0], command.clustering.reversed);
         let page = self.store.read(&command).await;
         let page = match page {
             Ok(page) => page,
@@ -159,7 +205,8 @@ impl Client {
         let shown = self::shown(page, reversed);
         let checked = {
             let mut oracle = self.world.oracle.borrow_mut();
-            oracle.check(observation, table.id, &slice, now, &shown)
+            let seen = (table.id, &command.columns[..]);
+            oracle.check(observation, seen, slice, now, &shown)
         };
         match checked {
             Ok(()) => Ok(()),
@@ -235,7 +282,8 @@ impl Client {
         }
         let checked = {
             let mut oracle = self.world.oracle.borrow_mut();
-            oracle.check(observation, table.id, &slice, now, &all)
+            let seen = (table.id, &command.columns[..]);
+            oracle.check(observation, seen, &slice, now, &all)
         };
         match checked {
             Ok(()) => Ok(()),

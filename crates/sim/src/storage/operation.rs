@@ -138,6 +138,11 @@ fn update(
     update
 }
 
+/// One row.
+pub(crate) fn row_slice(random: &mut Random) -> Slice {
+    Slice::of_prefix(clustering(random.below(ROWS)))
+}
+
 /// A range of rows, in the order of the table; never empty.
 pub(crate) fn slice(random: &mut Random, table: &Table) -> Slice {
     let comparator = table.comparator();

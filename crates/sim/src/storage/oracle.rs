@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use model::{DecoratedKey, Mutation, PartitionUpdate, Row, Slice, TableId};
+use model::{ColumnId, DecoratedKey, Mutation, PartitionUpdate, Row, Slice, TableId};
 
 /// More undecided writes to a key than this are not tried in all combinations.
 const MAX_UNDECIDED: usize = 12;
@@ -45,6 +45,15 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
+    /// What a read of these columns (sorted) shows of it.
+    pub(crate) fn only(mut self, columns: &[ColumnId]) -> Shown {
+        for row in self.static_row.iter_mut().chain(&mut self.rows) {
+            row.retain_columns(columns);
+        }
+        self.static_row.take_if(|row| row.is_empty());
+        self
+    }
+
     /// Where what was read differs from this, a line each.
     pub(crate) fn difference(&self, read: &Shown) -> String {
         let mut lines = String::new();
@@ -135,11 +144,11 @@ impl Oracle {
         }
     }
 
-    /// The read is over: is what it showed of `table` in `slice` right?
+    /// The read is over: is what it showed of `columns` of `table` in `slice` right?
     pub(crate) fn check(
         &mut self,
         observation: Observation,
-        table: TableId,
+        (table, columns): (TableId, &[ColumnId]),
         slice: &Slice,
         now_seconds: u32,
         shown: &Shown,
@@ -154,16 +163,16 @@ impl Oracle {
         if undecided.len() > MAX_UNDECIDED {
             return Ok(());
         }
-        let fits = |state: &BTreeMap<TableId, PartitionUpdate>| {
-            expected(state.get(&table), slice, now_seconds) == *shown
+        let shows = |state: &BTreeMap<TableId, PartitionUpdate>| {
+            expected(state.get(&table), slice, now_seconds).only(columns)
         };
+        let fits = |state: &BTreeMap<TableId, PartitionUpdate>| shows(state) == *shown;
         if !choices(&observation.known, &undecided, fits).is_empty() {
             return Ok(());
         }
-        let known = observation.known.get(&table);
-        let difference = expected(known, slice, now_seconds).difference(shown);
+        let difference = shows(&observation.known).difference(shown);
         Err(format!(
-            "key {:?} of table {table} in {slice:?} at {now_seconds}:\n{difference}with perhaps some of \
+            "key {:?} of {columns:?} of table {table} in {slice:?} at {now_seconds}:\n{difference}with perhaps some of \
              {undecided:?}",
             observation.key
         ))

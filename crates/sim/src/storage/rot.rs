@@ -111,7 +111,8 @@ async fn read_all(env: &Env, life: &Life) -> Result<(), String> {
                 Ok(page) => {
                     let shown = shown(page, false);
                     let mut oracle = world.oracle.borrow_mut();
-                    oracle.check(observation, table.id, &Slice::ALL, now, &shown)
+                    let seen = (table.id, &command.columns[..]);
+                    oracle.check(observation, seen, &Slice::ALL, now, &shown)
                 }
                 Err(error) => life.expected(&error.to_string()),
             };

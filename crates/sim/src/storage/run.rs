@@ -45,6 +45,8 @@ pub struct Report {
     pub writes: u64,
     /// Reads that were checked.
     pub reads: u64,
+    /// Reads that a cache of rows answered.
+    pub cached: u64,
     /// Bits that changed at last.
     pub bits: u64,
     /// Errors that named the damage.
@@ -121,6 +123,7 @@ pub fn run(seed: u64) -> Result<Report, String> {
     report.writes = oracle.acknowledged;
     report.reads = oracle.checked;
     report.refused = world.refusals();
+    report.cached = world.cached();
     report.trace = simulation.trace_hash();
     Ok(report)
 }
@@ -260,6 +263,7 @@ async fn serve(env: &Env, life: &Life) -> Result<(), String> {
                 world: world.clone(),
                 alterations: world.alterations(),
                 random: Random::new(random.next_u64()),
+                favourites: Vec::new(),
             };
             env.spawn(TaskGroup::Foreground, client.run())
         })
@@ -267,6 +271,7 @@ async fn serve(env: &Env, life: &Life) -> Result<(), String> {
     for client in clients {
         client.await;
     }
+    world.count_cached(store.stats().row_cache.hits);
     if life.last {
         let drained = store.drain().await;
         drained.map_err(|error| format!("the store cannot be drained: {error}"))?;

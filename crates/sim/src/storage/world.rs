@@ -35,6 +35,8 @@ pub(crate) struct World {
     /// How many more steps clients may make before the run ends.
     steps: Cell<u64>,
     node_failed: Cell<bool>,
+    /// Reads that caches of rows answered.
+    cached: Cell<u64>,
 }
 
 impl World {
@@ -53,6 +55,7 @@ impl World {
             problem: RefCell::default(),
             steps: Cell::new(0),
             node_failed: Cell::new(false),
+            cached: Cell::new(0),
         })
     }
 
@@ -113,6 +116,16 @@ impl World {
     /// Does it?
     pub(crate) fn is_full(&self) -> bool {
         self.full.get()
+    }
+
+    /// So many reads were answered by a cache of rows.
+    pub(crate) fn count_cached(&self, reads: u64) {
+        self.cached.set(self.cached.get() + reads);
+    }
+
+    /// How many were.
+    pub(crate) fn cached(&self) -> u64 {
+        self.cached.get()
     }
 
     /// A write was refused.
