@@ -17,6 +17,11 @@ impl Clustering {
     /// and the bound that spans a partition.
     pub const EMPTY: Clustering = Clustering(SmallVec::new_const());
 
+    /// The values, one after the other.
+    pub fn values(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        self.0.iter().map(|value| &**value)
+    }
+
     /// Of two clusterings that are equal in the order of their table, always the same one.
     pub(crate) fn max_bytes(self, other: Clustering) -> Clustering {
         if other.0 > self.0 { other } else { self }
@@ -58,7 +63,7 @@ impl Bound {
     };
 
     /// Does the bound lie after everything that has its prefix (otherwise before it)?
-    fn is_after(&self) -> bool {
+    pub(crate) fn is_after(&self) -> bool {
         matches!(
             self.kind,
             BoundKind::ExclusiveStart | BoundKind::InclusiveEnd
@@ -127,13 +132,32 @@ impl ClusteringComparator {
 
     /// The order of two rows of one partition.
     pub fn compare(&self, a: &Clustering, b: &Clustering) -> Ordering {
-        let (order, _) = self.compare_common(a, b);
-        order.then_with(|| a.0.len().cmp(&b.0.len()))
+        self.compare_values(a.values(), b)
+    }
+
+    /// The order of a row of these values and another of the same partition.
+    pub fn compare_values<'v>(
+        &self,
+        values: impl ExactSizeIterator<Item = &'v [u8]>,
+        other: &Clustering,
+    ) -> Ordering {
+        let len = values.len();
+        let order = self.compare_common(values, other);
+        order.then_with(|| len.cmp(&other.0.len()))
     }
 
     /// The order of a row and a bound; never equal.
     pub fn compare_to_bound(&self, clustering: &Clustering, bound: &Bound) -> Ordering {
-        let (order, _) = self.compare_common(clustering, &bound.prefix);
+        self.compare_values_to_bound(clustering.values(), bound)
+    }
+
+    /// The order of a row of these values and a bound; never equal.
+    pub fn compare_values_to_bound<'v>(
+        &self,
+        values: impl ExactSizeIterator<Item = &'v [u8]>,
+        bound: &Bound,
+    ) -> Ordering {
+        let order = self.compare_common(values, &bound.prefix);
         order.then(if bound.is_after() {
             Ordering::Less
         } else {
@@ -144,7 +168,8 @@ impl ClusteringComparator {
     /// The order of two bounds. An exclusive end and an inclusive start of the same prefix are
     /// the same place.
     pub fn compare_bounds(&self, a: &Bound, b: &Bound) -> Ordering {
-        let (order, common) = self.compare_common(&a.prefix, &b.prefix);
+        let common = a.prefix.0.len().min(b.prefix.0.len());
+        let order = self.compare_common(a.prefix.values(), &b.prefix);
         order.then_with(|| {
             let after = |bound: &Bound| {
                 if bound.is_after() {
@@ -163,19 +188,22 @@ impl ClusteringComparator {
         })
     }
 
-    /// Compares as many components as both have; says how many that were.
-    fn compare_common(&self, a: &Clustering, b: &Clustering) -> (Ordering, usize) {
-        let common = a.0.len().min(b.0.len());
-        debug_assert!(a.0.len().max(b.0.len()) <= self.columns.len());
-        for ((ty, order), (x, y)) in self.columns.iter().zip(a.0.iter().zip(b.0.iter())) {
+    /// Compares as many components as both have.
+    fn compare_common<'v>(
+        &self,
+        a: impl ExactSizeIterator<Item = &'v [u8]>,
+        b: &Clustering,
+    ) -> Ordering {
+        debug_assert!(a.len().max(b.0.len()) <= self.columns.len());
+        for ((ty, order), (x, y)) in self.columns.iter().zip(a.zip(&b.0)) {
             let ordering = match order {
                 Order::Ascending => ty.compare(x, y),
                 Order::Descending => ty.compare(y, x),
             };
             if ordering != Ordering::Equal {
-                return (ordering, common);
+                return ordering;
             }
         }
-        (Ordering::Equal, common)
+        Ordering::Equal
     }
 }

@@ -82,7 +82,7 @@ fn compare_fixed<const N: usize, R: Ord>(
 }
 
 /// `Float.compare`: -0 before 0, NaN after all and equal to every other NaN.
-fn float_rank(value: f32) -> i32 {
+pub(crate) fn float_rank(value: f32) -> i32 {
     if value.is_nan() {
         return i32::MAX;
     }
@@ -91,7 +91,7 @@ fn float_rank(value: f32) -> i32 {
 }
 
 /// `Double.compare`.
-fn double_rank(value: f64) -> i64 {
+pub(crate) fn double_rank(value: f64) -> i64 {
     if value.is_nan() {
         return i64::MAX;
     }
@@ -111,7 +111,7 @@ fn halves(uuid: &[u8; 16]) -> (u64, u64) {
 }
 
 /// `UUIDType`: by version, then by time where there is one, then by bytes.
-fn uuid_rank(uuid: &[u8; 16]) -> (u64, u64, u64) {
+pub(crate) fn uuid_rank(uuid: &[u8; 16]) -> (u64, u64, u64) {
     let (high, low) = halves(uuid);
     let version = high >> 12 & 0xf;
     let rank = if version == 1 { time_of(high) } else { high };
@@ -119,7 +119,7 @@ fn uuid_rank(uuid: &[u8; 16]) -> (u64, u64, u64) {
 }
 
 /// `TimeUUIDType`: by time, then by the other bytes, each of them signed.
-fn timeuuid_rank(uuid: &[u8; 16]) -> (u64, u64) {
+pub(crate) fn timeuuid_rank(uuid: &[u8; 16]) -> (u64, u64) {
     let (high, low) = halves(uuid);
     (time_of(high), low ^ 0x8080_8080_8080_8080)
 }

@@ -28,6 +28,7 @@ mod mutation;
 pub mod number;
 mod purge;
 mod range_tombstones;
+mod rank;
 mod read;
 mod real;
 mod row;
@@ -49,7 +50,7 @@ pub use key::{
     DecoratedKey, MAX_KEY_LENGTH, PartitionKey, decode_key, encode_key, key_from_text, key_to_text,
 };
 pub use marshal::MarshalError;
-pub use merge::compare_cells;
+pub use merge::{compare_cell_refs, compare_cells};
 pub use mutation::{Mutation, PartitionUpdate};
 pub use purge::Purge;
 pub use range_tombstones::{RangeTombstoneList, covering};
@@ -57,7 +58,7 @@ pub use read::{
     ClusteringSelection, DataLimits, FilterOperator, Partition, PartitionBound, PartitionSelection,
     ReadCommand, ReadPage, Resume, RowFilter,
 };
-pub use row::{Cell, ComplexDeletion, RangeTombstone, Row};
+pub use row::{Cell, CellRef, ComplexDeletion, RangeTombstone, Row};
 pub use schema::{
     Column, ColumnId, ColumnKind, DroppedColumn, Keyspace, Order, Schema, Table, TableId,
     TableOptions, UserType,

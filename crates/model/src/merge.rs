@@ -18,8 +18,8 @@ use std::cmp::Ordering;
 use bytes::Bytes;
 
 use crate::{
-    Cell, Clustering, ClusteringComparator, ColumnId, ComplexDeletion, CqlType, DeletionTime,
-    Liveness, PartitionUpdate, RangeTombstoneList, Row, Table, counter,
+    Cell, CellRef, Clustering, ClusteringComparator, ColumnId, ComplexDeletion, CqlType,
+    DeletionTime, Liveness, PartitionUpdate, RangeTombstoneList, Row, Table, counter,
 };
 
 impl Cell {
@@ -30,15 +30,22 @@ impl Cell {
     /// to live (it was written later), then the greater value. Nothing here asks what time it is
     /// now, so that the outcome is the same on every replica.
     pub fn reconcile(self, other: Cell) -> Cell {
-        if other.precedence(&self) == Ordering::Greater {
+        if other.borrowed().wins_over(&self.borrowed()) {
             other
         } else {
             self
         }
     }
+}
 
-    /// Greater if this cell wins over `other`.
-    fn precedence(&self, other: &Cell) -> Ordering {
+impl CellRef<'_> {
+    /// Does this cell of the same column and path win over `other`, as [`Cell::reconcile`] says?
+    /// For all columns but counters.
+    pub fn wins_over(&self, other: &CellRef<'_>) -> bool {
+        self.precedence(other) == Ordering::Greater
+    }
+
+    fn precedence(&self, other: &CellRef<'_>) -> Ordering {
         self.timestamp
             .cmp(&other.timestamp)
             .then_with(|| self.ends().cmp(&other.ends()))
@@ -51,9 +58,13 @@ impl Cell {
                 }
             })
             .then_with(|| other.ttl.cmp(&self.ttl))
-            .then_with(|| self.value.cmp(&other.value))
+            .then_with(|| self.value.cmp(other.value))
             // Paths that are equal in their order may differ in their bytes.
             .then_with(|| self.path.cmp(&other.path))
+    }
+
+    fn is_tombstone(&self) -> bool {
+        self.ends() && self.ttl == crate::NO_TTL
     }
 
     /// Deleted, or expiring some time?
@@ -71,8 +82,13 @@ impl Liveness {
 
 /// The order of cells in a row: by column, then by path in the order of the column's path type.
 pub fn compare_cells(table: &Table, a: &Cell, b: &Cell) -> Ordering {
+    compare_cell_refs(table, &a.borrowed(), &b.borrowed())
+}
+
+/// The order of cells in a row, of cells that own nothing.
+pub fn compare_cell_refs(table: &Table, a: &CellRef<'_>, b: &CellRef<'_>) -> Ordering {
     a.column.cmp(&b.column).then_with(|| {
-        let (Some(x), Some(y)) = (&a.path, &b.path) else {
+        let (Some(x), Some(y)) = (a.path, b.path) else {
             return a.path.is_some().cmp(&b.path.is_some());
         };
         match table.column(a.column).and_then(|c| c.ty.path_type()) {

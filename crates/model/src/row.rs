@@ -22,7 +22,36 @@ pub struct Cell {
     pub value: Bytes,
 }
 
+/// A cell whose bytes are somewhere else: in memory that rows are laid out in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CellRef<'c> {
+    /// As in [`Cell`].
+    pub column: ColumnId,
+    /// As in [`Cell`].
+    pub path: Option<&'c [u8]>,
+    /// As in [`Cell`].
+    pub timestamp: i64,
+    /// As in [`Cell`].
+    pub ttl: i32,
+    /// As in [`Cell`].
+    pub local_deletion_time: u32,
+    /// As in [`Cell`].
+    pub value: &'c [u8],
+}
+
 impl Cell {
+    /// The cell without owning its bytes.
+    pub fn borrowed(&self) -> CellRef<'_> {
+        CellRef {
+            column: self.column,
+            path: self.path.as_deref(),
+            timestamp: self.timestamp,
+            ttl: self.ttl,
+            local_deletion_time: self.local_deletion_time,
+            value: &self.value,
+        }
+    }
+
     /// Was it written by a deletion?
     pub fn is_tombstone(&self) -> bool {
         self.local_deletion_time != NO_DELETION_TIME && self.ttl == NO_TTL

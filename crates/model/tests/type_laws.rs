@@ -166,6 +166,23 @@ fn typed<const N: usize>(
     })
 }
 
+fn order(descending: bool) -> Order {
+    match descending {
+        true => Order::Descending,
+        false => Order::Ascending,
+    }
+}
+
+fn kinds() -> impl Strategy<Value = BoundKind> {
+    use BoundKind::*;
+    proptest::sample::select(vec![
+        InclusiveStart,
+        ExclusiveStart,
+        InclusiveEnd,
+        ExclusiveEnd,
+    ])
+}
+
 /// Durations are in no clustering, and of not-a-numbers Cassandra translates the bits it finds.
 fn has_byte_order(ty: &CqlType) -> bool {
     let not = |ty: &CqlType| matches!(ty, CqlType::Duration | CqlType::Float | CqlType::Double);
@@ -190,7 +207,7 @@ proptest! {
         second in vec(0..3i32, 2),
         descending: bool,
     ) {
-        let order = if descending { Order::Descending } else { Order::Ascending };
+        let order = order(descending);
         let comparator = ClusteringComparator::new(vec![(ty, order), (CqlType::Int, order)]);
         let clustering = |value: &Bytes, second: i32| {
             let second = Bytes::copy_from_slice(&second.to_be_bytes());
@@ -209,6 +226,44 @@ proptest! {
             let bound = Bound { prefix, kind };
             let translated = comparator.byte_comparable_bound(&bound);
             prop_assert_eq!(translate(&a).cmp(&translated), comparator.compare_to_bound(&a, &bound));
+        }
+    }
+
+    #[test]
+    fn ranks_sort_as_clusterings(
+        (first, a) in typed::<2>(nearly),
+        (second, b) in typed::<2>(nearly),
+        descending: [bool; 2],
+        (len, kind) in (0..3usize, kinds()),
+    ) {
+        let columns = [first, second].into_iter().zip(descending.map(order)).collect();
+        let comparator = ClusteringComparator::new(columns);
+        let row = |i: usize, j: usize| Clustering([&a[i], &b[j]].into_iter().cloned().collect());
+        // Many are equal in their first value.
+        let rows: Vec<Clustering> = [(0, 0), (0, 1), (1, 1), (1, 0)].map(|(i, j)| row(i, j)).into();
+        let [x, y]: [&Bytes; 2] = [&a[0], &b[0]];
+        let prefix = Clustering([x, y].into_iter().take(len).cloned().collect());
+        let bounds = [kind, BoundKind::InclusiveStart, BoundKind::InclusiveEnd]
+            .map(|kind| Bound { prefix: prefix.clone(), kind });
+        for one in &rows {
+            for other in &rows {
+                if comparator.compare(one, other).is_le() {
+                    prop_assert!(comparator.rank_of(one) <= comparator.rank_of(other));
+                }
+            }
+            for bound in &bounds {
+                let (rank, of_bound) = (comparator.rank_of(one), comparator.rank_of_bound(bound));
+                match comparator.compare_to_bound(one, bound) {
+                    Ordering::Less => prop_assert!(rank <= of_bound),
+                    _ => prop_assert!(rank >= of_bound),
+                }
+                let full = Bound { prefix: one.clone(), kind };
+                if comparator.compare_bounds(bound, &full).is_le() {
+                    prop_assert!(of_bound <= comparator.rank_of_bound(&full));
+                } else {
+                    prop_assert!(of_bound >= comparator.rank_of_bound(&full));
+                }
+            }
         }
     }
 
