@@ -76,8 +76,10 @@ fn table(order: Order) -> Arc<Table> {
         column(2, "v", CqlType::Blob, ColumnKind::Regular, ascending),
         column(3, "s", CqlType::Blob, ColumnKind::Static, ascending),
     ];
-    let mut options = TableOptions::default();
-    options.compression = [("enabled".to_owned(), "false".to_owned())].into();
+    let options = TableOptions {
+        compression: [("enabled".to_owned(), "false".to_owned())].into(),
+        ..TableOptions::default()
+    };
     Arc::new(Table::new(TableId::nil(), "k", "t", columns, options))
 }
 

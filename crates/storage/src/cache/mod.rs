@@ -245,9 +245,7 @@ pub(crate) struct RowCache {
     seed: u64,
     chunks: ChunkCache,
     /// Bytes for rows and chunks together.
-    shared: usize,
-    /// Bytes for rows.
-    capacity: usize,
+    shared: Cell<usize>,
     /// Bytes that slots took when it was last looked how much is left for rows.
     slots: Cell<usize>,
     tables: Cell<u64>,
@@ -270,24 +268,40 @@ pub struct RowCacheStats {
     pub entries: usize,
 }
 
+/// What part of the bytes that rows and chunks share rows may take.
+fn rows_of(shared: usize) -> usize {
+    shared / 4 * 3
+}
+
 impl RowCache {
     /// A cache that shares `shared` bytes with the chunks: up to three quarters of them are for
     /// rows, as a row that is asked for again takes a fraction of its chunk. `seed` chooses where
     /// rows lie.
     pub(crate) fn new(shared: usize, chunks: ChunkCache, seed: u64) -> RowCache {
-        let capacity = shared / 4 * 3;
         RowCache {
-            entries: RefCell::new(empty(capacity, seed)),
+            entries: RefCell::new(empty(rows_of(shared), seed)),
             columns: RefCell::default(),
             seed,
             chunks,
-            shared,
-            capacity,
+            shared: Cell::new(shared),
             slots: Cell::new(0),
             tables: Cell::new(0),
             hits: Cell::new(0),
             misses: Cell::new(0),
         }
+    }
+
+    /// Changes how many bytes rows and chunks share; frees what is too much.
+    pub(crate) fn set_shared(&self, shared: usize) {
+        self.shared.set(shared);
+        let mut entries = self.entries.borrow_mut();
+        entries.set_capacity(self.capacity().saturating_sub(self.slots.get()) as u64);
+        self.account(&mut entries);
+    }
+
+    /// Bytes for rows.
+    fn capacity(&self) -> usize {
+        rows_of(self.shared.get())
     }
 
     /// A number for the content of a table, never given before.
@@ -332,7 +346,7 @@ impl RowCache {
     /// Forgets all rows; gives them, to be dropped a few at a time.
     pub(crate) fn forget_all(&self) -> Forgotten {
         let mut entries = self.entries.borrow_mut();
-        let forgotten = std::mem::replace(&mut *entries, empty(self.capacity, self.seed));
+        let forgotten = std::mem::replace(&mut *entries, empty(self.capacity(), self.seed));
         self.account(&mut entries);
         Forgotten(forgotten)
     }
@@ -357,15 +371,16 @@ impl RowCache {
         let slots = entries.memory_used().total();
         // Slots grow by doubling, so this is rare.
         if self.slots.replace(slots) != slots {
-            entries.set_capacity(self.capacity.saturating_sub(slots) as u64);
+            entries.set_capacity(self.capacity().saturating_sub(slots) as u64);
         }
-        self.chunks
-            .set_capacity(self.shared - (slots + entries.weight() as usize).min(self.shared));
+        let rows = slots + entries.weight() as usize;
+        let shared = self.shared.get();
+        self.chunks.set_capacity(shared.saturating_sub(rows));
     }
 
     /// The most bytes of key and values that a row may have.
     fn largest(&self) -> usize {
-        (self.capacity / LARGEST_SHARE).min(LARGEST)
+        (self.capacity() / LARGEST_SHARE).min(LARGEST)
     }
 
     /// A read was answered by it, or not.
@@ -381,7 +396,7 @@ impl RowCache {
             hits: self.hits.get(),
             misses: self.misses.get(),
             size: entries.memory_used().total() + entries.weight() as usize,
-            capacity: self.capacity,
+            capacity: self.capacity(),
             entries: entries.len(),
         }
     }

@@ -50,10 +50,7 @@ impl Inner {
         waiter: Option<oneshot::Sender<Result<(), FlushError>>>,
     ) {
         if let Some(memtable) = &memtable {
-            let bytes = memtable.bytes();
-            let memory = &self.memory;
-            memory.grow_active(-(bytes as isize));
-            memory.flushing.set(memory.flushing.get() + bytes);
+            self.memory.begin_flush(memtable.bytes());
             add(&self.counters.pending_flushes, 1);
         }
         self.flushes.borrow_mut().push_back(FlushJob {
@@ -173,11 +170,7 @@ impl Inner {
             })?;
         }
         self.let_go_of(table.table().id, memtable);
-        let memory = &self.memory;
-        memory
-            .flushing
-            .set(memory.flushing.get().saturating_sub(memtable.bytes()));
-        memory.freed.notify_all();
+        self.memory.end_flush(memtable.bytes());
         let pending = &self.counters.pending_flushes;
         pending.set(pending.get().saturating_sub(1));
         self.compaction_work.notify_one();

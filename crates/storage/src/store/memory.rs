@@ -1,5 +1,9 @@
 //! What memtables may take, and who waits for it.
 //!
+//! Memtables and caches share one budget. What memtables do not take is for rows and chunks of
+//! sstables: a node that is only read has nearly all of its memory for them, and one that is
+//! written to takes it back as memtables grow, a little at a time.
+//!
 //! A write reserves what it may make memtables grow by before it is logged, so that memtables,
 //! those being flushed and the writes under way never take more than their limit. At half of it
 //! the largest memtable is flushed: the other half is what writers fill meanwhile. Where the drive
@@ -8,6 +12,7 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
 
 use io::Notify;
@@ -15,6 +20,7 @@ use model::{Cell as Value, Clustering, Mutation, PartitionUpdate, RangeTombstone
 
 use super::Inner;
 use super::table::add;
+use crate::cache::RowCache;
 use crate::error::WriteError;
 
 /// How long a write waits for memory before it is refused.
@@ -24,8 +30,16 @@ const MAX_WAITING: usize = 1024;
 /// How long a write waits when there is hardly anything left.
 const MAX_PACE: Duration = Duration::from_millis(10);
 
+/// Caches are told of changes of this part of the budget.
+const STEPS: usize = 256;
+
 /// What memtables take.
 pub(super) struct Memory {
+    /// What memtables do not take of this is for caches.
+    budget: usize,
+    /// What memtables took when caches were last told, in steps.
+    told: Cell<usize>,
+    rows: Rc<RowCache>,
     pub(super) limit: usize,
     /// From here on the largest memtable is flushed.
     pub(super) flush_at: usize,
@@ -42,8 +56,14 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    pub(super) fn new(limit: usize) -> Memory {
+    /// Memtables of at most `limit` bytes, which with `rows` and the chunks beside them take no more
+    /// than `budget`.
+    pub(super) fn new(limit: usize, budget: usize, rows: Rc<RowCache>) -> Memory {
+        rows.set_shared(budget);
         Memory {
+            budget,
+            told: Cell::new(0),
+            rows,
             limit,
             flush_at: limit / 2,
             active: Cell::new(0),
@@ -62,6 +82,28 @@ impl Memory {
     pub(super) fn grow_active(&self, bytes: isize) {
         self.active
             .set(self.active.get().saturating_add_signed(bytes));
+        self.tell_caches();
+    }
+
+    /// A memtable is to be flushed.
+    pub(super) fn begin_flush(&self, bytes: usize) {
+        self.active.set(self.active.get().saturating_sub(bytes));
+        self.flushing.set(self.flushing.get() + bytes);
+    }
+
+    /// It is gone.
+    pub(super) fn end_flush(&self, bytes: usize) {
+        self.flushing.set(self.flushing.get().saturating_sub(bytes));
+        self.freed.notify_all();
+        self.tell_caches();
+    }
+
+    fn tell_caches(&self) {
+        let steps = self.used().div_ceil((self.budget / STEPS).max(1));
+        if self.told.replace(steps) != steps {
+            let taken = steps * (self.budget / STEPS);
+            self.rows.set_shared(self.budget.saturating_sub(taken));
+        }
     }
 
     fn committed(&self) -> usize {
@@ -239,4 +281,36 @@ fn of_row(row: &Row) -> usize {
 
 fn of_values(clustering: &Clustering) -> usize {
     clustering.0.iter().map(|value| value.len() + 64).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sstable::ChunkCache;
+
+    #[test]
+    fn caches_have_what_memtables_leave_them() {
+        const BUDGET: usize = 256 << 10;
+        let chunks = ChunkCache::new(BUDGET);
+        let rows = Rc::new(RowCache::new(BUDGET, chunks.clone(), 1));
+        let memory = Memory::new(BUDGET / 2, BUDGET, rows);
+        let file = chunks.register_file();
+        let fill = || (0..400).for_each(|n| chunks.insert(file, n, vec![0; 1000].into()));
+        fill();
+        assert!(chunks.stats().size > BUDGET / 10 * 9);
+        for _ in 0..100 {
+            memory.grow_active(1000);
+            assert!(memory.used() + chunks.stats().size <= BUDGET);
+        }
+        fill();
+        memory.begin_flush(100_000);
+        memory.grow_active(20_000);
+        assert!(memory.used() + chunks.stats().size <= BUDGET);
+        memory.end_flush(100_000);
+        fill();
+        let all = memory.used() + chunks.stats().size;
+        assert!(all <= BUDGET && all > BUDGET / 10 * 9, "{all}");
+        memory.grow_active(-20_000);
+        assert_eq!(chunks.stats().capacity, BUDGET);
+    }
 }

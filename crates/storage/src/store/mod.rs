@@ -65,8 +65,9 @@ pub struct StoreConfig {
     pub commitlog_dir: PathBuf,
     /// How tokens are dealt to shards.
     pub sharder: Sharder,
-    /// Bytes of memory for this shard's storage: half of it for memtables, a quarter for rows and
-    /// chunks of sstables that may be read again, the rest for what bloom filters, summaries and running operations take.
+    /// Bytes of memory for this shard's storage. Memtables take at most half of it; they, rows and
+    /// chunks of sstables that may be read again, and the places of partitions together seven
+    /// eighths; the rest is for what bloom filters, summaries and running operations take.
     pub memory: u64,
     /// The format of the sstables that are written.
     pub sstable_format: Format,
@@ -155,8 +156,9 @@ impl Store {
             found.segments.clone(),
             config.shared.clone(),
         );
-        let chunks = usize::try_from(config.memory / 4).unwrap_or(usize::MAX);
-        let cache = ChunkCache::new(chunks);
+        let budget = usize::try_from(config.memory / 16 * 13).unwrap_or(usize::MAX);
+        let cache = ChunkCache::new(budget);
+        let rows = Rc::new(RowCache::new(budget, cache.clone(), env.random_u64()));
         let inner = Rc::new(Inner {
             log,
             old_segments: found.segments.iter().map(|(name, _)| *name).collect(),
@@ -164,9 +166,9 @@ impl Store {
             truncations_file: Semaphore::new(1),
             replayed: RefCell::default(),
             tables: RefCell::default(),
-            rows: Rc::new(RowCache::new(chunks, cache.clone(), env.random_u64())),
+            memory: Memory::new(limit, budget, rows.clone()),
+            rows,
             cache,
-            memory: Memory::new(limit),
             flushes: RefCell::default(),
             flush_failure: RefCell::default(),
             flush_work: Notify::new(),
