@@ -100,7 +100,7 @@ pub(crate) struct StartOptions {
     #[arg(long, value_name = "N", value_parser = shards)]
     pub(crate) shards: Option<u16>,
 
-    /// Memory to use, as 512M or 11.5GiB [default: half of what it may use, by machine and cgroup]
+    /// Memory to use, as 512M or 11.5GiB [default: three quarters of what it may use, by machine and cgroup]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub(crate) memory: Option<u64>,
 

@@ -112,7 +112,7 @@ impl Settings {
             metrics_port: port(options.metrics_port, 9180),
             api,
             shards: options.shards.unwrap_or(machine.cores.clamp(1, 1024)),
-            memory: options.memory.unwrap_or(machine.memory / 2),
+            memory: options.memory.unwrap_or(machine.memory / 4 * 3),
             sstable_format: options.sstable_format.unwrap_or(Format::Big),
             commitlog,
             commitlog_total_space: options.commitlog_total_space,
@@ -222,7 +222,7 @@ mod tests {
         let settings = resolve(&[]).expect("nothing is wrong");
         assert_eq!(settings.cql().to_string(), "127.0.0.1:9042");
         assert_eq!(settings.data, PathBuf::from("./data"));
-        assert_eq!((settings.shards, settings.memory), (4, 23 << 29));
+        assert_eq!((settings.shards, settings.memory), (4, (23 << 28) * 3));
         assert_eq!(settings.shard_aware_port, Some(19042));
         assert_eq!(settings.metrics_port, Some(9180));
         assert_eq!(settings.commitlog, CommitLogConfig::default());
