@@ -5,6 +5,7 @@ mod filter;
 mod page;
 mod single_row;
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -89,7 +90,7 @@ impl View {
             command,
             counters,
             found: Cell::new(0),
-            columns: page.columns().into(),
+            columns: page.columns(),
         };
         match &command.partitions {
             PartitionSelection::Key(key) => {
@@ -145,7 +146,7 @@ struct Reading<'r> {
     counters: &'r ReadCounters,
     /// sstables that it found something in.
     found: Cell<u64>,
-    columns: Rc<[ColumnId]>,
+    columns: Cow<'r, [ColumnId]>,
 }
 
 impl<'r> Reading<'r> {
@@ -157,9 +158,17 @@ impl<'r> Reading<'r> {
         resume: Option<&Resume>,
         page: &mut PageBuilder<'r>,
     ) -> Result<bool, SSTableError> {
-        let mut slices: Rc<[Slice]> = self.command.clustering.slices.as_slice().into();
-        let reversed = self.command.clustering.reversed;
+        let table = &self.view.table;
+        let all = self.command.clustering.slices.as_slice();
+        if resume.is_none()
+            && let Some(row) = single_row::single_row(all, &self.columns, table)
+        {
+            self.single_row(key, row, page).await?;
+            return Ok(false);
+        }
+        let mut slices: Rc<[Slice]> = all.into();
         if let Some(resume) = resume {
+            let reversed = self.command.clustering.reversed;
             let comparator = self.view.table.comparator();
             let Some(last) = behind(resume, comparator) else {
                 return Ok(false);
@@ -168,13 +177,6 @@ impl<'r> Reading<'r> {
             if slices.is_empty() || resume.remaining_in_partition == 0 {
                 return Ok(false);
             }
-        }
-        let table = &self.view.table;
-        if resume.is_none()
-            && let Some(row) = single_row::single_row(&slices, &self.columns, table)
-        {
-            self.single_row(key, row, &slices, page).await?;
-            return Ok(false);
         }
         let remaining = resume.map(|resume| resume.remaining_in_partition);
         Box::pin(self.rows(key, slices, remaining, page)).await
@@ -229,7 +231,7 @@ impl<'r> Reading<'r> {
                 sources.push(Source::Memory(stream));
             }
         }
-        let columns = ColumnSelection::Values(self.columns.clone());
+        let columns = ColumnSelection::Values(self.columns.as_ref().into());
         let mut deleted_to = sources
             .iter()
             .map(|source| source.head().deletion)
@@ -325,6 +327,7 @@ impl<'r> Reading<'r> {
     fn scan(&self, start: PartitionBound, end: PartitionBound) -> MergedScan {
         let view = self.view;
         let slices: Rc<[Slice]> = self.command.clustering.slices.as_slice().into();
+        let columns = ColumnSelection::Values(self.columns.as_ref().into());
         let mut sources = Vec::new();
         for memtable in &view.memtables {
             let bounds = (start.clone(), end.clone());
@@ -337,7 +340,7 @@ impl<'r> Reading<'r> {
                 end: end.clone(),
                 owner: view.owner_of(sstable),
                 slices: slices.clone(),
-                columns: ColumnSelection::Values(self.columns.clone()),
+                columns: columns.clone(),
                 group: TaskGroup::Foreground,
                 ..ScanOptions::default()
             };

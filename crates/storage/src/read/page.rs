@@ -1,5 +1,7 @@
 //! Filling a page: what of the merged rows the client gets, and when to stop.
 
+use std::borrow::Cow;
+
 use bytes::{Bytes, BytesMut};
 use model::{
     ColumnId, DataLimits, DecoratedKey, DeletionTime, Partition, ReadCommand, ReadPage, Row, Table,
@@ -62,12 +64,16 @@ impl<'c> PageBuilder<'c> {
     }
 
     /// The columns whose values are needed, sorted.
-    pub(crate) fn columns(&self) -> Vec<ColumnId> {
-        let mut columns: Vec<ColumnId> = self.command.columns.clone();
+    pub(crate) fn columns(&self) -> Cow<'c, [ColumnId]> {
+        let asked = &self.command.columns;
+        if self.command.filters.is_empty() {
+            return Cow::Borrowed(asked);
+        }
+        let mut columns: Vec<ColumnId> = asked.clone();
         columns.extend(self.filters.columns());
         columns.sort();
         columns.dedup();
-        columns
+        Cow::Owned(columns)
     }
 
     /// May anything be added at all?

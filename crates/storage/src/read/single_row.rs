@@ -134,22 +134,22 @@ impl<'r> Reading<'r> {
         &self,
         key: &DecoratedKey,
         clustering: Clustering,
-        slices: &Rc<[Slice]>,
         page: &mut PageBuilder<'r>,
     ) -> Result<(), SSTableError> {
         let now = self.command.now_seconds;
         let mut start = self.recall(key, &clustering);
         loop {
-            let columns = start.columns.as_ref().unwrap_or(&self.columns).clone();
+            let wider = start.columns.clone();
+            let columns = wider.as_deref().unwrap_or(&self.columns);
             let is_behind = start.covered < self.view.number;
             let files = self.found.get();
             self.add_memtables(key, &mut start);
             if is_behind {
-                self.add_files(key, slices, &columns, (&mut start.known, start.covered))
+                self.add_files(key, columns, (&mut start.known, start.covered))
                     .await?;
             }
             let recalled = start.covered > 0;
-            if recalled && !start.known.stands(&columns, now) {
+            if recalled && !start.known.stands(columns, now) {
                 // What the entry leaves out is needed now.
                 start = Start {
                     known: Known::new(clustering.clone()),
@@ -168,7 +168,7 @@ impl<'r> Reading<'r> {
             // What memtables alone know is found there as fast.
             let worth_keeping = recalled || self.found.get() > files;
             if is_behind && worth_keeping && is_same_place(&known.row, &clustering) {
-                self.keep(key, &known, &columns);
+                self.keep(key, &known, columns);
             }
             self.show(key, known, page);
             return Ok(());
@@ -201,16 +201,17 @@ impl<'r> Reading<'r> {
     async fn add_files(
         &self,
         key: &DecoratedKey,
-        slices: &Rc<[Slice]>,
-        columns: &Rc<[ColumnId]>,
+        columns: &[ColumnId],
         (known, covered): (&mut Known, u64),
     ) -> Result<(), SSTableError> {
+        let slices: Rc<[Slice]> = self.command.clustering.slices.as_slice().into();
+        let selection = ColumnSelection::Values(columns.into());
         let hash = murmur3_x64_128(key.key());
         for sstable in self.view.sstables.iter() {
             if View::is_file_covered(sstable, covered) {
                 continue;
             }
-            if !sstable.may_contain(key, hash) || !sstable.may_contain_slices(slices) {
+            if !sstable.may_contain(key, hash) || !sstable.may_contain_slices(&slices) {
                 count(&self.counters.skipped);
                 continue;
             }
@@ -220,7 +221,7 @@ impl<'r> Reading<'r> {
                 count(&self.counters.skipped);
                 continue;
             }
-            Box::pin(self.add_file(sstable, (key, hash), (slices, columns), known)).await?;
+            Box::pin(self.add_file(sstable, (key, hash), (&slices, &selection), known)).await?;
         }
         Ok(())
     }
@@ -229,11 +230,10 @@ impl<'r> Reading<'r> {
         &self,
         sstable: &SSTable,
         key: (&DecoratedKey, [i64; 2]),
-        (slices, columns): (&Rc<[Slice]>, &Rc<[ColumnId]>),
+        (slices, columns): (&Rc<[Slice]>, &ColumnSelection),
         known: &mut Known,
     ) -> Result<(), SSTableError> {
-        let columns = ColumnSelection::Values(columns.clone());
-        let Some(mut reader) = sstable.get(key, slices.clone(), false, &columns).await? else {
+        let Some(mut reader) = sstable.get(key, slices.clone(), false, columns).await? else {
             count(&self.counters.in_vain);
             return Ok(());
         };
