@@ -17,6 +17,7 @@ SERVER ?= helenus
 N ?=
 SEEDS ?= 500
 SECONDS ?= 600
+SIZE ?= 256M
 # Cassandra's offline tools take a JVM for each table and each file: minutes, so only test-long has them.
 REVERSE ?= --no-tools
 DATA ?= ./data
@@ -53,11 +54,12 @@ $(HELENUS):
 test: ## everything that this project calls a test; CI=true lets nothing be skipped
 	@tests/all.sh
 
-test-long: ## the long forms: 2,000 sequences, 200 kills, 10,000 seeds, ten minutes of each fuzz target, Cassandra's tools on all of the corpus
+test-long: ## the long forms: 2,000 sequences, 200 kills, 10,000 seeds, ten minutes of each fuzz target, a partition of 10 GB, Cassandra's tools on all of the corpus
 	$(MAKE) differential N=2000
 	$(MAKE) crash N=200
 	$(MAKE) sim SEEDS=10000
 	$(MAKE) fuzz SECONDS=600
+	$(MAKE) wide SIZE=10G
 	$(MAKE) test-corpus-reverse REVERSE=
 
 ##  parts of `make test`
@@ -121,7 +123,7 @@ in-place: $(PYTHON)/.installed $(HELENUS) ## a Cassandra's folder is opened in p
 	$(PYTHON)/bin/python -m in_place
 
 ##  beside `make test`
-.PHONY: fuzz compare soak tools clean
+.PHONY: fuzz compare soak wide tools clean
 
 fuzz: ## SECONDS=N: each fuzz target for so long
 	tests/fuzz.sh $(SECONDS)
@@ -133,6 +135,13 @@ compare: build ## YCSB against Helenus and Cassandra side by side
 soak: build ## an hour of YCSB A on ten times more data than memory: does the speed hold?
 	cargo build --release -p bench
 	bench/soak
+
+wide: ## SIZE=bytes: one partition so large (10G needs 6 GB of disk), written, compacted, read in all ways within 256 MiB
+	cargo build --release -q -p storage --example wide
+	for format in big bti; do \
+		rm -rf $(CACHE)/wide && target/release/examples/wide $(CACHE)/wide $(SIZE) $$format 256M; \
+	done
+	rm -rf $(CACHE)/wide
 
 tools: $(PYTHON)/.installed $(PYTHON_SCYLLA)/.installed ## the Python drivers, into .tools
 	tests/cassandra/run.sh fetch
