@@ -34,7 +34,7 @@ pub use shared_files::SharedFiles;
 pub use sstable::{ChunkCacheStats, decode_cassandra_mutation};
 pub use store::{
     CompactionKind, CompactionRecord, CompactionScope, CompactionStatus, Granularity, ImportError,
-    ImportOptions, SSTableDetails, Scrubbed, SnapshotDetails, SnapshotError, SnapshotManifest,
-    Store, StoreConfig, StoreStats, TableDetails, TableStats, instant,
+    ImportOptions, SSTableDetails, ScrubOptions, Scrubbed, SnapshotDetails, SnapshotError,
+    SnapshotManifest, Store, StoreConfig, StoreStats, TableDetails, TableStats, instant,
 };
 pub use unfiltered::{PartitionHead, RangeTombstoneMarker, Unfiltered, is_start, opposite};

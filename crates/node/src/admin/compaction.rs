@@ -7,7 +7,7 @@ use std::sync::Arc;
 use model::{Table, TableId, Token};
 use storage::{
     CompactionError, CompactionKind, CompactionRecord, CompactionScope, CompactionStatus,
-    Granularity, Scrubbed, Store,
+    Granularity, ScrubOptions, Scrubbed, Store,
 };
 
 use super::{Admin, AdminError, SnapshotRequest};
@@ -120,6 +120,7 @@ impl Admin {
         keyspace: Option<&str>,
         names: &[String],
         snapshot: bool,
+        options: ScrubOptions,
     ) -> Result<(Option<String>, Scrubbed), AdminError> {
         let tables = self.tables(keyspace, names)?;
         self.flush(keyspace, names)?;
@@ -144,7 +145,7 @@ impl Admin {
             async move {
                 let mut all = Vec::new();
                 for id in &*ids {
-                    match shard.store.scrub(*id).await {
+                    match shard.store.scrub(*id, options).await {
                         Ok(scrubbed) => all.push(scrubbed),
                         // It was dropped meanwhile.
                         Err(CompactionError::UnknownTable(_)) => {}
@@ -154,12 +155,8 @@ impl Admin {
                 Ok(all)
             }
         })?;
-        let sum = |sum: Scrubbed, one: Scrubbed| Scrubbed {
-            sstables: sum.sstables + one.sstables,
-            partitions: sum.partitions + one.partitions,
-            skipped: sum.skipped + one.skipped,
-        };
-        let scrubbed = done.into_iter().flatten().fold(Scrubbed::default(), sum);
+        let done = done.into_iter().flatten();
+        let scrubbed = done.fold(Scrubbed::default(), Scrubbed::and);
         Ok((tag, scrubbed))
     }
 

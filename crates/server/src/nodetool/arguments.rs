@@ -385,12 +385,8 @@ Examples:
         /// Make no snapshot before (-ns)
         #[arg(long)]
         no_snapshot: bool,
-        /// Accepted for scripts: what cannot be read is always left out
-        #[arg(short, long)]
-        skip_corrupted: bool,
-        /// Accepted for scripts
-        #[arg(short, long)]
-        no_validate: bool,
+        #[command(flatten)]
+        how: ScrubHow,
         #[command(flatten)]
         tables: Tables,
         #[command(flatten)]
@@ -577,4 +573,19 @@ mod tests {
         );
         assert_eq!(spelt("helenus start -cf"), words("helenus start -cf"));
     }
+}
+
+/// How `nodetool scrub` scrubs.
+#[derive(Args, Clone, Copy, Debug)]
+pub(super) struct ScrubHow {
+    /// Leave out what is damaged in counter tables too, whose counts are too low then
+    #[arg(short, long)]
+    pub(super) skip_corrupted: bool,
+    /// Take any bytes for values of the column's type
+    #[arg(short, long)]
+    pub(super) no_validate: bool,
+    /// Let what expires after 2038 in sstables before version oa, and so seems to have expired, expire
+    /// in January 2038, with a timestamp by one later
+    #[arg(short, long)]
+    pub(super) reinsert_overflowed_ttl: bool,
 }

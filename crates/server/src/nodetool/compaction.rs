@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::Done;
 use super::api::{Api, NodetoolError};
-use super::arguments::Compact;
+use super::arguments::{Compact, ScrubHow};
 use super::structured::{self, Format};
 use super::text::{TextTable, file_size, fixed};
 
@@ -87,20 +87,38 @@ pub(super) fn verify(api: &Api, tables: (Option<&str>, &[String]), by_policy: bo
 pub(super) fn scrub(
     api: &Api,
     tables: (Option<&str>, &[String]),
-    no_snapshot: bool,
+    (no_snapshot, how): (bool, ScrubHow),
     out: &mut impl Write,
 ) -> Done {
-    let flag = if no_snapshot { "true" } else { "false" };
-    let done = operate(api, "scrub", tables, &[("disable_snapshot", flag)])?;
-    if let Some(skipped) = done["skipped"].as_u64().filter(|skipped| *skipped > 0) {
+    let flag = |on: bool| if on { "true" } else { "false" };
+    let more = [
+        ("disable_snapshot", flag(no_snapshot)),
+        ("skip_corrupted", flag(how.skip_corrupted)),
+        ("no_validate", flag(how.no_validate)),
+        ("reinsert_overflowed_ttl", flag(how.reinsert_overflowed_ttl)),
+    ];
+    let done = operate(api, "scrub", tables, &more)?;
+    let count = |name: &str| done[name].as_u64().unwrap_or(0);
+    let (skipped, cut, bytes) = (count("skipped"), count("cut"), count("lost_bytes"));
+    if skipped + cut == 0 {
+        return Ok(());
+    }
+    write!(
+        out,
+        "{skipped} partitions could not be read and were left out"
+    )?;
+    if cut > 0 {
+        write!(out, ", {cut} only up to where they are damaged")?;
+    }
+    if bytes > 0 {
         write!(
             out,
-            "{skipped} partitions could not be read and were left out"
+            ", and {bytes} bytes behind them, as the index is damaged too"
         )?;
-        match done["snapshot"].as_str() {
-            Some(tag) => writeln!(out, "; the sstables as they were are in the snapshot {tag}")?,
-            None => writeln!(out)?,
-        }
+    }
+    match done["snapshot"].as_str() {
+        Some(tag) => writeln!(out, "; the sstables as they were are in the snapshot {tag}")?,
+        None => writeln!(out)?,
     }
     Ok(())
 }

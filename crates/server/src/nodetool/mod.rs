@@ -83,9 +83,10 @@ fn carry_out(api: &Api, verb: Verb, out: &mut impl Write) -> Done {
         Verb::Refresh { keyspace, table } => import::refresh(api, &keyspace, &table),
         Verb::Scrub {
             no_snapshot,
+            how,
             tables,
             ..
-        } => compaction::scrub(api, tables.named(), no_snapshot, out),
+        } => compaction::scrub(api, tables.named(), (no_snapshot, how), out),
         Verb::Setcompactionthroughput { value } => compaction::set_throughput(value, out),
         Verb::Snapshot(options) => snapshots::take(api, &options, out),
         Verb::Status { keyspace, .. } => cluster::status(api, keyspace.as_deref(), out),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use storage::{CompactionKind, CompactionScope, Granularity};
+use storage::{CompactionKind, CompactionScope, Granularity, ScrubOptions};
 
 use super::{ApiError, Call, Node, answers, statistics};
 use crate::control::Phase;
@@ -310,18 +310,20 @@ pub(crate) const ROUTES: &[Route] = &[
             KN,
             CF,
             ("disable_snapshot", "true: make no snapshot before"),
+            (
+                "skip_corrupted",
+                "true: skip what is damaged in counter tables too",
+            ),
+            (
+                "no_validate",
+                "true: do not compare values with their types",
+            ),
+            (
+                "reinsert_overflowed_ttl",
+                "true: let what seems to have expired, as its expiry overflowed, expire in 2038",
+            ),
         ],
-        run: |node, call| {
-            let snapshot = !call.flag("disable_snapshot")?;
-            let tables = call.list("cf");
-            let (tag, scrubbed) = node.admin.scrub(call.get("kn"), &tables, snapshot)?;
-            Ok(json!({
-                "snapshot": tag,
-                "sstables": scrubbed.sstables,
-                "partitions": scrubbed.partitions,
-                "skipped": scrubbed.skipped,
-            }))
-        },
+        run: scrub,
     },
     Route {
         method: "POST",
@@ -548,4 +550,27 @@ fn ownership(node: &Node, call: &Call) -> Answer {
     schema.keyspaces.get(keyspace).ok_or_else(unknown)?;
     let address = node.admin.information()?.address.to_string();
     Ok(json!([{ "key": address, "value": 1.0 }]))
+}
+/// Scrubs tables.
+fn scrub(node: &Node, call: &Call) -> Answer {
+    let options = ScrubOptions {
+        skips_counters: call.flag("skip_corrupted")?,
+        validates: !call.flag("no_validate")?,
+        reinserts_overflowed: call.flag("reinsert_overflowed_ttl")?,
+    };
+    let (snapshot, tables) = (!call.flag("disable_snapshot")?, call.list("cf"));
+    let scrubbed = node.admin.scrub(call.get("kn"), &tables, snapshot, options);
+    let (tag, scrubbed) = scrubbed?;
+    let report = scrubbed.report;
+    Ok(json!({
+        "snapshot": tag,
+        "sstables": scrubbed.sstables,
+        "partitions": report.kept,
+        "skipped": report.lost,
+        "cut": report.cut,
+        "out_of_order": report.late,
+        "empty": report.empty,
+        "lost_bytes": report.lost_bytes,
+        "fixed_rows": report.fixed_rows,
+    }))
 }

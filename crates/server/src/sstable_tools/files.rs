@@ -6,6 +6,7 @@ use std::sync::Arc;
 use io::Env;
 use model::Table;
 use storage::dump::{HeaderError, table_of_header};
+use storage::sstable::salvage::Salvage;
 use storage::sstable::{ChunkCache, Descriptor, SSTable, SSTableError, WriteError, inspect};
 
 /// How much of a file is kept in memory, in bytes.
@@ -105,6 +106,17 @@ pub(crate) async fn open(
     let cache = ChunkCache::new(CACHE);
     let sstable = SSTable::open(env, descriptor, &table, &cache).await?;
     Ok((table, sstable))
+}
+
+/// Opens what there is of an sstable, to go through it.
+pub(crate) async fn open_to_salvage(
+    env: &Env,
+    descriptor: &Descriptor,
+    validates: bool,
+) -> Result<Salvage, ToolError> {
+    let table = table(env, descriptor).await?;
+    let cache = ChunkCache::new(CACHE);
+    Ok(Salvage::open(env, descriptor, &table, &cache, validates).await?)
 }
 
 /// The same, whatever partitioner its partitions are ordered by: only for scans of all of it.

@@ -9,10 +9,9 @@ use std::sync::Arc;
 
 use io::Env;
 use model::Table;
-use storage::PartitionHead;
 use storage::sstable::{
-    ColumnSelection, Component, CompressionParameters, Descriptor, Generation, PartitionReader,
-    SSTable, ShardOrigin, Writer, WriterOptions, folder,
+    Component, CompressionParameters, Descriptor, Generation, SSTable, ShardOrigin, Writer,
+    WriterOptions, folder,
 };
 
 use super::{ToolError, files};
@@ -34,20 +33,36 @@ pub(super) struct Original {
 impl Original {
     /// Opens it; refuses if a node runs on its folder.
     pub(super) async fn open(env: &Env, file: &Path) -> Result<Original, ToolError> {
+        let (descriptor, folders) = Original::lock(file)?;
+        let (_, sstable) = files::open(env, &descriptor).await?;
+        Ok(Original::of(descriptor, folders, sstable))
+    }
+
+    /// Locks the folder of the sstable that a file is a part of.
+    pub(super) fn lock(file: &Path) -> Result<(Descriptor, Vec<DataFolder>), ToolError> {
         let descriptor = files::descriptor(file)?;
         let folders = lock(&descriptor.dir)?;
-        let (table, sstable) = files::open(env, &descriptor).await?;
+        Ok((descriptor, folders))
+    }
+
+    /// The same of one that is open.
+    pub(super) fn of(
+        descriptor: Descriptor,
+        folders: Vec<DataFolder>,
+        sstable: SSTable,
+    ) -> Original {
+        let table = sstable.table();
         let mut table = Table::clone(&table);
         table.options.bloom_filter_fp_chance = sstable.statistics().bloom_filter_fp_chance;
         table.options.compression = compression_options(sstable.compression());
         let table = Arc::new(table);
         sstable.set_table(&table);
-        Ok(Original {
+        Original {
             descriptor,
             table,
             sstable,
             _folders: folders,
-        })
+        }
     }
 
     /// The path of its data.
@@ -132,25 +147,6 @@ impl Original {
             }
         });
         Ok(numbers.max().unwrap_or(0) + 1)
-    }
-
-    /// Reads a partition from its beginning.
-    pub(super) async fn partition(
-        &self,
-        head: &PartitionHead,
-    ) -> Result<PartitionReader, ToolError> {
-        let hash = model::murmur3_x64_128(head.key.key());
-        let all: std::rc::Rc<[model::Slice]> = std::rc::Rc::new([model::Slice::ALL]);
-        let found = self
-            .sstable
-            .get((&head.key, hash), all, false, &ColumnSelection::All)
-            .await?;
-        found.ok_or_else(|| {
-            ToolError::Argument(format!(
-                "{}: its index does not find a partition that is in it; restore it from a backup",
-                self.data().display()
-            ))
-        })
     }
 }
 

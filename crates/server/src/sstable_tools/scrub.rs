@@ -1,18 +1,15 @@
-//! `helenus sstable scrub`: what `sstablescrub` does (`SortedTableScrubber`), on files instead of a
+//! `helenus sstable scrub`: what `sstablescrub` does (`StandaloneScrubber`), on files instead of a
 //! table of a stopped node.
-//!
-//! Each partition is read twice, so that one of any size can be kept up to where it is damaged: the
-//! first time to find out how much of it can be read, the second time to write that.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 use io::Env;
-use model::{Bound, BoundKind, CqlType, DeletionTime};
+use model::CqlType;
 use storage::dump::key_text;
-use storage::sstable::{Component, SSTableError, ScanOptions, Scanner, Writer};
-use storage::{PartitionHead, RangeTombstoneMarker, Unfiltered};
+use storage::sstable::scrub::{Piece, Scrub, ScrubError, ScrubEvent, ScrubReport};
+use storage::sstable::{Descriptor, SSTableError, Writer, folder};
 
 use super::rewrite::Original;
 use super::{ToolError, files, shard};
@@ -27,6 +24,15 @@ pub(crate) struct ScrubOptions {
     /// Skip what is damaged in counter tables too, whose counts are then too low
     #[arg(short = 's', long)]
     skip_corrupted: bool,
+
+    /// Take any bytes for values of the column's type
+    #[arg(short = 'n', long)]
+    no_validate: bool,
+
+    /// Let what expires after 2038 in sstables before version oa, and so seems to have expired, expire
+    /// in January 2038, with a timestamp by one later
+    #[arg(short = 'r', long)]
+    reinsert_overflowed_ttl: bool,
 
     /// Say more
     #[arg(short = 'v', long)]
@@ -53,93 +59,172 @@ async fn scrub(
     options: &ScrubOptions,
     snapshot: &str,
 ) -> Result<(), ToolError> {
-    let original = Original::open(env, file).await?;
+    let (descriptor, folders) = Original::lock(file)?;
+    let salvage = files::open_to_salvage(env, &descriptor, !options.no_validate).await?;
+    let original = Original::of(descriptor, folders, salvage.sstable().clone());
     let data = original.data().display().to_string();
     original.snapshot(snapshot)?;
     println!("Pre-scrub sstables snapshotted into snapshot {snapshot}");
     println!("Scrubbing {data}");
-    let mut writer = original.writer(env, original.sstable.partitions()).await?;
-    let scrubbed = Scrub {
+    let mut scrubbing = Scrubbing {
         env,
         original: &original,
         options,
-        kept: 0,
-        cut: 0,
-        lost: 0,
-    }
-    .all(&mut writer)
-    .await;
-    let scrub = match scrubbed {
-        Ok(scrub) => scrub,
+        written: Vec::new(),
+    };
+    let scrub = Scrub::new(salvage, None, options.reinsert_overflowed_ttl);
+    let report = match scrubbing.all(scrub).await {
+        Ok(report) => report,
         Err(error) => {
-            writer.abort().await?;
+            for descriptor in &scrubbing.written {
+                remove(env, descriptor).await?;
+            }
             return Err(error);
         }
     };
-    let Some(written) = writer.finish().await? else {
+    if scrubbing.written.is_empty() && report.is_loss() {
         return Err(ToolError::Argument(format!(
             "{data}: nothing in it can be read; it is left as it is. Restore it from a backup, or \
              remove its files and repair from other nodes"
         )));
-    };
+    }
     // What replaces the original is read once more before that goes.
-    let (_, sstable) = files::open(env, &written).await?;
-    sstable.verify().await?;
+    for descriptor in &scrubbing.written {
+        let (_, sstable) = files::open(env, descriptor).await?;
+        sstable.verify().await?;
+    }
     original.remove(env).await?;
-    scrub.report(&data);
+    say(&data, &report);
     Ok(())
 }
 
-struct Scrub<'s> {
+/// Says what a scrub came to, as Cassandra does.
+fn say(data: &str, report: &ScrubReport) {
+    if report.kept == 0 {
+        let empty = report.empty;
+        println!("Scrub of {data} complete; looks like all {empty} partitions were tombstoned");
+        return;
+    }
+    println!("Scrub of {data} complete: {report}");
+    if report.is_loss() {
+        println!(
+            "The original is in the snapshot; repair brings what is lost from other nodes, if there \
+             are any"
+        );
+    }
+}
+
+async fn remove(env: &Env, descriptor: &Descriptor) -> Result<(), ToolError> {
+    let removed = folder::remove(env, descriptor).await;
+    removed.map_err(|error| ToolError::Io {
+        what: error.path.display().to_string(),
+        source: error.source,
+    })
+}
+
+struct Scrubbing<'s> {
     env: &'s Env,
     original: &'s Original,
     options: &'s ScrubOptions,
-    /// Partitions that are in the new sstable.
-    kept: u64,
-    /// Those of them that are not whole.
-    cut: u64,
-    /// Partitions of which nothing could be read.
-    lost: u64,
+    /// What is complete.
+    written: Vec<Descriptor>,
 }
 
-impl<'s> Scrub<'s> {
-    async fn all(mut self, writer: &mut Writer) -> Result<Scrub<'s>, ToolError> {
-        let sstable = &self.original.sstable;
-        // Chunk by chunk, so that damage harms only what lies in its own.
-        let mut scan = sstable.scan(ScanOptions {
-            read_ahead: 0,
-            ..ScanOptions::default()
-        });
+impl Scrubbing<'_> {
+    async fn all(&mut self, mut scrub: Scrub) -> Result<ScrubReport, ToolError> {
+        let mut writer = self.writer().await?;
+        let in_order = self.in_order(&mut scrub, &mut writer).await;
+        self.end(writer, in_order).await?;
         loop {
-            let head = match scan.next_partition().await {
-                Ok(Some(head)) => head,
-                Ok(None) => return Ok(self),
-                Err(error) => {
-                    self.damaged(error, None)?;
-                    self.lost += 1;
-                    scan.go_on();
-                    continue;
-                }
-            };
-            let (items, error) = readable(&mut scan).await;
-            let is_cut = error.is_some();
-            if let Some(error) = error {
-                self.damaged(error, Some(&head))?;
-                self.cut += 1;
+            let late = scrub.take_late();
+            if late.is_empty() {
+                return Ok(scrub.report());
             }
-            self.write(writer, &head, (items, is_cut)).await?;
-            self.kept += 1;
-            self.env.maybe_yield().await;
+            let mut writer = self.writer().await?;
+            let written = self.late(&scrub, &mut writer, &late).await;
+            self.end(writer, written).await?;
         }
     }
 
-    /// Says what is damaged; an error if that cannot be passed over.
-    fn damaged(&self, error: SSTableError, head: Option<&PartitionHead>) -> Result<(), ToolError> {
-        let data = self.original.descriptor.path(Component::Data);
-        let in_data = matches!(&error, SSTableError::Corrupt { path, .. } if *path == data);
-        if !in_data {
-            return Err(error.into());
+    async fn writer(&self) -> Result<Writer, ToolError> {
+        let partitions = self.original.sstable.partitions();
+        self.original.writer(self.env, partitions).await
+    }
+
+    /// Finishes what was written, or removes it.
+    async fn end(
+        &mut self,
+        writer: Writer,
+        written: Result<(), ToolError>,
+    ) -> Result<(), ToolError> {
+        match written {
+            Ok(()) => self.written.extend(writer.finish().await?),
+            Err(error) => {
+                writer.abort().await?;
+                return Err(error);
+            }
         }
+        Ok(())
+    }
+
+    async fn in_order(&self, scrub: &mut Scrub, writer: &mut Writer) -> Result<(), ToolError> {
+        let table = &self.original.table;
+        while let Some(event) = scrub.next().await? {
+            match event {
+                ScrubEvent::Piece(piece) => self.write(scrub, writer, &piece).await?,
+                ScrubEvent::Late(key) => {
+                    let key = key_text(table, &key);
+                    eprintln!("helenus sstable: partition {key} is not in its place");
+                }
+                ScrubEvent::NoIndex(error) => {
+                    eprintln!("helenus sstable: {error}; going on without the index");
+                }
+                ScrubEvent::Damaged { key, cut, error } => {
+                    let key = key.map(|key| key_text(table, &key));
+                    self.damaged(key, cut, error)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn late(
+        &self,
+        scrub: &Scrub,
+        writer: &mut Writer,
+        late: &[Piece],
+    ) -> Result<(), ToolError> {
+        for piece in late {
+            self.write(scrub, writer, piece).await?;
+        }
+        Ok(())
+    }
+
+    async fn write(
+        &self,
+        scrub: &Scrub,
+        writer: &mut Writer,
+        piece: &Piece,
+    ) -> Result<(), ToolError> {
+        if self.options.verbose {
+            let key = key_text(&self.original.table, piece.key());
+            println!("partition {key}: {} rows and markers", piece.items());
+        }
+        self.env.maybe_yield().await;
+        let written = scrub.write(writer, piece).await;
+        written.map_err(|error| match error {
+            ScrubError::Read(error) => error.into(),
+            ScrubError::Write(error) => error.into(),
+        })
+    }
+
+    /// Says what is damaged; an error if that cannot be passed over.
+    fn damaged(
+        &self,
+        key: Option<String>,
+        cut: bool,
+        error: SSTableError,
+    ) -> Result<(), ToolError> {
         let table = &self.original.table;
         let counters = table.columns().any(|column| column.ty == CqlType::Counter);
         if counters && !self.options.skip_corrupted {
@@ -148,88 +233,12 @@ impl<'s> Scrub<'s> {
                  without what cannot be read"
             )));
         }
-        let what = match head {
-            Some(head) => format!("partition {} is cut", key_text(table, &head.key)),
-            None => "a partition is lost".to_owned(),
-        };
-        eprintln!("helenus sstable: {what}: {error}");
+        let key = key.map_or_else(
+            || "a partition".to_owned(),
+            |key| format!("partition {key}"),
+        );
+        let what = if cut { "is cut" } else { "is lost" };
+        eprintln!("helenus sstable: {key} {what}: {error}");
         Ok(())
-    }
-
-    /// Writes the first items of a partition.
-    async fn write(
-        &self,
-        writer: &mut Writer,
-        head: &PartitionHead,
-        (items, is_cut): (u64, bool),
-    ) -> Result<(), ToolError> {
-        if self.options.verbose {
-            let key = key_text(&self.original.table, &head.key);
-            println!("partition {key}: {items} rows and markers");
-        }
-        let mut reader = self.original.partition(head).await?;
-        writer.begin_partition(reader.head()).await?;
-        let mut open = None;
-        for left in (0..items).rev() {
-            let Some(item) = reader.next().await? else {
-                break;
-            };
-            if let Unfiltered::Marker(marker) = &item {
-                open = marker.opens;
-            }
-            if left == 0 && is_cut {
-                for item in closed(item, open) {
-                    writer.append(&item).await?;
-                }
-            } else {
-                writer.append(&item).await?;
-            }
-        }
-        writer.end_partition().await?;
-        Ok(())
-    }
-
-    fn report(&self, data: &str) {
-        let kept = self.kept;
-        println!("Scrub of {data} complete: {kept} partitions in new sstable");
-        if self.cut + self.lost > 0 {
-            println!(
-                "{} partitions were cut and {} lost. The original is in the snapshot; repair brings \
-                 them from other nodes, if there are any",
-                self.cut, self.lost
-            );
-        }
-    }
-}
-
-/// How many rows and markers of a partition can be read, and what is wrong with the next.
-async fn readable(scan: &mut Scanner) -> (u64, Option<SSTableError>) {
-    let mut items = 0;
-    loop {
-        match scan.next().await {
-            Ok(Some(_)) => items += 1,
-            Ok(None) => return (items, None),
-            Err(error) => return (items, Some(error)),
-        }
-    }
-}
-
-/// The last item of a partition that is cut behind it: a range deletion that is open there ends
-/// there.
-fn closed(item: Unfiltered, open: Option<DeletionTime>) -> Vec<Unfiltered> {
-    match (item, open) {
-        (Unfiltered::Marker(marker), _) => {
-            let closes = RangeTombstoneMarker::between(marker.bound, marker.closes, None);
-            closes.map(Unfiltered::Marker).into_iter().collect()
-        }
-        (Unfiltered::Row(row), None) => vec![Unfiltered::Row(row)],
-        (Unfiltered::Row(row), Some(open)) => {
-            let end = Bound {
-                prefix: row.clustering.clone(),
-                kind: BoundKind::InclusiveEnd,
-            };
-            let marker = RangeTombstoneMarker::close(end, open);
-            vec![Unfiltered::Row(row), Unfiltered::Marker(marker)]
-        }
     }
 }

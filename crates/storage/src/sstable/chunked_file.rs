@@ -188,6 +188,11 @@ impl ChunkedFile {
         }
     }
 
+    /// Is what is read compared with checksums?
+    pub(crate) fn is_checked(&self) -> bool {
+        !matches!(self.kind, Kind::Plain)
+    }
+
     /// An error about the content at `position`, with the place in the file where one has to
     /// look: for compressed data, where the chunk starts.
     pub(crate) fn corrupt(&self, position: u64, what: &str) -> SSTableError {

@@ -1,5 +1,6 @@
 //! Finding partitions in an sstable and blocks in a partition, whatever the format of the index.
 
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use io::{Env, TaskGroup};
@@ -32,6 +33,28 @@ pub(super) enum Index {
     Big(BigIndex),
     /// Of a BTI sstable.
     Bti(BtiIndex),
+    /// None that can be used.
+    Lost(LostIndex),
+}
+
+/// What is left where an index is missing or damaged.
+pub(super) struct LostIndex {
+    /// Where it should be.
+    pub(super) path: PathBuf,
+    /// The data, by which the caches know the sstable then.
+    pub(super) data: Rc<ChunkedFile>,
+    /// `Index.db`, if it is there: its entries can be tried one after the other.
+    pub(super) entries: Option<Rc<ChunkedFile>>,
+    /// No key in particular.
+    pub(super) nowhere: DecoratedKey,
+}
+
+impl LostIndex {
+    fn error(&self) -> SSTableError {
+        SSTableError::Missing {
+            path: self.path.clone(),
+        }
+    }
 }
 
 impl Index {
@@ -40,6 +63,7 @@ impl Index {
         match self {
             Index::Big(index) => &index.summary().first,
             Index::Bti(index) => &index.partitions.first,
+            Index::Lost(lost) => &lost.nowhere,
         }
     }
 
@@ -48,6 +72,7 @@ impl Index {
         match self {
             Index::Big(index) => &index.summary().last,
             Index::Bti(index) => &index.partitions.last,
+            Index::Lost(lost) => &lost.nowhere,
         }
     }
 
@@ -56,6 +81,7 @@ impl Index {
         match self {
             Index::Big(index) => index.file(),
             Index::Bti(index) => index.partitions.file(),
+            Index::Lost(lost) => &lost.data,
         }
     }
 
@@ -64,6 +90,7 @@ impl Index {
         match self {
             Index::Big(index) => index.file().length(),
             Index::Bti(index) => index.partitions.file().length() + index.rows.length(),
+            Index::Lost(_) => 0,
         }
     }
 
@@ -71,7 +98,7 @@ impl Index {
     pub(super) fn memory_size(&self) -> usize {
         match self {
             Index::Big(index) => index.summary().size(),
-            Index::Bti(_) => 0,
+            Index::Bti(_) | Index::Lost(_) => 0,
         }
     }
 
@@ -84,6 +111,7 @@ impl Index {
         match self {
             Index::Big(index) => index.locate(key).await,
             Index::Bti(index) => index.locate(key, hash, data).await,
+            Index::Lost(lost) => Err(lost.error()),
         }
     }
 
@@ -103,6 +131,7 @@ impl Index {
                 Blocks::Big(PromotedIndex::open(file, layout, (position, length)).await?)
             }
             Index::Bti(index) => Blocks::Bti(RowIndex::new(index.rows.clone(), position)),
+            Index::Lost(lost) => return Err(lost.error()),
         }))
     }
 
@@ -132,6 +161,7 @@ impl Index {
                 start: start.clone(),
                 owner,
             }),
+            Index::Lost(lost) => Keys::Lost(lost.path.clone()),
         }
     }
 }
@@ -142,6 +172,8 @@ pub(super) enum Keys {
     Big(BigKeys),
     /// Of a BTI sstable.
     Bti(BtiKeys),
+    /// Of one whose index is lost.
+    Lost(PathBuf),
 }
 
 impl Keys {
@@ -154,6 +186,7 @@ impl Keys {
         match self {
             Keys::Big(keys) => keys.next().await,
             Keys::Bti(keys) => keys.next(data).await,
+            Keys::Lost(path) => Err(SSTableError::Missing { path: path.clone() }),
         }
     }
 }

@@ -10,8 +10,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use io::{Env, TaskGroup};
-use model::{DecoratedKey, PartitionBound, Slice, Table};
+use io::Env;
+use model::{DecoratedKey, Slice, Table};
 
 use super::big::summary::Summary;
 use super::big::{BigIndex, Rebuilt};
@@ -26,7 +26,7 @@ use super::descriptor::{Component, Descriptor, ShardOrigin, decode_toc};
 use super::error::{DecodeError, SSTableError};
 use super::filter::BloomFilter;
 use super::header::EncodingStats;
-use super::index::{Index, Keys, Location};
+use super::index::{Index, Location, LostIndex};
 use super::input::Input;
 use super::inspect;
 use super::layout::Layout;
@@ -38,8 +38,6 @@ use super::version::Format;
 
 /// The largest component that is read as a whole; a larger one is damaged or not of this world.
 const MAX_COMPONENT: u64 = 4 << 30;
-/// How far all keys of an index are read ahead, in bytes.
-const READ_AHEAD: u64 = 256 << 10;
 
 /// An open sstable; clones share it.
 #[derive(Clone)]
@@ -102,54 +100,45 @@ impl SSTable {
         cache: &ChunkCache,
         statistics: Statistics,
     ) -> Result<SSTable, SSTableError> {
-        let seal = read_seal(env, descriptor).await?;
-        let encoding = data_encoding(env, descriptor, &statistics, seal.as_ref()).await?;
-        let data_path = descriptor.path(Component::Data);
-        let data_file = chunked_file::open_direct(env, &data_path).await?;
-        let data_size = data_file.1;
-        let data = ChunkedFile::new(data_file, data_path, encoding, cache.clone())?;
-        let data = Rc::new(data);
-        let seal = seal.as_ref();
-        let filter = read_filter(env, descriptor, &statistics, seal).await?;
-        let (index, filter) = match descriptor.version.format() {
-            Format::Big => {
-                let opened = open_big(env, descriptor, seal, cache, filter, &statistics);
-                let (index, filter) = opened.await?;
-                (Index::Big(index), filter)
-            }
-            Format::Bti => {
-                let index = open_bti(env, descriptor, seal, cache).await?;
-                let filter = match filter {
-                    Some(filter) => filter,
-                    None => {
-                        tracing::warn!(sstable = %descriptor, "filter made anew from the keys");
-                        let chance = statistics.bloom_filter_fp_chance;
-                        index.rebuild_filter(env, &data, chance).await?
-                    }
+        let parts = Parts::open(env, descriptor, cache, statistics).await?;
+        let index = open_indexes(env, descriptor, cache, &parts).await?;
+        parts.assemble(env, descriptor, table, index)
+    }
+
+    /// Opens an sstable even if its index is missing or damaged, which is told then: to read its
+    /// data from the beginning ([`super::salvage`]), for nothing can be found in it.
+    pub(super) async fn open_without_index(
+        env: &Env,
+        descriptor: &Descriptor,
+        table: &Arc<Table>,
+        cache: &ChunkCache,
+    ) -> Result<(SSTable, Option<SSTableError>), SSTableError> {
+        let statistics = inspect::read_statistics(env, descriptor).await?;
+        check_partitioner(descriptor, &statistics)?;
+        let parts = Parts::open(env, descriptor, cache, statistics).await?;
+        let (index, damage) = match open_indexes(env, descriptor, cache, &parts).await {
+            Ok(opened) => (opened, None),
+            Err(damage @ (SSTableError::Corrupt { .. } | SSTableError::Missing { .. })) => {
+                let component = match descriptor.version.format() {
+                    Format::Big => Component::Index,
+                    Format::Bti => Component::Partitions,
                 };
-                (Index::Bti(index), filter)
+                let seal = parts.seal.as_ref();
+                let entries = open_index(env, descriptor, component, seal, cache).await;
+                let is_big = component == Component::Index;
+                let lost = LostIndex {
+                    path: descriptor.path(component),
+                    data: parts.data.clone(),
+                    entries: entries.ok().filter(|_| is_big),
+                    nowhere: DecoratedKey::new(Bytes::new()),
+                };
+                let lost = (Index::Lost(lost), BloomFilter::ALWAYS_PRESENT);
+                (lost, Some(damage))
             }
+            Err(error) => return Err(error),
         };
-        let origin = seal.map(|seal| seal.origin);
-        let layout = Layout::new(&statistics.header, descriptor.version, table);
-        check_clustering(descriptor, &layout, table)?;
-        Ok(SSTable {
-            inner: Rc::new(Inner {
-                env: env.clone(),
-                descriptor: descriptor.clone(),
-                schema: RefCell::new(Schema {
-                    table: table.clone(),
-                    layout: Rc::new(layout),
-                }),
-                statistics,
-                filter,
-                data,
-                disk_size: data_size + index.disk_size(),
-                index,
-                origin,
-                number: Cell::new(0),
-            }),
-        })
+        let sstable = parts.assemble(env, descriptor, table, index)?;
+        Ok((sstable, damage))
     }
 
     /// Tells it that the table was altered: from now on reads give the columns of `table`.
@@ -171,6 +160,11 @@ impl SSTable {
     /// It becomes part of its table.
     pub(crate) fn set_number(&self, number: u64) {
         self.inner.number.set(number);
+    }
+
+    /// The table as it knows it.
+    pub fn table(&self) -> Arc<Table> {
+        self.inner.schema.borrow().table.clone()
     }
 
     /// Where it lies.
@@ -250,7 +244,9 @@ impl SSTable {
     /// it says no.
     pub fn may_contain(&self, key: &DecoratedKey, hash: [i64; 2]) -> bool {
         let inner = &self.inner;
-        (inner.index.first()..=inner.index.last()).contains(&key) && inner.filter.may_contain(hash)
+        let is_lost = matches!(inner.index, Index::Lost(_));
+        let in_range = is_lost || (inner.index.first()..=inner.index.last()).contains(&key);
+        in_range && inner.filter.may_contain(hash)
     }
 
     /// Can it hold something that a read of these slices of a partition needs? Never wrong if it
@@ -322,17 +318,6 @@ impl SSTable {
         Scanner::new(self.clone(), options)
     }
 
-    /// The keys of all partitions, in ring order, as the index has them.
-    pub(crate) fn index_keys(&self) -> IndexKeys {
-        let inner = &self.inner;
-        let reading = (READ_AHEAD, TaskGroup::Compaction);
-        let all = PartitionBound::Unbounded;
-        IndexKeys {
-            keys: inner.index.keys(&inner.env, &all, None, reading),
-            data: Cursor::new(inner.data.clone(), 0),
-        }
-    }
-
     /// Reads all of the data past the cache and checks all checksums, that of the whole file
     /// (`Digest.crc32`) included.
     pub async fn verify(&self) -> Result<(), SSTableError> {
@@ -387,18 +372,90 @@ impl SSTable {
     }
 }
 
-/// The keys of an sstable, one after the other.
-pub(crate) struct IndexKeys {
-    keys: Keys,
-    /// Where keys are read that the index does not have whole.
-    data: Cursor,
+/// What an sstable consists of beside its index.
+struct Parts {
+    statistics: Statistics,
+    seal: Option<Seal>,
+    data: Rc<ChunkedFile>,
+    /// The length of the data file, in bytes.
+    data_size: u64,
 }
 
-impl IndexKeys {
-    /// The next one.
-    pub(crate) async fn next(&mut self) -> Result<Option<DecoratedKey>, SSTableError> {
-        let found = self.keys.next(&mut self.data).await?;
-        Ok(found.map(|(key, _)| key))
+impl Parts {
+    async fn open(
+        env: &Env,
+        descriptor: &Descriptor,
+        cache: &ChunkCache,
+        statistics: Statistics,
+    ) -> Result<Parts, SSTableError> {
+        let seal = read_seal(env, descriptor).await?;
+        let encoding = data_encoding(env, descriptor, &statistics, seal.as_ref()).await?;
+        let path = descriptor.path(Component::Data);
+        let file = chunked_file::open_direct(env, &path).await?;
+        Ok(Parts {
+            statistics,
+            seal,
+            data_size: file.1,
+            data: Rc::new(ChunkedFile::new(file, path, encoding, cache.clone())?),
+        })
+    }
+
+    fn assemble(
+        self,
+        env: &Env,
+        descriptor: &Descriptor,
+        table: &Arc<Table>,
+        (index, filter): (Index, BloomFilter),
+    ) -> Result<SSTable, SSTableError> {
+        let layout = Layout::new(&self.statistics.header, descriptor.version, table);
+        check_clustering(descriptor, &layout, table)?;
+        Ok(SSTable {
+            inner: Rc::new(Inner {
+                env: env.clone(),
+                descriptor: descriptor.clone(),
+                schema: RefCell::new(Schema {
+                    table: table.clone(),
+                    layout: Rc::new(layout),
+                }),
+                statistics: self.statistics,
+                filter,
+                data: self.data,
+                disk_size: self.data_size + index.disk_size(),
+                index,
+                origin: self.seal.map(|seal| seal.origin),
+                number: Cell::new(0),
+            }),
+        })
+    }
+}
+
+/// Opens what finds partitions; what of it is not there and can be made from the rest is.
+async fn open_indexes(
+    env: &Env,
+    descriptor: &Descriptor,
+    cache: &ChunkCache,
+    parts: &Parts,
+) -> Result<(Index, BloomFilter), SSTableError> {
+    let (statistics, seal) = (&parts.statistics, parts.seal.as_ref());
+    let filter = read_filter(env, descriptor, statistics, seal).await?;
+    match descriptor.version.format() {
+        Format::Big => {
+            let opened = open_big(env, descriptor, seal, cache, filter, statistics);
+            let (index, filter) = opened.await?;
+            Ok((Index::Big(index), filter))
+        }
+        Format::Bti => {
+            let index = open_bti(env, descriptor, seal, cache).await?;
+            let filter = match filter {
+                Some(filter) => filter,
+                None => {
+                    tracing::warn!(sstable = %descriptor, "filter made anew from the keys");
+                    let chance = statistics.bloom_filter_fp_chance;
+                    index.rebuild_filter(env, &parts.data, chance).await?
+                }
+            };
+            Ok((Index::Bti(index), filter))
+        }
     }
 }
 

@@ -31,7 +31,8 @@ impl Inner {
             return;
         }
         let dir = table.dir.join(BACKUPS);
-        if let Err(error) = self.link_sstables(table, sstables, &dir).await {
+        let sstables: Vec<_> = sstables.iter().map(|s| s.descriptor().clone()).collect();
+        if let Err(error) = self.link_sstables(table, &sstables, &dir).await {
             tracing::error!("a new sstable is missing in the incremental backups: {error}");
         }
     }

@@ -49,7 +49,8 @@ use memory::Memory;
 use table::{TableStore, add};
 
 pub use compact::{
-    CompactionKind, CompactionRecord, CompactionScope, CompactionStatus, Granularity, Scrubbed,
+    CompactionKind, CompactionRecord, CompactionScope, CompactionStatus, Granularity, ScrubOptions,
+    Scrubbed,
 };
 pub use import::{ImportError, ImportOptions};
 pub use inspect::{SSTableDetails, TableDetails};

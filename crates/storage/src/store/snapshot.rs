@@ -16,7 +16,7 @@ use model::TableId;
 use super::table::TableStore;
 use super::{Inner, Store};
 use crate::error::FlushError;
-use crate::sstable::{Component, Descriptor, SSTable};
+use crate::sstable::{Component, Descriptor};
 
 /// The folder of snapshots in that of a table.
 pub(super) const SNAPSHOTS: &str = "snapshots";
@@ -155,7 +155,11 @@ impl Store {
             inner.flush(Some(table.table().id)).await?;
         }
         let dir = snapshot_dir(&table.dir, tag);
-        inner.link_sstables(&table, &table.sstables(), &dir).await
+        let sstables = table.sstables();
+        let mut all: Vec<Descriptor> = sstables.iter().map(|s| s.descriptor().clone()).collect();
+        // What the table cannot read may be all that there is of some rows.
+        all.extend(table.unreadable_sstables());
+        inner.link_sstables(&table, &all, &dir).await
     }
 
     /// Adds to a snapshot what says when it was made, and how the table is made anew.
@@ -234,7 +238,7 @@ impl Inner {
     pub(super) async fn link_sstables(
         &self,
         table: &Rc<TableStore>,
-        sstables: &[SSTable],
+        sstables: &[Descriptor],
         dir: &Path,
     ) -> Result<BTreeSet<String>, SnapshotError> {
         if sstables.is_empty() {
@@ -249,7 +253,7 @@ impl Inner {
             let Some((descriptor, component)) = Descriptor::parse(&table.dir, &entry.name) else {
                 continue;
             };
-            if !sstables.iter().any(|s| *s.descriptor() == descriptor) {
+            if !sstables.contains(&descriptor) {
                 continue;
             }
             let to = dir.join(&entry.name);

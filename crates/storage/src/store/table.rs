@@ -245,6 +245,13 @@ impl TableStore {
         unreadable.iter().find_map(|one| one.error.clone())
     }
 
+    /// Those whose files are known.
+    pub(crate) fn unreadable_sstables(&self) -> Vec<Descriptor> {
+        let unreadable = self.unreadable.borrow();
+        let sstables = unreadable.iter().filter_map(|one| one.sstable.as_ref());
+        sstables.map(|(descriptor, _)| descriptor.clone()).collect()
+    }
+
     /// Takes those out whose files are known, to be removed.
     pub(crate) fn take_unreadable(&self) -> Vec<(Descriptor, Option<ShardOrigin>)> {
         let mut taken = Vec::new();
@@ -290,13 +297,21 @@ impl TableStore {
         self.replace_sstables(&[], sstable.into_iter().collect(), now_seconds);
     }
 
-    /// Does the table still consist of all these?
+    /// Does the table still consist of all these, those included that it cannot read?
     pub(crate) fn has_all(&self, sstables: &[SSTable]) -> bool {
-        let known = self.sstables.borrow();
+        let unreadable = self.unreadable.borrow();
         sstables.iter().all(|sstable| {
-            let mut known = known.iter();
-            known.any(|k| is_same(k.descriptor(), sstable.descriptor()))
+            let mut unreadable = unreadable.iter().filter_map(|one| one.sstable.as_ref());
+            self.has_live(sstable)
+                || unreadable.any(|(descriptor, _)| is_same(descriptor, sstable.descriptor()))
         })
+    }
+
+    /// Do reads see this sstable?
+    pub(crate) fn has_live(&self, sstable: &SSTable) -> bool {
+        let known = self.sstables.borrow();
+        let mut known = known.iter();
+        known.any(|known| is_same(known.descriptor(), sstable.descriptor()))
     }
 
     /// Replaces some sstables by others.
@@ -306,6 +321,11 @@ impl TableStore {
         for sstable in old {
             written.remove(&sstable.descriptor().generation);
             self.suspects.borrow_mut().remove(sstable.descriptor());
+            let is_same = |one: &Unreadable| {
+                let unreadable = one.sstable.as_ref();
+                unreadable.is_some_and(|(descriptor, _)| is_same(descriptor, sstable.descriptor()))
+            };
+            self.unreadable.borrow_mut().retain(|one| !is_same(one));
         }
         let left = old.iter().map(|sstable| sstable.descriptor().clone());
         self.leaving.borrow_mut().extend(left);

@@ -99,7 +99,7 @@ impl BigKeys {
 }
 
 /// Takes an entry of the index, promoted index included, and what `see` made of it.
-async fn next_entry<T>(
+pub(super) async fn next_entry<T>(
     cursor: &mut Cursor,
     see: impl Fn(&IndexEntry<'_>) -> T,
 ) -> Result<(T, Location), SSTableError> {

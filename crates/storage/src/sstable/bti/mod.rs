@@ -147,7 +147,10 @@ impl BtiKeys {
 }
 
 /// The key of the partition at the cursor, which stays there.
-async fn read_key<T>(cursor: &mut Cursor, see: impl Fn(&[u8]) -> T) -> Result<T, SSTableError> {
+pub(super) async fn read_key<T>(
+    cursor: &mut Cursor,
+    see: impl Fn(&[u8]) -> T,
+) -> Result<T, SSTableError> {
     loop {
         match cursor.input().short_bytes() {
             Ok(key) => return Ok(see(key)),

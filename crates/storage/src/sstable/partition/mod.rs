@@ -123,6 +123,22 @@ impl PartitionReader {
         }
     }
 
+    /// Where the partition ends, of a reader that goes forward. What was not given is passed over,
+    /// as is a marker at the very end, in whose place the end of the last slice was given.
+    pub(super) async fn end(mut self) -> Result<u64, SSTableError> {
+        loop {
+            let pending = match self.peeked.take() {
+                Some(pending) => pending,
+                None => self.next_pending().await?,
+            };
+            if matches!(pending, Pending::End) {
+                return Ok(self.cursor.position());
+            }
+            self.pass_over(pending)?;
+            self.sstable.env().maybe_yield().await;
+        }
+    }
+
     /// Gives the cursor back, wherever it is.
     pub(super) fn into_cursor(self) -> Cursor {
         self.cursor

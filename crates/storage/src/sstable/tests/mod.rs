@@ -3,5 +3,6 @@
 mod corpus;
 mod damage;
 mod roundtrip;
+mod scrub;
 pub(super) mod support;
 mod wide;

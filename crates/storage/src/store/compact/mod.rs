@@ -24,7 +24,7 @@ pub use operations::CompactionScope;
 pub(super) use running::Compactions;
 pub(crate) use running::TableCompaction;
 pub use running::{CompactionKind, CompactionStatus};
-pub use scrub::Scrubbed;
+pub use scrub::{ScrubOptions, Scrubbed};
 
 use std::ops::Bound;
 use std::rc::Rc;

@@ -14,7 +14,7 @@ use model::{
 
 use super::super::Store;
 use super::super::tests::{config, open, schema};
-use super::{CompactionKind, CompactionScope, Granularity};
+use super::{CompactionKind, CompactionScope, Granularity, ScrubOptions};
 use crate::Unfiltered;
 use crate::error::CompactionError;
 use crate::sstable::{Component, SSTable, ScanOptions};
@@ -422,5 +422,39 @@ fn a_cleanup_takes_this_shards_part_out_of_shared_sstables() {
         assert_eq!(count(&store, &table).await, (ours, ours));
         assert!(data.exists(), "the other shard needs it");
         assert_eq!(store.cleanup(table.id).await.expect("nothing to do"), 0);
+    });
+}
+
+#[test]
+fn what_lost_its_index_is_part_of_the_table_again_when_scrubbed() {
+    let folder = TempDir::new();
+    let dir = folder.0.clone();
+    run(move |env| async move {
+        let table = table("SizeTieredCompactionStrategy", &[("enabled", "false")]);
+        let store = open(&env, dir.clone(), &table).await;
+        flush(&store, &table, 0..300, 10).await;
+        flush(&store, &table, 200..500, 20).await;
+        let lost = sstables(&store, &table)[1].descriptor().clone();
+        store.drain().await.expect("it is drained");
+        drop(store);
+        std::fs::remove_file(lost.path(Component::Index)).expect("it is removed");
+        let store = open(&env, dir, &table).await;
+        let stats = || store.stats().tables[0].clone();
+        assert_eq!((stats().sstables, stats().unreadable_sstables), (1, 1));
+        let linked = store.link_snapshot(table.id, "before", false).await;
+        assert_eq!(
+            linked.expect("it is linked").len(),
+            2,
+            "what cannot be read too"
+        );
+        let scrubbed = store.scrub(table.id, ScrubOptions::default()).await;
+        let scrubbed = scrubbed.expect("it is scrubbed");
+        assert_eq!((scrubbed.sstables, scrubbed.report.kept), (2, 600));
+        assert!(!scrubbed.report.is_loss());
+        assert_eq!((stats().sstables, stats().unreadable_sstables), (2, 0));
+        assert_eq!(count(&store, &table).await, (600, 600));
+        assert!(!lost.path(Component::Data).exists());
+        let known = store.inner.table(table.id).expect("it is known");
+        assert!(known.unreadable().is_none(), "it can be read again");
     });
 }
