@@ -149,7 +149,7 @@ impl Cursor {
         if self.window.len() - self.at >= count {
             return Ok(());
         }
-        if self.position() + count as u64 > self.source.length() {
+        if self.position().saturating_add(count as u64) > self.source.length() {
             return Err(self.corrupt("a length exceeds the file"));
         }
         // A thing of many chunks is joined once, not chunk by chunk.
