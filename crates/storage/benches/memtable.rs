@@ -95,5 +95,58 @@ fn reads(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(memtable, writes, reads);
+/// One partition of a million rows, or of so many deleted ranges. As `held`, somebody begins to read
+/// the partition before each write, and reads it yet.
+fn large(criterion: &mut Criterion) {
+    const RANGES: u64 = 100_000;
+    let shape = Shape::large();
+    let mut group = criterion.benchmark_group(shape.name);
+    let key = shape.key(0);
+    group
+        .sample_size(10)
+        .throughput(Throughput::Elements(shape.rows));
+    group.bench_function(BenchmarkId::new("insert", shape.rows), |bencher| {
+        bencher.iter_with_large_drop(|| filled(&shape));
+    });
+    let deleted = || {
+        let memtable = MeasuredMemtable::default();
+        let mut next = spread(&shape);
+        for _ in 0..RANGES {
+            memtable.apply(shape.delete(next() % RANGES * 2));
+        }
+        memtable
+    };
+    group.throughput(Throughput::Elements(RANGES));
+    group.bench_function(BenchmarkId::new("delete", RANGES), |bencher| {
+        bencher.iter_with_large_drop(deleted);
+    });
+    group.finish();
+
+    let mut group = criterion.benchmark_group(shape.name);
+    let (rows, ranges) = (filled(&shape), deleted());
+    let mut number = 0;
+    for held in [false, true] {
+        let id = |name| BenchmarkId::new(name, if held { "held" } else { "alone" });
+        group.bench_function(id("overwrite"), |bencher| {
+            let mut next = spread(&shape);
+            bencher.iter(|| {
+                number += 1;
+                let reader = held.then(|| rows.hold(&key));
+                rows.apply(shape.overwrite(next(), number));
+                drop(reader);
+            });
+        });
+        group.bench_function(id("delete again"), |bencher| {
+            let mut next = spread(&shape);
+            bencher.iter(|| {
+                let reader = held.then(|| ranges.hold(&key));
+                ranges.apply(shape.delete(next() % RANGES * 2));
+                drop(reader);
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(memtable, writes, reads, large);
 criterion_main!(memtable);

@@ -52,15 +52,25 @@ fn a_memtable_knows_what_it_takes() {
                 a_row(taken),
                 a_row(believed),
             );
-            kept.push((shape.name, overwritten, taken, believed));
+            let overhead = (taken - data) / shape.rows as usize;
+            kept.push((shape.name, overwritten, (taken, believed), overhead));
             std::mem::forget(memtable);
         }
     }
-    for (name, overwritten, taken, believed) in kept {
+    for (name, overwritten, (taken, believed), overhead) in kept {
         let ratio = believed as f64 / taken as f64;
         assert!(
             (0.94..=1.06).contains(&ratio),
             "{name}, overwritten: {overwritten}: believes {believed} bytes, takes {taken}"
+        );
+        let most = match name {
+            "narrow" => 200,
+            "ycsb" => 450,
+            _ => 110,
+        };
+        assert!(
+            overhead <= most,
+            "{name}, overwritten: {overwritten}: {overhead} bytes of overhead a row"
         );
     }
 }

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use model::{
-    Cell, Clustering, Column, ColumnId, ColumnKind, CqlType, DecoratedKey, Liveness,
-    NO_DELETION_TIME, NO_TTL, Order, PartitionUpdate, Row, Table, TableId, TableOptions,
+    Bound, BoundKind, Cell, Clustering, Column, ColumnId, ColumnKind, CqlType, DecoratedKey,
+    DeletionTime, Liveness, NO_DELETION_TIME, NO_TTL, Order, PartitionUpdate, RangeTombstone, Row,
+    Slice, Table, TableId, TableOptions,
 };
 
 /// Bytes of a value.
@@ -32,6 +33,11 @@ impl Shape {
             Shape::new("ycsb", false, 10, 50_000),
             Shape::new("wide", true, 1, 100_000),
         ]
+    }
+
+    /// One partition of very many rows.
+    pub(crate) fn large() -> Shape {
+        Shape::new("large", true, 1, 1_000_000)
     }
 
     fn new(name: &'static str, wide: bool, columns: u32, rows: u64) -> Shape {
@@ -90,6 +96,27 @@ impl Shape {
     /// The overwrite of the first column.
     pub(crate) fn overwrite(&self, row: u64, timestamp: i64) -> PartitionUpdate {
         self.write(row, 1, timestamp)
+    }
+
+    /// The deletion of the rows from this one to before the next one, of a wide partition.
+    pub(crate) fn delete(&self, row: u64) -> PartitionUpdate {
+        let bound = |row, kind| Bound {
+            prefix: self.clustering(row),
+            kind,
+        };
+        let mut update = PartitionUpdate::new(self.table.clone(), self.key(row));
+        update.range_tombstones.push(RangeTombstone {
+            slice: Slice {
+                start: bound(row, BoundKind::InclusiveStart),
+                end: bound(row + 1, BoundKind::ExclusiveEnd),
+            },
+            // Ranges of one deletion that touch would be one.
+            deletion: DeletionTime {
+                timestamp: row as i64,
+                local_deletion_time: 1,
+            },
+        });
+        update
     }
 
     fn write(&self, number: u64, columns: u32, timestamp: i64) -> PartitionUpdate {

@@ -24,6 +24,11 @@ impl MeasuredMemtable {
         self.0.bytes()
     }
 
+    /// A partition as a reader has it, as long as this lives.
+    pub fn hold(&self, key: &DecoratedKey) -> impl Sized + use<> {
+        self.0.get(key)
+    }
+
     /// Gives all rows of a partition that lie in a slice to `seen`, as a read does.
     pub fn read(
         &self,
@@ -46,7 +51,7 @@ impl MeasuredMemtable {
         let ends = PartitionBound::Unbounded;
         let mut after = None;
         while let Some(partition) = self.0.next(&ends, &ends, after.as_ref()) {
-            after = Some(partition.key.clone());
+            after = Some(partition.key());
             let slices: Rc<[Slice]> = Rc::new([Slice::ALL]);
             let mut stream = MemStream::new(partition, table.clone(), slices, false);
             while let Some(item) = stream.next() {

@@ -2,22 +2,26 @@
 //!
 //! Partitions lie in a B-tree by token, so that a look-up compares integers only and a scan or a
 //! flush walks in ring order. Each is shared with its readers, who see it as it was when they
-//! began. Values are copied into memory of the memtable's own, one piece a row, so that the bytes
-//! it counts are the bytes it takes.
+//! began. A row is one piece of memory with all that is known of it (`packed`), which readers take
+//! [`model::Row`]s from; the rows of a partition lie in a tree that is copied where it is written
+//! to while a reader has it (`tree`).
 
 mod allocated;
 mod measured;
+mod packed;
 mod partition;
-mod rows;
+mod partitions;
+mod row;
 mod stream;
+mod tombstones;
+mod tree;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::rc::Rc;
 
-use model::{DecoratedKey, PartitionBound, PartitionUpdate, Table, Token};
-use smallvec::SmallVec;
+use model::{DecoratedKey, PartitionBound, PartitionUpdate, Table};
 
 pub(crate) use allocated::allocated;
 pub use measured::MeasuredMemtable;
@@ -26,16 +30,15 @@ pub(crate) use stream::MemStream;
 
 use crate::commitlog::SegmentName;
 use crate::sstable::{EncodingStats, EncodingStatsCollector};
-use partition::partition_bytes;
+use partitions::{Partitions, beginning};
 
-/// Partitions of one token: nearly always one.
-type Slot = SmallVec<[Rc<MemPartition>; 1]>;
+/// Bytes of memory for laying out rows that are kept for the next one.
+const MOST_SCRATCH: usize = 64 << 10;
 
 /// The memtable of one table on one shard.
 #[derive(Default)]
 pub(crate) struct Memtable {
-    partitions: RefCell<BTreeMap<Token, Slot>>,
-    count: Cell<usize>,
+    partitions: RefCell<Partitions>,
     bytes: Cell<usize>,
     /// Updates taken in; with every one it changes.
     updates: Cell<u64>,
@@ -44,6 +47,8 @@ pub(crate) struct Memtable {
     number: Cell<u64>,
     /// How many mutations of each commit-log segment are in here.
     commits: RefCell<BTreeMap<SegmentName, u64>>,
+    /// Where rows are laid out.
+    scratch: RefCell<Vec<u8>>,
 }
 
 impl Memtable {
@@ -71,19 +76,14 @@ impl Memtable {
         self.times.set(times);
 
         let mut partitions = self.partitions.borrow_mut();
-        let slot = partitions.entry(update.key.token()).or_default();
         let mut grown = 0;
-        let at = match slot.binary_search_by(|known| known.key.cmp(&update.key)) {
-            Ok(at) => at,
-            Err(at) => {
-                let partition = MemPartition::new(&update.key);
-                grown += partition_bytes(&partition.key) as isize;
-                slot.insert(at, Rc::new(partition));
-                self.count.set(self.count.get() + 1);
-                at
-            }
-        };
-        grown += Rc::make_mut(&mut slot[at]).apply(update, table);
+        let key = &update.key;
+        let partition = partitions.get_or_insert(key.token(), key.key(), &mut grown);
+        let mut scratch = self.scratch.borrow_mut();
+        grown += partition.apply(update, table, &mut scratch);
+        if scratch.capacity() > MOST_SCRATCH {
+            *scratch = Vec::new();
+        }
         self.bytes
             .set(self.bytes.get().saturating_add_signed(grown));
         grown
@@ -92,8 +92,7 @@ impl Memtable {
     /// The partition of a key, as it is now.
     pub(crate) fn get(&self, key: &DecoratedKey) -> Option<Rc<MemPartition>> {
         let partitions = self.partitions.borrow();
-        let slot = partitions.get(&key.token())?;
-        slot.iter().find(|known| known.key == *key).cloned()
+        partitions.get(key.token(), key.key()).cloned()
     }
 
     /// The first partition behind `after`, or from `start` if that is `None`, that is not behind
@@ -104,29 +103,16 @@ impl Memtable {
         end: &PartitionBound,
         after: Option<&DecoratedKey>,
     ) -> Option<Rc<MemPartition>> {
-        let from = match (after, start) {
-            (Some(key), _) => Bound::Included(key.token()),
-            (None, PartitionBound::Unbounded) => Bound::Unbounded,
-            (None, PartitionBound::TokenInclusive(token)) => Bound::Included(*token),
-            (None, PartitionBound::TokenExclusive(token)) => Bound::Excluded(*token),
-            (None, PartitionBound::KeyInclusive(key) | PartitionBound::KeyExclusive(key)) => {
-                Bound::Included(key.token())
-            }
+        let from = match after {
+            Some(key) => Bound::Excluded((key.token(), &key.key()[..])),
+            None => beginning(start)?,
         };
-        let partitions = self.partitions.borrow();
-        let found = partitions
-            .range((from, Bound::Unbounded))
-            .flat_map(|(_, slot)| slot)
-            .find(|partition| match after {
-                Some(after) => partition.key > *after,
-                None => begins(start, &partition.key),
-            })?;
-        within(end, &found.key).then(|| found.clone())
+        self.partitions.borrow().next(from, end).cloned()
     }
 
     /// How many partitions.
     pub(crate) fn len(&self) -> usize {
-        self.count.get()
+        self.partitions.borrow().len()
     }
 
     /// Nothing in it?
@@ -164,27 +150,5 @@ impl Memtable {
     /// need their segments.
     pub(crate) fn take_commits(&self) -> BTreeMap<SegmentName, u64> {
         std::mem::take(&mut self.commits.borrow_mut())
-    }
-}
-
-/// Is `key` at or behind this lower end?
-pub(crate) fn begins(start: &PartitionBound, key: &DecoratedKey) -> bool {
-    match start {
-        PartitionBound::Unbounded => true,
-        PartitionBound::TokenInclusive(token) => key.token() >= *token,
-        PartitionBound::TokenExclusive(token) => key.token() > *token,
-        PartitionBound::KeyInclusive(start) => key >= start,
-        PartitionBound::KeyExclusive(start) => key > start,
-    }
-}
-
-/// Is `key` at or before this upper end?
-pub(crate) fn within(end: &PartitionBound, key: &DecoratedKey) -> bool {
-    match end {
-        PartitionBound::Unbounded => true,
-        PartitionBound::TokenInclusive(token) => key.token() <= *token,
-        PartitionBound::TokenExclusive(token) => key.token() < *token,
-        PartitionBound::KeyInclusive(end) => key <= end,
-        PartitionBound::KeyExclusive(end) => key < end,
     }
 }

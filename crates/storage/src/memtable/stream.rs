@@ -4,10 +4,10 @@ use std::cmp::Ordering;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use model::{ClusteringComparator, RangeTombstone, Row, Slice, Table};
+use model::{Bound, ClusteringComparator, RangeTombstone, Slice, Table};
 
 use super::partition::MemPartition;
-use super::rows::Place;
+use super::row::MemRow;
 use crate::{PartitionHead, RangeTombstoneMarker, Unfiltered};
 
 /// Gives the rows and markers of a partition that lie in slices. Deletions that reach beyond a
@@ -19,11 +19,13 @@ pub(crate) struct MemStream {
     reversed: bool,
     /// How many slices were begun.
     begun: usize,
-    /// What is left of the current slice: rows from the one place to before the other…
-    rows: (Place, Place),
+    /// What is left of the current slice: rows from the one number to before the other…
+    rows: (usize, usize),
     /// …and the ends of its deleted ranges from the one number to before the other. In the order
     /// of the table, range `n` of the partition has the ends `2n` and `2n + 1`.
     ends: (usize, usize),
+    /// The next marker of the slice, and how many ends it stands for; found when first asked for.
+    marker: Option<Option<(RangeTombstoneMarker, usize)>>,
 }
 
 impl MemStream {
@@ -34,117 +36,119 @@ impl MemStream {
         slices: Rc<[Slice]>,
         reversed: bool,
     ) -> MemStream {
-        let start = partition.rows.start();
         MemStream {
             partition,
             table,
             slices,
             reversed,
             begun: 0,
-            rows: (start, start),
+            rows: (0, 0),
             ends: (0, 0),
+            marker: None,
         }
     }
 
     /// Key, deletion and static row.
     pub(crate) fn head(&self) -> PartitionHead {
         PartitionHead {
-            key: self.partition.key.clone(),
-            deletion: self.partition.deletion,
-            static_row: self.partition.static_row.as_deref().cloned(),
+            key: self.partition.key(),
+            deletion: self.partition.deletion(),
+            static_row: self.partition.static_row(),
         }
     }
 
     /// The next item in the direction of reading.
     pub(crate) fn next(&mut self) -> Option<Unfiltered> {
         loop {
-            let row = self.peek_row();
-            let marker = self.peek_marker();
-            let marker_first = match (&row, &marker) {
+            if self.marker.is_none() {
+                self.marker = Some(self.find_marker());
+            }
+            let marker = self.marker.as_ref().and_then(Option::as_ref);
+            let marker_first = match (self.peek_row(), marker) {
                 (None, None) => {
                     if !self.next_slice() {
                         return None;
                     }
                     continue;
                 }
-                (Some((_, row)), Some((marker, _))) => {
-                    let order = self
-                        .table
-                        .comparator()
-                        .compare_to_bound(&row.clustering, &marker.bound);
+                (Some(row), Some((marker, _))) => {
+                    let order = row.compare_to_bound(self.table.comparator(), &marker.bound);
                     (order == Ordering::Greater) != self.reversed
                 }
                 (None, Some(_)) => true,
                 (Some(_), None) => false,
             };
-            return match (row, marker) {
-                (_, Some((marker, count))) if marker_first => {
-                    self.skip_ends(count);
-                    Some(Unfiltered::Marker(marker))
-                }
-                (Some((place, row)), _) => {
-                    let row = Row::clone(row);
-                    self.skip_row(place);
-                    Some(Unfiltered::Row(row))
-                }
-                (None, _) => None,
-            };
+            if marker_first {
+                let (marker, count) = self.marker.take()??;
+                self.skip_ends(count);
+                return Some(Unfiltered::Marker(marker));
+            }
+            let row = self.peek_row()?.to_row();
+            self.skip_row();
+            return Some(Unfiltered::Row(row));
         }
     }
 
-    fn peek_row(&self) -> Option<(Place, &Rc<Row>)> {
+    fn peek_row(&self) -> Option<&MemRow> {
         let (from, to) = self.rows;
         if from >= to {
             return None;
         }
-        let place = match self.reversed {
-            false => from,
-            true => self.partition.rows.before(to)?,
-        };
-        Some((place, self.partition.rows.get(place)?))
+        let index = if self.reversed { to - 1 } else { from };
+        self.partition.row_at(index)
     }
 
-    fn skip_row(&mut self, place: Place) {
+    fn skip_row(&mut self) {
         match self.reversed {
-            false => self.rows.0 = self.partition.rows.after(place),
-            true => self.rows.1 = place,
+            false => self.rows.0 += 1,
+            true => self.rows.1 -= 1,
         }
     }
 
     /// The next marker, and how many ends of ranges it stands for.
-    fn peek_marker(&self) -> Option<(RangeTombstoneMarker, usize)> {
+    fn find_marker(&self) -> Option<(RangeTombstoneMarker, usize)> {
         let (from, to) = self.ends;
         if from >= to {
             return None;
         }
-        let slice = &self.slices[self.current()];
         let comparator = self.table.comparator();
-        let ranges = self.partition.tombstones.ranges();
-        let start = |n: usize| later(comparator, &ranges[n].slice.start, &slice.start);
-        let end = |n: usize| earlier(comparator, &ranges[n].slice.end, &slice.end);
-        let deletion = |n: usize| ranges[n].deletion;
-        // A range that begins where the one before it ends shares a marker with it.
-        let meet = |n: usize| comparator.compare_bounds(end(n), start(n + 1)) == Ordering::Equal;
+        let cut = (comparator, &self.slices[self.current()]);
         let at = if self.reversed { to - 1 } else { from };
         let n = at / 2;
-        let is_start = at.is_multiple_of(2);
-        let neighbour_left = if self.reversed {
-            at > from
-        } else {
-            at + 1 < to
+        let tombstones = self.partition.tombstones()?;
+        let range = tombstones.get(n)?;
+        // A range that begins where the one before it ends shares a marker with it.
+        let meet = |before: &RangeTombstone, behind: &RangeTombstone| {
+            comparator.compare_bounds(end(before, cut), start(behind, cut)) == Ordering::Equal
         };
-        let marker = match (is_start, self.reversed) {
-            (false, false) if neighbour_left && meet(n) => {
-                RangeTombstoneMarker::boundary(start(n + 1).clone(), deletion(n), deletion(n + 1))
+        let neighbour = match self.reversed {
+            false if at + 1 < to => tombstones.get(n + 1),
+            true if at > from => n.checked_sub(1).and_then(|before| tombstones.get(before)),
+            _ => None,
+        };
+        let is_start = at.is_multiple_of(2);
+        let marker = match (is_start, self.reversed, neighbour) {
+            (false, false, Some(behind)) if meet(range, behind) => RangeTombstoneMarker::boundary(
+                start(behind, cut).clone(),
+                range.deletion,
+                behind.deletion,
+            ),
+            (true, true, Some(before)) if meet(before, range) => RangeTombstoneMarker::boundary(
+                start(range, cut).clone(),
+                before.deletion,
+                range.deletion,
+            ),
+            (true, ..) => {
+                return Some((
+                    RangeTombstoneMarker::open(start(range, cut).clone(), range.deletion),
+                    1,
+                ));
             }
-            (true, true) if neighbour_left && meet(n - 1) => {
-                RangeTombstoneMarker::boundary(start(n).clone(), deletion(n - 1), deletion(n))
-            }
-            (true, _) => {
-                return Some((RangeTombstoneMarker::open(start(n).clone(), deletion(n)), 1));
-            }
-            (false, _) => {
-                return Some((RangeTombstoneMarker::close(end(n).clone(), deletion(n)), 1));
+            (false, ..) => {
+                return Some((
+                    RangeTombstoneMarker::close(end(range, cut).clone(), range.deletion),
+                    1,
+                ));
             }
         };
         Some((marker, 2))
@@ -172,50 +176,33 @@ impl MemStream {
         self.begun += 1;
         let slice = &self.slices[self.current()];
         let comparator = self.table.comparator();
-        let rows = &self.partition.rows;
-        let place = |bound| {
-            let (place, _) = rows.search(|row| comparator.compare_to_bound(&row.clustering, bound));
-            place
-        };
-        self.rows = (place(&slice.start), place(&slice.end));
-        self.ends = ends_within(self.partition.tombstones.ranges(), comparator, slice);
+        self.rows = self.partition.rows_within(comparator, slice);
+        let ranges = self
+            .partition
+            .tombstones()
+            .map(|t| t.within(comparator, slice));
+        let (first, behind) = ranges.unwrap_or((0, 0));
+        self.ends = (2 * first, 2 * behind);
+        self.marker = None;
         true
     }
 }
 
-/// The numbers of the ends of the ranges that have something in common with a slice.
-fn ends_within(
-    ranges: &[RangeTombstone],
-    comparator: &ClusteringComparator,
-    slice: &Slice,
-) -> (usize, usize) {
-    let first = ranges.partition_point(|range| {
-        comparator.compare_bounds(&range.slice.end, &slice.start) != Ordering::Greater
-    });
-    let behind = ranges.partition_point(|range| {
-        comparator.compare_bounds(&range.slice.start, &slice.end) == Ordering::Less
-    });
-    (2 * first, 2 * behind.max(first))
-}
+/// An order, and a slice to whose ends ranges are cut.
+type Cut<'b> = (&'b ClusteringComparator, &'b Slice);
 
-fn later<'b>(
-    comparator: &ClusteringComparator,
-    a: &'b model::Bound,
-    b: &'b model::Bound,
-) -> &'b model::Bound {
-    match comparator.compare_bounds(a, b) {
-        Ordering::Less => b,
-        _ => a,
+fn start<'b>(range: &'b RangeTombstone, (comparator, slice): Cut<'b>) -> &'b Bound {
+    let (own, cut) = (&range.slice.start, &slice.start);
+    match comparator.compare_bounds(own, cut) {
+        Ordering::Less => cut,
+        _ => own,
     }
 }
 
-fn earlier<'b>(
-    comparator: &ClusteringComparator,
-    a: &'b model::Bound,
-    b: &'b model::Bound,
-) -> &'b model::Bound {
-    match comparator.compare_bounds(a, b) {
-        Ordering::Greater => b,
-        _ => a,
+fn end<'b>(range: &'b RangeTombstone, (comparator, slice): Cut<'b>) -> &'b Bound {
+    let (own, cut) = (&range.slice.end, &slice.end);
+    match comparator.compare_bounds(own, cut) {
+        Ordering::Greater => cut,
+        _ => own,
     }
 }

@@ -338,9 +338,9 @@ impl MemScan {
         let found = self
             .memtable
             .next(&self.start, &self.end, self.at.as_ref())?;
-        self.at = Some(found.key.clone());
         let stream = MemStream::new(found, self.table.clone(), self.slices.clone(), false);
         let head = stream.head();
+        self.at = Some(head.key.clone());
         self.stream = Some(stream);
         Some(head)
     }

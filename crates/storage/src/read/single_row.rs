@@ -84,17 +84,11 @@ impl Known {
     fn add_memory(&mut self, partition: &MemPartition, table: &Table) {
         self.found = true;
         let comparator = table.comparator();
-        self.partition = self.partition.merge(partition.deletion);
-        let clustering = &self.row.clustering;
-        if !partition.tombstones.is_empty() {
-            let covering = partition.tombstones.covering(comparator, clustering);
-            self.range = self.range.merge(covering);
-        }
-        let (place, found) = partition
-            .rows
-            .search(|row| comparator.compare(&row.clustering, clustering));
-        if found && let Some(row) = partition.rows.get(place) {
-            self.add_row(Row::clone(row), table);
+        self.partition = self.partition.merge(partition.deletion());
+        let covering = partition.covering(comparator, &self.row.clustering);
+        self.range = self.range.merge(covering);
+        if let Some(row) = partition.row(comparator, &self.row.clustering) {
+            self.add_row(row, table);
         }
     }
 

@@ -220,7 +220,7 @@ impl Inner {
         let unbounded = model::PartitionBound::Unbounded;
         let mut at = None;
         while let Some(partition) = memtable.next(&unbounded, &unbounded, at.as_ref()) {
-            at = Some(partition.key.clone());
+            at = Some(partition.key());
             let stream = MemStream::new(partition, schema.clone(), all.clone(), false);
             // A merge of one: what a deletion covers must not reach the file, as readers of a
             // single sstable, Cassandra's too, take it that nothing in it is covered.

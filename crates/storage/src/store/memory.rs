@@ -251,14 +251,16 @@ impl Inner {
     }
 }
 
-/// By how many bytes a write makes memtables grow at most, but for the spare room of long vectors.
+/// By how many bytes a write makes memtables grow at most, but for what the allocator rounds up of a
+/// row that it makes longer, and for a row that becomes too large to lie in one piece.
 fn most_growth(mutation: &Mutation) -> usize {
     mutation.updates.iter().map(of_update).sum()
 }
 
 fn of_update(update: &PartitionUpdate) -> usize {
-    const PARTITION: usize = 512;
-    const TOMBSTONE: usize = 3 * size_of::<RangeTombstone>();
+    // With a node of a tree that has to be cut.
+    const PARTITION: usize = 1024;
+    const TOMBSTONE: usize = 3 * (size_of::<RangeTombstone>() + 64);
     let rows = update.static_row.iter().chain(&update.rows);
     let tombstones = update.range_tombstones.iter().map(|tombstone| {
         let slice = &tombstone.slice;
@@ -272,7 +274,7 @@ fn of_row(row: &Row) -> usize {
     const ROW: usize = size_of::<Row>() + 256;
     let cell = |cell: &Value| {
         let path = cell.path.as_ref().map_or(0, |path| path.len());
-        2 * size_of::<Value>() + path + cell.value.len()
+        2 * size_of::<Value>() + (path + cell.value.len()) / 4 * 5
     };
     ROW + of_values(&row.clustering)
         + row.cells.iter().map(cell).sum::<usize>()

@@ -1,0 +1,178 @@
+//! Going along a packed row.
+
+use model::{
+    CellRef, Clustering, ColumnId, ComplexDeletion, DeletionTime, NO_DELETION_TIME, NO_TTL, Row,
+    vint,
+};
+
+use super::{
+    CELL_DELETION_TIME, CELL_PATH, CELL_TTL, CELL_VALUE, CLUSTERING_AT, COMPLEX, DELETION,
+    EXPIRING, LIVENESS,
+};
+
+/// The values of the clustering of a packed row.
+pub(in super::super) struct ClusteringValues<'p> {
+    left: usize,
+    rest: &'p [u8],
+}
+
+impl<'p> ClusteringValues<'p> {
+    /// Of a packed row.
+    pub(super) fn of(packed: &'p [u8]) -> ClusteringValues<'p> {
+        let mut rest = packed.get(CLUSTERING_AT..).unwrap_or(&[]);
+        let left = number(&mut rest) as usize;
+        ClusteringValues { left, rest }
+    }
+}
+
+impl<'p> Iterator for ClusteringValues<'p> {
+    type Item = &'p [u8];
+
+    fn next(&mut self) -> Option<&'p [u8]> {
+        self.left = self.left.checked_sub(1)?;
+        Some(bytes(&mut self.rest))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl ExactSizeIterator for ClusteringValues<'_> {}
+
+/// What a packed row says, the cells one after the other.
+pub(super) struct Parts<'p> {
+    /// The row without its clustering and its cells.
+    pub(super) head: Row,
+    /// The clustering as it is laid out.
+    pub(super) clustering: &'p [u8],
+    pub(super) base: i64,
+    cells: usize,
+    rest: &'p [u8],
+    /// Of the cells in `rest`.
+    values: &'p [u8],
+}
+
+impl<'p> Parts<'p> {
+    pub(super) fn of(packed: &'p [u8]) -> Parts<'p> {
+        let mut rest = packed;
+        let flags = fixed::<1>(&mut rest)[0];
+        let values_at = u32::from_be_bytes(fixed(&mut rest)) as usize;
+        let values = packed.get(values_at..).unwrap_or(&[]);
+        let start = rest;
+        for _ in 0..number(&mut rest) {
+            bytes(&mut rest);
+        }
+        let clustering = &start[..start.len() - rest.len()];
+        let base = i64::from_be_bytes(fixed(&mut rest));
+        let mut head = Row::new(Clustering::EMPTY);
+        if flags & LIVENESS != 0 {
+            head.liveness.timestamp = time(&mut rest, base);
+        }
+        if flags & EXPIRING != 0 {
+            head.liveness.ttl = number(&mut rest) as i32;
+            head.liveness.expires_at = u32::from_be_bytes(fixed(&mut rest));
+        }
+        if flags & DELETION != 0 {
+            head.deletion = deletion(&mut rest, base);
+        }
+        if flags & COMPLEX != 0 {
+            let count = number(&mut rest);
+            let complex = (0..count).map(|_| ComplexDeletion {
+                column: ColumnId(number(&mut rest) as u32),
+                deletion: deletion(&mut rest, base),
+            });
+            head.complex_deletions = complex.collect();
+        }
+        let cells = u32::from_be_bytes(fixed(&mut rest));
+        Parts {
+            head,
+            clustering,
+            base,
+            cells: cells as usize,
+            rest,
+            values,
+        }
+    }
+
+    pub(super) fn cells_left(&self) -> usize {
+        self.cells
+    }
+}
+
+impl<'p> Iterator for Parts<'p> {
+    type Item = CellRef<'p>;
+
+    fn next(&mut self) -> Option<CellRef<'p>> {
+        self.cells = self.cells.checked_sub(1)?;
+        let rest = &mut self.rest;
+        let column = ColumnId(number(rest) as u32);
+        let flags = fixed::<1>(rest)[0];
+        let has = |flag| flags & flag != 0;
+        Some(CellRef {
+            column,
+            timestamp: time(rest, self.base),
+            ttl: if has(CELL_TTL) {
+                number(rest) as i32
+            } else {
+                NO_TTL
+            },
+            local_deletion_time: if has(CELL_DELETION_TIME) {
+                u32::from_be_bytes(fixed(rest))
+            } else {
+                NO_DELETION_TIME
+            },
+            path: has(CELL_PATH).then(|| bytes(rest)),
+            value: if has(CELL_VALUE) {
+                let len = number(rest) as usize;
+                taken(&mut self.values, len)
+            } else {
+                &[]
+            },
+        })
+    }
+}
+
+// What is read here was written here, so it never ends too early; if it did, the rest would be
+// zeros.
+
+fn fixed<const N: usize>(rest: &mut &[u8]) -> [u8; N] {
+    match rest.split_first_chunk::<N>() {
+        Some((taken, left)) => {
+            *rest = left;
+            *taken
+        }
+        None => [0; N],
+    }
+}
+
+fn number(rest: &mut &[u8]) -> u64 {
+    // Most numbers are small.
+    if let [first @ ..0x80, left @ ..] = *rest {
+        *rest = left;
+        return u64::from(*first);
+    }
+    vint::read_unsigned(rest).unwrap_or(0)
+}
+
+fn bytes<'p>(rest: &mut &'p [u8]) -> &'p [u8] {
+    let len = number(rest) as usize;
+    taken(rest, len)
+}
+
+fn taken<'p>(rest: &mut &'p [u8], len: usize) -> &'p [u8] {
+    let (taken, left) = rest.split_at_checked(len).unwrap_or((&[], &[]));
+    *rest = left;
+    taken
+}
+
+fn time(rest: &mut &[u8], base: i64) -> i64 {
+    base.wrapping_add(vint::unzigzag(number(rest)))
+}
+
+fn deletion(rest: &mut &[u8], base: i64) -> DeletionTime {
+    DeletionTime {
+        timestamp: time(rest, base),
+        local_deletion_time: u32::from_be_bytes(fixed(rest)),
+    }
+}

@@ -1,0 +1,159 @@
+//! Packed rows say what the rows say that they were made of, and merge as they do.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use model::{
+    Cell, Clustering, Column, ColumnId, ColumnKind, ComplexDeletion, CqlType, DeletionTime,
+    EXPIRED_TTL, Liveness, NO_DELETION_TIME, NO_TTL, Order, Row, Table, TableId, TableOptions,
+    counter,
+};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::super::row::MemRow;
+use super::PackedRow;
+
+const TEXT: ColumnId = ColumnId(3);
+const NUMBER: ColumnId = ColumnId(400);
+const COUNTER: ColumnId = ColumnId(401);
+const MAP: ColumnId = ColumnId(70_000);
+
+/// Two clustering columns, a column of each kind of cell, and of ids of every length.
+fn table() -> Arc<Table> {
+    let column = |id: ColumnId, ty, kind, position| Column {
+        id,
+        name: format!("c{}", id.0).as_str().into(),
+        ty,
+        kind,
+        position,
+        order: Order::Ascending,
+    };
+    let map = CqlType::Map {
+        key: Box::new(CqlType::Int),
+        value: Box::new(CqlType::Blob),
+        frozen: false,
+    };
+    let columns = vec![
+        column(ColumnId(0), CqlType::Int, ColumnKind::PartitionKey, 0),
+        column(ColumnId(1), CqlType::Int, ColumnKind::Clustering, 0),
+        column(ColumnId(2), CqlType::Text, ColumnKind::Clustering, 1),
+        column(TEXT, CqlType::Text, ColumnKind::Regular, 0),
+        column(NUMBER, CqlType::Bigint, ColumnKind::Regular, 0),
+        column(COUNTER, CqlType::Counter, ColumnKind::Regular, 0),
+        column(MAP, map, ColumnKind::Regular, 0),
+    ];
+    let id = TableId::from_u128(1);
+    Arc::new(Table::new(id, "ks", "t", columns, TableOptions::default()))
+}
+
+/// Mostly few, so that ties are common; far apart, too.
+fn timestamp() -> impl Strategy<Value = i64> {
+    prop_oneof![6 => 0..5i64, 1 => any::<i64>().prop_map(|t| t.max(i64::MIN + 1))]
+}
+
+fn seconds() -> impl Strategy<Value = u32> {
+    prop_oneof![4 => 0..4u32, 1 => 0..NO_DELETION_TIME]
+}
+
+fn deletion() -> impl Strategy<Value = DeletionTime> {
+    let some = (timestamp(), seconds()).prop_map(|(timestamp, local_deletion_time)| DeletionTime {
+        timestamp,
+        local_deletion_time,
+    });
+    prop_oneof![3 => Just(DeletionTime::LIVE), 1 => some]
+}
+
+fn liveness() -> impl Strategy<Value = Liveness> {
+    let expiring = prop_oneof![1..4i32, Just(EXPIRED_TTL)];
+    prop_oneof![
+        Just(Liveness::NONE),
+        timestamp().prop_map(|timestamp| Liveness {
+            timestamp,
+            ..Liveness::NONE
+        }),
+        (timestamp(), expiring, seconds()).prop_map(|(timestamp, ttl, expires_at)| Liveness {
+            timestamp,
+            ttl,
+            expires_at
+        }),
+    ]
+}
+
+fn cell() -> impl Strategy<Value = Cell> {
+    let column = prop_oneof![Just(TEXT), Just(NUMBER), Just(MAP), Just(COUNTER)];
+    let end = prop_oneof![
+        Just((NO_TTL, NO_DELETION_TIME)),
+        (1..4i32, seconds()),
+        (Just(NO_TTL), seconds()),
+    ];
+    // Some of them too long for a packed row to hold many.
+    let value = prop_oneof![8 => vec(0..3u8, 0..4), 1 => vec(0..3u8, 3000..5000)];
+    (column, 0..6i32, timestamp(), end, value).prop_map(
+        |(column, path, timestamp, (ttl, local_deletion_time), value)| {
+            let deleted = ttl == NO_TTL && local_deletion_time != NO_DELETION_TIME;
+            let value = match column {
+                COUNTER if !deleted => counter::increment([value.len() as u8; 16], 3),
+                _ if deleted => Vec::new(),
+                _ => value,
+            };
+            Cell {
+                column,
+                path: (column == MAP).then(|| Bytes::copy_from_slice(&path.to_be_bytes())),
+                timestamp,
+                ttl,
+                local_deletion_time,
+                value: value.into(),
+            }
+        },
+    )
+}
+
+fn row() -> impl Strategy<Value = Row> {
+    let parts = (liveness(), deletion(), deletion(), ".{0,9}");
+    (parts, vec(cell(), 0..8)).prop_map(|((liveness, deletion, complex, text), cells)| {
+        let table = table();
+        let number = Bytes::copy_from_slice(&7i32.to_be_bytes());
+        let clustering = [number, Bytes::from(text)].into_iter().collect();
+        let mut row = Row::new(Clustering(clustering));
+        (row.liveness, row.deletion) = (liveness, deletion);
+        if !complex.is_live() {
+            row.complex_deletions = vec![ComplexDeletion {
+                column: MAP,
+                deletion: complex,
+            }];
+        }
+        for cell in cells {
+            row.add_cell(cell, &table);
+        }
+        row
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_row_is_read_as_it_was_laid_out(row in row()) {
+        let packed = PackedRow::new(&row, &mut vec![1, 2, 3]);
+        prop_assert_eq!(packed.unpack(), row.clone());
+        prop_assert!(packed.clustering().eq(row.clustering.values()));
+        prop_assert_eq!(packed.clustering().len(), 2);
+    }
+
+    #[test]
+    fn rows_in_memory_merge_as_rows_do(rows in vec(row(), 1..6)) {
+        let (table, mut scratch) = (table(), Vec::new());
+        let mut rows = rows.into_iter();
+        let Some(mut expected) = rows.next() else { return Ok(()) };
+        let mut known = MemRow::new(expected.clone(), &mut scratch);
+        let reader = (known.clone(), expected.clone());
+        expected.drop_shadowed();
+        for row in rows {
+            known.merge(row.clone(), &table, &mut scratch);
+            expected.merge(row, &table);
+            prop_assert_eq!(known.to_row(), expected.clone());
+        }
+        let (seen, mut before) = reader;
+        before.drop_shadowed();
+        prop_assert_eq!(seen.to_row(), before);
+    }
+}

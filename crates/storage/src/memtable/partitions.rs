@@ -1,0 +1,185 @@
+//! The partitions of a memtable in the order of the ring.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::ops::Bound;
+use std::rc::Rc;
+
+use model::{PartitionBound, Token};
+
+use super::partition::MemPartition;
+
+/// Bytes of a place in the map, in leaves that are two thirds full, and of what is above them.
+const PLACE: usize = 28;
+/// The same of those whose token another one has: they have their key there once more.
+const SHARED_PLACE: usize = 96;
+
+/// Partitions by token, as nearly every token has one only. Those that come later to a token that
+/// has one are kept apart.
+#[derive(Default)]
+pub(super) struct Partitions {
+    by_token: BTreeMap<Token, Rc<MemPartition>>,
+    others: BTreeMap<(Token, Box<[u8]>), Rc<MemPartition>>,
+}
+
+impl Partitions {
+    /// How many.
+    pub(super) fn len(&self) -> usize {
+        self.by_token.len() + self.others.len()
+    }
+
+    /// The partition of a key, whose token this is.
+    pub(super) fn get(&self, token: Token, key: &[u8]) -> Option<&Rc<MemPartition>> {
+        let found = self.by_token.get(&token)?;
+        if found.key_bytes() == key {
+            Some(found)
+        } else if self.others.is_empty() {
+            None
+        } else {
+            self.others.get(&(token, key.into()))
+        }
+    }
+
+    /// The partition of a key, whose token this is, to add to; made if there is none. What all of
+    /// them take grows by `grown` bytes.
+    pub(super) fn get_or_insert(
+        &mut self,
+        token: Token,
+        key: &[u8],
+        grown: &mut isize,
+    ) -> &mut MemPartition {
+        let mut new = |place: usize| {
+            let partition = MemPartition::new(key);
+            *grown += (partition.empty_bytes() + place) as isize;
+            Rc::new(partition)
+        };
+        let found = match self.by_token.entry(token) {
+            Entry::Vacant(place) => place.insert(new(PLACE)),
+            Entry::Occupied(known) if known.get().key_bytes() == key => known.into_mut(),
+            Entry::Occupied(_) => self
+                .others
+                .entry((token, key.into()))
+                .or_insert_with(|| new(SHARED_PLACE + key.len())),
+        };
+        Rc::make_mut(found)
+    }
+
+    /// The first partition from a place on that is not behind `end`.
+    pub(super) fn next(
+        &self,
+        from: Bound<Place<'_>>,
+        end: &PartitionBound,
+    ) -> Option<&Rc<MemPartition>> {
+        let (Bound::Included(place) | Bound::Excluded(place)) = from else {
+            return None;
+        };
+        let here = |(token, found): (&Token, &'_ Rc<MemPartition>)| {
+            let place = (*token, found.key_bytes());
+            match from {
+                Bound::Excluded(from) => place > from,
+                Bound::Included(from) => place >= from,
+                Bound::Unbounded => true,
+            }
+        };
+        let mut first = self
+            .by_token
+            .range(place.0..)
+            .skip_while(|found| !here(*found));
+        let mut found = first.next().map(|(token, found)| (*token, found));
+        if !self.others.is_empty() {
+            let from = from.map(|(token, key)| (token, key.into()));
+            let mut others = self.others.range((from, Bound::Unbounded));
+            let other = others.next().map(|((token, _), other)| (*token, other));
+            found = found.into_iter().chain(other).min_by(order);
+        }
+        let (token, found) = found?;
+        within(end, token, found.key_bytes()).then_some(found)
+    }
+}
+
+fn order(a: &(Token, &Rc<MemPartition>), b: &(Token, &Rc<MemPartition>)) -> Ordering {
+    (a.0, a.1.key_bytes()).cmp(&(b.0, b.1.key_bytes()))
+}
+
+/// A place on the ring: a token, and of the keys that have it the first one from this one on.
+pub(super) type Place<'k> = (Token, &'k [u8]);
+
+/// Where partitions begin that are not before this lower end; `None` if there is no such place.
+pub(super) fn beginning(start: &PartitionBound) -> Option<Bound<Place<'_>>> {
+    Some(match start {
+        PartitionBound::Unbounded => Bound::Included((Token::MIN, &[])),
+        PartitionBound::TokenInclusive(token) => Bound::Included((*token, &[])),
+        PartitionBound::TokenExclusive(token) => {
+            Bound::Included((Token(token.0.checked_add(1)?), &[]))
+        }
+        PartitionBound::KeyInclusive(key) => Bound::Included((key.token(), key.key())),
+        PartitionBound::KeyExclusive(key) => Bound::Excluded((key.token(), key.key())),
+    })
+}
+
+/// Is a partition at or before this upper end?
+fn within(end: &PartitionBound, token: Token, key: &[u8]) -> bool {
+    match end {
+        PartitionBound::Unbounded => true,
+        PartitionBound::TokenInclusive(end) => token <= *end,
+        PartitionBound::TokenExclusive(end) => token < *end,
+        PartitionBound::KeyInclusive(end) => (token, key) <= (end.token(), &end.key()[..]),
+        PartitionBound::KeyExclusive(end) => (token, key) < (end.token(), &end.key()[..]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Keys of one letter, of tokens that many of them share.
+    fn place() -> impl Strategy<Value = (Token, Vec<u8>)> {
+        (-1i64..3, 0u8..6).prop_map(|(token, key)| (Token(token), vec![key]))
+    }
+
+    proptest! {
+        #[test]
+        fn partitions_that_share_a_token_are_told_apart(
+            places in proptest::collection::vec(place(), 0..30),
+            from in place(),
+            end in -1i64..4,
+            excluded: bool,
+        ) {
+            let (mut partitions, mut grown) = (Partitions::default(), 0);
+            let mut expected = std::collections::BTreeSet::new();
+            for (token, key) in &places {
+                let found = partitions.get_or_insert(*token, key, &mut grown);
+                prop_assert_eq!(found.key_bytes(), &key[..]);
+                expected.insert((*token, key.clone()));
+            }
+            prop_assert_eq!(partitions.len(), expected.len());
+            for token in -1..3 {
+                for key in 0..6 {
+                    let (token, key) = (Token(token), vec![key]);
+                    let found = partitions.get(token, &key).map(|found| found.key_bytes().to_vec());
+                    prop_assert_eq!(found.is_some(), expected.contains(&(token, key.clone())));
+                    prop_assert!(found.is_none_or(|found| found == key));
+                }
+            }
+            let start = match excluded {
+                true => Bound::Excluded(from.clone()),
+                false => Bound::Included(from.clone()),
+            };
+            let upper = PartitionBound::TokenExclusive(Token(end));
+            let mut wanted = expected.range((start.clone(), Bound::Unbounded));
+            let mut at = start;
+            loop {
+                let place = at.as_ref().map(|(token, key)| (*token, &key[..]));
+                let found = partitions.next(place, &upper).map(|found| found.key_bytes().to_vec());
+                let next = wanted.next().filter(|(token, _)| token.0 < end).cloned();
+                prop_assert_eq!(found.as_ref(), next.as_ref().map(|(_, key)| key));
+                match next {
+                    Some(next) => at = Bound::Excluded(next),
+                    None => break,
+                }
+            }
+        }
+    }
+}
