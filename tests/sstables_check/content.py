@@ -13,6 +13,9 @@ from differential.values import NATIVE
 KEYSPACE = "written"
 SEEDS = range(9001, 9007)
 WIDE = 20_000
+# Rows with clusterings of so many bytes: enough for the index of their partition to be thinned.
+THICK = 400
+THICK_BYTES = 60_000
 
 
 def number(value: int) -> bytes:
@@ -29,6 +32,7 @@ def statements() -> list:
          "t tuple<int, text>, st set<int> static, x text static, PRIMARY KEY (k, c))", [], 1),
         ("CREATE TABLE wide (k text, a int, b text, v blob, s int static, PRIMARY KEY (k, a, b)) "
          "WITH CLUSTERING ORDER BY (a DESC, b ASC)", [], 1),
+        ("CREATE TABLE thick (k int, c text, v int, PRIMARY KEY (k, c))", [], 1),
         ("CREATE TABLE ranges (k int, a int, b int, c int, v int, PRIMARY KEY (k, a, b, c))", [], 1),
         ("CREATE TABLE fading (k int PRIMARY KEY, v text, w int) WITH default_time_to_live = 1000000", [], 1),
         ("CREATE TABLE plain (k int PRIMARY KEY, v text) WITH compression = {'enabled': false}", [], 1),
@@ -36,7 +40,7 @@ def statements() -> list:
         ("CREATE TABLE snappy (k int PRIMARY KEY, v text) WITH compression = {'class': 'SnappyCompressor', 'chunk_length_in_kb': 4}", [], 1),
         ("CREATE TABLE deflate (k int PRIMARY KEY, v text) WITH compression = {'class': 'DeflateCompressor'}", [], 1),
     ]  # fmt: skip
-    made += natives() + multi_cells() + wide() + ranges() + fading()
+    made += natives() + multi_cells() + wide() + thick() + ranges() + fading()
     for table in ("plain", "zstd", "snappy", "deflate"):
         made += [(f"INSERT INTO {table} (k, v) VALUES (?, ?)", [number(k), b"text %d " % k * (k % 50)], 100) for k in range(300)]
     return made
@@ -88,6 +92,17 @@ def wide() -> list:
     return made
 
 
+def thick_clustering(i: int) -> bytes:
+    return (b"%04d" % i).ljust(THICK_BYTES, b".")
+
+
+def thick() -> list:
+    """One partition whose index would be as large as its data."""
+    made = [("INSERT INTO thick (k, c, v) VALUES (1, ?, ?)", [thick_clustering(i), number(i)], 100) for i in range(THICK)]
+    made.append(("DELETE FROM thick WHERE k = 1 AND c >= '0100' AND c < '0120'", [], 150))
+    return made
+
+
 def ranges() -> list:
     made = []
     for a in range(8):
@@ -133,7 +148,7 @@ def write(address: str) -> dict:
 
 
 def questions(address: str, keyspaces) -> list[str]:
-    """Every row of every table, with the time of every plain column; slices of the wide partition."""
+    """Every row of every table, with the time of every plain column; slices of the wide partitions."""
     runner = Runner(address)
     asked = []
     for keyspace in keyspaces:
@@ -151,6 +166,9 @@ def questions(address: str, keyspaces) -> list[str]:
     for where in ("a = 777", "a > 95 AND a < 105", "a >= 690 AND a <= 710", "a < 60 AND a > 40", "(a, b) >= (1199, 'b5')"):
         for order in ("", " ORDER BY a ASC, b DESC"):
             asked.append(f"SELECT a, b, s FROM {KEYSPACE}.wide WHERE k = 'wide' AND {where}{order}")
+    for where in ("c >= '0390'", "c >= '0098' AND c < '0122'", "c < '0003'"):
+        for order in ("ASC", "DESC"):
+            asked.append(f"SELECT v FROM {KEYSPACE}.thick WHERE k = 1 AND {where} ORDER BY c {order}")
     asked.append(f"SELECT DISTINCT k, s FROM {KEYSPACE}.wide")
     asked += [f"SELECT v FROM {KEYSPACE}.wide WHERE k = 'narrow {i}'" for i in range(0, 500, 50)]
     return asked
