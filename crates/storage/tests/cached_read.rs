@@ -39,6 +39,8 @@ async fn check(env: Env, dir: std::path::PathBuf) {
         let store = stored::open(&env, dir.join(folder), 64 << 20, shape, 100).await;
         let command = stored::command(shape, 7);
         let first = store.read(&command).await.expect("it reads");
+        // It comes in when it is asked for again.
+        assert_eq!(store.read(&command).await.expect("it reads"), first);
         assert_eq!(store.stats().row_cache.hits, 0);
         let (again, allocations) = read_at_once(&store, &command);
         assert_eq!(store.stats().row_cache.hits, 1);

@@ -20,9 +20,11 @@
 //! deletions that a compaction may have purged since.
 //!
 //! **What stays.** `quick_cache`: Clock-PRO with two references as in S3-FIFO (Yang et al., *FIFO
-//! queues are all you need for cache eviction*, SOSP 2023). A row that is read once leaves before
-//! those that are read again. Rows of scans, compactions and repairs do not come here.
+//! queues are all you need for cache eviction*, SOSP 2023). A row comes here when it is asked for the
+//! second time ([`Doorkeeper`]), as one that is asked for once was copied in vain. Rows of scans,
+//! compactions and repairs do not come here.
 
+mod doorkeeper;
 mod packed_row;
 #[cfg(test)]
 mod tests;
@@ -37,6 +39,8 @@ use quick_cache::unsync::{Cache, DefaultLifecycle};
 use quick_cache::{Equivalent, Weighter};
 
 pub(crate) use packed_row::PackedRow;
+
+use doorkeeper::Doorkeeper;
 
 use crate::memtable::allocated;
 use crate::sstable::ChunkCache;
@@ -240,6 +244,7 @@ impl Forgotten {
 /// not take, chunks may.
 pub(crate) struct RowCache {
     entries: RefCell<Entries>,
+    asked: Doorkeeper,
     /// The lists of columns of entries, each once.
     columns: RefCell<Vec<Rc<[ColumnId]>>>,
     seed: u64,
@@ -280,6 +285,7 @@ impl RowCache {
     pub(crate) fn new(shared: usize, chunks: ChunkCache, seed: u64) -> RowCache {
         RowCache {
             entries: RefCell::new(empty(rows_of(shared), seed)),
+            asked: Doorkeeper::new(rows_of(shared) / EXPECTED),
             columns: RefCell::default(),
             seed,
             chunks,
@@ -317,6 +323,11 @@ impl RowCache {
         with: impl FnOnce(&CachedRow) -> T,
     ) -> Option<T> {
         self.entries.borrow().get(&place).map(|cached| with(cached))
+    }
+
+    /// Was a row that is not here asked for before, not too long ago? From now on it was.
+    pub(crate) fn is_asked_again(&self, place: PlaceOf<'_>) -> bool {
+        self.asked.is_asked_again(Seed(self.seed).hash_one(place))
     }
 
     /// Keeps a row, unless what is kept of it covers more.

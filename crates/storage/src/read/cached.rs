@@ -130,11 +130,21 @@ impl Reading<'_> {
         })
     }
 
-    /// Leaves what was read of a row in the cache: all of the view, for these columns.
-    pub(super) fn keep(&self, key: &DecoratedKey, known: &Known, columns: &[ColumnId]) {
+    /// Leaves what was read of a row in the cache: all of the view, for these columns. One that is
+    /// not there comes in if it was asked for before.
+    pub(super) fn keep(
+        &self,
+        key: &DecoratedKey,
+        (known, recalled): (&Known, bool),
+        columns: &[ColumnId],
+    ) {
         let Some(table) = &self.view.cached else {
             return;
         };
+        let place = Reading::place(table, key, &known.row.clustering);
+        if !recalled && !table.rows.is_asked_again(place) {
+            return;
+        }
         let (row, around) = (&known.row, known.around());
         let gc_grace = self.view.table.options.gc_grace_seconds.max(0) as u32;
         let covers = self.view.number;
@@ -143,7 +153,6 @@ impl Reading<'_> {
         cached.unread = known.unread;
         cached.has_others |= known.has_others;
         if cached.until == u32::MAX || cached.until >= self.wall_seconds() {
-            let place = Reading::place(table, key, &row.clustering);
             table.rows.put(place, cached);
         }
     }

@@ -162,7 +162,7 @@ impl<'r> Reading<'r> {
             // What memtables alone know is found there as fast.
             let worth_keeping = recalled || self.found.get() > files;
             if is_behind && worth_keeping && is_same_place(&known.row, &clustering) {
-                self.keep(key, &known, columns);
+                self.keep(key, (&known, recalled), columns);
             }
             self.show(key, known, page);
             return Ok(());

@@ -386,7 +386,11 @@ fn what_an_entry_leaves_out_is_read_when_it_matters() {
             0,
         ),
     ];
-    for (what, steps, hits) in cases {
+    for (what, mut steps, hits) in cases {
+        // A row comes in when it is asked for again.
+        let first = steps.iter().position(|step| matches!(step, Step::Read(..)));
+        let first = first.expect("it is read");
+        steps.insert(first, steps[first].clone());
         let found = lives(steps).unwrap_or_else(|error| panic!("{what}: {error}"));
         assert_eq!(found, hits, "{what}");
     }
