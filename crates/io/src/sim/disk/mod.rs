@@ -31,6 +31,9 @@ pub(crate) type InodeId = u64;
 
 const ROOT: InodeId = 0;
 
+/// Fewer files and folders than this are not swept.
+const SWEPT_AT_LEAST: usize = 64;
+
 /// What is wrong with a drive. Probabilities are per operation and from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DiskFaults {
@@ -99,6 +102,8 @@ pub(crate) struct SyncUnderWay {
 pub(crate) struct Disk {
     nodes: BTreeMap<InodeId, Node>,
     next: InodeId,
+    /// How many of them were left when it was swept last.
+    swept: usize,
     /// Operations on names that no `sync_dir` has made certain.
     log: Vec<NameChange>,
     locks: BTreeSet<PathBuf>,
@@ -135,6 +140,7 @@ impl Disk {
         Disk {
             nodes: BTreeMap::from([(ROOT, Node::Folder(Folder::default()))]),
             next: ROOT + 1,
+            swept: 0,
             log: Vec::new(),
             locks: BTreeSet::new(),
             capacity,
@@ -172,7 +178,7 @@ impl Disk {
         };
         file.handles = file.handles.saturating_sub(1);
         if file.handles == 0 && file.names == 0 {
-            self.sweep();
+            self.sweep_in_time();
         }
     }
 
