@@ -35,6 +35,7 @@ fn main() -> ExitCode {
                 total.writes += report.writes;
                 total.reads += report.reads;
                 total.cached += report.cached;
+                total.snapshots += report.snapshots;
                 total.bits += report.bits;
                 total.damage += report.damage;
             }
@@ -54,7 +55,8 @@ fn main() -> ExitCode {
     }
     println!(
         "sim: {} seeds, {failed} failed, {} crashes, {} lives with a failing drive, {} with \
-         a full one, {} writes acknowledged, {} refused, {} reads checked, {} of them cached, {} bits changed, {} errors that said so",
+         a full one, {} writes acknowledged, {} refused, {} reads checked, {} of them cached, {} \
+         snapshots looked into, {} bits changed, {} errors that said so",
         options.seeds,
         total.crashes,
         total.faulty,
@@ -63,6 +65,7 @@ fn main() -> ExitCode {
         total.refused,
         total.reads,
         total.cached,
+        total.snapshots,
         total.bits,
         total.damage
     );

@@ -10,10 +10,11 @@ use model::{
     ClusteringSelection, DataLimits, DecoratedKey, PartitionBound, PartitionSelection, ReadCommand,
     ReadPage, Resume, Slice, Table, TableId, Token,
 };
-use storage::{CompactionError, CompactionScope, Granularity, Store, WriteError};
+use storage::{CompactionError, CompactionScope, Granularity, ScrubOptions, Store, WriteError};
 
 use super::operation;
 use super::oracle::Shown;
+use super::snapshots;
 use super::tables::{self, COLUMNS};
 use super::world::World;
 use crate::Random;
@@ -62,7 +63,8 @@ impl Client {
                     self.world.alter(&mut self.random);
                     Ok(())
                 }
-                984..986 => {
+                984 => self.snapshot().await,
+                985..986 => {
                     self.store.stop_compactions(None);
                     let table = self.random.pick(&self.world.tables()).id;
                     let enabled = self.random.chance(80);
@@ -303,6 +305,17 @@ impl Client {
         }
     }
 
+    /// Makes a snapshot, removes one, or imports what is in one.
+    async fn snapshot(&mut self) -> Result<(), String> {
+        let (env, store, world) = (&self.env, &self.store, &self.world);
+        let random = &mut self.random;
+        match random.below(6) {
+            0..3 => snapshots::take(env, store, world, random).await,
+            3 => snapshots::clear(store, world, random).await,
+            _ => snapshots::import(env, store, world, random).await,
+        }
+    }
+
     /// Goes over to the tables as they are now.
     async fn learn_schema(&mut self) {
         let now = self.world.alterations();
@@ -321,7 +334,7 @@ impl Client {
     async fn compact(&mut self) -> Result<(), String> {
         let table = self.random.pick(&self.world.tables()).id;
         let store = &self.store;
-        let done = match self.random.below(8) {
+        let done = match self.random.below(10) {
             0..3 => {
                 let split_output = self.random.chance(50);
                 let scope = CompactionScope::All { split_output };
@@ -335,6 +348,12 @@ impl Client {
             4 => store.garbage_collect(table, Granularity::Row).await,
             5 => store.garbage_collect(table, Granularity::Cell).await,
             6 => store.cleanup(table).await,
+            7..9 => match store.scrub(table, ScrubOptions::default()).await {
+                Ok(scrubbed) if scrubbed.report.is_loss() || scrubbed.report.late > 0 => {
+                    return Err(format!("a scrub: {}", scrubbed.report));
+                }
+                done => done.map(|scrubbed| scrubbed.sstables),
+            },
             _ => store.upgrade_sstables(table, true).await,
         };
         match done {

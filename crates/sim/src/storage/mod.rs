@@ -10,6 +10,7 @@ mod oracle;
 mod pressure;
 mod rot;
 mod run;
+mod snapshots;
 mod tables;
 mod world;
 

@@ -90,6 +90,13 @@ pub(crate) struct Observation {
     undecided: Rc<RefCell<Vec<Mutation>>>,
 }
 
+impl Observation {
+    /// Of which key.
+    pub(crate) fn key(&self) -> &DecoratedKey {
+        &self.key
+    }
+}
+
 impl Oracle {
     /// A write begins.
     pub(crate) fn begin(&mut self, mutation: &Mutation) -> u64 {
@@ -176,6 +183,39 @@ impl Oracle {
              {undecided:?}",
             observation.key
         ))
+    }
+
+    /// What is written from now on does not concern an observation any more.
+    pub(crate) fn freeze(&mut self, observation: Observation) -> Observation {
+        let Observation {
+            key,
+            known,
+            undecided,
+        } = observation;
+        if let Some(state) = self.keys.get_mut(&key) {
+            state.observers.retain(|o| !Rc::ptr_eq(o, &undecided));
+        }
+        Observation {
+            key,
+            known,
+            undecided,
+        }
+    }
+
+    /// Is it right what something shows that was made at the time of an observation?
+    pub(crate) fn check_frozen(
+        &mut self,
+        observation: &Observation,
+        table: TableId,
+        now_seconds: u32,
+        shown: &Shown,
+    ) -> Result<(), String> {
+        let again = Observation {
+            key: observation.key.clone(),
+            known: observation.known.clone(),
+            undecided: observation.undecided.clone(),
+        };
+        self.check(again, table, &Slice::ALL, now_seconds, shown)
     }
 
     /// After a restart, with nothing under way: decides by what was read of all tables which of

@@ -19,6 +19,7 @@ use storage::{
 
 use super::client::{Client, settle};
 use super::rot::rot;
+use super::snapshots;
 use super::tables;
 use super::world::World;
 use crate::Random;
@@ -47,6 +48,8 @@ pub struct Report {
     pub reads: u64,
     /// Reads that a cache of rows answered.
     pub cached: u64,
+    /// Times that somebody looked into a snapshot.
+    pub snapshots: u64,
     /// Bits that changed at last.
     pub bits: u64,
     /// Errors that named the damage.
@@ -124,6 +127,7 @@ pub fn run(seed: u64) -> Result<Report, String> {
     report.reads = oracle.checked;
     report.refused = world.refusals();
     report.cached = world.cached();
+    report.snapshots = world.snapshots_seen();
     report.trace = simulation.trace_hash();
     Ok(report)
 }
@@ -248,6 +252,7 @@ async fn serve(env: &Env, life: &Life) -> Result<(), String> {
     replayed.map_err(|error| format!("the log cannot be replayed: {error}"))?;
     let mut random = Random::new(life.seed ^ u64::from(env.shard().0));
     settle(env, &store, world, &mut random).await?;
+    snapshots::check_all(env, world).await?;
     life.started.set(life.started.get() + 1);
     while life.started.get() < env.shards() {
         env.sleep(Duration::from_micros(100)).await;

@@ -10,6 +10,7 @@ use model::{DecoratedKey, Sharder, Table};
 
 use super::operation::{self, Moment};
 use super::oracle::Oracle;
+use super::snapshots::Snapshot;
 use super::tables;
 use crate::Random;
 
@@ -30,6 +31,12 @@ pub(crate) struct World {
     full: Cell<bool>,
     refusals: Cell<u64>,
     log_goes_on: Cell<bool>,
+    /// The snapshots there are.
+    pub(crate) snapshots: RefCell<Vec<Rc<Snapshot>>>,
+    /// How many there were.
+    snapshot_count: Cell<u64>,
+    /// How often somebody looked into one.
+    snapshots_seen: Cell<u64>,
     /// What is wrong, if anything is.
     problem: RefCell<Option<String>>,
     /// How many more steps clients may make before the run ends.
@@ -52,6 +59,9 @@ impl World {
             full: Cell::new(false),
             refusals: Cell::new(0),
             log_goes_on: Cell::new(false),
+            snapshots: RefCell::default(),
+            snapshot_count: Cell::new(0),
+            snapshots_seen: Cell::new(0),
             problem: RefCell::default(),
             steps: Cell::new(0),
             node_failed: Cell::new(false),
@@ -180,6 +190,35 @@ impl World {
         let mut keys = self.oracle.borrow().keys();
         keys.retain(|key| sharder.shard_of(key.token()) == env.shard().0);
         keys
+    }
+
+    /// A number that no snapshot has.
+    pub(crate) fn next_snapshot(&self) -> u64 {
+        self.snapshot_count.set(self.snapshot_count.get() + 1);
+        self.snapshot_count.get()
+    }
+
+    /// Somebody looked into a snapshot.
+    pub(crate) fn saw_snapshot(&self) {
+        self.snapshots_seen.set(self.snapshots_seen.get() + 1);
+    }
+
+    /// How often somebody did.
+    pub(crate) fn snapshots_seen(&self) -> u64 {
+        self.snapshots_seen.get()
+    }
+
+    /// Takes one of the snapshots, if there is one.
+    pub(crate) fn take_snapshot(&self, random: &mut Random) -> Option<Rc<Snapshot>> {
+        let mut all = self.snapshots.borrow_mut();
+        let count = all.len() as u64;
+        (count > 0).then(|| all.swap_remove(random.below(count.max(1)) as usize))
+    }
+
+    /// May somebody have the key for himself, knowing what is written to it?
+    pub(crate) fn may_lock(&self, key: &DecoratedKey) -> bool {
+        let oracle = self.oracle.borrow();
+        !self.locked.borrow().contains(key) && !oracle.is_undecided(key)
     }
 
     /// Has a key for oneself.
