@@ -36,23 +36,46 @@ pub(crate) fn groups_share_the_time(driver: Driver) {
                 })
             })
             .collect();
-        env.sleep(Duration::from_millis(200)).await;
-        let stats = env.group_stats();
+        let mut ratios = Vec::new();
+        for _ in 0..SAMPLES {
+            env.sleep(Duration::from_millis(100)).await;
+            ratios.push(ratio(&env));
+            if are_fair(&ratios) {
+                break;
+            }
+        }
         stop.set(true);
         for task in tasks {
             task.await;
         }
-        let time = |group| {
-            let stats = stats.iter().find(|stats| stats.group == group);
-            stats.expect("all groups are there").run_time.as_secs_f64()
-        };
-        let ratio = time(TaskGroup::Flush) / time(TaskGroup::Compaction);
-        // A busy machine takes its time from the one or the other.
         assert!(
-            (1.2..3.4).contains(&ratio),
-            "twice the shares, {ratio} times the time"
+            are_fair(&ratios),
+            "twice the shares, but times of {ratios:?}"
         );
     });
+}
+
+/// How often times are compared at most, 100 ms apart.
+const SAMPLES: usize = 100;
+/// How many comparisons in a row have to be right.
+const IN_A_ROW: usize = 3;
+
+/// How many times the time of compactions flushes had since the start. When the machine takes a
+/// core away, one of them pays for it, as the clock goes on; the other one gets its share later, so
+/// that this comes back to 2 on a busy machine too. It does not where shares are not kept.
+fn ratio(env: &Env) -> f64 {
+    let stats = env.group_stats();
+    let time = |group| {
+        let stats = stats.iter().find(|stats| stats.group == group);
+        stats.expect("all groups are there").run_time.as_secs_f64()
+    };
+    time(TaskGroup::Flush) / time(TaskGroup::Compaction)
+}
+
+/// Are the last of them what twice the shares should give?
+fn are_fair(ratios: &[f64]) -> bool {
+    let last = ratios.last_chunk::<IN_A_ROW>();
+    last.is_some_and(|last| last.iter().all(|ratio| (1.7..2.4).contains(ratio)))
 }
 
 pub(crate) fn a_long_loop_gives_way(driver: Driver) {
