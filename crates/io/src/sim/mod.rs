@@ -238,6 +238,11 @@ impl Simulation {
         self.world.borrow().disks[node.0].files()
     }
 
+    /// All names that a file of a node has, this one among them.
+    pub fn links(&self, node: SimNode, path: &Path) -> std::io::Result<Vec<PathBuf>> {
+        self.world.borrow().disks[node.0].links(path)
+    }
+
     /// Flips a bit of a file.
     pub fn flip_bit(
         &mut self,

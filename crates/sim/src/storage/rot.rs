@@ -42,7 +42,7 @@ pub(crate) fn rot(
     world: &Rc<World>,
     random: &mut Random,
 ) -> Result<Found, String> {
-    let mut damaged = Vec::new();
+    let (mut damaged, mut bits) = (Vec::new(), 0);
     let mut files = simulation.files(node);
     files.retain(|(path, length)| path.starts_with("/data/data") && *length > 0);
     for _ in 0..1 + random.below(BITS) {
@@ -53,7 +53,10 @@ pub(crate) fn rot(
         let (offset, bit) = (random.below(length), random.below(8) as u32);
         let flipped = simulation.flip_bit(node, &path, offset, bit);
         flipped.map_err(|error| format!("no bit of {} changes: {error}", path.display()))?;
-        damaged.push(path);
+        // Snapshots and what was imported from them are links.
+        let links = simulation.links(node, &path);
+        damaged.extend(links.map_err(|error| error.to_string())?);
+        bits += 1;
     }
     let life = Rc::new(Life {
         world: world.clone(),
@@ -73,7 +76,7 @@ pub(crate) fn rot(
     match world.problem() {
         Some(problem) => Err(format!("damage to {:?}: {problem}", life.damaged)),
         None => Ok(Found {
-            bits: life.damaged.len() as u64,
+            bits,
             errors: life.errors.get(),
         }),
     }

@@ -107,13 +107,14 @@ pub(crate) async fn import(
     let all = world.tables();
     let table = all.iter().find(|table| table.id == snapshot.table);
     let table = table.expect("tables stay").clone();
-    let tag = snapshot.tag.clone();
-    world.snapshots.borrow_mut().push(snapshot);
     // What was purged since must not come back, neither here nor in life.
-    if table.options.gc_grace_seconds == 0 {
-        return Ok(());
-    }
-    match import_all(env, store, &table, &tag).await {
+    let imported = match table.options.gc_grace_seconds {
+        0 => Ok(()),
+        // Nobody removes the snapshot meanwhile.
+        _ => import_all(env, store, &table, &snapshot.tag).await,
+    };
+    world.snapshots.borrow_mut().push(snapshot);
+    match imported {
         Err(_) if world.may_writing_fail() => Ok(()),
         Err(error) => Err(format!("an import failed: {error}")),
         Ok(()) => Ok(()),

@@ -125,6 +125,14 @@ impl Disk {
         files
     }
 
+    /// All names of the file that this is one of.
+    pub(crate) fn links(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
+        let inode = self.find(path)?;
+        let mut all: Vec<PathBuf> = self.files().into_iter().map(|(path, _)| path).collect();
+        all.retain(|path| self.find(path).is_ok_and(|found| found == inode));
+        Ok(all)
+    }
+
     /// There are no links: only what leads to the root is added, and `.` and `..` go.
     pub(crate) fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
         self.find(path)?;
