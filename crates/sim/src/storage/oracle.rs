@@ -215,7 +215,13 @@ impl Oracle {
             known: observation.known.clone(),
             undecided: observation.undecided.clone(),
         };
-        self.check(again, table, &Slice::ALL, now_seconds, shown)
+        self.check(
+            again,
+            (table, &super::tables::all_columns()),
+            &Slice::ALL,
+            now_seconds,
+            shown,
+        )
     }
 
     /// After a restart, with nothing under way: decides by what was read of all tables which of
