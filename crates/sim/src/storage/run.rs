@@ -319,7 +319,8 @@ mod tests {
 
     /// 81: a start trusted what a killed process had left in the kernel. 837 and 1656: an index and
     /// the file with its checksums, both damaged. 20960: a segment made ahead by a log that gave up
-    /// the one before took itself for a part of the next run.
+    /// the one before took itself for a part of the next run. In the worlds of their time, that is: a
+    /// seed is another world once clients can do more.
     #[test]
     fn seeds_that_found_something() {
         for seed in [81, 837, 1656, 20960] {

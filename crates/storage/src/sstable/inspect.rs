@@ -6,7 +6,7 @@ use super::compression::{CompressionInfo, CompressionParameters};
 use super::descriptor::{Component, Descriptor};
 use super::error::SSTableError;
 use super::input::Input;
-use super::reader::read_component;
+use super::open::read_component;
 use super::statistics::Statistics;
 
 /// What `Statistics.db` says, whatever the partitioner is.

@@ -39,6 +39,7 @@ mod items;
 mod key_cache;
 mod layout;
 mod message;
+mod open;
 mod output;
 mod partition;
 mod place;
