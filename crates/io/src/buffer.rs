@@ -59,8 +59,12 @@ impl AlignedBuf {
         self.len = 0;
     }
 
-    /// Puts bytes behind the content, for which there is room.
-    pub(crate) fn extend_from_slice(&mut self, bytes: &[u8]) {
+    /// Puts bytes behind the content.
+    ///
+    /// # Panics
+    ///
+    /// If there is no room for them.
+    pub fn extend_from_slice(&mut self, bytes: &[u8]) {
         let len = self.len + bytes.len();
         let spare = &mut self.spare()[..bytes.len()];
         spare.write_copy_of_slice(bytes);

@@ -39,14 +39,14 @@ impl IndexFile {
         })
     }
 
-    async fn append(&mut self, bytes: Vec<u8>) -> Result<Vec<u8>, WriteError> {
-        self.sums.append(&bytes);
+    async fn append(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
+        self.sums.append(bytes);
         self.output.append(bytes).await
     }
 
-    async fn finish(mut self, bytes: Vec<u8>) -> Result<(Component, Pieces), WriteError> {
+    async fn finish(mut self, bytes: &[u8]) -> Result<(Component, Pieces), WriteError> {
         self.append(bytes).await?;
-        self.output.sync().await?;
+        self.output.finish().await?;
         Ok((self.component, self.sums))
     }
 }
@@ -174,8 +174,7 @@ impl IndexesWriter {
                     Box::pin(big.writer.thin(layout, env)).await;
                 }
                 if big.bytes.len() >= FLUSH_LENGTH {
-                    let bytes = std::mem::take(&mut big.bytes);
-                    big.bytes = big.file.append(bytes).await?;
+                    big.file.append(&big.bytes).await?;
                     big.bytes.clear();
                     // What a large partition took is not needed for those behind it.
                     big.bytes.shrink_to(2 * FLUSH_LENGTH);
@@ -183,10 +182,10 @@ impl IndexesWriter {
             }
             IndexesWriter::Bti(bti) => {
                 if bti.partitions.ready() >= FLUSH_LENGTH {
-                    bti.partitions_file.append(bti.partitions.take()).await?;
+                    bti.partitions_file.append(&bti.partitions.take()).await?;
                 }
                 if bti.rows.ready() >= FLUSH_LENGTH {
-                    bti.rows_file.append(bti.rows.take()).await?;
+                    bti.rows_file.append(&bti.rows.take()).await?;
                 }
             }
         }
@@ -202,7 +201,7 @@ impl IndexesWriter {
             IndexesWriter::Big(big) => {
                 let summary = Summary::new(big.samples, first, last);
                 Ok(Finished {
-                    sums: vec![big.file.finish(big.bytes).await?],
+                    sums: vec![big.file.finish(&big.bytes).await?],
                     summary: Some(summary.encode(big.interval as u32)),
                 })
             }
@@ -211,8 +210,8 @@ impl IndexesWriter {
                 let rows = bti.rows.take();
                 Ok(Finished {
                     sums: vec![
-                        bti.partitions_file.finish(partitions).await?,
-                        bti.rows_file.finish(rows).await?,
+                        bti.partitions_file.finish(&partitions).await?,
+                        bti.rows_file.finish(&rows).await?,
                     ],
                     summary: None,
                 })

@@ -280,8 +280,8 @@ impl Writer {
         let keys = (first.clone(), last.clone());
         let indexes = self.indexes.finish(keys).await?;
         let written = self.data.finish().map_err(|e| data_file.failed(e))?;
-        data_file.append(written.ready).await?;
-        data_file.sync().await?;
+        data_file.append(&written.ready).await?;
+        data_file.finish().await?;
 
         let (mut stats, cardinality) = self.collector.finish();
         stats.compression_ratio = written.compression_ratio;
@@ -343,8 +343,8 @@ impl Writer {
     async fn flush(&mut self) -> Result<(), WriteError> {
         if self.data.ready_len() >= FLUSH_LENGTH {
             let ready = self.data.take_ready();
-            let buffer = self.data_file.append(ready).await?;
-            self.data.recycle(buffer);
+            self.data_file.append(&ready).await?;
+            self.data.recycle(ready);
             self.env.maybe_yield().await;
         }
         self.indexes.flush(self.encoder.layout(), &self.env).await
@@ -393,9 +393,8 @@ async fn commit(
 
 /// Writes a small file, durably.
 async fn write_file(env: &Env, path: PathBuf, content: Vec<u8>) -> Result<(), WriteError> {
-    let mut output = Output::create(env, path).await?;
-    output.append(content).await?;
-    output.sync().await
+    let written = env.write_file(&path, content).await;
+    written.map_err(|source| WriteError::Io { path, source })
 }
 
 async fn sync_dir(env: &Env, dir: &Path) -> Result<(), WriteError> {
