@@ -305,13 +305,15 @@ impl CommitLog {
         self.inner.state.borrow().active
     }
 
-    /// Is the log larger than it may be? Then the tables whose writes hold its oldest segment.
-    pub(crate) fn tables_to_flush(&self) -> Vec<TableId> {
+    /// Bytes of all segments.
+    pub(crate) fn total_bytes(&self) -> u64 {
         let state = self.inner.state.borrow();
-        let total: u64 = state.segments.values().map(|s| s.bytes).sum();
-        if total <= self.inner.config.total_bytes {
-            return Vec::new();
-        }
+        state.segments.values().map(|s| s.bytes).sum()
+    }
+
+    /// The tables whose writes hold the oldest segment, if it is full.
+    pub(crate) fn holders_of_oldest(&self) -> Vec<TableId> {
+        let state = self.inner.state.borrow();
         state
             .segments
             .values()

@@ -30,6 +30,16 @@ const MAX_WAITING: usize = 1024;
 /// How long a write waits when there is hardly anything left.
 const MAX_PACE: Duration = Duration::from_millis(10);
 
+/// The log is long when memtables could be full twice, and it has so many segments. Then it is not what
+/// is written most that holds it, but a table that is hardly written to: flushing that one costs next
+/// to nothing, a restart reads less, and segments that go are used again instead of new ones, whose
+/// writes the file system has to log.
+pub(super) const LONG_LOG: u64 = 8;
+/// Next to nothing: so many tables at most,
+const FEW_HOLDERS: usize = 16;
+/// with this part of what memtables may take.
+const FEW_BYTES: usize = 256;
+
 /// Caches are told of changes of this part of the budget.
 const STEPS: usize = 256;
 
@@ -241,11 +251,24 @@ impl Inner {
         if self.memory.looked_at_log.replace(segment) == segment {
             return;
         }
-        for id in self.log.tables_to_flush() {
-            if let Some(table) = self.table(id)
-                && !table.is_blocked()
-            {
-                self.begin_flush(&table);
+        let total = self.log.total_bytes();
+        let long =
+            (2 * self.memory.limit as u64).max(LONG_LOG * self.config.commitlog.segment_bytes);
+        if total <= long.min(self.config.commitlog.total_bytes) {
+            return;
+        }
+        let holders = self.log.holders_of_oldest();
+        let holders: Vec<_> = holders
+            .into_iter()
+            .filter_map(|id| self.table(id))
+            .collect();
+        let worth_it = || {
+            let bytes: usize = holders.iter().map(|table| table.active().bytes()).sum();
+            holders.len() <= FEW_HOLDERS && bytes <= self.memory.limit / FEW_BYTES
+        };
+        if total > self.config.commitlog.total_bytes || worth_it() {
+            for table in holders.iter().filter(|table| !table.is_blocked()) {
+                self.begin_flush(table);
             }
         }
     }

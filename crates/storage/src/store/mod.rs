@@ -21,6 +21,8 @@ mod flush;
 mod folder;
 mod import;
 mod inspect;
+#[cfg(test)]
+mod log_tests;
 mod memory;
 mod schema;
 mod snapshot;
