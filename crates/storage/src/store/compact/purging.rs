@@ -15,7 +15,7 @@ use model::{DecoratedKey, DeletionTime, Purge, Table, TableId, murmur3_x64_128};
 use super::super::Inner;
 use super::super::table::{TableStore, is_same};
 use crate::compaction::CommonOptions;
-use crate::sstable::{Component, Descriptor, SSTable};
+use crate::sstable::{Component, Descriptor, SSTable, Stats};
 use crate::{RangeTombstoneMarker, Unfiltered};
 
 /// Deletions with a local deletion time before this may be forgotten.
@@ -53,6 +53,8 @@ pub(super) struct Purging {
     id: TableId,
     table: Rc<TableStore>,
     inputs: Vec<Descriptor>,
+    /// Is there anything in the inputs that is old enough?
+    anything: bool,
     /// Deletions with this timestamp or a later one stay, whatever partition they are of.
     limit: Cell<i64>,
     /// The sstables of the table when last asked, and those of them that take no part.
@@ -71,9 +73,16 @@ impl Purging {
         table.ghosts.borrow_mut().retain(|ghost| !gone(ghost));
         let now = inner.now_seconds();
         let own = inputs.iter().filter(|input| !table.is_shared(input));
+        let gc_before = gc_before(now, schema);
+        // What has expired becomes a deletion as old as its write.
+        let has_old = |stats: &Stats| match stats.max_ttl > 0 {
+            true => stats.min_local_deletion_time <= now,
+            false => stats.min_local_deletion_time < gc_before,
+        };
         Purging {
             now,
-            gc_before: gc_before(now, schema),
+            gc_before,
+            anything: inputs.iter().any(|input| has_old(input.stats())),
             inner: inner.clone(),
             id: schema.id,
             table: table.clone(),
@@ -85,6 +94,19 @@ impl Purging {
 
     /// What may be forgotten of a partition.
     pub(super) fn of(&self, key: &DecoratedKey) -> Purge {
+        Purge {
+            now_seconds: self.now,
+            gc_before: self.gc_before,
+            purgeable_before: match self.anything {
+                true => self.purgeable_before(key),
+                // Most compactions spare themselves the search.
+                false => i64::MIN,
+            },
+        }
+    }
+
+    /// The timestamp before which deletions of a partition cover nothing outside of the inputs.
+    fn purgeable_before(&self, key: &DecoratedKey) -> i64 {
         let view = self.table.view();
         let mut others = self.others.borrow_mut();
         // A flush while the compaction runs moves data from a memtable to an sstable.
@@ -121,11 +143,7 @@ impl Purging {
                 purgeable_before = purgeable_before.min(memtable.times().min_timestamp);
             }
         }
-        Purge {
-            now_seconds: self.now,
-            gc_before: self.gc_before,
-            purgeable_before,
-        }
+        purgeable_before
     }
 }
 
