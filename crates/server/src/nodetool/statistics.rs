@@ -208,10 +208,16 @@ fn print_table(
     Ok(writeln!(out)?)
 }
 
+/// What its sstables keep in memory, in bytes.
+fn off_heap(table: &Table) -> u64 {
+    let parts = ["filter_size", "summary_size", "offsets_size"];
+    parts.iter().map(|part| table.number(part)).sum()
+}
+
 /// What the table takes.
 fn space_lines(table: &Table, size: &impl Fn(u64) -> String) -> Vec<Line> {
     let number = |name: &str| table.number(name);
-    let off_heap = number("filter_size") + number("summary_size");
+    let off_heap = off_heap(table);
     let snapshots = number("space_used_by_snapshots");
     let mut lines = vec![
         ("SSTable count", number("sstable_count").to_string()),
@@ -273,7 +279,10 @@ fn work_lines(table: &Table, size: &impl Fn(u64) -> String) -> Vec<Line> {
             "Index summary off heap memory used",
             size(number("summary_size")),
         ),
-        ("Compression metadata off heap memory used", size(0)),
+        (
+            "Compression metadata off heap memory used",
+            size(number("offsets_size")),
+        ),
     ]
 }
 
@@ -332,7 +341,7 @@ fn table_value(table: &Table, options: &TableStatistics) -> Value {
         "space_used_live": size(number("space_used")),
         "space_used_total": size(number("space_used")),
         "space_used_by_snapshots_total": size(number("space_used_by_snapshots")),
-        "off_heap_memory_used_total": size(number("filter_size") + number("summary_size")),
+        "off_heap_memory_used_total": size(off_heap(table)),
         "sstable_compression_ratio": table.real("compression_ratio"),
         "number_of_partitions_estimate": number("partitions"),
         "memtable_cell_count": number("memtable_updates"),
@@ -355,7 +364,7 @@ fn table_value(table: &Table, options: &TableStatistics) -> Value {
         "bloom_filter_space_used": size(number("filter_size")),
         "bloom_filter_off_heap_memory_used": size(number("filter_size")),
         "index_summary_off_heap_memory_used": size(number("summary_size")),
-        "compression_metadata_off_heap_memory_used": size(0),
+        "compression_metadata_off_heap_memory_used": size(number("offsets_size")),
         "compacted_partition_minimum_bytes": number("partition_size_min"),
         "compacted_partition_maximum_bytes": number("partition_size_max"),
         "compacted_partition_mean_bytes": number("partition_size_mean"),
@@ -426,6 +435,7 @@ fn sort(tables: &mut [Table], key: &str) -> Done {
         "bloom_filter_false_positives" => "bloom_false_positives",
         "bloom_filter_space_used" | "bloom_filter_off_heap_memory_used" => "filter_size",
         "index_summary_off_heap_memory_used" => "summary_size",
+        "compression_metadata_off_heap_memory_used" => "offsets_size",
         "compacted_partition_minimum_bytes" => "partition_size_min",
         "compacted_partition_maximum_bytes" => "partition_size_max",
         "compacted_partition_mean_bytes" => "partition_size_mean",

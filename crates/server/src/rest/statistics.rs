@@ -66,6 +66,7 @@ fn table_stats(table: &Table, shards: &[TableDetails], snapshots: &[SnapshotDeta
         "bloom_true_positives": sum(|s| s.sstables_found),
         "filter_size": total(|sstable| sstable.filter_size),
         "summary_size": total(|sstable| sstable.summary_size),
+        "offsets_size": total(|sstable| sstable.offsets_size),
         "partition_size_min": sizes.as_ref().map_or(0, EstimatedHistogram::min),
         "partition_size_max": sizes.as_ref().map_or(0, EstimatedHistogram::max),
         "partition_size_mean": sizes.as_ref().map_or(0, EstimatedHistogram::mean),

@@ -61,10 +61,23 @@ pub struct ChunkCache {
     clock: Rc<RefCell<Clock>>,
     keys: Rc<KeyCache>,
     next_file: Rc<Cell<u64>>,
+    held: Rc<Cell<usize>>,
     hits: Rc<Cell<u64>>,
     misses: Rc<Cell<u64>>,
     read_chunks: Rc<Cell<u64>>,
     read_bytes: Rc<Cell<u64>>,
+}
+
+/// What an sstable keeps in memory beside its chunks: it is counted until this is dropped.
+pub(crate) struct Held {
+    all: Rc<Cell<usize>>,
+    bytes: usize,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.all.set(self.all.get() - self.bytes);
+    }
 }
 
 /// What a cache did since it was made, and what it holds.
@@ -105,6 +118,7 @@ impl ChunkCache {
                 ..Clock::default()
             })),
             next_file: Rc::default(),
+            held: Rc::default(),
             hits: Rc::default(),
             misses: Rc::default(),
             read_chunks: Rc::default(),
@@ -117,6 +131,20 @@ impl ChunkCache {
         let mut clock = self.clock.borrow_mut();
         clock.capacity = capacity;
         clock.shrink();
+    }
+
+    /// Counts what an sstable keeps in memory beside its chunks, as long as what this gives lives.
+    pub(crate) fn hold(&self, bytes: usize) -> Held {
+        self.held.set(self.held.get() + bytes);
+        Held {
+            all: self.held.clone(),
+            bytes,
+        }
+    }
+
+    /// What all sstables keep in memory beside their chunks, in bytes.
+    pub(crate) fn held(&self) -> usize {
+        self.held.get()
     }
 
     /// What it did and holds.

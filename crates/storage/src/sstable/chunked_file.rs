@@ -188,6 +188,15 @@ impl ChunkedFile {
         }
     }
 
+    /// What says where its chunks are and what their checksums are, in bytes of memory.
+    pub(crate) fn memory_size(&self) -> usize {
+        match &self.kind {
+            Kind::Plain => 0,
+            Kind::Checksummed(sums) => size_of_val(sums.as_slice()),
+            Kind::Compressed { info, .. } => size_of_val(info.offsets.as_slice()),
+        }
+    }
+
     /// Is what is read compared with checksums?
     pub(crate) fn is_checked(&self) -> bool {
         !matches!(self.kind, Kind::Plain)

@@ -94,11 +94,20 @@ impl Index {
         }
     }
 
-    /// Bytes in memory, roughly.
-    pub(super) fn memory_size(&self) -> usize {
+    /// What its summary takes in memory, roughly, in bytes.
+    pub(super) fn summary_size(&self) -> usize {
         match self {
             Index::Big(index) => index.summary().size(),
             Index::Bti(_) | Index::Lost(_) => 0,
+        }
+    }
+
+    /// What the checksums of its files take in memory, in bytes.
+    pub(super) fn checksums_size(&self) -> usize {
+        match self {
+            Index::Big(index) => index.file().memory_size(),
+            Index::Bti(index) => index.partitions.file().memory_size() + index.rows.memory_size(),
+            Index::Lost(_) => 0,
         }
     }
 

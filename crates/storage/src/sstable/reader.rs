@@ -11,6 +11,7 @@ use std::sync::Arc;
 use io::Env;
 use model::{DecoratedKey, Slice, Table};
 
+use super::chunk_cache::Held;
 use super::chunked_file::{self, ChunkedFile};
 use super::compression::CompressionParameters;
 use super::cursor::Cursor;
@@ -43,6 +44,9 @@ struct Inner {
     index: Index,
     origin: Option<ShardOrigin>,
     disk_size: u64,
+    memory_size: usize,
+    #[expect(dead_code, reason = "counted until it is dropped")]
+    held: Held,
     /// Its number among what its table consists of; 0 until it is a part of it.
     number: Cell<u64>,
 }
@@ -62,8 +66,14 @@ impl SSTable {
         (table, layout): (&Arc<Table>, Layout),
         (index, filter): (Index, BloomFilter),
     ) -> SSTable {
+        let memory_size = filter.size()
+            + index.summary_size()
+            + index.checksums_size()
+            + parts.data.memory_size();
         SSTable {
             inner: Rc::new(Inner {
+                held: parts.data.cache().hold(memory_size),
+                memory_size,
                 env: env.clone(),
                 descriptor: descriptor.clone(),
                 schema: RefCell::new(Schema {
@@ -160,7 +170,17 @@ impl SSTable {
 
     /// What it keeps in memory as long as it is open, roughly, in bytes.
     pub fn memory_size(&self) -> usize {
-        self.inner.filter.size() + self.inner.index.memory_size()
+        self.inner.memory_size
+    }
+
+    /// What its summary takes in memory, in bytes.
+    pub fn summary_size(&self) -> usize {
+        self.inner.index.summary_size()
+    }
+
+    /// What says where the chunks of its data are takes in memory, in bytes.
+    pub fn offsets_size(&self) -> usize {
+        self.inner.data.memory_size()
     }
 
     /// What its bloom filter takes in memory, in bytes.

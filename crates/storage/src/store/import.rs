@@ -212,6 +212,7 @@ impl Store {
         table.entrance().await;
         let arrivals = table.arrivals.take();
         table.replace_sstables(&[], arrivals.clone(), inner.now_seconds());
+        inner.memory.tell_caches();
         inner.back_up(&table, &arrivals).await;
         inner.compaction_work.notify_one();
         Ok(())

@@ -40,6 +40,8 @@ pub struct SSTableDetails {
     pub filter_size: u64,
     /// Bytes of its summary.
     pub summary_size: u64,
+    /// Bytes of memory that say where the chunks of its data are.
+    pub offsets_size: u64,
     /// The level in leveled compaction.
     pub level: u32,
     /// Is it of another version than the one that is written?
@@ -129,7 +131,8 @@ fn details(sstable: &SSTable, gc_before: i64) -> SSTableDetails {
         data_length: sstable.data_length(),
         compression_ratio: stats.compression_ratio,
         filter_size: sstable.filter_size() as u64,
-        summary_size: (sstable.memory_size() - sstable.filter_size()) as u64,
+        summary_size: sstable.summary_size() as u64,
+        offsets_size: sstable.offsets_size() as u64,
         level: stats.level,
         is_old: descriptor.version != descriptor.version.format().written(),
         partition_sizes: stats.partition_sizes.clone(),

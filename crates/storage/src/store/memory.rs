@@ -1,6 +1,7 @@
 //! What memtables may take, and who waits for it.
 //!
-//! Memtables and caches share one budget. What memtables do not take is for rows and chunks of
+//! Memtables, caches and what open sstables keep in memory share one budget. What memtables and
+//! sstables (their bloom filters most of all) do not take is for rows and chunks of
 //! sstables: a node that is only read has nearly all of its memory for them, and one that is
 //! written to takes it back as memtables grow, a little at a time.
 //!
@@ -22,6 +23,7 @@ use super::Inner;
 use super::table::add;
 use crate::cache::RowCache;
 use crate::error::WriteError;
+use crate::sstable::ChunkCache;
 
 /// How long a write waits for memory before it is refused.
 const WRITE_WAIT: Duration = Duration::from_secs(1);
@@ -45,11 +47,12 @@ const STEPS: usize = 256;
 
 /// What memtables take.
 pub(super) struct Memory {
-    /// What memtables do not take of this is for caches.
+    /// What memtables and sstables do not take of this is for caches.
     budget: usize,
-    /// What memtables took when caches were last told, in steps.
+    /// What memtables and sstables took when caches were last told, in steps.
     told: Cell<usize>,
     rows: Rc<RowCache>,
+    chunks: ChunkCache,
     pub(super) limit: usize,
     /// From here on the largest memtable is flushed.
     pub(super) flush_at: usize,
@@ -66,12 +69,18 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// Memtables of at most `limit` bytes, which with `rows` and the chunks beside them take no more
-    /// than `budget`.
-    pub(super) fn new(limit: usize, budget: usize, rows: Rc<RowCache>) -> Memory {
+    /// Memtables of at most `limit` bytes, which with `rows`, `chunks` and their sstables take no
+    /// more than `budget`.
+    pub(super) fn new(
+        limit: usize,
+        budget: usize,
+        rows: Rc<RowCache>,
+        chunks: ChunkCache,
+    ) -> Memory {
         rows.set_shared(budget);
         Memory {
             budget,
+            chunks,
             told: Cell::new(0),
             rows,
             limit,
@@ -108,8 +117,10 @@ impl Memory {
         self.tell_caches();
     }
 
-    fn tell_caches(&self) {
-        let steps = self.used().div_ceil((self.budget / STEPS).max(1));
+    /// Lets caches have what memtables and sstables leave.
+    pub(super) fn tell_caches(&self) {
+        let taken = self.used() + self.chunks.held();
+        let steps = taken.div_ceil((self.budget / STEPS).max(1));
         if self.told.replace(steps) != steps {
             let taken = steps * (self.budget / STEPS);
             self.rows.set_shared(self.budget.saturating_sub(taken));
@@ -311,14 +322,13 @@ fn of_values(clustering: &Clustering) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sstable::ChunkCache;
 
     #[test]
     fn caches_have_what_memtables_leave_them() {
         const BUDGET: usize = 256 << 10;
         let chunks = ChunkCache::new(BUDGET);
         let rows = Rc::new(RowCache::new(BUDGET, chunks.clone(), 1));
-        let memory = Memory::new(BUDGET / 2, BUDGET, rows);
+        let memory = Memory::new(BUDGET / 2, BUDGET, rows, chunks.clone());
         let file = chunks.register_file();
         let fill = || (0..400).for_each(|n| chunks.insert(file, n, vec![0; 1000].into()));
         fill();
@@ -336,6 +346,12 @@ mod tests {
         let all = memory.used() + chunks.stats().size;
         assert!(all <= BUDGET && all > BUDGET / 10 * 9, "{all}");
         memory.grow_active(-20_000);
+        assert_eq!(chunks.stats().capacity, BUDGET);
+        let held = chunks.hold(100_000);
+        memory.tell_caches();
+        assert!(100_000 + chunks.stats().size <= BUDGET);
+        drop(held);
+        memory.tell_caches();
         assert_eq!(chunks.stats().capacity, BUDGET);
     }
 }

@@ -53,6 +53,7 @@ impl Inner {
                 }
             }
         }
+        self.memory.tell_caches();
         Ok(())
     }
 

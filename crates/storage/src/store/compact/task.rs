@@ -194,6 +194,7 @@ impl Inner {
             table.strays.set(true);
         }
         table.replace_sstables(inputs, outputs, self.now_seconds());
+        self.memory.tell_caches();
         if kind == CompactionKind::Scrub {
             // It leaves out what is damaged.
             table.forget_cached();
