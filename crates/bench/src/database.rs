@@ -75,6 +75,7 @@ async fn connect(options: &Common) -> Result<Session, DatabaseError> {
 pub(crate) async fn create(
     options: &Common,
     replication_factor: u32,
+    with: Option<&str>,
     drop: bool,
 ) -> Result<(), DatabaseError> {
     let session = connect(options).await?;
@@ -89,8 +90,9 @@ pub(crate) async fn create(
         ),
         format!(
             "CREATE TABLE IF NOT EXISTS {keyspace}.usertable \
-             (y_id varchar PRIMARY KEY, {})",
-            fields.join(", ")
+             (y_id varchar PRIMARY KEY, {}){}",
+            fields.join(", "),
+            with.map(|with| format!(" WITH {with}")).unwrap_or_default()
         ),
     ];
     if drop {

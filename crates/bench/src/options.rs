@@ -40,6 +40,9 @@ pub(crate) enum Command {
         /// Replicas of the keyspace, if it is made
         #[arg(long, value_name = "N", default_value_t = 1)]
         replication_factor: u32,
+        /// What stands after WITH where the table is made, as "compaction = {'class': ...}"
+        #[arg(long, value_name = "OPTIONS")]
+        with: Option<String>,
         #[command(flatten)]
         common: Common,
     },

@@ -27,9 +27,10 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
         Command::Load {
             drop,
             replication_factor,
+            with,
             ..
         } => {
-            create(common, *replication_factor, *drop)?;
+            create(common, *replication_factor, with.as_deref(), *drop)?;
             let plan = Plan {
                 name: "load".to_owned(),
                 warmup: Duration::ZERO,
@@ -74,12 +75,17 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-fn create(options: &Common, replication_factor: u32, drop: bool) -> Result<(), String> {
+fn create(
+    options: &Common,
+    replication_factor: u32,
+    with: Option<&str>,
+    drop: bool,
+) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| error.to_string())?;
-    let created = runtime.block_on(database::create(options, replication_factor, drop));
+    let created = runtime.block_on(database::create(options, replication_factor, with, drop));
     created.map_err(|error| error.to_string())
 }
 
