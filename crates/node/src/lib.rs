@@ -9,6 +9,7 @@ mod admin;
 mod auto_snapshot;
 mod batch_log;
 mod clients;
+mod compaction_history;
 mod config;
 mod coordinator;
 mod error;
@@ -39,3 +40,4 @@ pub use admin::{
 pub use config::NodeConfig;
 pub use node::{DrainError, Node, NodeMetrics, NodeWatch, ShardSnapshot};
 pub use start::StartError;
+pub use system::PastCompaction;

@@ -29,7 +29,7 @@ use crate::system::{
     LocalNode, SCHEMA_TABLES, SYSTEM_SCHEMA_TIMESTAMP, local_mutation, schema_from_rows,
     schema_to_mutations, system_keyspaces,
 };
-use crate::{batch_log, execute, replica, session, virtual_tables};
+use crate::{batch_log, compaction_history, execute, replica, session, virtual_tables};
 
 /// How long the clients of a node that stops may take to finish.
 const LAST_REQUESTS: Duration = Duration::from_secs(10);
@@ -110,6 +110,8 @@ pub(crate) async fn run_shard(env: Env, state: Arc<SharedState>, mut seat: Seat)
     let shard = Rc::new(Shard::new(env.clone(), state, mesh, store, metadata));
     env.spawn(TaskGroup::Foreground, receive(shard.clone()))
         .detach();
+    let keeping = compaction_history::keep(shard.clone());
+    env.spawn(TaskGroup::Maintenance, keeping).detach();
     let listeners = Rc::new(std::cell::RefCell::new(None));
     if shard.index() == 0 {
         let expiring = expire_snapshots(shard.clone());

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use model::{Table, TableId, Token};
 use storage::{
-    CompactionError, CompactionKind, CompactionRecord, CompactionScope, CompactionStatus,
-    Granularity, ScrubOptions, Scrubbed, Store,
+    CompactionError, CompactionKind, CompactionScope, CompactionStatus, Granularity, ScrubOptions,
+    Scrubbed, Store,
 };
 
 use super::{Admin, AdminError, SnapshotRequest};
 use crate::shard::Shard;
+use crate::system::PastCompaction;
 
 /// A compaction that runs now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -238,13 +239,11 @@ impl Admin {
         })
     }
 
-    /// The compactions that were done since the start, the latest first; of each shard as many as it
-    /// remembers.
-    pub fn compaction_history(&self) -> Result<Vec<CompactionRecord>, AdminError> {
-        let parts = self.everywhere(async |shard: Rc<Shard>| shard.store.compaction_history())?;
-        let mut all: Vec<CompactionRecord> = parts.into_iter().flatten().collect();
-        all.sort_by_key(|record| std::cmp::Reverse(record.at));
-        Ok(all)
+    /// The compactions of the last week, the latest first.
+    pub fn compaction_history(&self) -> Result<Vec<PastCompaction>, AdminError> {
+        let read =
+            self.lead(async |shard: Rc<Shard>| crate::compaction_history::read(&shard).await)?;
+        read.map_err(|error| AdminError::Failed(error.to_string()))
     }
 
     /// What compaction does and has to do.

@@ -9,6 +9,7 @@ mod batches;
 mod definitions;
 #[cfg(test)]
 mod golden_tests;
+mod history;
 mod local;
 mod rows;
 mod schema_read;
@@ -21,6 +22,8 @@ mod virtual_tables;
 
 pub(crate) use batches::{SavedBatch, batch_mutation, forget_mutation, saved_batch, time_uuid};
 pub use definitions::system_keyspaces;
+pub use history::PastCompaction;
+pub(crate) use history::{history_mutation, past_compaction};
 pub use local::{
     CQL_VERSION, LocalNode, NATIVE_PROTOCOL_VERSION, PARTITIONER, RELEASE_VERSION, local_mutation,
 };

@@ -264,7 +264,19 @@ const HISTORY: [&str; 8] = [
 pub(super) fn history(api: &Api, format: Option<Format>, out: &mut impl Write) -> Done {
     let done = api.get(["compaction_manager", "compaction_history"], &[])?;
     let row = |record: &Value| {
-        let kind = record["kind"].as_str().unwrap_or_default();
+        // As FBUtilities.toString has maps.
+        let merged = record["rows_merged"].as_array().into_iter().flatten();
+        let merged = merged.map(|entry| format!("{}:{}", entry["key"], entry["value"]));
+        let merged: Vec<String> = merged.collect();
+        let properties = record["compaction_properties"]
+            .as_object()
+            .into_iter()
+            .flatten();
+        let properties = properties.map(|(name, value)| match value.as_str() {
+            Some(value) => format!("{name}:{value}"),
+            None => format!("{name}:{value}"),
+        });
+        let properties: Vec<String> = properties.collect();
         let values = [
             record["id"].clone(),
             record["ks"].clone(),
@@ -272,8 +284,8 @@ pub(super) fn history(api: &Api, format: Option<Format>, out: &mut impl Write) -
             record["compacted_at"].clone(),
             record["bytes_in"].clone(),
             record["bytes_out"].clone(),
-            json!("{}"),
-            json!(format!("{{compaction_type:{kind}}}")),
+            json!(format!("{{{}}}", merged.join(", "))),
+            json!(format!("{{{}}}", properties.join(", "))),
         ];
         HISTORY
             .into_iter()

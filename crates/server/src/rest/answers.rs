@@ -1,8 +1,8 @@
 //! What the node knows, as JSON.
 
-use node::{CompactionReport, NodeInformation, RunningCompaction};
+use node::{CompactionReport, NodeInformation, PastCompaction, RunningCompaction};
 use serde_json::{Value, json};
-use storage::{CompactionRecord, SnapshotDetails, TableDetails};
+use storage::{SnapshotDetails, TableDetails};
 
 /// The node.
 pub(super) fn node_info(node: &NodeInformation, tables_of_shards: &[Vec<TableDetails>]) -> Value {
@@ -112,17 +112,20 @@ pub(super) fn compactions(report: &CompactionReport, node: &NodeInformation) -> 
 }
 
 /// Compactions that were done.
-pub(super) fn compaction_history(records: &[CompactionRecord]) -> Value {
-    let one = |record: &CompactionRecord| {
+pub(super) fn compaction_history(compactions: &[PastCompaction]) -> Value {
+    let one = |past: &PastCompaction| {
+        let merged = past.merged.iter();
+        let merged = merged.map(|(inputs, count)| json!({ "key": inputs, "value": count }));
         json!({
-            "id": record.id.to_string(),
-            "ks": record.keyspace,
-            "cf": record.table,
-            "compacted_at": storage::instant(record.at).trim_end_matches('Z'),
-            "bytes_in": record.bytes_in,
-            "bytes_out": record.bytes_out,
-            "kind": record.kind.title(),
+            "id": past.id.to_string(),
+            "ks": past.keyspace,
+            "cf": past.table,
+            "compacted_at": storage::instant(past.at).trim_end_matches('Z'),
+            "bytes_in": past.bytes_in,
+            "bytes_out": past.bytes_out,
+            "rows_merged": merged.collect::<Value>(),
+            "compaction_properties": past.properties,
         })
     };
-    records.iter().map(one).collect()
+    compactions.iter().map(one).collect()
 }

@@ -472,6 +472,11 @@ impl MergedScan {
         Ok(Some(head))
     }
 
+    /// How many know of the current partition; 0 if there is none.
+    pub(crate) fn sources(&self) -> usize {
+        self.items.as_ref().map_or(0, |items| items.next.len())
+    }
+
     /// The next item of the partition.
     pub(crate) async fn next(&mut self) -> Result<Option<Unfiltered>, SSTableError> {
         match &mut self.items {

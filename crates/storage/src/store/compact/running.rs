@@ -121,10 +121,31 @@ pub(super) struct Running {
     size: u64,
     total: u64,
     done: Cell<u64>,
+    /// Of how many partitions so many inputs knew.
+    merged: RefCell<Vec<u64>>,
     stopped: Cell<bool>,
 }
 
 impl Running {
+    /// Why it runs.
+    pub(super) fn kind(&self) -> CompactionKind {
+        self.kind
+    }
+
+    /// A partition was merged that so many inputs, at least one, knew of.
+    pub(super) fn count_merged(&self, inputs: usize) {
+        let mut merged = self.merged.borrow_mut();
+        if merged.len() < inputs {
+            merged.resize(inputs, 0);
+        }
+        merged[inputs - 1] += 1;
+    }
+
+    /// Of how many partitions so many inputs knew, from one on.
+    pub(super) fn merged(&self) -> Vec<u64> {
+        self.merged.borrow().clone()
+    }
+
     /// Was it told to stop?
     pub(super) fn is_stopped(&self) -> bool {
         self.stopped.get()
@@ -201,6 +222,7 @@ impl Compactions {
             size,
             total,
             done: Cell::new(0),
+            merged: RefCell::default(),
             stopped: Cell::new(false),
         });
         self.running.borrow_mut().push(running.clone());

@@ -133,13 +133,14 @@ struct Scrubbing<'s> {
 impl Scrubbing<'_> {
     /// Puts what can be read in the place of the sstable.
     async fn all(&self, mut scrub: Scrub) -> Result<Scrubbed, CompactionError> {
-        let (inner, table, kind) = (self.inner, self.table, CompactionKind::Scrub);
-        let begun = Transaction::begin(&inner.env, &table.dir, kind.operation()).await;
+        let (inner, table) = (self.inner, self.table);
+        let operation = CompactionKind::Scrub.operation();
+        let begun = Transaction::begin(&inner.env, &table.dir, operation).await;
         let mut transaction = begun.map_err(failed)?;
         let written = self.run(&mut transaction, &mut scrub).await;
         let report = scrub.report();
         let inputs = std::slice::from_ref(self.sstable);
-        let done = inner.replace((table, kind), inputs, transaction, written);
+        let done = inner.replace((table, self.running), inputs, transaction, written);
         done.await?;
         let data = self.sstable.descriptor().path(Component::Data);
         tracing::info!("Scrub of {} complete: {report}", data.display());

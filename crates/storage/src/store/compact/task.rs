@@ -147,7 +147,7 @@ impl Inner {
         let begun = Transaction::begin(&self.env, &table.dir, operation).await;
         let mut transaction = begun.map_err(failed)?;
         let written = self.write_outputs(job, running, &mut transaction).await;
-        self.replace((table, job.kind), &inputs, transaction, written)
+        self.replace((table, running), &inputs, transaction, written)
             .await
     }
 
@@ -155,7 +155,7 @@ impl Inner {
     /// meanwhile.
     pub(super) async fn replace(
         &self,
-        (table, kind): (&Rc<TableStore>, CompactionKind),
+        (table, running): (&Rc<TableStore>, &Running),
         inputs: &[SSTable],
         mut transaction: Transaction,
         written: Result<Vec<SSTable>, CompactionError>,
@@ -180,7 +180,7 @@ impl Inner {
         add(&table.counters.compactions, 1);
         let schema = table.table();
         let name = (&*schema.keyspace, &*schema.name);
-        self.remember(kind, name, (inputs, &outputs));
+        self.remember(running, name, (inputs, &outputs));
         let (shared, own): (Vec<&SSTable>, Vec<&SSTable>) =
             inputs.iter().partition(|input| table.is_shared(input));
         let own: Vec<Descriptor> = own.iter().map(|o| o.descriptor().clone()).collect();
@@ -195,7 +195,7 @@ impl Inner {
         }
         table.replace_sstables(inputs, outputs, self.now_seconds());
         self.memory.tell_caches();
-        if kind == CompactionKind::Scrub {
+        if running.kind() == CompactionKind::Scrub {
             // It leaves out what is damaged.
             table.forget_cached();
         }
@@ -262,6 +262,7 @@ impl Inner {
         while let Some(mut head) = scan.next_partition().await? {
             progress.go_on()?;
             progress.at(head.key.token(), written);
+            running.count_merged(scan.sources());
             let purge = purging.of(&head.key);
             let mut shadow = match job.shadows {
                 Some(granularity) => {
