@@ -14,6 +14,7 @@ use std::task::{Context, Poll, Waker};
 
 use slab::Slab;
 
+use super::file::OpenFile;
 use crate::buffer::AlignedBuf;
 
 /// Memory that an operation reads or writes. It does not move while the value does.
@@ -26,7 +27,7 @@ pub(crate) enum Buffer {
 
 /// A descriptor that must not be closed, or its number would soon mean another file.
 pub(crate) enum Handle {
-    File(Arc<std::fs::File>),
+    File(Arc<OpenFile>),
     Socket(Rc<OwnedFd>),
 }
 
@@ -54,7 +55,7 @@ pub(crate) enum Direction {
 /// Bytes that go between a buffer and a file.
 pub(crate) struct Transfer {
     pub(crate) direction: Direction,
-    pub(crate) file: Arc<std::fs::File>,
+    pub(crate) file: Arc<OpenFile>,
     pub(crate) buffer: Buffer,
     /// Where they begin in the buffer.
     pub(crate) from: usize,

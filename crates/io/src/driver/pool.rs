@@ -1,8 +1,8 @@
 //! A few threads for calls that block: metadata of files, and whatever a driver cannot do without.
 //!
 //! Threads start when there is work and nobody free, and end after idling for a while, so a node
-//! that has nothing to do has none. Every job has a task that awaits it, which is what bounds the
-//! queue.
+//! that has nothing to do has none. Every job has a task that awaits it, or a file that it closes,
+//! which is what bounds the queue.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -98,6 +98,14 @@ impl Pool {
                 }
             }
         })
+    }
+
+    /// As [`Pool::run`], for what nobody waits for.
+    pub(crate) fn run_alone(&self, job: impl FnOnce() + Send + 'static) {
+        self.push(Box::new(move || {
+            // A panic has been printed, and there is nobody to pass it on to.
+            let _ = catch_unwind(AssertUnwindSafe(job));
+        }));
     }
 
     fn push(&self, job: Job) {

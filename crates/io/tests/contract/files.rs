@@ -360,3 +360,30 @@ pub(crate) fn an_abandoned_read_harms_nobody(driver: Driver) {
         }
     });
 }
+
+pub(crate) fn a_file_is_closed_after_its_last_use(driver: Driver) {
+    run_one(driver, move |env| async move {
+        let folder = Folder::new(&env).await;
+        let path = folder.path.join("file");
+        put(&env, &path, b"content").await;
+        let file = env.open(&path, READ).await.unwrap();
+        let other = file.clone();
+        env.remove_file(&path).await.unwrap();
+        drop(file);
+        assert_eq!(other.read_exact_at(0, 7).await.unwrap(), &b"content"[..]);
+        drop(other);
+        if driver == Driver::Simulated {
+            return;
+        }
+        let deleted = format!("{} (deleted)", path.display());
+        for _ in 0..500 {
+            let open = std::fs::read_dir("/proc/self/fd").unwrap();
+            let mut names = open.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+            if !names.any(|name| name.as_os_str() == deleted.as_str()) {
+                return;
+            }
+            env.sleep(Duration::from_millis(10)).await;
+        }
+        panic!("{deleted} is still open");
+    });
+}

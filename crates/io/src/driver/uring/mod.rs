@@ -18,6 +18,7 @@ use io_uring::types::{CancelBuilder, Fd, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue};
 use slab::Slab;
 
+use super::file::OpenFile;
 use super::operation::{Buffer, Completion, Direction, Handle, Operations, Transfer};
 use crate::doorbell::Doorbell;
 use buffers::Buffers;
@@ -120,7 +121,7 @@ impl UringDriver {
     }
 
     /// Waits until the drive has a file.
-    pub(crate) fn sync(&self, file: Arc<std::fs::File>, data_only: bool) -> Completion {
+    pub(crate) fn sync(&self, file: Arc<OpenFile>, data_only: bool) -> Completion {
         let handle = Handle::File(file);
         let flags = match data_only {
             true => FsyncFlags::DATASYNC,
