@@ -29,7 +29,7 @@ pub(crate) fn decode_component(kind: u8, version: u8, bytes: &Bytes) -> bool {
         3 => filter(bytes, version),
         4 => {
             let mut input = Input::new(bytes);
-            CompressionInfo::decode(&mut input, version, u64::MAX).is_ok_and(|info| info.is_ok())
+            CompressionInfo::decode(&mut input, version).is_ok_and(|info| info.is_ok())
         }
         5 => Checksums::decode(bytes).is_ok(),
         6 => decode_toc(bytes).is_ok(),

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use io::{Env, File, OpenOptions};
 
 use super::chunk_cache::ChunkCache;
-use super::compression::{CompressionInfo, CompressionParameters, Decompressor};
+use super::compression::{CompressionInfo, CompressionParameters, Decompressor, LEAST_CHUNK};
 use super::error::{DecodeError, SSTableError};
 use super::input::Input;
 
@@ -26,8 +26,10 @@ pub(crate) struct ChunkedFile {
     id: u64,
     cache: ChunkCache,
     chunk_length: u64,
-    /// The length of the content.
+    /// The length of the content. If the file was cut off, what it was or a little more.
     length: u64,
+    /// The length of the file.
+    file_length: u64,
     kind: Kind,
 }
 
@@ -38,7 +40,6 @@ enum Kind {
     Compressed {
         info: CompressionInfo,
         decompressor: Decompressor,
-        file_length: u64,
     },
 }
 
@@ -48,6 +49,8 @@ pub(crate) enum Encoding {
     Plain,
     /// As it is, with the content of `CRC.db`.
     Checksummed(Checksums),
+    /// As it is, with the checksums of `Helenus.db`: an index, which is whole or of no use.
+    Sealed(Checksums),
     /// In compressed chunks.
     Compressed(CompressionInfo),
 }
@@ -113,6 +116,15 @@ async fn open_with(
     Ok((file, length))
 }
 
+/// Says that a data file does not reach as far as its last chunk, which begins at `last`.
+fn warn_of_cut(path: &Path, length: u64, last: u64) {
+    tracing::error!(
+        "{} was cut off: it has {length} bytes and should have more than {last}. What is missing cannot \
+         be read: restore the sstable from a snapshot or backup, or let `nodetool scrub` keep the rest",
+        path.display()
+    );
+}
+
 impl ChunkedFile {
     pub(crate) fn new(
         (file, file_length): (File, u64),
@@ -122,7 +134,15 @@ impl ChunkedFile {
     ) -> Result<ChunkedFile, SSTableError> {
         let (chunk_length, length, kind) = match encoding {
             Encoding::Plain => (PAGE_LENGTH as u64, file_length, Kind::Plain),
-            Encoding::Checksummed(Checksums { chunk_length, sums }) => {
+            Encoding::Checksummed(Checksums { chunk_length, sums })
+                if file_length.div_ceil(chunk_length) < sums.len() as u64 =>
+            {
+                warn_of_cut(&path, file_length, (sums.len() as u64 - 1) * chunk_length);
+                let length = sums.len() as u64 * chunk_length;
+                (chunk_length, length, Kind::Checksummed(sums))
+            }
+            Encoding::Checksummed(Checksums { chunk_length, sums })
+            | Encoding::Sealed(Checksums { chunk_length, sums }) => {
                 if file_length.div_ceil(chunk_length) != sums.len() as u64 {
                     return Err(SSTableError::corrupt(
                         &path,
@@ -132,15 +152,18 @@ impl ChunkedFile {
                 }
                 (chunk_length, file_length, Kind::Checksummed(sums))
             }
-            Encoding::Compressed(info) => (
-                info.parameters.chunk_length as u64,
-                info.data_length,
-                Kind::Compressed {
-                    decompressor: Decompressor::new(info.parameters.algorithm),
-                    info,
-                    file_length,
-                },
-            ),
+            Encoding::Compressed(info) => {
+                if let Some(last) = info.offsets.last().filter(|last| **last >= file_length) {
+                    warn_of_cut(&path, file_length, *last);
+                }
+                let lengths = (info.parameters.chunk_length as u64, info.data_length);
+                let decompressor = Decompressor::new(info.parameters.algorithm);
+                (
+                    lengths.0,
+                    lengths.1,
+                    Kind::Compressed { info, decompressor },
+                )
+            }
         };
         Ok(ChunkedFile {
             file,
@@ -149,6 +172,7 @@ impl ChunkedFile {
             cache,
             chunk_length,
             length,
+            file_length,
             kind,
         })
     }
@@ -240,7 +264,15 @@ impl ChunkedFile {
             let (offset, what) = (self.extent(chunk).0, "the chunk is too long");
             return Err(SSTableError::corrupt(&self.path, offset, what));
         }
+        let is_gone = |chunk: &u64| {
+            let (start, length) = self.extent(*chunk);
+            start.saturating_add(length) > self.file_length
+        };
+        let end = (first..end).find(is_gone).unwrap_or(end);
         let start = self.extent(first).0;
+        if first == end {
+            return Err(SSTableError::corrupt(&self.path, start, "it was cut off"));
+        }
         let (last_start, last_length) = self.extent(end - 1);
         let length = last_start + last_length - start;
         let read = self.file.read_exact_at(start, length as usize).await;
@@ -269,12 +301,13 @@ impl ChunkedFile {
     /// Where a chunk lies in the file, and how long it is there.
     fn extent(&self, chunk: u64) -> (u64, u64) {
         match &self.kind {
-            Kind::Compressed {
-                info, file_length, ..
-            } => {
+            Kind::Compressed { info, .. } => {
                 let start = info.offsets[chunk as usize];
-                let end = info.offsets.get(chunk as usize + 1);
-                (start, end.copied().unwrap_or(*file_length) - start)
+                let end = info.offsets.get(chunk as usize + 1).copied();
+                let end = end
+                    .unwrap_or(self.file_length)
+                    .max(start.saturating_add(LEAST_CHUNK));
+                (start, end - start)
             }
             _ => (chunk * self.chunk_length, self.content_length(chunk)),
         }
@@ -297,9 +330,7 @@ impl ChunkedFile {
                 }
                 Ok(raw)
             }
-            Kind::Compressed {
-                info, decompressor, ..
-            } => {
+            Kind::Compressed { info, decompressor } => {
                 let length = self.content_length(chunk) as usize;
                 // Chunks lie at least five bytes apart: CompressionInfo::decode has checked it.
                 let (content, sum) = raw.split_at(raw.len() - 4);

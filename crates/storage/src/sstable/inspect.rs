@@ -32,7 +32,7 @@ pub async fn read_compression(
         return Ok(None);
     };
     let mut input = Input::new(&bytes);
-    match CompressionInfo::decode(&mut input, descriptor.version, u64::MAX) {
+    match CompressionInfo::decode(&mut input, descriptor.version) {
         Ok(Ok(info)) => Ok(Some(info.parameters)),
         Ok(Err(what)) => Err(SSTableError::Unsupported { path, what }),
         Err(error) => {

@@ -17,7 +17,7 @@ use super::chunk_cache::ChunkCache;
 use super::chunked_file::{self, Checksums, ChunkedFile, Encoding};
 use super::compression::CompressionInfo;
 use super::descriptor::{Component, Descriptor, decode_toc};
-use super::error::{DecodeError, SSTableError};
+use super::error::SSTableError;
 use super::filter::BloomFilter;
 use super::index::{Index, LostIndex};
 use super::input::Input;
@@ -266,18 +266,13 @@ async fn data_encoding(
     statistics: &Statistics,
     seal: Option<&Seal>,
 ) -> Result<Encoding, SSTableError> {
-    let data_path = descriptor.path(Component::Data);
     let path = descriptor.path(Component::CompressionInfo);
     if let Some(bytes) = read_component(env, &path).await? {
         check_seal(seal, Component::CompressionInfo, (&path, &bytes))?;
-        let (_, file_length) = chunked_file::open(env, &data_path).await?;
         let mut input = Input::new(&bytes);
-        return match CompressionInfo::decode(&mut input, descriptor.version, file_length) {
+        return match CompressionInfo::decode(&mut input, descriptor.version) {
             Ok(Ok(info)) => Ok(Encoding::Compressed(info)),
             Ok(Err(what)) => Err(SSTableError::Unsupported { path, what }),
-            Err(DecodeError::Invalid(what)) if what.contains("data file") => {
-                Err(SSTableError::corrupt(&data_path, file_length, what))
-            }
             Err(error) => {
                 let offset = input.position() as u64;
                 Err(SSTableError::corrupt(&path, offset, error.to_string()))
@@ -349,7 +344,7 @@ async fn open_index(
     let path = descriptor.path(component);
     let file = chunked_file::open_direct(env, &path).await?;
     let encoding = match seal.and_then(|seal| seal.pieces(component)) {
-        Some(checksums) => Encoding::Checksummed(checksums),
+        Some(checksums) => Encoding::Sealed(checksums),
         None => Encoding::Plain,
     };
     ChunkedFile::new(file, path, encoding, cache.clone()).map(Rc::new)

@@ -430,7 +430,7 @@ const DAMAGED: [(&str, Scan, usize); 12] = [
     ("missing_statistics", Err(("nb-1-big-Statistics.db", 0)), 0),
     ("missing_summary", Ok(100), 100),
     ("missing_toc", Ok(100), 100),
-    ("truncated_data", Err(("nb-1-big-Data.db", 14_692)), 0),
+    ("truncated_data", Err(("nb-1-big-Data.db", 12_075)), 55),
     (
         "truncated_data_uncompressed",
         Err(("nb-1-big-Data.db", 0)),
