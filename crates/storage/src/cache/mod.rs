@@ -17,7 +17,13 @@
 //!
 //! Two things would still make an answer differ from that of the sources, and [`CachedRow`] carries
 //! what it takes to see them: sources that the read passed over because what it knew was later, and
-//! deletions that a compaction may have purged since.
+//! deletions that a compaction may have purged since. And a compaction may forget a deletion that came
+//! after an entry together with the row that it covered, so that the entry is all that is left of it:
+//! a table knows up to which number that may have happened (`forgotten`), and what covers less is
+//! not believed.
+//!
+//! A flush takes what it writes into the entries that know everything else: rows that are read and
+//! written all the time would otherwise be read from each new sstable once.
 //!
 //! **What stays.** `quick_cache`: Clock-PRO with two references as in S3-FIFO (Yang et al., *FIFO
 //! queues are all you need for cache eviction*, SOSP 2023). A row comes here when it is asked for the
@@ -323,6 +329,18 @@ impl RowCache {
         with: impl FnOnce(&CachedRow) -> T,
     ) -> Option<T> {
         self.entries.borrow().get(&place).map(|cached| with(cached))
+    }
+
+    /// The same, but that does not count as asking for it.
+    pub(crate) fn peek<T>(
+        &self,
+        place: PlaceOf<'_>,
+        with: impl FnOnce(&CachedRow) -> T,
+    ) -> Option<T> {
+        self.entries
+            .borrow()
+            .peek(&place)
+            .map(|cached| with(cached))
     }
 
     /// Was a row that is not here asked for before, not too long ago? From now on it was.

@@ -2,7 +2,9 @@
 
 use std::rc::Rc;
 
-use model::{Clustering, ColumnId, DecoratedKey, DeletionTime, NO_TIMESTAMP, Row, Table};
+use model::{
+    Clustering, ColumnId, DecoratedKey, DeletionTime, NO_TIMESTAMP, Row, Table, murmur3_x64_128,
+};
 
 use super::single_row::Known;
 use super::{Reading, View, count};
@@ -16,9 +18,74 @@ pub(crate) struct CachedTable {
     rows: Rc<RowCache>,
     /// The number of its content.
     number: u64,
+    /// Deletions up to this number may be forgotten, with all that they covered: what covers less
+    /// may be from before one of them.
+    pub(crate) forgotten: u64,
+}
+
+/// A row that the cache knows and that is behind.
+struct Behind {
+    known: Known,
+    columns: Rc<[ColumnId]>,
+    covers: u64,
 }
 
 impl CachedTable {
+    /// What the cache has of a row, if that may still be used and does not cover `number`.
+    fn behind(
+        &self,
+        (key, clustering): (&DecoratedKey, &Clustering),
+        number: u64,
+        wall_seconds: u32,
+    ) -> Option<Behind> {
+        let behind = |cached: &CachedRow| {
+            let is_behind = cached.covers < number;
+            (is_behind && self.believes(cached, wall_seconds)).then(|| Behind {
+                known: Known::of(cached, clustering, |_| true),
+                columns: cached.columns.clone(),
+                covers: cached.covers,
+            })
+        };
+        self.rows.peek(self.place(key, clustering), behind)?
+    }
+
+    /// Has the cache anything of a row?
+    pub(crate) fn knows(&self, (key, clustering): (&DecoratedKey, &Clustering)) -> bool {
+        let place = self.place(key, clustering);
+        self.rows.peek(place, |_| ()).is_some()
+    }
+
+    /// May an entry still be used?
+    fn believes(&self, cached: &CachedRow, wall_seconds: u32) -> bool {
+        cached.covers >= self.forgotten && cached.until >= wall_seconds
+    }
+
+    fn place<'p>(&self, key: &'p DecoratedKey, clustering: &'p Clustering) -> PlaceOf<'p> {
+        PlaceOf {
+            table: self.number,
+            key,
+            clustering,
+        }
+    }
+
+    /// Keeps what is known of a row, which is all up to the number `covers`.
+    fn keep(
+        &self,
+        (key, known): (&DecoratedKey, &Known),
+        columns: &[ColumnId],
+        covers: u64,
+        (table, wall_seconds): (&Table, u32),
+    ) {
+        let (row, around) = (&known.row, known.around());
+        let gc_grace = table.options.gc_grace_seconds.max(0) as u32;
+        let cached = CachedRow::new(&self.rows, key, (row, around), columns, covers, gc_grace);
+        let Some(mut cached) = cached else { return };
+        cached.unread = known.unread;
+        cached.has_others |= known.has_others;
+        if cached.until >= wall_seconds {
+            self.rows.put(self.place(key, &row.clustering), cached);
+        }
+    }
     /// The rows of a table whose content has not been cached yet; `None` if `caching` wants none of
     /// it in memory: neither keys nor rows. Cassandra's default is to cache keys and no rows; there
     /// the hot rows are kept, as the memory for it is bounded whatever is in it.
@@ -28,6 +95,7 @@ impl CachedTable {
         (!is_none("keys") || !is_none("rows_per_partition")).then(|| CachedTable {
             rows: rows.clone(),
             number: rows.register_table(),
+            forgotten: 0,
         })
     }
 }
@@ -57,6 +125,39 @@ impl View {
         memtable.number().is_some_and(|number| number <= covered)
     }
 
+    /// A row of a memtable that is being flushed: brings what the cache has of it up to that
+    /// memtable, unless an sstable may know of it what the cache does not.
+    pub(crate) fn refresh(
+        &self,
+        memtable: &Memtable,
+        (key, clustering): (&DecoratedKey, &Clustering),
+        wall_seconds: u32,
+    ) {
+        let (Some(cached), Some(number)) = (&self.cached, memtable.number()) else {
+            return;
+        };
+        let Some(behind) = cached.behind((key, clustering), number, wall_seconds) else {
+            return;
+        };
+        let is_between = |source: Option<u64>| {
+            source.is_some_and(|source| behind.covers < source && source <= number)
+        };
+        let mut sstables = self.sstables.iter().filter(|s| is_between(s.number()));
+        if sstables.any(|sstable| sstable.may_contain(key, murmur3_x64_128(key.key()))) {
+            return;
+        }
+        let mut known = behind.known;
+        for memtable in self.memtables.iter().filter(|m| is_between(m.number())) {
+            if let Some(partition) = memtable.get(key) {
+                known.add_memory(&partition, &self.table);
+            }
+        }
+        let around = known.around();
+        known.row.shadow_by(around);
+        let table = (&*self.table, wall_seconds);
+        cached.keep((key, &known), &behind.columns, number, table);
+    }
+
     /// Does it cover this sstable?
     pub(super) fn is_file_covered(sstable: &SSTable, covered: u64) -> bool {
         sstable.number().is_some_and(|number| number <= covered)
@@ -64,26 +165,19 @@ impl View {
 }
 
 impl Reading<'_> {
-    fn place<'p>(
-        cached: &CachedTable,
-        key: &'p DecoratedKey,
-        clustering: &'p Clustering,
-    ) -> PlaceOf<'p> {
-        PlaceOf {
-            table: cached.number,
-            key,
-            clustering,
-        }
-    }
-
     /// What the cache knows of a row. No time may pass between taking the view and this: what an
     /// entry covers may otherwise be more than the view has, and the page a mixture of both.
     pub(super) fn recall(&self, key: &DecoratedKey, clustering: &Clustering) -> Start {
         let Some(cached) = &self.view.cached else {
             return Start::nothing(clustering.clone());
         };
-        let place = Reading::place(cached, key, clustering);
-        let found = cached.rows.get(place, |row| self.remember(row, clustering));
+        let place = cached.place(key, clustering);
+        let wall_seconds = self.wall_seconds();
+        let remember = |row: &CachedRow| {
+            let usable = cached.believes(row, wall_seconds);
+            usable.then(|| self.remember(row, clustering))
+        };
+        let found = cached.rows.get(place, remember);
         match found {
             None => Start::nothing(clustering.clone()),
             Some(Some(start)) => start,
@@ -94,11 +188,8 @@ impl Reading<'_> {
         }
     }
 
-    /// What an entry says, `None` if it is too old.
-    fn remember(&self, cached: &CachedRow, clustering: &Clustering) -> Option<Start> {
-        if cached.until != u32::MAX && cached.until < self.wall_seconds() {
-            return None;
-        }
+    /// What an entry says.
+    fn remember(&self, cached: &CachedRow, clustering: &Clustering) -> Start {
         let asked = &self.columns[..];
         let has = |column: &ColumnId| cached.columns.binary_search(column).is_ok();
         if *cached.columns != *asked && !asked.iter().all(has) {
@@ -106,28 +197,24 @@ impl Reading<'_> {
             let mut columns = [asked, &cached.columns].concat();
             columns.sort();
             columns.dedup();
-            return Some(Start {
+            return Start {
                 columns: Some(columns.into()),
                 ..Start::nothing(clustering.clone())
-            });
+            };
         }
         let is_behind = cached.covers < self.view.number;
         // Other columns may be what the row lives by.
         let all = is_behind || !cached.row.liveness.is_live(self.command.now_seconds);
         let wanted = |column| all || asked.binary_search(&column).is_ok();
         let has_others = cached.has_others || (!all && cached.columns.len() > asked.len());
-        Some(Start {
+        Start {
             known: Known {
-                row: cached.row.unpack(clustering.clone(), wanted),
-                partition: cached.around,
-                range: DeletionTime::LIVE,
-                found: true,
-                unread: cached.unread,
                 has_others,
+                ..Known::of(cached, clustering, wanted)
             },
             covered: cached.covers,
             columns: all.then(|| cached.columns.clone()),
-        })
+        }
     }
 
     /// Leaves what was read of a row in the cache: all of the view, for these columns. One that is
@@ -141,20 +228,12 @@ impl Reading<'_> {
         let Some(table) = &self.view.cached else {
             return;
         };
-        let place = Reading::place(table, key, &known.row.clustering);
+        let place = table.place(key, &known.row.clustering);
         if !recalled && !table.rows.is_asked_again(place) {
             return;
         }
-        let (row, around) = (&known.row, known.around());
-        let gc_grace = self.view.table.options.gc_grace_seconds.max(0) as u32;
-        let covers = self.view.number;
-        let cached = CachedRow::new(&table.rows, key, (row, around), columns, covers, gc_grace);
-        let Some(mut cached) = cached else { return };
-        cached.unread = known.unread;
-        cached.has_others |= known.has_others;
-        if cached.until == u32::MAX || cached.until >= self.wall_seconds() {
-            table.rows.put(place, cached);
-        }
+        let schema = (&*self.view.table, self.wall_seconds());
+        table.keep((key, known), columns, self.view.number, schema);
     }
 
     /// A read of a row was answered by the cache, or not.
@@ -174,6 +253,18 @@ impl Reading<'_> {
 }
 
 impl Known {
+    /// What the cache has of a row, with the columns that are wanted.
+    fn of(cached: &CachedRow, clustering: &Clustering, wanted: impl Fn(ColumnId) -> bool) -> Known {
+        Known {
+            row: cached.row.unpack(clustering.clone(), wanted),
+            partition: cached.around,
+            range: DeletionTime::LIVE,
+            found: true,
+            unread: cached.unread,
+            has_others: cached.has_others,
+        }
+    }
+
     /// Of a row that the cache knew: is what is known all that a reader of `columns` needs, so that
     /// nothing which the entry leaves out could change it?
     ///

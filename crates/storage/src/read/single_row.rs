@@ -81,7 +81,7 @@ impl Known {
         self.partition.merge(self.range)
     }
 
-    fn add_memory(&mut self, partition: &MemPartition, table: &Table) {
+    pub(super) fn add_memory(&mut self, partition: &MemPartition, table: &Table) {
         self.found = true;
         let comparator = table.comparator();
         self.partition = self.partition.merge(partition.deletion());

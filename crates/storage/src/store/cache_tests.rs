@@ -2,6 +2,7 @@
 //! compacted, truncated or altered between them, of whatever columns, at whatever time.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use io::Env;
@@ -362,7 +363,7 @@ fn what_an_entry_leaves_out_is_read_when_it_matters() {
             3,
         ),
         (
-            "an sstable that came since is read once",
+            "a flush tells the entries of rows what it writes of them",
             vec![
                 write(Write::Cell(0, V, value(9)), 1),
                 Step::Flush,
@@ -372,7 +373,7 @@ fn what_an_entry_leaves_out_is_read_when_it_matters() {
                 read(&[V, W], 0),
                 read(&[V, W], 0),
             ],
-            1,
+            2,
         ),
         (
             "a truncated table has no rows",
@@ -394,4 +395,50 @@ fn what_an_entry_leaves_out_is_read_when_it_matters() {
         let found = lives(steps).unwrap_or_else(|error| panic!("{what}: {error}"));
         assert_eq!(found, hits, "{what}");
     }
+}
+
+/// An entry from before a deletion, and a compaction that forgets the deletion and all it covers: the
+/// entry is all that is left of the row, and must not be believed.
+#[test]
+fn what_was_purged_does_not_come_back_from_the_cache() {
+    let folder = TempDir::new();
+    let dir = folder.0.clone();
+    run(move |env| async move {
+        for deletion in [Write::PartitionDeleted, Write::RangeDeleted(0, 1)] {
+            let mut table = Table::clone(&table());
+            table.options.gc_grace_seconds = 0;
+            let table = Arc::new(table);
+            let dir = dir.join(format!("{deletion:?}"));
+            let store = Store::open(env.clone(), config(dir), &schema(&table)).await;
+            let store = store.expect("the store opens");
+            store.replay().await.expect("there is nothing to replay");
+            store.set_auto_compaction(table.id, false);
+            let command = command(&table, 0, &[V], FAR);
+            for (writes, timestamp) in [(Write::Cell(0, V, Some((9, 0))), 1), (deletion, 2)] {
+                let updates = vec![update(&table, &[writes], timestamp)];
+                store.apply(Mutation { updates }).await.expect("applied");
+                store.flush(None).await.expect("it can be flushed");
+                // Two reads, and the row is kept; nobody asks for it after the deletion.
+                for _ in 0..if timestamp == 1 { 2 } else { 0 } {
+                    let found = store.read(&command).await.expect("it can be read");
+                    assert_eq!(found.partitions.len(), 1);
+                }
+            }
+            // As long as the commit log has the row, the deletion stays.
+            for timestamp in 3..12 {
+                let later = [Write::Cell(2, W, Some((50_000, 0)))];
+                let updates = vec![update(&table, &later, timestamp)];
+                store.apply(Mutation { updates }).await.expect("applied");
+            }
+            store.flush(None).await.expect("it can be flushed");
+            let segments = || store.stats().commitlog.segments;
+            for _ in (0..500).take_while(|_| segments() > 1) {
+                env.sleep(Duration::from_millis(10)).await;
+            }
+            assert_eq!(segments(), 1, "the others go");
+            store.compact(table.id).await.expect("it can be compacted");
+            let found = store.read(&command).await.expect("it can be read");
+            assert_eq!(found.partitions, [], "the row is deleted");
+        }
+    });
 }

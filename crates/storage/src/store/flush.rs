@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use io::{Env, oneshot};
-use model::{Table, TableId};
+use model::{Row, Table, TableId};
 
 use super::Inner;
 use super::table::{TableStore, add};
@@ -220,14 +220,19 @@ impl Inner {
         let unbounded = model::PartitionBound::Unbounded;
         let mut at = None;
         while let Some(partition) = memtable.next(&unbounded, &unbounded, at.as_ref()) {
-            at = Some(partition.key());
+            let key = partition.key();
+            at = Some(key.clone());
             let stream = MemStream::new(partition, schema.clone(), all.clone(), false);
             // A merge of one: what a deletion covers must not reach the file, as readers of a
             // single sstable, Cassandra's too, take it that nothing in it is covered.
             let sources = vec![Source::Memory(stream)];
             let merged = MergedPartition::new(&self.env, schema.clone(), sources, false);
             if let Some(mut partition) = merged {
-                write_partition(&mut writer, &mut partition, &schema, &self.env).await?;
+                let wall_seconds = (self.env.wall_micros() / 1_000_000) as u32;
+                let written = |row: &Row| {
+                    table.refresh_cached(memtable, (&key, &row.clustering), wall_seconds);
+                };
+                write_partition((&mut writer, &mut partition), &schema, written, &self.env).await?;
             }
             self.env.maybe_yield().await;
         }
@@ -243,10 +248,11 @@ impl Inner {
     }
 }
 
+/// Writes a partition; calls `written` with each of its rows.
 async fn write_partition(
-    writer: &mut Writer,
-    partition: &mut MergedPartition,
+    (writer, partition): (&mut Writer, &mut MergedPartition),
     table: &Table,
+    written: impl Fn(&Row),
     env: &Env,
 ) -> Result<(), crate::sstable::WriteError> {
     let mut head = partition.head().clone();
@@ -262,6 +268,9 @@ async fn write_partition(
     let mut items = 0u32;
     while let Some(item) = next {
         writer.append(&item).await?;
+        if let Unfiltered::Row(row) = &item {
+            written(row);
+        }
         items += 1;
         if items.is_multiple_of(ITEMS_A_LOOK) {
             env.maybe_yield().await;

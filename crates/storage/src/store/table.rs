@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use io::Notify;
-use model::{ShardId, Sharder, Table};
+use model::{Clustering, DecoratedKey, ShardId, Sharder, Table};
 use smallvec::SmallVec;
 
 use super::compact::TableCompaction;
@@ -190,6 +190,28 @@ impl TableStore {
             owner: self.owner,
             number: self.number.get(),
             cached: self.cached.borrow().clone(),
+        }
+    }
+
+    /// A row of a memtable that is being flushed: what the cache has of it is to know that too.
+    pub(crate) fn refresh_cached(
+        &self,
+        memtable: &Memtable,
+        place: (&DecoratedKey, &Clustering),
+        wall_seconds: u32,
+    ) {
+        let knows = |cached: &CachedTable| cached.knows(place);
+        if self.cached.borrow().as_ref().is_some_and(knows) {
+            self.view().refresh(memtable, place, wall_seconds);
+        }
+    }
+
+    /// Deletions of these sstables are no longer to be found: rows that the cache has from before
+    /// them are not to be believed.
+    pub(crate) fn has_forgotten(&self, sstables: &[SSTable]) {
+        let latest = sstables.iter().filter_map(SSTable::number).max();
+        if let (Some(latest), Some(cached)) = (latest, &mut *self.cached.borrow_mut()) {
+            cached.forgotten = cached.forgotten.max(latest);
         }
     }
 

@@ -92,6 +92,11 @@ impl Purging {
         }
     }
 
+    /// May anything be forgotten?
+    pub(super) fn may_forget(&self) -> bool {
+        self.anything
+    }
+
     /// What may be forgotten of a partition.
     pub(super) fn of(&self, key: &DecoratedKey) -> Purge {
         Purge {

@@ -123,6 +123,8 @@ pub(super) struct Running {
     done: Cell<u64>,
     /// Of how many partitions so many inputs knew.
     merged: RefCell<Vec<u64>>,
+    /// May it have forgotten deletions?
+    forgets: Cell<bool>,
     stopped: Cell<bool>,
 }
 
@@ -130,6 +132,16 @@ impl Running {
     /// Why it runs.
     pub(super) fn kind(&self) -> CompactionKind {
         self.kind
+    }
+
+    /// It may forget deletions.
+    pub(super) fn set_forgets(&self) {
+        self.forgets.set(true);
+    }
+
+    /// May it have forgotten deletions?
+    pub(super) fn forgets(&self) -> bool {
+        self.forgets.get()
     }
 
     /// A partition was merged that so many inputs, at least one, knew of.
@@ -223,6 +235,7 @@ impl Compactions {
             total,
             done: Cell::new(0),
             merged: RefCell::default(),
+            forgets: Cell::new(false),
             stopped: Cell::new(false),
         });
         self.running.borrow_mut().push(running.clone());

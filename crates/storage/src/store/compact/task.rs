@@ -193,6 +193,9 @@ impl Inner {
             // Whether it has happened the next start will see. The outputs say the same.
             table.strays.set(true);
         }
+        if running.forgets() {
+            table.has_forgotten(inputs);
+        }
         table.replace_sstables(inputs, outputs, self.now_seconds());
         self.memory.tell_caches();
         if running.kind() == CompactionKind::Scrub {
@@ -255,6 +258,9 @@ impl Inner {
             schema: schema.clone(),
         };
         let purging = Purging::new(self, table, &job.sstables(), &schema);
+        if purging.may_forget() {
+            running.set_forgets();
+        }
         let mut scan = self.scan(table, &inputs, &schema);
         let progress = Progress::new(self, table, &inputs, running);
         let mut written = 0;
