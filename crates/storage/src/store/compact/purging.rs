@@ -32,16 +32,21 @@ fn limit(inner: &Inner, schema: &Table) -> i64 {
     }
 }
 
-/// The lowest timestamp of what is not in sstables: nothing in an sstable that is as late may be
-/// dropped without being read. `i64::MIN`: nothing may be dropped at all.
+/// The lowest timestamp of what is not in the sstables of the table: in memtables, in the log, and in
+/// sstables that this shard needs no more but that are still there, and back after a restart. Nothing
+/// in an sstable that is as late may be dropped without being read. `i64::MIN`: nothing may be dropped
+/// at all.
 pub(super) fn memory_min_timestamp(inner: &Inner, table: &TableStore, schema: &Table) -> i64 {
     if table.strays.get() {
         return i64::MIN;
     }
     let memtables = table.view().memtables;
-    let oldest = memtables
-        .iter()
-        .map(|memtable| memtable.times().min_timestamp);
+    let in_memory = memtables.iter().map(|m| m.times().min_timestamp);
+    let gc_before = gc_before(inner.now_seconds(), schema);
+    let ghosts = table.ghosts.borrow();
+    let stats = ghosts.iter().map(SSTable::stats);
+    let alive = stats.filter(|stats| stats.max_local_deletion_time >= gc_before);
+    let oldest = in_memory.chain(alive.map(|stats| stats.min_timestamp));
     oldest.fold(limit(inner, schema), i64::min)
 }
 

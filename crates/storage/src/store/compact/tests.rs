@@ -425,6 +425,52 @@ fn a_cleanup_takes_this_shards_part_out_of_shared_sstables() {
     });
 }
 
+/// An sstable that other shards need too comes back with a restart: until it is gone, so must be the
+/// deletions of what is in it, also where an sstable holds nothing else.
+#[test]
+fn deletions_stay_as_long_as_a_shared_sstable_may_come_back() {
+    let folder = TempDir::new();
+    let dir = folder.0.clone();
+    run(move |env| async move {
+        let table = table("SizeTieredCompactionStrategy", &[("enabled", "false")]);
+        let mut table = Table::clone(&table);
+        table.options.gc_grace_seconds = 0;
+        let table = Arc::new(table);
+        let store = open(&env, dir.clone(), &table).await;
+        flush(&store, &table, 0..100, 10).await;
+        for key in 0..100 {
+            let mut deleted = PartitionUpdate::new(table.clone(), DecoratedKey::new(int(key)));
+            deleted.deletion = DeletionTime {
+                timestamp: 20,
+                local_deletion_time: 1,
+            };
+            let updates = vec![deleted];
+            store.apply(Mutation { updates }).await.expect("applied");
+        }
+        store.flush(Some(table.id)).await.expect("it is flushed");
+        store.drain().await.expect("it is drained");
+        drop(store);
+        // This is shard 0 of two now.
+        let mut config = config(dir);
+        config.sharder = Sharder::new(2);
+        for restart in 0..2 {
+            // What shards know of each other's files is of one process.
+            config.shared = Arc::default();
+            let store = Store::open(env.clone(), config.clone(), &schema(&table)).await;
+            let store = store.expect("it opens");
+            store.replay().await.expect("there is nothing to replay");
+            for again in 0..3 {
+                store.compact(table.id).await.expect("they are compacted");
+                let count = count(&store, &table).await;
+                assert_eq!(count, (0, 0), "restart {restart}, compaction {again}");
+                let left = sstables(&store, &table).len();
+                assert_eq!(left, 1, "restart {restart}, compaction {again}");
+            }
+            store.drain().await.expect("it is drained");
+        }
+    });
+}
+
 #[test]
 fn what_lost_its_index_is_part_of_the_table_again_when_scrubbed() {
     let folder = TempDir::new();
