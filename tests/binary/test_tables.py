@@ -164,7 +164,7 @@ def test_compact(served):
     history = nodetool("compactionhistory").splitlines()
     assert history[0] == "Compaction History: "
     assert history[1].split() == "id keyspace_name columnfamily_name compacted_at bytes_in bytes_out rows_merged compaction_properties".split()
-    assert re.search(r" ks +t +2\d{3}-[\dT:.-]+ +\d+ +\d+ +\{\} +\{compaction_type:Major compaction\}", history[2]), history[2]
+    assert re.search(r" ks +t +2\d{3}-[\dT:.-]+ +\d+ +\d+ +\{1:300\} +\{compaction_type:Major compaction\}", history[2]), history[2]
     as_json = json.loads(nodetool("compactionhistory", "-F", "json"))["CompactionHistory"]
     assert len(as_json) == len(history) - 2 and as_json[0]["columnfamily_name"] == "t"
     assert nodetool("compactionhistory", "-F", "yaml").startswith("CompactionHistory:\n- bytes_in: ")
@@ -178,6 +178,14 @@ def test_compact(served):
     assert nodetool.refused("stop", "FOO") == 'compaction_type: can not convert "FOO" to a OperationType'
     assert nodetool.refused("compact", "nope") == "Keyspace [nope] does not exist."
     assert nodetool.refused("compact", "ks", "nope") == "Unknown keyspace/cf pair (ks.nope)"
+    known = [line.split()[0] for line in nodetool("compactionhistory").splitlines()[2:]]
+    server.stop()
+    server.start()
+    kept = [line.split()[0] for line in nodetool("compactionhistory").splitlines()[2:]]
+    assert set(known) <= set(kept), "a restart forgets nothing"
+    with Connection(server.address) as connection:
+        answer = connection.query("SELECT id FROM system.compaction_history")
+        assert len(answer.rows) >= len(known)
 
 
 def test_autocompaction_is_switched(served):
