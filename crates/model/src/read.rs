@@ -5,7 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::{
-    Clustering, ColumnId, DecoratedKey, DeletionTime, RangeTombstone, Row, Slice, Table, Token,
+    Clustering, ColumnId, DecoratedKey, DeletionTime, PartitionUpdate, RangeTombstone, Row, Slice,
+    Table, Token,
 };
 
 /// One end of a range of partitions.
@@ -136,6 +137,19 @@ pub struct Partition {
     pub rows: Vec<Row>,
     /// In the order of the table.
     pub range_tombstones: Vec<RangeTombstone>,
+}
+
+/// All that an update says, be it alive or not.
+impl From<PartitionUpdate> for Partition {
+    fn from(update: PartitionUpdate) -> Partition {
+        Partition {
+            key: update.key,
+            deletion: update.deletion,
+            static_row: update.static_row,
+            rows: update.rows,
+            range_tombstones: update.range_tombstones,
+        }
+    }
 }
 
 /// The answer to a [`ReadCommand`].

@@ -112,14 +112,9 @@ mod tests {
         let bytes: Vec<Vec<u8>> = (0..300u16).map(|n| n.to_be_bytes().to_vec()).collect();
         let mutation = batch_mutation(&schema, id, 1_700_000_000_000_000, bytes.clone());
         let update = mutation.expect("there is a table").updates.remove(0);
-        let partition = Partition {
-            key: update.key,
-            deletion: update.deletion,
-            static_row: None,
-            rows: update.rows,
-            range_tombstones: Vec::new(),
-        };
-        let saved = saved_batch(&update.table, &partition).expect("it is one");
+        let table = update.table.clone();
+        let partition = Partition::from(update);
+        let saved = saved_batch(&table, &partition).expect("it is one");
         assert_eq!((saved.id, saved.written_at), (id, 1_700_000_000_000_000));
         assert_eq!(saved.mutations, bytes);
     }

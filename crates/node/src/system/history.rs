@@ -109,14 +109,9 @@ mod tests {
         };
         let mutation = history_mutation(&schema, &record, 7).expect("there is a table");
         let update = mutation.updates.into_iter().next().expect("there is one");
-        let partition = Partition {
-            key: update.key,
-            deletion: update.deletion,
-            static_row: None,
-            rows: update.rows,
-            range_tombstones: Vec::new(),
-        };
-        let past = past_compaction(&update.table, &partition).expect("it is one");
+        let table = update.table.clone();
+        let partition = Partition::from(update);
+        let past = past_compaction(&table, &partition).expect("it is one");
         assert_eq!((&*past.keyspace, &*past.table), ("shop", "carts"));
         assert_eq!(past.at, 1_700_000_000_123);
         assert_eq!((past.bytes_in, past.bytes_out), (100, 70));

@@ -296,15 +296,6 @@ impl VirtualRows {
 
     /// The partitions in the order of the ring, rows in the order of the table.
     pub(super) fn finish(self) -> Vec<Partition> {
-        self.partitions
-            .into_values()
-            .map(|update| Partition {
-                key: update.key,
-                deletion: update.deletion,
-                static_row: update.static_row,
-                rows: update.rows,
-                range_tombstones: update.range_tombstones,
-            })
-            .collect()
+        self.partitions.into_values().map(Partition::from).collect()
     }
 }

@@ -14,7 +14,7 @@ use model::{
 };
 use proptest::prelude::*;
 
-use super::tests::{config, schema};
+use super::tests::{config, open, open_with, schema};
 use super::*;
 use crate::read_partitions;
 use crate::testing::{TempDir, run};
@@ -224,15 +224,7 @@ fn command(table: &Arc<Table>, row: u8, columns: &[ColumnId], now_seconds: u32) 
 
 /// What the table should answer.
 async fn expected(env: &Env, command: &ReadCommand, all: &PartitionUpdate) -> ReadPage {
-    let all = all.clone();
-    let partition = Partition {
-        key: all.key,
-        deletion: all.deletion,
-        static_row: all.static_row,
-        rows: all.rows,
-        range_tombstones: all.range_tombstones,
-    };
-    let page = read_partitions(env, command, vec![partition]).await;
+    let page = read_partitions(env, command, vec![Partition::from(all.clone())]).await;
     page.expect("memory is read without a drive")
 }
 
@@ -242,9 +234,7 @@ async fn live(env: Env, dir: PathBuf, steps: Vec<Step>) -> Result<u64, TestCaseE
     let mut config = config(dir);
     // Nothing is compacted but when a step says so, or everything would be in one sstable soon.
     config.memory = 1 << 20;
-    let store = Store::open(env.clone(), config, &schema(&table)).await;
-    let store = store.expect("the store opens");
-    store.replay().await.expect("there is nothing to replay");
+    let store = open_with(&env, config, &schema(&table)).await;
     store.set_auto_compaction(table.id, false);
     let mut all = update(&table, &[], 0);
     for step in &steps {
@@ -409,9 +399,7 @@ fn what_was_purged_does_not_come_back_from_the_cache() {
             table.options.gc_grace_seconds = 0;
             let table = Arc::new(table);
             let dir = dir.join(format!("{deletion:?}"));
-            let store = Store::open(env.clone(), config(dir), &schema(&table)).await;
-            let store = store.expect("the store opens");
-            store.replay().await.expect("there is nothing to replay");
+            let store = open(&env, dir, &table).await;
             store.set_auto_compaction(table.id, false);
             let command = command(&table, 0, &[V], FAR);
             for (writes, timestamp) in [(Write::Cell(0, V, Some((9, 0))), 1), (deletion, 2)] {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use io::Env;
 use model::{Mutation, Table, TableId};
 
-use super::tests::{config, schema};
+use super::tests::{config, open_with, schema};
 use super::*;
 use crate::testing::{Saying, TempDir, run, table, update};
 use model::Order;
@@ -18,10 +18,7 @@ async fn synced(env: &Env, dir: PathBuf, table: &Arc<Table>, log: CommitLogConfi
         commitlog: log,
         ..config(dir)
     };
-    let store = Store::open(env.clone(), config, &schema(table)).await;
-    let store = store.expect("the store opens");
-    store.replay().await.expect("there is nothing to replay");
-    store
+    open_with(env, config, &schema(table)).await
 }
 
 #[test]
@@ -114,9 +111,7 @@ fn a_quiet_table_does_not_hold_the_log() {
             lag_block: Duration::from_secs(60),
         };
         let segment = config.commitlog.segment_bytes;
-        let store = Store::open(env.clone(), config, &tables).await;
-        let store = store.expect("the store opens");
-        store.replay().await.expect("there is nothing to replay");
+        let store = open_with(&env, config, &tables).await;
         let once = Mutation {
             updates: vec![update(&quiet, &[Saying::Written([0, 0], 1, 1)])],
         };

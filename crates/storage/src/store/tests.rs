@@ -65,7 +65,12 @@ pub(super) fn schema(table: &Arc<Table>) -> Schema {
 }
 
 pub(super) async fn open(env: &Env, dir: PathBuf, table: &Arc<Table>) -> Store {
-    let store = Store::open(env.clone(), config(dir), &schema(table)).await;
+    open_with(env, config(dir), &schema(table)).await
+}
+
+/// A store of these tables, with its log replayed.
+pub(super) async fn open_with(env: &Env, config: StoreConfig, schema: &Schema) -> Store {
+    let store = Store::open(env.clone(), config, schema).await;
     let store = store.expect("the store opens");
     store.replay().await.expect("the log is replayed");
     store
@@ -100,16 +105,6 @@ fn command(table: &Arc<Table>, slices: Vec<Slice>, reversed: bool) -> ReadComman
     }
 }
 
-fn partition(update: PartitionUpdate) -> Partition {
-    Partition {
-        key: update.key,
-        deletion: update.deletion,
-        static_row: update.static_row,
-        rows: update.rows,
-        range_tombstones: update.range_tombstones,
-    }
-}
-
 /// What the store answers, and what it should.
 async fn answers(
     env: &Env,
@@ -118,7 +113,7 @@ async fn answers(
     command: ReadCommand,
 ) -> Result<(ReadPage, ReadPage), ReadError> {
     let found = store.read(&command).await?;
-    let expected = read_partitions(env, &command, vec![partition(all.clone())]).await?;
+    let expected = read_partitions(env, &command, vec![Partition::from(all.clone())]).await?;
     Ok((found, expected))
 }
 
@@ -144,9 +139,7 @@ fn tables_are_truncated_at_the_same_time() {
         let mut schema = Schema::default();
         let name = keyspace.name.clone();
         schema.keyspaces.insert(name, Arc::new(keyspace));
-        let store = Store::open(env.clone(), config(path), &schema).await;
-        let store = store.expect("the store opens");
-        store.replay().await.expect("there is nothing to replay");
+        let store = open_with(&env, config(path), &schema).await;
         let truncating: Vec<_> = tables
             .iter()
             .map(|table| {
