@@ -107,6 +107,11 @@ impl CachedRow {
             has_others,
         })
     }
+
+    /// May it be used now? Most need not know what time it is.
+    pub(crate) fn is_current(&self, wall_seconds: impl FnOnce() -> u32) -> bool {
+        self.until == u32::MAX || self.until >= wall_seconds()
+    }
 }
 
 /// Where a row lies.
@@ -301,6 +306,11 @@ impl RowCache {
             hits: Cell::new(0),
             misses: Cell::new(0),
         }
+    }
+
+    /// What all sstables keep in memory beside their chunks, in bytes.
+    pub(crate) fn held_beside(&self) -> usize {
+        self.chunks.held()
     }
 
     /// Changes how many bytes rows and chunks share; frees what is too much.

@@ -24,68 +24,13 @@ pub(crate) struct CachedTable {
 }
 
 /// A row that the cache knows and that is behind.
-struct Behind {
+pub(crate) struct Behind {
     known: Known,
     columns: Rc<[ColumnId]>,
     covers: u64,
 }
 
 impl CachedTable {
-    /// What the cache has of a row, if that may still be used and does not cover `number`.
-    fn behind(
-        &self,
-        (key, clustering): (&DecoratedKey, &Clustering),
-        number: u64,
-        wall_seconds: u32,
-    ) -> Option<Behind> {
-        let behind = |cached: &CachedRow| {
-            let is_behind = cached.covers < number;
-            (is_behind && self.believes(cached, wall_seconds)).then(|| Behind {
-                known: Known::of(cached, clustering, |_| true),
-                columns: cached.columns.clone(),
-                covers: cached.covers,
-            })
-        };
-        self.rows.peek(self.place(key, clustering), behind)?
-    }
-
-    /// Has the cache anything of a row?
-    pub(crate) fn knows(&self, (key, clustering): (&DecoratedKey, &Clustering)) -> bool {
-        let place = self.place(key, clustering);
-        self.rows.peek(place, |_| ()).is_some()
-    }
-
-    /// May an entry still be used?
-    fn believes(&self, cached: &CachedRow, wall_seconds: u32) -> bool {
-        cached.covers >= self.forgotten && cached.until >= wall_seconds
-    }
-
-    fn place<'p>(&self, key: &'p DecoratedKey, clustering: &'p Clustering) -> PlaceOf<'p> {
-        PlaceOf {
-            table: self.number,
-            key,
-            clustering,
-        }
-    }
-
-    /// Keeps what is known of a row, which is all up to the number `covers`.
-    fn keep(
-        &self,
-        (key, known): (&DecoratedKey, &Known),
-        columns: &[ColumnId],
-        covers: u64,
-        (table, wall_seconds): (&Table, u32),
-    ) {
-        let (row, around) = (&known.row, known.around());
-        let gc_grace = table.options.gc_grace_seconds.max(0) as u32;
-        let cached = CachedRow::new(&self.rows, key, (row, around), columns, covers, gc_grace);
-        let Some(mut cached) = cached else { return };
-        cached.unread = known.unread;
-        cached.has_others |= known.has_others;
-        if cached.until >= wall_seconds {
-            self.rows.put(self.place(key, &row.clustering), cached);
-        }
-    }
     /// The rows of a table whose content has not been cached yet; `None` if `caching` wants none of
     /// it in memory: neither keys nor rows. Cassandra's default is to cache keys and no rows; there
     /// the hot rows are kept, as the memory for it is bounded whatever is in it.
@@ -97,6 +42,56 @@ impl CachedTable {
             number: rows.register_table(),
             forgotten: 0,
         })
+    }
+
+    fn place<'p>(&self, key: &'p DecoratedKey, clustering: &'p Clustering) -> PlaceOf<'p> {
+        PlaceOf {
+            table: self.number,
+            key,
+            clustering,
+        }
+    }
+
+    /// May an entry still be used?
+    fn believes(&self, cached: &CachedRow, wall_seconds: impl FnOnce() -> u32) -> bool {
+        cached.covers >= self.forgotten && cached.is_current(wall_seconds)
+    }
+
+    /// What the cache has of a row, if that may still be used and does not cover `number`.
+    pub(crate) fn behind(
+        &self,
+        (key, clustering): (&DecoratedKey, &Clustering),
+        number: u64,
+        wall_seconds: impl FnOnce() -> u32,
+    ) -> Option<Behind> {
+        let behind = |cached: &CachedRow| {
+            let is_behind = cached.covers < number && self.believes(cached, wall_seconds);
+            is_behind.then(|| Behind {
+                known: Known::of(cached, clustering, |_| true),
+                columns: cached.columns.clone(),
+                covers: cached.covers,
+            })
+        };
+        self.rows.peek(self.place(key, clustering), behind)?
+    }
+
+    /// Keeps what is known of a row, which is all up to the number `covers`.
+    fn keep(
+        &self,
+        (key, known): (&DecoratedKey, &Known),
+        columns: &[ColumnId],
+        covers: u64,
+        (table, wall_seconds): (&Table, impl FnOnce() -> u32),
+    ) {
+        let (row, around) = (&known.row, known.around());
+        let gc_grace = table.options.gc_grace_seconds.max(0) as u32;
+        let cached = CachedRow::new(&self.rows, key, (row, around), columns, covers, gc_grace);
+        let Some(mut cached) = cached else { return };
+        cached.unread = known.unread;
+        cached.has_others |= known.has_others;
+        if cached.is_current(wall_seconds) {
+            self.rows.put(self.place(key, &row.clustering), cached);
+        }
     }
 }
 
@@ -125,20 +120,16 @@ impl View {
         memtable.number().is_some_and(|number| number <= covered)
     }
 
-    /// A row of a memtable that is being flushed: brings what the cache has of it up to that
-    /// memtable, unless an sstable may know of it what the cache does not.
+    /// Brings what the cache has of a row, which is behind, up to the memtable of that number, unless
+    /// an sstable may know of the row what the cache does not.
     pub(crate) fn refresh(
         &self,
-        memtable: &Memtable,
-        (key, clustering): (&DecoratedKey, &Clustering),
-        wall_seconds: u32,
+        key: &DecoratedKey,
+        behind: Behind,
+        number: u64,
+        wall_seconds: impl FnOnce() -> u32,
     ) {
-        let (Some(cached), Some(number)) = (&self.cached, memtable.number()) else {
-            return;
-        };
-        let Some(behind) = cached.behind((key, clustering), number, wall_seconds) else {
-            return;
-        };
+        let Some(cached) = &self.cached else { return };
         let is_between = |source: Option<u64>| {
             source.is_some_and(|source| behind.covers < source && source <= number)
         };
@@ -172,9 +163,8 @@ impl Reading<'_> {
             return Start::nothing(clustering.clone());
         };
         let place = cached.place(key, clustering);
-        let wall_seconds = self.wall_seconds();
         let remember = |row: &CachedRow| {
-            let usable = cached.believes(row, wall_seconds);
+            let usable = cached.believes(row, || self.wall_seconds());
             usable.then(|| self.remember(row, clustering))
         };
         let found = cached.rows.get(place, remember);
@@ -232,7 +222,7 @@ impl Reading<'_> {
         if !recalled && !table.rows.is_asked_again(place) {
             return;
         }
-        let schema = (&*self.view.table, self.wall_seconds());
+        let schema = (&*self.view.table, || self.wall_seconds());
         table.keep((key, known), columns, self.view.number, schema);
     }
 

@@ -228,10 +228,9 @@ impl Inner {
             let sources = vec![Source::Memory(stream)];
             let merged = MergedPartition::new(&self.env, schema.clone(), sources, false);
             if let Some(mut partition) = merged {
-                let wall_seconds = (self.env.wall_micros() / 1_000_000) as u32;
-                let written = |row: &Row| {
-                    table.refresh_cached(memtable, (&key, &row.clustering), wall_seconds);
-                };
+                let now = || self.now_seconds();
+                let written =
+                    |row: &Row| table.refresh_cached(memtable, (&key, &row.clustering), now);
                 write_partition((&mut writer, &mut partition), &schema, written, &self.env).await?;
             }
             self.env.maybe_yield().await;

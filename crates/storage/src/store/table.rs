@@ -198,11 +198,15 @@ impl TableStore {
         &self,
         memtable: &Memtable,
         place: (&DecoratedKey, &Clustering),
-        wall_seconds: u32,
+        wall_seconds: impl Fn() -> u32,
     ) {
-        let knows = |cached: &CachedTable| cached.knows(place);
-        if self.cached.borrow().as_ref().is_some_and(knows) {
-            self.view().refresh(memtable, place, wall_seconds);
+        let Some(number) = memtable.number() else {
+            return;
+        };
+        let of = |cached: &CachedTable| cached.behind(place, number, &wall_seconds);
+        let behind = self.cached.borrow().as_ref().and_then(of);
+        if let Some(behind) = behind {
+            self.view().refresh(place.0, behind, number, wall_seconds);
         }
     }
 
