@@ -272,10 +272,8 @@ pub(super) fn history(api: &Api, format: Option<Format>, out: &mut impl Write) -
             .as_object()
             .into_iter()
             .flatten();
-        let properties = properties.map(|(name, value)| match value.as_str() {
-            Some(value) => format!("{name}:{value}"),
-            None => format!("{name}:{value}"),
-        });
+        let properties = properties
+            .map(|(name, value)| format!("{name}:{}", value.as_str().unwrap_or_default()));
         let properties: Vec<String> = properties.collect();
         let values = [
             record["id"].clone(),

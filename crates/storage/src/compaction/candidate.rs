@@ -73,8 +73,8 @@ pub(crate) struct Situation<'s> {
     pub(crate) now_seconds: u32,
     /// Deletions before this have had their grace.
     pub(crate) gc_before: u32,
-    /// The lowest timestamp in memtables and in what of the commit log could be replayed;
-    /// `i64::MAX` if there is nothing. `i64::MIN`: nothing may be purged now.
+    /// The lowest timestamp in memtables, in what of the commit log could be replayed, and in sstables
+    /// out of sight that a restart brings back; `i64::MAX` if there is nothing. `i64::MIN`: nothing may be purged now.
     pub(crate) memory_min_timestamp: i64,
     /// How large sstables are as they are flushed, in bytes; 0 if not known yet.
     pub(crate) flush_size: u64,

@@ -156,12 +156,13 @@ impl ChunkedFile {
                 if let Some(last) = info.offsets.last().filter(|last| **last >= file_length) {
                     warn_of_cut(&path, file_length, *last);
                 }
-                let lengths = (info.parameters.chunk_length as u64, info.data_length);
-                let decompressor = Decompressor::new(info.parameters.algorithm);
                 (
-                    lengths.0,
-                    lengths.1,
-                    Kind::Compressed { info, decompressor },
+                    info.parameters.chunk_length as u64,
+                    info.data_length,
+                    Kind::Compressed {
+                        decompressor: Decompressor::new(info.parameters.algorithm),
+                        info,
+                    },
                 )
             }
         };
@@ -332,7 +333,7 @@ impl ChunkedFile {
             }
             Kind::Compressed { info, decompressor } => {
                 let length = self.content_length(chunk) as usize;
-                // Chunks lie at least five bytes apart: CompressionInfo::decode has checked it.
+                // No chunk is shorter than LEAST_CHUNK: see `extent`.
                 let (content, sum) = raw.split_at(raw.len() - 4);
                 if sum != crc32fast::hash(content).to_be_bytes() {
                     return Err(wrong("the checksum of the chunk does not match".into()));

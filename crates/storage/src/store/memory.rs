@@ -23,7 +23,6 @@ use super::Inner;
 use super::table::add;
 use crate::cache::RowCache;
 use crate::error::WriteError;
-use crate::sstable::ChunkCache;
 
 /// How long a write waits for memory before it is refused.
 const WRITE_WAIT: Duration = Duration::from_secs(1);
@@ -52,7 +51,6 @@ pub(super) struct Memory {
     /// What memtables and sstables took when caches were last told, in steps.
     told: Cell<usize>,
     rows: Rc<RowCache>,
-    chunks: ChunkCache,
     pub(super) limit: usize,
     /// From here on the largest memtable is flushed.
     pub(super) flush_at: usize,
@@ -69,18 +67,12 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// Memtables of at most `limit` bytes, which with `rows`, `chunks` and their sstables take no
-    /// more than `budget`.
-    pub(super) fn new(
-        limit: usize,
-        budget: usize,
-        rows: Rc<RowCache>,
-        chunks: ChunkCache,
-    ) -> Memory {
+    /// Memtables of at most `limit` bytes, which with `rows`, the chunks beside them and the sstables
+    /// of those take no more than `budget`.
+    pub(super) fn new(limit: usize, budget: usize, rows: Rc<RowCache>) -> Memory {
         rows.set_shared(budget);
         Memory {
             budget,
-            chunks,
             told: Cell::new(0),
             rows,
             limit,
@@ -119,7 +111,7 @@ impl Memory {
 
     /// Lets caches have what memtables and sstables leave.
     pub(super) fn tell_caches(&self) {
-        let taken = self.used() + self.chunks.held();
+        let taken = self.used() + self.rows.held_beside();
         let steps = taken.div_ceil((self.budget / STEPS).max(1));
         if self.told.replace(steps) != steps {
             let taken = steps * (self.budget / STEPS);
@@ -322,13 +314,14 @@ fn of_values(clustering: &Clustering) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sstable::ChunkCache;
 
     #[test]
     fn caches_have_what_memtables_leave_them() {
         const BUDGET: usize = 256 << 10;
         let chunks = ChunkCache::new(BUDGET);
         let rows = Rc::new(RowCache::new(BUDGET, chunks.clone(), 1));
-        let memory = Memory::new(BUDGET / 2, BUDGET, rows, chunks.clone());
+        let memory = Memory::new(BUDGET / 2, BUDGET, rows);
         let file = chunks.register_file();
         let fill = || (0..400).for_each(|n| chunks.insert(file, n, vec![0; 1000].into()));
         fill();

@@ -169,7 +169,7 @@ impl Store {
             truncations_file: Semaphore::new(1),
             replayed: RefCell::default(),
             tables: RefCell::default(),
-            memory: Memory::new(limit, budget, rows.clone(), cache.clone()),
+            memory: Memory::new(limit, budget, rows.clone()),
             rows,
             cache,
             flushes: RefCell::default(),

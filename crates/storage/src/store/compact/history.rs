@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use io::Notify;
 
 use super::super::{Inner, Store};
-use super::running::Running;
+use super::running::{CompactionKind, Running};
 use crate::sstable::SSTable;
 
 /// How many are remembered if nobody takes them.
@@ -16,7 +16,7 @@ const MOST: usize = 1024;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompactionRecord {
     /// Why it was done.
-    pub kind: super::CompactionKind,
+    pub kind: CompactionKind,
     /// The keyspace.
     pub keyspace: String,
     /// The table.
