@@ -139,6 +139,24 @@ pub struct Partition {
     pub range_tombstones: Vec<RangeTombstone>,
 }
 
+impl Partition {
+    /// As how many rows it counts: one with nothing but static data shows as one.
+    pub fn counted_rows(&self) -> usize {
+        self.rows.len().max(1)
+    }
+
+    /// About how many bytes it takes in an answer, its rows left out.
+    pub fn head_bytes(&self) -> u64 {
+        let static_row = self.static_row.as_ref().map_or(0, Row::answer_bytes);
+        self.key.key().len() as u64 + static_row
+    }
+
+    /// About how many bytes it takes in an answer.
+    pub fn answer_bytes(&self) -> u64 {
+        self.head_bytes() + self.rows.iter().map(Row::answer_bytes).sum::<u64>()
+    }
+}
+
 /// All that an update says, be it alive or not.
 impl From<PartitionUpdate> for Partition {
     fn from(update: PartitionUpdate) -> Partition {

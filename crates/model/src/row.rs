@@ -105,6 +105,17 @@ impl Row {
         }
     }
 
+    /// About how many bytes it takes in an answer.
+    pub fn answer_bytes(&self) -> u64 {
+        let clustering: usize = self.clustering.values().map(|value| value.len() + 4).sum();
+        let cells: usize = self
+            .cells
+            .iter()
+            .map(|c| 16 + c.value.len() + c.path.as_ref().map_or(0, |p| p.len() + 4))
+            .sum();
+        (16 + clustering + cells) as u64
+    }
+
     /// Nothing known of it: neither marker nor deletion nor cells?
     pub fn is_empty(&self) -> bool {
         self.liveness.is_empty()

@@ -60,6 +60,28 @@ impl Sharder {
         self.ignored_bits
     }
 
+    /// How many slices the ring is cut into. The one of the lowest tokens is slice 0; shard
+    /// `slice % shards` owns it.
+    pub fn slices(&self) -> u64 {
+        u64::from(self.shards) << self.ignored_bits
+    }
+
+    /// The slice that `token` is in.
+    pub fn slice_of(&self, token: Token) -> u64 {
+        let place = (token.0 as u64).wrapping_add(1 << 63);
+        ((u128::from(place) * u128::from(self.slices())) >> 64) as u64
+    }
+
+    /// The highest token of a slice.
+    ///
+    /// # Panics
+    /// If there is no such slice.
+    pub fn end_of_slice(&self, slice: u64) -> Token {
+        assert!(slice < self.slices(), "the ring has no slice {slice}");
+        let next = ((u128::from(slice) + 1) << 64).div_ceil(u128::from(self.slices()));
+        Token((((next - 1) as u64).wrapping_sub(1 << 63)) as i64)
+    }
+
     /// The shard that owns `token`.
     pub fn shard_of(&self, token: Token) -> ShardId {
         let biased = (token.0 as u64).wrapping_add(1 << 63) << self.ignored_bits;
@@ -155,6 +177,26 @@ mod tests {
             owned.iter().all(|n| (9_500..10_500).contains(n)),
             "{owned:?}"
         );
+    }
+
+    #[test]
+    fn slices_follow_each_other_and_are_dealt_out_in_turn() {
+        for shards in [1, 2, 3, 7, 64, 1000] {
+            let sharder = Sharder::new(shards);
+            let slices = sharder.slices();
+            assert_eq!(sharder.slice_of(Token::MIN), 0);
+            assert_eq!(sharder.end_of_slice(slices - 1), Token::MAX);
+            for slice in (0..100).chain(slices / 2..slices / 2 + 100) {
+                let end = sharder.end_of_slice(slice);
+                assert_eq!(sharder.slice_of(end), slice);
+                assert_eq!(sharder.slice_of(Token(end.0 + 1)), slice + 1);
+                assert_eq!(
+                    u64::from(sharder.shard_of(end)),
+                    slice % u64::from(shards),
+                    "slice {slice} of {shards} shards"
+                );
+            }
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use model::{Mutation, PartitionSelection, ReadCommand, ReadPage};
 use storage::{ReadError, WriteError};
 
 use crate::message::{ShardReply, ShardRequest};
-use crate::scan::merge_pages;
+use crate::scan::{Sweep, Window};
 use crate::shard::Shard;
 use crate::virtual_tables;
 
@@ -47,22 +47,37 @@ async fn ask(shard: &Shard, owner: u16, command: &ReadCommand) -> Result<ReadPag
     }
 }
 
-/// Reads a range: of every shard, as neighbouring tokens are on different ones.
+/// Reads a range: window by window, of the shards that own slices of it.
 async fn scan(shard: &Shard, command: &ReadCommand) -> Result<ReadPage, ReadError> {
-    let mut pending = Vec::new();
-    for other in shard.others() {
-        let request = ShardRequest::Read(Box::new(command.clone()));
-        pending.push(shard.send(other, request).await);
+    let sharder = shard.sharder;
+    if sharder.shards() == 1 {
+        return shard.store.read(command).await;
     }
-    let mut pages = vec![shard.store.read(command).await?];
+    let partitions = shard.store.partitions(command.table.id) * u64::from(sharder.shards());
+    let mut sweep = Sweep::new(sharder, command, partitions);
+    while let Some(window) = sweep.next_window() {
+        let pages = read_window(shard, &window).await?;
+        sweep.take(pages);
+    }
+    Ok(sweep.finish())
+}
+
+/// Asks the shards of a window, all at once.
+async fn read_window(shard: &Shard, window: &Window) -> Result<Vec<ReadPage>, ReadError> {
+    let mut pending = Vec::new();
+    for owner in window.owners().filter(|owner| *owner != shard.index()) {
+        let request = ShardRequest::Read(Box::new(window.command.clone()));
+        pending.push(shard.send(owner, request).await);
+    }
+    let mut pages = Vec::with_capacity(pending.len() + 1);
+    if window.owners().any(|owner| owner == shard.index()) {
+        pages.push(shard.store.read(&window.command).await?);
+    }
     for reply in pending {
         match reply.reply().await {
             Ok(ShardReply::Read(page)) => pages.push(page?),
             _ => return Err(ReadError::Closed),
         }
     }
-    if let [page] = &mut pages[..] {
-        return Ok(std::mem::take(page));
-    }
-    Ok(merge_pages(pages, &command.limits))
+    Ok(pages)
 }

@@ -138,7 +138,7 @@ impl<'c> PageBuilder<'c> {
             return Flow::More;
         }
         row.retain_columns(&self.command.columns);
-        let bytes = row_bytes(&row);
+        let bytes = row.answer_bytes();
         if bytes < LARGE && current.rows.len() >= IN_CHUNKS {
             detach(&mut row, bytes);
         }
@@ -170,16 +170,15 @@ impl<'c> PageBuilder<'c> {
             // Static data without rows shows as one row.
             self.rows_left = self.rows_left.saturating_sub(1);
         }
-        let fixed =
-            current.key.key().len() as u64 + current.static_row.as_ref().map_or(0, row_bytes);
-        self.bytes_left = self.bytes_left.saturating_sub(fixed);
-        self.page.partitions.push(Partition {
+        let partition = Partition {
             key: current.key,
             deletion: DeletionTime::LIVE,
             static_row: current.static_row,
             rows: current.rows,
             range_tombstones: Vec::new(),
-        });
+        };
+        self.bytes_left = self.bytes_left.saturating_sub(partition.head_bytes());
+        self.page.partitions.push(partition);
         self.is_full()
     }
 
@@ -194,17 +193,6 @@ impl<'c> PageBuilder<'c> {
         self.page.more = more && !self.page.partitions.is_empty();
         self.page
     }
-}
-
-/// About how many bytes a row takes in a page.
-fn row_bytes(row: &Row) -> u64 {
-    let clustering: usize = row.clustering.0.iter().map(|v| v.len() + 4).sum();
-    let cells: usize = row
-        .cells
-        .iter()
-        .map(|c| 16 + c.value.len() + c.path.as_ref().map_or(0, |p| p.len() + 4))
-        .sum();
-    (16 + clustering + cells) as u64
 }
 
 /// Copies the values of a row, of `bytes` in all, into memory of their own. What is left of a row

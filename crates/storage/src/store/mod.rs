@@ -255,6 +255,13 @@ impl Store {
         Ok(page)
     }
 
+    /// About how many partitions this shard has of a table: one that is in several memtables and
+    /// sstables counts several times.
+    pub fn partitions(&self, table: TableId) -> u64 {
+        let table = self.inner.table(table);
+        table.map_or(0, |table| table.partitions())
+    }
+
     /// Writes the memtables of a table, or of all, to sstables.
     pub async fn flush(&self, table: Option<TableId>) -> Result<(), FlushError> {
         self.inner.flush(table).await

@@ -114,6 +114,18 @@ impl Inner {
 }
 
 impl TableStore {
+    /// See [`super::Store::partitions`].
+    pub(super) fn partitions(&self) -> u64 {
+        let view = self.view();
+        let memtables = view.memtables.iter().map(|memtable| memtable.len() as u64);
+        let sstables = view.sstables.iter().map(|sstable| {
+            // Of one that all shards share this shard has its part.
+            let shards = view.owner_of(sstable).map_or(1, |(of, _)| of.shards());
+            sstable.partitions() / u64::from(shards)
+        });
+        memtables.chain(sstables).sum()
+    }
+
     pub(super) fn stats(&self) -> TableStats {
         let table = self.table();
         let view = self.view();
