@@ -256,6 +256,38 @@ fn what_a_cut_leaves_is_read_and_kept() {
     });
 }
 
+/// Without checksums only the index knows that partitions are missing behind the last one.
+#[test]
+fn a_cut_between_partitions_is_noticed_without_checksums() {
+    run(|env| async move {
+        for format in [Format::Big, Format::Bti] {
+            let (table, dir) = (table(""), TempDir::new());
+            let all = sorted(0..40);
+            let part = dir.0.join("part");
+            std::fs::create_dir_all(&part).expect("a folder");
+            let part = write(&env, &part, (&table, &all[..20]), format).await;
+            let descriptor = write(&env, &dir.0, (&table, &all), format).await;
+            let length = std::fs::metadata(part.path(Component::Data)).expect("it is there");
+            harm(
+                &descriptor.path(Component::Data),
+                &Damage::Cut(length.len() as usize),
+            );
+            for component in [Component::Crc, Component::Helenus] {
+                std::fs::remove_file(descriptor.path(component)).expect("it is removed");
+            }
+            let cache = ChunkCache::new(1 << 20);
+            let sstable = SSTable::open(&env, &descriptor, &table, &cache).await;
+            let mut scanner = sstable.expect("it opens").scan(ScanOptions::default());
+            for _ in 0..20 {
+                let head = scanner.next_partition().await.expect("it is readable");
+                assert!(head.is_some());
+            }
+            let error = scanner.next_partition().await.expect_err("it is missing");
+            assert!(error.to_string().contains("Data.db"), "{error}");
+        }
+    });
+}
+
 /// Sorted as on the ring.
 fn sorted(numbers: std::ops::Range<i32>) -> Vec<Partition> {
     let mut all: Vec<Partition> = numbers.map(|number| partition(number, 0..3)).collect();
