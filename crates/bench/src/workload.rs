@@ -45,11 +45,9 @@ const MAX_SCAN: u64 = 100;
 pub(crate) struct Workload {
     /// Of a hundred operations: kinds and their number.
     mix: &'static [(Kind, u64)],
-    distribution: Distribution,
-    /// Records at the start.
-    records: u64,
-    /// Records, and those that will probably be inserted.
-    expected: u64,
+    /// Which records are asked for. Made once: ζ of all records takes a second for every few dozen
+    /// millions.
+    chooser: Chooser,
     inserts: Inserts,
 }
 
@@ -73,12 +71,16 @@ impl Workload {
         };
         let inserts = mix.iter().find(|(kind, _)| *kind == Insert);
         let inserts = inserts.map_or(0, |(_, percent)| *percent);
+        // Twice as many as expected: what is not there yet is drawn again.
+        let expected = records + operations / 100 * inserts * 2;
+        let chooser = match distribution.unwrap_or(usual) {
+            Distribution::Uniform => Chooser::Uniform(records),
+            Distribution::Zipfian => Chooser::Zipfian(ScrambledZipfian::new(expected.max(1))),
+            Distribution::Latest => Chooser::Latest(Zipfian::new(records.max(1))),
+        };
         Workload {
             mix,
-            distribution: distribution.unwrap_or(usual),
-            records,
-            // Twice as many as expected: what is not there yet is drawn again.
-            expected: records + operations / 100 * inserts * 2,
+            chooser,
             inserts: Inserts::new(records),
         }
     }
@@ -87,24 +89,17 @@ impl Workload {
     pub(crate) fn load() -> Workload {
         Workload {
             mix: &[(Kind::Insert, 100)],
-            distribution: Distribution::Uniform,
-            records: 0,
-            expected: 0,
+            chooser: Chooser::Uniform(0),
             inserts: Inserts::new(0),
         }
     }
 
     /// What one worker does: its own random numbers, and the shared sequence of inserts.
     pub(crate) fn worker(&self, seed: u64) -> Worker<'_> {
-        let chooser = match self.distribution {
-            Distribution::Uniform => Chooser::Uniform(self.records),
-            Distribution::Zipfian => Chooser::Zipfian(ScrambledZipfian::new(self.expected.max(1))),
-            Distribution::Latest => Chooser::Latest(Zipfian::new(self.records.max(1))),
-        };
         Worker {
             workload: self,
             random: Random::new(seed),
-            chooser,
+            chooser: self.chooser.clone(),
         }
     }
 
@@ -132,7 +127,7 @@ pub(crate) struct Worker<'w> {
     chooser: Chooser,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Chooser {
     Uniform(u64),
     Zipfian(ScrambledZipfian),
