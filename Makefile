@@ -15,7 +15,7 @@ HELENUS := target/release/helenus
 # The server that the client suites talk to: helenus or cassandra.
 SERVER ?= helenus
 N ?=
-SEEDS ?= 500
+SEEDS ?= 1000
 SECONDS ?= 600
 SIZE ?= 256M
 # Cassandra's offline tools take a JVM for each table and each file: minutes, so only test-long has them.
