@@ -257,8 +257,35 @@ impl CommitLog {
     pub(crate) fn oldest_timestamp(&self, table: TableId) -> i64 {
         let state = self.inner.state.borrow();
         let segments = state.segments.values();
-        let oldest = segments.filter_map(|segment| segment.oldest.get(&table).copied());
-        oldest.min().unwrap_or(i64::MAX)
+        let oldest = segments.filter_map(|segment| segment.oldest.get(&table));
+        let unnoted = state.unnoted.get(&table);
+        oldest.chain(unnoted).copied().min().unwrap_or(i64::MAX)
+    }
+
+    /// A place before which all of a table is in sstables: behind all records so far, if none of the
+    /// table's is anywhere else. When it is noted where a replay sees it, the log is to be told
+    /// ([`CommitLog::is_noted`]). `None` also if there is nothing to note.
+    pub(crate) fn flushed_to(&self, table: TableId) -> Option<Position> {
+        {
+            let mut state = self.inner.state.borrow_mut();
+            let dirty = |segment: &Segment| segment.dirty.contains_key(&table);
+            if state.replaying || state.segments.values().any(dirty) {
+                return None;
+            }
+            // What a Cassandra left is replayed whole, for as long as it is there.
+            let ours = state.segments.iter_mut();
+            let ours = ours.filter(|(name, _)| !name.is_cassandra());
+            let oldest = ours.filter_map(|(_, segment)| segment.oldest.remove(&table));
+            let oldest = oldest.min()?;
+            let unnoted = state.unnoted.entry(table).or_insert(oldest);
+            *unnoted = oldest.min(*unnoted);
+        }
+        Some(self.position())
+    }
+
+    /// No replay brings back any more what [`CommitLog::flushed_to`] said to be flushed.
+    pub(crate) fn is_noted(&self, table: TableId) {
+        self.inner.state.borrow_mut().unnoted.remove(&table);
     }
 
     /// Gives back `count` mutations of a table in a segment: they are in an sstable, or nobody

@@ -29,6 +29,9 @@ pub(super) struct State {
     pub(super) declared: BTreeMap<TableId, (u32, Arc<Table>)>,
     pub(super) next_number: u32,
     pub(super) segments: BTreeMap<SegmentName, Segment>,
+    /// The lowest timestamp of what each table has flushed, as long as that is not noted beside the
+    /// log: until then a replay brings it back.
+    pub(super) unnoted: BTreeMap<TableId, i64>,
     /// How many records were appended; how many of them the system has, so that they outlive the
     /// process; how many the drive has.
     pub(super) appended: u64,
@@ -68,7 +71,7 @@ pub(super) enum Reach {
 pub(super) struct Segment {
     /// Mutations of each table that are in no sstable yet.
     pub(super) dirty: BTreeMap<TableId, u64>,
-    /// The lowest timestamp of what each table has in it, flushed or not.
+    /// The lowest timestamp of what each table has in it, but for what is noted as flushed.
     pub(super) oldest: BTreeMap<TableId, i64>,
     pub(super) bytes: u64,
     /// Will nothing be written to it any more?
@@ -156,6 +159,7 @@ impl State {
             declared: BTreeMap::new(),
             next_number: 0,
             segments,
+            unnoted: BTreeMap::new(),
             appended: 0,
             written: 0,
             durable: 0,

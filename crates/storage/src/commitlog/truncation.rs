@@ -1,8 +1,12 @@
-//! What replay must not bring back: the truncations of a shard.
+//! What replay must not bring back: what was truncated on a shard, or flushed.
 //!
 //! A truncated table's writes may still stand in segments that other tables hold. So a truncation
 //! is first noted in `DIR/commitlog/truncated-<shard>of<shards>`, which is replaced whole, and
 //! only then are the table's sstables removed. Notes are dropped once no segment is as old.
+//!
+//! A flush of all that a table has is noted in the same way: what is in sstables need not be
+//! replayed, and only if it never is may a compaction forget deletions (Cassandra finds the same in
+//! the intervals of the commit log that its sstables name, `CommitLogReplayer.shouldReplay`).
 //!
 //! ```text
 //! file  = magic [8], count u32, note*, crc u32
@@ -99,6 +103,16 @@ impl Truncations {
     /// it, or it would be taken for gone too.
     pub(crate) fn generation(&self, table: TableId) -> u64 {
         self.tables.get(&table).map_or(0, |t| t.generation)
+    }
+
+    /// Notes that all of a table before `position` is in sstables.
+    pub(crate) fn note_flush(&mut self, table: TableId, position: Position) {
+        let generation = self.generation(table);
+        let truncation = Truncation {
+            position,
+            generation,
+        };
+        self.note(table, truncation);
     }
 
     /// Notes one.
@@ -232,5 +246,23 @@ mod tests {
         assert!(!noted.covers_sstable(id, (0, 2), 7));
         assert!(noted.forget_before(6));
         assert!(!noted.covers(id, Token(1), at(99)));
+    }
+
+    #[test]
+    fn a_flush_does_not_undo_a_truncation() {
+        let mut noted = Truncations::new(0, 1);
+        let id = TableId::from_u128(1);
+        let at = |offset| Position { segment: 5, offset };
+        noted.note_flush(id, at(10));
+        assert!(noted.covers(id, Token(1), at(9)));
+        assert!(!noted.covers_sstable(id, (0, 1), 1));
+        let truncation = Truncation {
+            position: at(100),
+            generation: 7,
+        };
+        noted.note(id, truncation);
+        noted.note_flush(id, at(200));
+        assert!(noted.covers(id, Token(1), at(199)));
+        assert!(noted.covers_sstable(id, (0, 1), 7));
     }
 }

@@ -173,6 +173,7 @@ impl Inner {
         self.memory.end_flush(memtable.bytes());
         let pending = &self.counters.pending_flushes;
         pending.set(pending.get().saturating_sub(1));
+        self.note_flush(table.table().id).await;
         self.compaction_work.notify_one();
         Ok(())
     }
@@ -181,6 +182,24 @@ impl Inner {
     pub(super) fn let_go_of(&self, table: TableId, memtable: &Memtable) {
         for (segment, count) in memtable.take_commits() {
             self.log.give_back(segment, table, count);
+        }
+    }
+
+    /// Notes beside the log that all of a table is in sstables, if it is, so that no replay brings it
+    /// back. If that fails a replay does, and deletions stay: no harm.
+    async fn note_flush(&self, table: TableId) {
+        // Who stops has a log to drop with all its notes; and what is archived may be replayed on top
+        // of sstables that are older than the notes.
+        if self.closed.get() || self.config.shared.archive.is_enabled() {
+            return;
+        }
+        let Some(position) = self.log.flushed_to(table) else {
+            return;
+        };
+        self.truncations.borrow_mut()[0].note_flush(table, position);
+        match self.save_truncations().await {
+            Ok(()) => self.log.is_noted(table),
+            Err(error) => tracing::warn!("noting a flush beside the commit log: {error}"),
         }
     }
 
