@@ -17,6 +17,13 @@ use super::options::{CommonOptions, Map, option};
 use super::size_tiered::{self, SizeTieredOptions};
 use super::tombstones::worth_dropping;
 
+/// Each of these options asks for compactions for the sake of tombstones, unless it is `false`.
+const ABOUT_TOMBSTONES: [&str; 3] = [
+    "unchecked_tombstone_compaction",
+    "tombstone_compaction_interval",
+    "tombstone_threshold",
+];
+
 /// The options of the strategy.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TimeWindowOptions {
@@ -26,8 +33,7 @@ pub(crate) struct TimeWindowOptions {
     pub(crate) resolution: i64,
     /// `expired_sstable_check_frequency_seconds`
     pub(crate) check_seconds: u32,
-    /// Are files rewritten alone for their tombstones? Only if one of the options about that is
-    /// set.
+    /// Are files rewritten alone for their tombstones? Only if one of [`ABOUT_TOMBSTONES`] is set.
     pub(crate) drops_tombstones: bool,
     /// For the newest window.
     pub(crate) size_tiered: SizeTieredOptions,
@@ -51,8 +57,10 @@ impl TimeWindowOptions {
                 _ => 1_000_000,
             },
             check_seconds: option(map, "expired_sstable_check_frequency_seconds", 600),
-            drops_tombstones: map.contains_key("tombstone_compaction_interval")
-                || map.contains_key("tombstone_threshold"),
+            // The constructor of the strategy compares the text as it was given.
+            drops_tombstones: ABOUT_TOMBSTONES
+                .iter()
+                .any(|name| map.get(*name).is_some_and(|text| text != "false")),
             size_tiered: SizeTieredOptions::of(map),
         }
     }
@@ -259,6 +267,11 @@ mod tests {
         assert!(Chooser::new(&[]).next(&files).is_empty());
         let mut asked = Chooser::new(&[("tombstone_threshold", "0.5")]);
         assert_eq!(asked.next(&files), [1]);
+        let unchecked = |text| [("unchecked_tombstone_compaction", text)];
+        assert_eq!(Chooser::new(&unchecked("true")).next(&files), [1]);
+        assert!(Chooser::new(&unchecked("false")).next(&files).is_empty());
+        let interval = [("tombstone_compaction_interval", "10")];
+        assert_eq!(Chooser::new(&interval).next(&files), [1]);
     }
 
     proptest! {
