@@ -13,9 +13,9 @@
 //!    is of level 1; otherwise it stays in level 0.
 //! 3. A file with many droppable tombstones is rewritten alone, of the highest levels first.
 //!
-//! If a level has not been compacted for [`STARVED`] compactions, one of its sstables that lies
-//! within what is compacted into a lower level joins, so that data does not stay up for ever when
-//! there is little of it.
+//! If a level has not been compacted for [`STARVED`] compactions of levels above 0, one of its
+//! sstables that lies within what one of those compacts into a lower level joins, so that data does
+//! not stay up for ever when there is little of it.
 //!
 //! `single_sstable_uplevel` lets Cassandra move a file that overlaps nothing in the next level by
 //! changing its statistics. Here it is rewritten like any other.
@@ -136,10 +136,10 @@ pub(crate) fn next(
             return Some(with_starved(state, &levels, chosen, level + 1, options));
         }
     }
-    let of_level_0 = candidates_of_level_0(&levels, common, options)
-        .map(|(chosen, level)| with_starved_if(state, &levels, chosen, level, options))
+    let lowest = candidates_of_level_0(&levels, common, options)
+        .map(|(chosen, level)| of_level_0(&chosen, level, options))
         .or_else(by_size);
-    of_level_0.or_else(|| {
+    lowest.or_else(|| {
         let file = full_of_tombstones(&levels, situation, common)?;
         Some(rewrite(file, options))
     })
@@ -220,18 +220,14 @@ fn is_busy_within(busy: &[&Candidate], span: (Token, Token)) -> bool {
     busy.iter().any(|file| file.overlaps_range(span))
 }
 
-fn with_starved_if(
-    state: &mut LeveledState,
-    levels: &Levels<'_>,
-    chosen: Vec<&Candidate>,
-    level: usize,
-    options: &LeveledOptions,
-) -> Choice {
-    match level {
-        // It stays in level 0, where no file of a higher level may join.
-        0 => Choice::new(ids(&chosen), 0, Cut::Never),
-        _ => with_starved(state, levels, chosen, level, options),
-    }
+/// No file of a higher level joins what comes out of level 0: only what is compacted out of the
+/// levels above looks for starved ones, and only that counts for them.
+fn of_level_0(chosen: &[&Candidate], level: usize, options: &LeveledOptions) -> Choice {
+    let cut = match level {
+        0 => Cut::Never,
+        _ => Cut::Size(options.sstable_size),
+    };
+    Choice::new(ids(chosen), level as u32, cut)
 }
 
 /// Adds a file of a level that has been passed by for long, if one lies within the others
@@ -425,15 +421,24 @@ mod tests {
     #[test]
     fn a_level_that_starves_is_drawn_in() {
         let mut chooser = Chooser::new(&[]);
+        let files = [at(1, 1, (0, 10), 20 * MIB), at(3, 5, (2, 3), MIB)];
+        for _ in 0..STARVED {
+            assert_eq!(chooser.next(&files).expect("level 1").inputs, [1]);
+        }
+        assert_eq!(chooser.next(&files).expect("level 1").inputs, [1, 3]);
+    }
+
+    #[test]
+    fn level_0_draws_in_no_level_that_starves() {
+        let mut chooser = Chooser::new(&[]);
         let files = [
             at(1, 0, (0, 10), 2 * MIB),
             at(2, 0, (0, 10), 2 * MIB),
             at(3, 5, (2, 3), MIB),
         ];
-        for _ in 0..STARVED {
+        for _ in 0..2 * STARVED {
             assert_eq!(chooser.next(&files).expect("level 0").inputs, [1, 2]);
         }
-        assert_eq!(chooser.next(&files).expect("level 0").inputs, [1, 2, 3]);
     }
 
     #[test]
