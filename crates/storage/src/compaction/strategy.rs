@@ -116,8 +116,8 @@ impl Strategy {
         }
     }
 
-    /// The compactions of all that is free. With `split` the outputs of SizeTiered and TimeWindow
-    /// are cut into halves; the other strategies cut theirs anyway.
+    /// The compactions of all that is free. With `split` the outputs of SizeTiered are cut into
+    /// halves; Leveled and Unified cut theirs anyway, and TimeWindow wants one file a window.
     pub(crate) fn major(&self, situation: &Situation<'_>, split: bool) -> Vec<Choice> {
         let all: Vec<&Candidate> = situation.free().collect();
         if all.is_empty() {
@@ -125,12 +125,12 @@ impl Strategy {
         }
         let ids = |files: &[&Candidate]| files.iter().map(|file| file.id).collect::<Vec<_>>();
         match &self.kind {
-            Kind::SizeTiered(_) | Kind::TimeWindow(..) => {
-                let cut = match split {
-                    true => Cut::Halves(total_size(all.iter().copied())),
-                    false => Cut::Never,
-                };
+            Kind::SizeTiered(_) if split => {
+                let cut = Cut::Halves(total_size(all.iter().copied()));
                 vec![Choice::new(ids(&all), 0, cut)]
+            }
+            Kind::SizeTiered(_) | Kind::TimeWindow(..) => {
+                vec![Choice::new(ids(&all), 0, Cut::Never)]
             }
             Kind::Leveled(options, _) => {
                 let (size, fanout) = (options.sstable_size, options.fanout);
@@ -203,6 +203,22 @@ mod tests {
             }
             assert!(strategy.major(&situation(&[]), false).is_empty());
             assert_eq!(strategy.together(&[]), None);
+        }
+    }
+
+    #[test]
+    fn only_size_tiered_splits_a_major_compaction() {
+        let files = files(&[100 << 20, 300 << 20]);
+        for (class, expected) in [
+            (CLASSES[0], Cut::Halves(400 << 20)),
+            (CLASSES[2], Cut::Never),
+        ] {
+            let strategy = Strategy::of(&options(class, &[]));
+            let choices = strategy.major(&situation(&files), true);
+            let cuts: Vec<Cut> = choices.into_iter().map(|choice| choice.cut).collect();
+            assert_eq!(cuts, [expected], "{class}");
+            let whole = strategy.major(&situation(&files), false);
+            assert_eq!(whole[0].cut, Cut::Never, "{class}");
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::sstable::{Component, SSTable};
 pub enum CompactionScope {
     /// All of them, as the strategy does it.
     All {
-        /// Are the outputs of SizeTiered and TimeWindow cut into halves, quarters and so on?
+        /// Are the outputs of SizeTiered cut into halves, quarters and so on?
         split_output: bool,
     },
     /// Those that have these data files, by their names without the folder.
