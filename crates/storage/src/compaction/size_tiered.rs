@@ -4,8 +4,9 @@
 //! `bucket_low` and `bucket_high` of its own, or any bucket of small files if it is itself below
 //! `min_sstable_size`. A bucket of at least `min_threshold` files is worth compacting, at most
 //! `max_threshold` of them, the smallest first. Of several such buckets the one with the most
-//! reads would win; as hotness is not measured yet, the one of the smallest average size does,
-//! which is how Cassandra orders equally cold buckets. Where no bucket is worth it, the largest
+//! reads would win; as hotness is not measured yet, the one of the smallest average size does.
+//! (Cassandra means to take the smallest of equally cold buckets too, but its comparator puts the
+//! small ones first and `Collections.max` takes the last.) Where no bucket is worth it, the largest
 //! file with enough droppable tombstones may be rewritten alone.
 
 use super::candidate::{Candidate, Situation};
