@@ -34,7 +34,7 @@ use super::Inner;
 use super::table::{TableStore, add};
 use crate::compaction::{Candidate, Choice, CommonOptions, Situation, Strategy};
 use crate::error::CompactionError;
-use crate::sstable::SSTable;
+use crate::sstable::{Format, SSTable};
 use purging::{gc_before, memory_min_timestamp};
 use task::Job;
 
@@ -48,6 +48,16 @@ const RETRY: Duration = Duration::from_secs(30);
 /// How often to look for what time alone makes worth it, as Cassandra does: expired sstables, old
 /// windows, tombstones.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
+
+/// Are estimates that are made of an sstable's index worth something (`isEstimationInformative`)?
+/// Of BIG it wants three entries of the summary, which has one for the first partition of each
+/// interval.
+fn is_informative(format: Format, partitions: u64, interval: u64) -> bool {
+    match format {
+        Format::Big => partitions.div_ceil(interval.max(1)) > 2,
+        Format::Bti => true,
+    }
+}
 
 impl Inner {
     /// Compacts until the store is closed.
@@ -162,8 +172,11 @@ impl Inner {
                 max_local_deletion_time: stats.max_local_deletion_time,
                 droppable_ratio,
                 age_seconds: table.age(sstable, now).into(),
-                // Cassandra wants two entries of the index summary.
-                is_informative: sstable.partitions() / sharers > interval,
+                is_informative: is_informative(
+                    sstable.descriptor().version.format(),
+                    sstable.partitions() / sharers,
+                    interval,
+                ),
             }
         };
         let candidates = sstables.iter().enumerate().map(candidate).collect();

@@ -14,10 +14,10 @@ use model::{
 
 use super::super::Store;
 use super::super::tests::{config, open, schema};
-use super::{CompactionKind, CompactionScope, Granularity, ScrubOptions};
+use super::{CompactionKind, CompactionScope, Granularity, ScrubOptions, is_informative};
 use crate::Unfiltered;
 use crate::error::CompactionError;
-use crate::sstable::{Component, SSTable, ScanOptions};
+use crate::sstable::{Component, Format, SSTable, ScanOptions};
 use crate::testing::{TempDir, run};
 
 fn int(number: u32) -> Bytes {
@@ -114,6 +114,14 @@ fn names(dir: &std::path::Path) -> Vec<String> {
             .into_owned()
     };
     entries.map(name).collect()
+}
+
+#[test]
+fn estimates_want_three_entries_of_a_summary() {
+    let is = |partitions| is_informative(Format::Big, partitions, 128);
+    assert!(!is(0) && !is(256));
+    assert!(is(257));
+    assert!(is_informative(Format::Bti, 1, 128));
 }
 
 #[test]
