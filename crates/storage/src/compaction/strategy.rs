@@ -75,16 +75,14 @@ impl Strategy {
         }
     }
 
-    /// `enabled`: may the table be compacted by itself?
+    /// `enabled`: may the table be compacted by itself, unless somebody switches it? Whoever asks
+    /// for the next compaction sees to it.
     pub(crate) fn is_enabled(&self) -> bool {
         self.common.enabled
     }
 
     /// The compaction that comes next, if there is one to do.
     pub(crate) fn next(&mut self, situation: &Situation<'_>) -> Option<Choice> {
-        if !self.common.enabled {
-            return None;
-        }
         let common = &self.common;
         match &mut self.kind {
             Kind::SizeTiered(options) => {
@@ -103,9 +101,6 @@ impl Strategy {
     /// About how many compactions there are to do.
     pub(crate) fn pending(&self, situation: &Situation<'_>) -> usize {
         let (files, common) = (situation.files, &self.common);
-        if !common.enabled {
-            return 0;
-        }
         match &self.kind {
             Kind::SizeTiered(options) => size_tiered::pending(situation.free(), common, options),
             Kind::Leveled(options, _) => leveled::pending(files, common, options),
@@ -117,7 +112,7 @@ impl Strategy {
     }
 
     /// The compactions of all that is free. With `split` the outputs of SizeTiered are cut into
-    /// halves; Leveled and Unified cut theirs anyway, and TimeWindow wants one file a window.
+    /// halves; Leveled and Unified cut theirs anyway, and TimeWindow does not split.
     pub(crate) fn major(&self, situation: &Situation<'_>, split: bool) -> Vec<Choice> {
         let all: Vec<&Candidate> = situation.free().collect();
         if all.is_empty() {
@@ -183,8 +178,8 @@ mod tests {
             let now = options(class, &[("enabled", "false")]);
             strategy.follow(&now);
             assert!(!strategy.is_enabled());
-            assert_eq!(strategy.next(&situation(&files)), None);
             strategy.follow(&options(class, &[]));
+            assert!(strategy.is_enabled());
             let chosen = strategy.next(&situation(&files)).expect("enough of them");
             assert_eq!(chosen.inputs.len(), 4, "{class}");
         }

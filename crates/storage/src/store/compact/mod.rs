@@ -103,12 +103,15 @@ impl Inner {
         let in_turn = tables.range(behind).chain(tables.range(..=last));
         in_turn.map(|(_, table)| table).find_map(|table| {
             let compaction = &table.compaction;
-            if table.is_blocked() || compaction.rests(now) || !compaction.goes_by_itself() {
+            if table.is_blocked() || compaction.rests(now) || compaction.is_held() {
+                return None;
+            }
+            let mut strategy = self.strategy(table);
+            if !compaction.is_enabled(strategy.is_enabled()) {
                 return None;
             }
             let (candidates, sstables) = self.candidates(table);
             let situation = self.situation(table, &candidates);
-            let mut strategy = self.strategy(table);
             let choice = strategy.next(&situation);
             let job = choice.map(|choice| {
                 self.job(
@@ -139,6 +142,12 @@ impl Inner {
         };
         strategy.follow(options);
         strategy
+    }
+
+    /// May the strategy of a table choose compactions by itself?
+    fn may_choose(&self, table: &TableStore) -> bool {
+        let option = self.strategy(table).is_enabled();
+        table.compaction.is_enabled(option)
     }
 
     /// What strategies have to know of the sstables of a table.
@@ -224,7 +233,7 @@ impl Inner {
 
     /// About how many compactions a table has to do.
     fn pending_of(&self, table: &TableStore) -> usize {
-        if !table.compaction.is_enabled() {
+        if !self.may_choose(table) {
             return 0;
         }
         let (candidates, _) = self.candidates(table);

@@ -109,13 +109,15 @@ impl Store {
     }
 
     /// May the strategy of a table choose compactions by itself: `nodetool enableautocompaction`
-    /// and `disableautocompaction`. It holds until the process ends. (`enabled` of the table's
-    /// options is another switch; both must be on.) Is there such a table?
+    /// and `disableautocompaction`. It wins over `enabled` of the table's options and holds until
+    /// the process ends. Is there such a table?
     pub fn set_auto_compaction(&self, table: TableId, enabled: bool) -> bool {
         let Some(table) = self.inner.table(table) else {
             return false;
         };
         table.compaction.set_enabled(enabled);
+        // What the options say now is no decision against it.
+        self.inner.may_choose(&table);
         self.inner.compaction_work.notify_one();
         true
     }
@@ -124,7 +126,7 @@ impl Store {
     pub fn auto_compaction(&self, table: TableId) -> Option<bool> {
         let inner = &self.inner;
         let table = inner.table(table)?;
-        Some(table.compaction.is_enabled() && inner.strategy(&table).is_enabled())
+        Some(inner.may_choose(&table))
     }
 
     /// The compactions that run now.

@@ -288,8 +288,9 @@ pub(crate) struct TableCompaction {
     held: Cell<u32>,
     /// One operation after the other.
     operations: Semaphore,
-    /// Did somebody switch off compaction by itself (`nodetool disableautocompaction`)?
-    disabled: Cell<bool>,
+    /// Did somebody switch compaction by itself on or off (`nodetool enableautocompaction` and
+    /// `disableautocompaction`), against the option of the table?
+    switch: Cell<Option<bool>>,
     /// Until then nothing is chosen, as the last compaction failed.
     rests_until: Cell<Option<Instant>>,
 }
@@ -302,7 +303,7 @@ impl Default for TableCompaction {
             freed: Notify::new(),
             held: Cell::new(0),
             operations: Semaphore::new(1),
-            disabled: Cell::new(false),
+            switch: Cell::new(None),
             rests_until: Cell::new(None),
         }
     }
@@ -322,9 +323,9 @@ impl TableCompaction {
         }
     }
 
-    /// May its strategy choose something to compact now?
-    pub(super) fn goes_by_itself(&self) -> bool {
-        self.held.get() == 0 && !self.disabled.get()
+    /// Does an operation have the table, or wait for it? Then its strategy chooses nothing.
+    pub(super) fn is_held(&self) -> bool {
+        self.held.get() > 0
     }
 
     /// From now until then its strategy chooses nothing.
@@ -337,12 +338,18 @@ impl TableCompaction {
         self.rests_until.get().is_some_and(|until| now < until)
     }
 
+    /// Switches compaction by itself on or off, whatever the table's options say.
     pub(super) fn set_enabled(&self, enabled: bool) {
-        self.disabled.set(!enabled);
+        self.switch.set(Some(enabled));
     }
 
-    pub(super) fn is_enabled(&self) -> bool {
-        !self.disabled.get()
+    /// May its strategy choose what to compact, if the table's options say this? A switch that says
+    /// the same as they is forgotten: whoever alters them later means it
+    /// (`CompactionStrategyManager.reloadParamsFromSchema`).
+    pub(super) fn is_enabled(&self, option: bool) -> bool {
+        let against = self.switch.get().filter(|switch| *switch != option);
+        self.switch.set(against);
+        against.unwrap_or(option)
     }
 }
 
@@ -373,5 +380,22 @@ impl Drop for Hold {
     fn drop(&mut self) {
         let held = &self.table.compaction.held;
         held.set(held.get().saturating_sub(1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_switch_wins_over_the_option_until_both_agree() {
+        let table = TableCompaction::default();
+        assert!(table.is_enabled(true) && !table.is_enabled(false));
+        table.set_enabled(true);
+        assert!(table.is_enabled(false), "it is switched on");
+        table.set_enabled(false);
+        assert!(!table.is_enabled(true), "it is switched off");
+        assert!(!table.is_enabled(false));
+        assert!(table.is_enabled(true), "the options were altered since");
     }
 }

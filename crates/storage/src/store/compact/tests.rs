@@ -202,7 +202,8 @@ fn strategies_change_while_the_store_runs() {
             .set_schema(&schema(&unified))
             .await
             .expect("it is altered");
-        assert_eq!(sstables(&store, &off).len(), 4, "somebody switched it off");
+        let on = store.auto_compaction(off.id);
+        assert_eq!(on, Some(true), "it was off anyway when it was switched");
         assert!(store.set_auto_compaction(off.id, true));
         settle(&env, &store).await;
         let files = sstables(&store, &unified);
@@ -230,6 +231,26 @@ fn strategies_change_while_the_store_runs() {
         settle(&env, &store).await;
         assert_eq!(sstables(&store, &windows).len(), 1);
         assert_eq!(count(&store, &windows).await, (500, 500));
+    });
+}
+
+#[test]
+fn a_switch_wins_over_the_options() {
+    let folder = TempDir::new();
+    let dir = folder.0.clone();
+    run(move |env| async move {
+        let off = table("SizeTieredCompactionStrategy", &[("enabled", "false")]);
+        let store = open(&env, dir, &off).await;
+        for round in 0..4 {
+            flush(&store, &off, 0..500, round).await;
+        }
+        assert_eq!(store.pending_compactions(), [(off.id, 0)]);
+        assert!(store.set_auto_compaction(off.id, true));
+        assert_eq!(store.auto_compaction(off.id), Some(true));
+        settle(&env, &store).await;
+        assert_eq!(sstables(&store, &off).len(), 1);
+        assert!(store.set_auto_compaction(off.id, false));
+        assert_eq!(store.auto_compaction(off.id), Some(false));
     });
 }
 
