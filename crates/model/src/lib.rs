@@ -33,6 +33,7 @@ mod read;
 mod real;
 mod row;
 mod schema;
+mod size;
 pub mod temporal;
 mod token;
 mod type_name;
@@ -63,6 +64,7 @@ pub use schema::{
     Column, ColumnId, ColumnKind, DroppedColumn, Keyspace, Order, Schema, Table, TableId,
     TableOptions, UserType,
 };
+pub use size::{SizeError, parse_size};
 pub use token::{ShardId, Sharder, Token, murmur3_x64_128};
 pub use type_name::{RESERVED, TypeNameError, quote_identifier};
 pub use types::CqlType;

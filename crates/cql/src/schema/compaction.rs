@@ -347,7 +347,7 @@ fn check_aggressive_expiration(options: &Options) -> Result<(), CqlError> {
 fn unified(options: &Options) -> Result<&'static [&'static str], CqlError> {
     const CHECK: &str = "expired_sstable_check_frequency_seconds";
     if let Some(text) = options.get("scaling_parameters") {
-        for parameter in text.split(',') {
+        for parameter in split_as_java(text) {
             check_scaling_parameter(parameter.trim())?;
         }
     }
@@ -359,11 +359,11 @@ fn unified(options: &Options) -> Result<&'static [&'static str], CqlError> {
         ));
     }
     let target = match options.get("target_sstable_size") {
-        Some(text) => parse_target_size("target_sstable_size", text)?,
+        Some(text) => parse_target_size(text)?,
         None => DEFAULT_TARGET_SIZE,
     };
     if let Some(text) = options.get("flush_size_override") {
-        parse_target_size("flush_size_override", text)?;
+        check_flush_size(text)?;
     }
     parse_int(options, "max_sstables_to_compact")?;
     match options.get(CHECK).map(|text| (text, text.parse::<i64>())) {
@@ -419,23 +419,34 @@ const MIB: f64 = 1024.0 * 1024.0;
 /// What `target_sstable_size` is if it is not given, in bytes.
 const DEFAULT_TARGET_SIZE: f64 = 1024.0 * MIB;
 
-/// A size of sstables, in bytes.
-fn parse_target_size(name: &str, text: &str) -> Result<f64, CqlError> {
-    let size = parse_bytes(name, text)?;
+/// The size of sstables that a compaction aims at, in bytes.
+fn parse_target_size(text: &str) -> Result<f64, CqlError> {
+    const NAME: &str = "target_sstable_size";
+    let size = parse_bytes(NAME, text)?;
     if size >= i64::MAX as f64 {
-        return refuse(format!("{name} {text} is out of range of Long."));
+        return refuse(format!("{NAME} {text} is out of range of Long."));
     }
-    if size < MIB {
-        return refuse(format!(
+    check_is_mib(NAME, text, size)?;
+    Ok(size.ceil() as i64 as f64)
+}
+
+fn check_flush_size(text: &str) -> Result<(), CqlError> {
+    const NAME: &str = "flush_size_override";
+    check_is_mib(NAME, text, parse_whole_bytes(NAME, text)?)
+}
+
+fn check_is_mib(name: &str, text: &str, size: f64) -> Result<(), CqlError> {
+    match size < MIB {
+        true => refuse(format!(
             "{name} {text} is not acceptable, size must be at least 1.000MiB"
-        ));
+        )),
+        false => Ok(()),
     }
-    Ok(size)
 }
 
 fn check_min_size(text: &str, target: f64) -> Result<(), CqlError> {
     const NAME: &str = "min_sstable_size";
-    let Ok(size) = parse_bytes(NAME, text) else {
+    let Ok(size) = parse_whole_bytes(NAME, text) else {
         return refuse(format!("{text} is not a valid size in bytes for {NAME}"));
     };
     if size < 0.0 {
@@ -469,13 +480,22 @@ fn print_size(bytes: f64) -> String {
     }
 }
 
+/// The parts between commas. Empty ones at the end do not count, unless there is no comma at all
+/// (`String.split`).
+fn split_as_java(text: &str) -> impl Iterator<Item = &str> {
+    let parts = match text.trim_end_matches(',') {
+        "" if !text.is_empty() => None,
+        rest => Some(rest.split(',')),
+    };
+    parts.into_iter().flatten()
+}
+
 fn check_scaling_parameter(text: &str) -> Result<(), CqlError> {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    let upper = text.to_uppercase();
-    if upper == "N" {
+    if text == "N" {
         return Ok(());
     }
-    if let Some(fan) = upper.strip_prefix(['L', 'T'])
+    if let Some(fan) = text.strip_prefix(['L', 'T'])
         && digits(fan)
     {
         return match fan.parse::<i32>() {
@@ -483,7 +503,7 @@ fn check_scaling_parameter(text: &str) -> Result<(), CqlError> {
             _ => refuse(format!("Fan factor cannot be lower than 2 in {text}")),
         };
     }
-    let number = upper.strip_prefix(['+', '-']).unwrap_or(&upper);
+    let number = text.strip_prefix(['+', '-']).unwrap_or(text);
     if digits(number) && number.parse::<i32>().is_ok() {
         return Ok(());
     }
@@ -509,35 +529,18 @@ fn check_growth(options: &Options) -> Result<(), CqlError> {
     }
 }
 
-/// A size such as `1.5 GiB`, in bytes (`FBUtilities.parseHumanReadableBytes`).
+/// A size such as `1.5 GiB`, in bytes.
 fn parse_bytes(name: &str, text: &str) -> Result<f64, CqlError> {
-    let wrong = |reason: String| {
+    model::parse_size(text).map_err(|reason| {
         CqlError::Config(format!(
             "{name} {text} is not a valid size in bytes: {reason}"
         ))
-    };
-    let number = text
-        .trim()
-        .strip_suffix('B')
-        .ok_or_else(|| wrong(format!("{text} does not end in unit B")))?
-        .trim_end();
-    let units = [
-        ("Ki", 10),
-        ("Mi", 20),
-        ("Gi", 30),
-        ("Ti", 40),
-        ("Pi", 50),
-        ("Ei", 60),
-    ];
-    let (number, shift) = units
-        .iter()
-        .find_map(|(unit, shift)| number.strip_suffix(unit).map(|n| (n, *shift)))
-        .unwrap_or((number, 0));
-    number
-        .trim()
-        .parse::<f64>()
-        .map(|n| n * (1u64 << shift) as f64)
-        .map_err(|_| wrong(format!("For input string: \"{}\"", number.trim())))
+    })
+}
+
+/// The same as a whole number (`parseHumanReadableBytes`).
+fn parse_whole_bytes(name: &str, text: &str) -> Result<f64, CqlError> {
+    Ok(parse_bytes(name, text)? as i64 as f64)
 }
 
 #[cfg(test)]

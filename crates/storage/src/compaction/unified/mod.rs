@@ -135,9 +135,9 @@ impl UnifiedOptions {
     }
 }
 
-/// `N`, `L4`, `T4` or a number.
+/// `N`, `L4`, `T4` or a number; case counts.
 fn scaling_parameter(text: &str) -> Option<i32> {
-    let text = text.trim().to_uppercase();
+    let text = text.trim();
     let fan = |digits: &str| digits.parse::<i32>().ok().filter(|fan| *fan >= 2);
     match text.split_at_checked(1)? {
         ("N", "") => Some(0),

@@ -34,6 +34,8 @@ fn at(id: usize, from: i64, to: i64, size: u64) -> Candidate {
 fn scaling_parameters_have_several_forms() {
     let of = |text| options(&[("scaling_parameters", text)]).scaling;
     assert_eq!(of("T4, T8, N, L4,-6, 3"), [2, 6, 0, -2, -6, 3]);
+    assert_eq!(of("L4,"), [-2]);
+    assert_eq!(of("l4"), [2], "case counts, and this is none");
     let mixed = options(&[("scaling_parameters", "T4,L10")]);
     assert_eq!((mixed.fanout(0), mixed.threshold(0)), (4, 4));
     assert_eq!((mixed.fanout(1), mixed.threshold(1)), (10, 2));
