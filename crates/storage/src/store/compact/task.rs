@@ -64,6 +64,27 @@ pub(super) fn failed(error: TransactionError) -> CompactionError {
     }
 }
 
+/// Which of the inputs (level and bytes, none of those that are not read) stays away from a
+/// compaction into a level for which there is too little room; `None` if all have to be there.
+fn stays_away(level: u32, inputs: &[(u32, u64)]) -> Option<usize> {
+    let read = || inputs.iter().enumerate().filter(|(_, (_, size))| *size > 0);
+    let largest = match level {
+        // Fewer than two are not worth it, but expired ones go without room.
+        0 if inputs.len() > 2 || read().count() < inputs.len() => {
+            read().max_by_key(|(_, (_, size))| *size)
+        }
+        // Those of level 1 must be there, or its files would overlap; and one of level 0, or there
+        // is no point in it.
+        1 => {
+            let of_level_0 = || read().filter(|(_, (level, _))| *level == 0);
+            let largest = of_level_0().max_by_key(|(_, (_, size))| *size);
+            largest.filter(|_| of_level_0().count() > 1)
+        }
+        _ => None,
+    };
+    largest.map(|(at, _)| at)
+}
+
 impl Inner {
     /// Does it. The inputs must be free.
     pub(super) async fn run(self: &Rc<Inner>, mut job: Job) -> Result<(), CompactionError> {
@@ -101,8 +122,8 @@ impl Inner {
     }
 
     /// Leaves as many of the inputs as there is room for an output of their size: the largest stay
-    /// away first, as in Cassandra (`CompactionTask.reduceScopeForLimitedSpace`). Of a leveled
-    /// compaction only those of level 0 may, or levels would overlap.
+    /// away first, as in Cassandra
+    /// (`CompactionTask.buildCompactionCandidatesForAvailableDiskSpace`).
     async fn fit_into_space(&self, job: &mut Job) -> Result<(), CompactionError> {
         let dir = &job.table.dir;
         let available = self.env.available_space(dir).await;
@@ -115,25 +136,16 @@ impl Inner {
             if needed <= available {
                 return Ok(());
             }
-            let may_stay_away = |sstable: &SSTable| job.level == 0 || sstable.stats().level == 0;
-            let largest = job
-                .inputs
-                .iter()
-                .enumerate()
-                .filter(|(_, (sstable, _))| may_stay_away(sstable) && job.level <= 1)
-                .max_by_key(|(_, (_, size))| *size);
-            match largest {
-                Some((at, _)) if job.inputs.len() > 2 => {
-                    job.inputs.remove(at);
-                }
-                _ => {
-                    return Err(CompactionError::NoSpace {
-                        path: dir.clone(),
-                        needed,
-                        available,
-                    });
-                }
-            }
+            let sizes = job.inputs.iter();
+            let sizes: Vec<(u32, u64)> = sizes.map(|(s, size)| (s.stats().level, *size)).collect();
+            let Some(at) = stays_away(job.level, &sizes) else {
+                return Err(CompactionError::NoSpace {
+                    path: dir.clone(),
+                    needed,
+                    available,
+                });
+            };
+            job.inputs.remove(at);
         }
     }
 
@@ -530,4 +542,31 @@ async fn write_partition(
         writer.end_partition().await?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::stays_away;
+
+    #[test]
+    fn the_largest_stay_away_down_to_two() {
+        assert_eq!(stays_away(0, &[(0, 10), (0, 30), (0, 20)]), Some(1));
+        assert_eq!(stays_away(0, &[(0, 10), (0, 20)]), None);
+        assert_eq!(stays_away(0, &[(0, 10)]), None);
+    }
+
+    #[test]
+    fn expired_ones_go_whatever_stays_away() {
+        assert_eq!(stays_away(0, &[(0, 0), (0, 10), (0, 30)]), Some(2));
+        assert_eq!(stays_away(0, &[(0, 0), (0, 10)]), Some(1));
+        assert_eq!(stays_away(0, &[(0, 0)]), None, "it takes no room");
+    }
+
+    #[test]
+    fn levels_stay_as_they_are() {
+        let inputs = [(0, 10), (1, 50), (0, 20), (0, 0)];
+        assert_eq!(stays_away(1, &inputs), Some(2));
+        assert_eq!(stays_away(1, &[(0, 10), (1, 50)]), None);
+        assert_eq!(stays_away(2, &[(1, 10), (2, 50), (2, 5)]), None);
+    }
 }
