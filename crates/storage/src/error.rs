@@ -128,15 +128,15 @@ pub enum CompactionError {
     },
     /// The output might not fit on the drive.
     #[error(
-        "{path}: a compaction needs {needed} bytes, but only {available} are free; make room, it \
-         is tried again"
+        "{path}: a compaction needs {needed} bytes, but may only take {available} of those that are \
+         free; make room, it is tried again"
     )]
     NoSpace {
         /// The folder.
         path: PathBuf,
         /// Bytes that the output may take.
         needed: u64,
-        /// Bytes that are free.
+        /// Bytes that are free, less what stays free and what other compactions have to write.
         available: u64,
     },
     /// Inputs cannot be removed.

@@ -11,6 +11,7 @@ mod memtable;
 mod merge;
 mod read;
 mod shared_files;
+mod space;
 pub mod sstable;
 mod store;
 mod tally;

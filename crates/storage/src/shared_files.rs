@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::commitlog::Archive;
 use crate::health::{FailurePolicies, Health};
+use crate::space::Space;
 
 /// Who has let go of which file. One for all shards of a process, given to each store.
 ///
@@ -21,6 +22,8 @@ pub struct SharedFiles {
     pub health: Health,
     /// Segments of the commit log that are copied before they go.
     pub archive: Archive,
+    /// Room on the drive that compactions were promised.
+    pub(crate) space: Space,
 }
 
 #[derive(Clone, Copy, Debug, Default)]

@@ -9,6 +9,7 @@ use model::TableId;
 use super::super::table::{TableStore, is_same};
 use super::history::History;
 use crate::compaction::{Strategy, transaction::Operation};
+use crate::space::Reservation;
 use crate::sstable::Descriptor;
 
 /// Why sstables are rewritten (`OperationType`).
@@ -126,6 +127,8 @@ pub(super) struct Running {
     /// May it have forgotten deletions?
     forgets: Cell<bool>,
     stopped: Cell<bool>,
+    /// The room that it was promised for what it has still to write.
+    room: RefCell<Option<Reservation>>,
 }
 
 impl Running {
@@ -166,6 +169,14 @@ impl Running {
     /// So many bytes are behind it.
     pub(super) fn proceed(&self, done: u64) {
         self.done.set(self.done.get().max(done).min(self.total));
+        if let Some(room) = &*self.room.borrow() {
+            room.proceed(self.done.get(), self.total);
+        }
+    }
+
+    /// It writes into this room, which is given back when it ends.
+    pub(super) fn take_room(&self, room: Reservation) {
+        *self.room.borrow_mut() = Some(room);
     }
 
     /// Bytes to read in all, before compression.
@@ -205,6 +216,7 @@ impl Drop for Place<'_> {
     fn drop(&mut self) {
         let mut running = self.compactions.running.borrow_mut();
         running.retain(|other| !Rc::ptr_eq(other, &self.running));
+        self.running.room.borrow_mut().take();
         let compaction = &self.running.table.compaction;
         let inputs = &self.running.inputs;
         let is_input = |busy: &Descriptor| inputs.iter().any(|input| is_same(input, busy));
@@ -237,6 +249,7 @@ impl Compactions {
             merged: RefCell::default(),
             forgets: Cell::new(false),
             stopped: Cell::new(false),
+            room: RefCell::default(),
         });
         self.running.borrow_mut().push(running.clone());
         Place {

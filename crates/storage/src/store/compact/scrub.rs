@@ -101,6 +101,9 @@ impl Inner {
         let bytes = (sstable.disk_size(), sstable.data_length());
         let kind = CompactionKind::Scrub;
         let place = self.compactions.enter(kind, table, vec![descriptor], bytes);
+        // What is damaged is saved whatever room there is; others have to know of it.
+        let room = self.config.shared.space.reserve(bytes.0);
+        place.running.take_room(room);
         let owner = (self.config.sharder, self.env.shard().0);
         let owner = table.is_shared(&sstable).then_some(owner);
         let scrubbing = Scrubbing {

@@ -22,6 +22,7 @@ use crate::compaction::transaction::{Transaction, TransactionError};
 use crate::compaction::{Cut, Cutter, fully_expired};
 use crate::error::CompactionError;
 use crate::merge::{ChainScan, MergedScan, ScanSource};
+use crate::space::{Reservation, usable};
 use crate::sstable::{Descriptor, EncodingStats, SSTable, ScanOptions, Writer, WriterOptions};
 use crate::{PartitionHead, Unfiltered};
 
@@ -108,8 +109,11 @@ impl Inner {
             }
         }
         let result = match self.fit_into_space(&mut job).await {
-            Ok(()) => self.rewrite(&job, &place.running).await,
-            no_room => no_room,
+            Ok(room) => {
+                place.running.take_room(room);
+                self.rewrite(&job, &place.running).await
+            }
+            Err(no_room) => Err(no_room),
         };
         if let Err(error) = &result
             && !self.compaction_failed(&job.table, error)
@@ -123,18 +127,23 @@ impl Inner {
 
     /// Leaves as many of the inputs as there is room for an output of their size: the largest stay
     /// away first, as in Cassandra
-    /// (`CompactionTask.buildCompactionCandidatesForAvailableDiskSpace`).
-    async fn fit_into_space(&self, job: &mut Job) -> Result<(), CompactionError> {
+    /// (`CompactionTask.buildCompactionCandidatesForAvailableDiskSpace`). What other compactions, of
+    /// all shards, have still to write is taken already.
+    async fn fit_into_space(&self, job: &mut Job) -> Result<Reservation, CompactionError> {
         let dir = &job.table.dir;
         let available = self.env.available_space(dir).await;
         let available = available.map_err(|error| CompactionError::Io {
             path: dir.clone(),
             error,
         })?;
+        let (space, usable) = (&self.config.shared.space, usable(available));
         loop {
             let needed = job.bytes();
-            if needed <= available {
-                return Ok(());
+            if needed == 0 {
+                return Ok(space.reserve(0));
+            }
+            if let Some(room) = space.reserve_within(needed, usable) {
+                return Ok(room);
             }
             let sizes = job.inputs.iter();
             let sizes: Vec<(u32, u64)> = sizes.map(|(s, size)| (s.stats().level, *size)).collect();
@@ -142,7 +151,7 @@ impl Inner {
                 return Err(CompactionError::NoSpace {
                     path: dir.clone(),
                     needed,
-                    available,
+                    available: usable.saturating_sub(space.reserved()),
                 });
             };
             job.inputs.remove(at);

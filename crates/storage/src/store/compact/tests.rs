@@ -374,6 +374,25 @@ fn a_compaction_can_be_watched_and_stopped() {
 }
 
 #[test]
+fn room_that_others_were_promised_is_not_there() {
+    let folder = TempDir::new();
+    let dir = folder.0.clone();
+    run(move |env| async move {
+        let (store, table) = overwritten(&env, dir).await;
+        let space = &store.inner.config.shared.space;
+        let other_shard = space.reserve(1 << 60);
+        let answer = store.compact(table.id).await;
+        let is_full = matches!(answer, Err(CompactionError::NoSpace { available: 0, .. }));
+        assert!(is_full, "{answer:?}");
+        assert_eq!(space.reserved(), 1 << 60);
+        drop(other_shard);
+        store.compact(table.id).await.expect("there is room");
+        assert_eq!(space.reserved(), 0, "it is given back");
+        assert_eq!(sstables(&store, &table).len(), 1);
+    });
+}
+
+#[test]
 fn expired_sstables_go_without_being_read() {
     let folder = TempDir::new();
     let dir = folder.0.clone();
