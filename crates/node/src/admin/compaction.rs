@@ -36,7 +36,7 @@ pub struct CompactionReport {
 type Rewrite = Result<usize, CompactionError>;
 
 impl Admin {
-    /// Compacts the sstables of tables: all of each, or those in some ranges of tokens.
+    /// Compacts the sstables of tables: all of each, or those with some tokens or a partition.
     pub fn compact(
         &self,
         keyspace: Option<&str>,
@@ -288,9 +288,27 @@ fn table_of(file: &Path, tables: &[Arc<Table>]) -> Option<(TableId, String)> {
         .then(|| (table.id, name.to_owned()))
 }
 
-/// A range of tokens as `nodetool compact -st … -et …` has it.
+/// A range of tokens as `nodetool compact -st … -et …` has it. From a token to itself there is
+/// none (`StorageService.createRepairRangeFrom`).
 pub fn token_range(start: Option<i64>, end: Option<i64>) -> CompactionScope {
     let start = start.map_or(Token::MIN, Token);
     let end = end.map_or(Token::MAX, Token);
-    CompactionScope::Ranges(vec![(start, end)])
+    let range = (start != end).then_some((start, end));
+    CompactionScope::Ranges(range.into_iter().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_has_two_tokens() {
+        let ranges = |start, end| match token_range(start, end) {
+            CompactionScope::Ranges(ranges) => ranges,
+            other => panic!("{other:?} is no range"),
+        };
+        assert_eq!(ranges(Some(5), Some(7)), [(Token(5), Token(7))]);
+        assert_eq!(ranges(Some(7), None), [(Token(7), Token::MAX)]);
+        assert!(ranges(Some(5), Some(5)).is_empty());
+    }
 }

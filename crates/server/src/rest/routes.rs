@@ -470,8 +470,7 @@ fn compact(node: &Node, call: &Call) -> Answer {
         return done(node.admin.compact(Some(keyspace), &tables, scope));
     };
     for table in node.admin.tables(Some(keyspace), &tables)? {
-        let token = node.admin.key_of(&table, key, false)?.token().0;
-        let scope = node::token_range(Some(token.saturating_sub(1)), Some(token));
+        let scope = CompactionScope::Partition(node.admin.key_of(&table, key, false)?);
         let name = table.name.to_string();
         node.admin.compact(Some(keyspace), &[name], scope)?;
     }

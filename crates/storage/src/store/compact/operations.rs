@@ -7,7 +7,7 @@
 use std::rc::Rc;
 
 use io::TaskGroup;
-use model::{TableId, Token};
+use model::{DecoratedKey, TableId, Token, murmur3_x64_128};
 
 use super::super::table::TableStore;
 use super::super::{Inner, Store};
@@ -27,9 +27,11 @@ pub enum CompactionScope {
     },
     /// Those that have these data files, by their names without the folder.
     Files(Vec<String>),
-    /// Those that may have partitions of one of these ranges: above the first token, up to the
-    /// second one. A range whose start is not below its end goes round the ring.
+    /// Those that may have partitions of one of these ranges: from the first token to the second
+    /// one, both included. A range whose start is above its end goes round the ring.
     Ranges(Vec<(Token, Token)>),
+    /// Those that may have this partition, as far as their filters know.
+    Partition(DecoratedKey),
 }
 
 impl Store {
@@ -41,7 +43,7 @@ impl Store {
     }
 
     /// Compacts sstables of a table together: `nodetool compact`, with `--split-output`, `-st` and
-    /// `-et`, or `--user-defined`. How many sstables there were to compact.
+    /// `-et`, `--partition`, or `--user-defined`. How many sstables there were to compact.
     pub async fn compact_scope(
         &self,
         table: TableId,
@@ -198,6 +200,16 @@ impl Inner {
                 let meant: Vec<&Candidate> = candidates.iter().filter(is_meant).collect();
                 strategy.together(&meant).into_iter().collect()
             }
+            CompactionScope::Partition(key) => {
+                // Filters of other shards say yes now and then.
+                let is_ours = self.config.sharder.shard_of(key.token()) == self.env.shard().0;
+                let hash = murmur3_x64_128(key.key());
+                let is_meant = |file: &&Candidate| {
+                    is_ours && file.is_free && sstables[file.id].may_contain(key, hash)
+                };
+                let meant: Vec<&Candidate> = candidates.iter().filter(is_meant).collect();
+                strategy.together(&meant).into_iter().collect()
+            }
         };
         let kind = CompactionKind::MajorCompaction;
         let jobs: Vec<Job> = choices
@@ -242,11 +254,12 @@ impl Inner {
     }
 }
 
-/// May the file have partitions of the range?
+/// May the file have partitions of the range? Its start is part of it
+/// (`CompactionManager.sstablesInBounds`).
 fn reaches(file: &Candidate, (start, end): (Token, Token)) -> bool {
-    let behind_start = file.last > start;
+    let behind_start = file.last >= start;
     let before_end = file.first <= end;
-    if start < end {
+    if start <= end {
         behind_start && before_end
     } else {
         behind_start || before_end
@@ -269,10 +282,13 @@ mod tests {
             ((0, 9), false),
             ((0, 10), true),
             ((19, 30), true),
-            ((20, 30), false),
+            ((20, 30), true),
+            ((21, 30), false),
             ((20, 10), true),
-            ((20, 9), false),
-            ((5, 5), true),
+            ((20, 9), true),
+            ((21, 9), false),
+            ((15, 15), true),
+            ((5, 5), false),
         ] {
             let range = (Token(range.0), Token(range.1));
             assert_eq!(reaches(&file, range), expected, "{range:?}");

@@ -306,8 +306,12 @@ fn files_and_ranges_are_compacted_on_demand() {
             .find(|file| file.partitions() == 1)
             .expect("there is one");
         let token = alone.first_key().token().0;
-        let elsewhere = vec![(Token(token), Token(token - 1))];
+        let elsewhere = vec![(Token(token + 1), Token(token - 1))];
         let store_of = |scope| store.compact_scope(table.id, scope);
+        let none = CompactionScope::Partition(DecoratedKey::new(int(77_777)));
+        assert_eq!(store_of(none).await.expect("nobody knows it"), 0);
+        let there = CompactionScope::Partition(alone.first_key().clone());
+        assert_eq!(store_of(there).await.expect("it is compacted"), 1);
         let compacted = store_of(CompactionScope::Ranges(elsewhere)).await;
         assert_eq!(compacted.expect("it is compacted"), 2);
         assert_eq!(sstables(&store, &table).len(), 2);
