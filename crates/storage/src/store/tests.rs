@@ -78,14 +78,14 @@ pub(super) async fn open_with(env: &Env, config: StoreConfig, schema: &Schema) -
 
 /// A table whose deletions are never old enough to be purged: the writes of these tests come in
 /// any order of their timestamps.
-fn undying(order: Order) -> Arc<Table> {
+pub(super) fn undying(order: Order) -> Arc<Table> {
     let mut table = Table::clone(&table(order));
     table.options.gc_grace_seconds = i32::MAX;
     Arc::new(table)
 }
 
 /// A read of the whole table, or of one slice of each partition.
-fn command(table: &Arc<Table>, slices: Vec<Slice>, reversed: bool) -> ReadCommand {
+pub(super) fn command(table: &Arc<Table>, slices: Vec<Slice>, reversed: bool) -> ReadCommand {
     ReadCommand {
         table: table.clone(),
         partitions: PartitionSelection::Range {

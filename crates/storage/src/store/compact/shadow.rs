@@ -1,10 +1,13 @@
 //! What sstables that are not compacted say of a partition that is: with it, what their deletions
 //! cover can be dropped (`CompactionIterator.GarbageSkipper`).
+//!
+//! Unlike Cassandra a deletion that the others hold just so stays: a compaction of theirs beside this
+//! one may be about to drop it because it is here.
 
 use std::rc::Rc;
 
 use model::{
-    ClusteringComparator, CqlType, DecoratedKey, DeletionTime, Row, Slice, murmur3_x64_128,
+    Bound, ClusteringComparator, CqlType, DecoratedKey, DeletionTime, Row, Slice, murmur3_x64_128,
 };
 
 use super::super::Inner;
@@ -13,7 +16,7 @@ use super::Granularity;
 use crate::error::CompactionError;
 use crate::merge::{MergedPartition, Source};
 use crate::sstable::{ColumnSelection, Descriptor};
-use crate::{PartitionHead, Unfiltered};
+use crate::{PartitionHead, RangeTombstoneMarker, Unfiltered};
 
 /// What others know of a partition, gone through beside it.
 pub(super) struct Shadow {
@@ -23,6 +26,10 @@ pub(super) struct Shadow {
     /// The deletion of the range that it is in.
     open: DeletionTime,
     next: Option<Unfiltered>,
+    /// The deletion of the range that what it falls on is in.
+    below: DeletionTime,
+    /// The one that was let through there and not closed yet.
+    passed: DeletionTime,
 }
 
 impl Shadow {
@@ -68,13 +75,15 @@ impl Shadow {
             partition,
             open: DeletionTime::LIVE,
             next,
+            below: DeletionTime::LIVE,
+            passed: DeletionTime::LIVE,
         }))
     }
 
     /// Drops what it covers of the head of the partition.
     pub(super) fn fall_on_head(&self, head: &mut PartitionHead) {
         let own = self.partition.head();
-        if !head.deletion.supersedes(&own.deletion) {
+        if own.deletion.supersedes(&head.deletion) {
             head.deletion = DeletionTime::LIVE;
         }
         if let Some(row) = &mut head.static_row {
@@ -82,42 +91,87 @@ impl Shadow {
         }
     }
 
-    /// Drops what it covers of the next row.
-    pub(super) async fn fall_on(&mut self, row: &mut Row) -> Result<(), CompactionError> {
-        loop {
-            let behind = match &self.next {
-                Some(Unfiltered::Row(other)) => {
-                    let order = self.comparator.compare(&other.clustering, &row.clustering);
-                    order.is_lt()
-                }
-                Some(Unfiltered::Marker(marker)) => {
-                    let at = self
-                        .comparator
-                        .compare_to_bound(&row.clustering, &marker.bound);
-                    at.is_gt()
-                }
-                None => false,
-            };
-            if !behind {
-                break;
+    /// Leaves in `left` what it does not cover of the next item.
+    pub(super) async fn fall_on(
+        &mut self,
+        item: Unfiltered,
+        left: &mut Vec<Unfiltered>,
+    ) -> Result<(), CompactionError> {
+        self.catch_up(&item, left).await?;
+        match item {
+            Unfiltered::Row(mut row) => {
+                let same = match &self.next {
+                    Some(Unfiltered::Row(other)) if other.clustering == row.clustering => {
+                        Some(other)
+                    }
+                    _ => None,
+                };
+                self.cover(&mut row, self.around(), same);
+                left.push(Unfiltered::Row(row));
             }
-            if let Some(Unfiltered::Marker(marker)) = &self.next {
+            Unfiltered::Marker(marker) => {
+                if let Some(next) = &self.next
+                    && let Unfiltered::Marker(other) = next
+                    && self
+                        .comparator
+                        .compare_bounds(&other.bound, &marker.bound)
+                        .is_eq()
+                {
+                    self.open = other.opens.unwrap_or(DeletionTime::LIVE);
+                    self.next = self.partition.next().await?;
+                }
+                self.below = marker.opens.unwrap_or(DeletionTime::LIVE);
+                left.extend(self.turn_at(marker.bound));
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on to the place of an item. Where a deletion ends that covered a range, the range
+    /// begins again.
+    async fn catch_up(
+        &mut self,
+        item: &Unfiltered,
+        left: &mut Vec<Unfiltered>,
+    ) -> Result<(), CompactionError> {
+        while let Some(next) = &self.next
+            && next.compare(item, &self.comparator).is_lt()
+        {
+            if let Unfiltered::Marker(marker) = next {
                 self.open = marker.opens.unwrap_or(DeletionTime::LIVE);
+                // Where it begins to cover one the range goes on: it may be back before it ends.
+                if self.passed.is_live() {
+                    let bound = marker.bound.clone();
+                    left.extend(self.turn_at(bound));
+                }
             }
             self.next = self.partition.next().await?;
         }
-        let same = match &self.next {
-            Some(Unfiltered::Row(other)) if other.clustering == row.clustering => Some(other),
-            _ => None,
-        };
-        let around = self.partition.head().deletion.merge(self.open);
-        self.cover(row, around, same);
         Ok(())
+    }
+
+    /// The marker by which the range that was let through gives way to the one that begins here,
+    /// unless that is covered.
+    fn turn_at(&mut self, bound: Bound) -> Option<Unfiltered> {
+        let known = |deletion: DeletionTime| Some(deletion).filter(|d| !d.is_live());
+        let before = known(self.passed);
+        let after = known(self.below).filter(|below| !self.around().supersedes(below));
+        self.passed = after.unwrap_or(DeletionTime::LIVE);
+        RangeTombstoneMarker::between(bound, before, after).map(Unfiltered::Marker)
+    }
+
+    /// What covers whatever is at its place.
+    fn around(&self) -> DeletionTime {
+        self.partition.head().deletion.merge(self.open)
     }
 
     fn cover(&self, row: &mut Row, around: DeletionTime, other: Option<&Row>) {
         let deletion = other.map_or(around, |other| around.merge(other.deletion));
+        let own = row.deletion;
         row.shadow_by(deletion);
+        if own == deletion {
+            row.deletion = own;
+        }
         let Some(other) = other.filter(|_| self.granularity == Granularity::Cell) else {
             return;
         };

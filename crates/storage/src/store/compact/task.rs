@@ -511,6 +511,8 @@ impl Outputs<'_> {
     }
 }
 
+/// The next partition of the scan without what falls in the shadow of others, and what may be
+/// forgotten.
 async fn write_partition(
     writer: &mut Writer,
     (scan, shadow): (&mut MergedScan, &mut Option<Shadow>),
@@ -525,32 +527,58 @@ async fn write_partition(
         row.purge(purge);
     }
     head.static_row.take_if(|row| row.is_empty());
-    let mut begun = !head.deletion.is_live() || head.static_row.is_some();
+    let begun = !head.deletion.is_live() || head.static_row.is_some();
     if begun {
         writer.begin_partition(&head).await?;
     }
-    let mut rows = 0u32;
-    while let Some(mut item) = scan.next().await? {
-        rows += 1;
-        if rows.is_multiple_of(ITEMS_A_LOOK) {
-            progress.within(writer).await?;
+    let mut output = PartitionOutput {
+        writer,
+        head,
+        purge,
+        begun,
+    };
+    let (mut items, mut left) = (0u32, Vec::new());
+    while let Some(item) = scan.next().await? {
+        items += 1;
+        if items.is_multiple_of(ITEMS_A_LOOK) {
+            progress.within(output.writer).await?;
         }
-        if let (Some(shadow), Unfiltered::Row(row)) = (&mut *shadow, &mut item) {
-            shadow.fall_on(row).await?;
+        match &mut *shadow {
+            None => output.append(item).await?,
+            Some(shadow) => {
+                shadow.fall_on(item, &mut left).await?;
+                for item in left.drain(..) {
+                    output.append(item).await?;
+                }
+            }
         }
-        let Some(item) = purged(item, purge) else {
-            continue;
-        };
-        if !begun {
-            writer.begin_partition(&head).await?;
-            begun = true;
-        }
-        writer.append(&item).await?;
     }
-    if begun {
-        writer.end_partition().await?;
+    if output.begun {
+        output.writer.end_partition().await?;
     }
     Ok(())
+}
+
+/// A partition that is begun when there is something in it.
+struct PartitionOutput<'p> {
+    writer: &'p mut Writer,
+    head: PartitionHead,
+    purge: &'p Purge,
+    begun: bool,
+}
+
+impl PartitionOutput<'_> {
+    async fn append(&mut self, item: Unfiltered) -> Result<(), CompactionError> {
+        let Some(item) = purged(item, self.purge) else {
+            return Ok(());
+        };
+        if !self.begun {
+            self.writer.begin_partition(&self.head).await?;
+            self.begun = true;
+        }
+        self.writer.append(&item).await?;
+        Ok(())
+    }
 }
 
 #[cfg(test)]
