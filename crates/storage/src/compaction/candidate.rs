@@ -29,6 +29,9 @@ pub(crate) struct Candidate {
     pub(crate) droppable_ratio: f64,
     /// Seconds since it was written.
     pub(crate) age_seconds: u64,
+    /// When its data was repaired, in milliseconds since 1970; 0 if never. It is also 0 as long as a
+    /// repair that it takes part in is pending.
+    pub(crate) repaired_at: i64,
     /// Are the estimates of its partitions and cells based on enough of them
     /// (`SSTableReader.isEstimationInformative`)?
     pub(crate) is_informative: bool,
@@ -38,6 +41,11 @@ impl Candidate {
     /// Is it being compacted?
     pub(crate) fn is_busy(&self) -> bool {
         !self.is_free && !self.is_suspect
+    }
+
+    /// Has its data been repaired?
+    pub(crate) fn is_repaired(&self) -> bool {
+        self.repaired_at > 0
     }
 
     /// May both have rows of one partition?
@@ -69,6 +77,11 @@ pub(crate) fn span<'c>(files: impl IntoIterator<Item = &'c Candidate>) -> Option
 pub(crate) struct Situation<'s> {
     /// All sstables.
     pub(crate) files: &'s [Candidate],
+    /// Which are compacted now, those that are repaired or the others: what is repaired is never
+    /// mixed with what is not.
+    pub(crate) repaired: bool,
+    /// `only_purge_repaired_tombstones`
+    pub(crate) only_purges_repaired: bool,
     /// Seconds since 1970.
     pub(crate) now_seconds: u32,
     /// Deletions before this have had their grace.
@@ -81,9 +94,26 @@ pub(crate) struct Situation<'s> {
 }
 
 impl<'s> Situation<'s> {
-    /// Those that may be chosen.
+    /// The same for the repaired ones or for the others.
+    pub(crate) fn of(&self, repaired: bool) -> Situation<'s> {
+        Situation { repaired, ..*self }
+    }
+
+    /// Those that are compacted with each other.
+    pub(crate) fn own(&self) -> impl Iterator<Item = &'s Candidate> + use<'s> {
+        let repaired = self.repaired;
+        let files = self.files.iter();
+        files.filter(move |file| file.is_repaired() == repaired)
+    }
+
+    /// Those of them that may be chosen.
     pub(crate) fn free(&self) -> impl Iterator<Item = &'s Candidate> + use<'s> {
-        self.files.iter().filter(|file| file.is_free)
+        self.own().filter(|file| file.is_free)
+    }
+
+    /// May the tombstones of these be purged, as far as repairs go?
+    pub(crate) fn may_purge<'c>(&self, files: impl IntoIterator<Item = &'c Candidate>) -> bool {
+        !self.only_purges_repaired || files.into_iter().all(Candidate::is_repaired)
     }
 }
 
@@ -108,6 +138,7 @@ pub(crate) mod testing {
             max_local_deletion_time: u32::MAX,
             droppable_ratio: 0.0,
             age_seconds: 0,
+            repaired_at: 0,
             is_informative: true,
         }
     }
@@ -122,6 +153,8 @@ pub(crate) mod testing {
     pub(crate) fn situation(files: &[Candidate]) -> Situation<'_> {
         Situation {
             files,
+            repaired: false,
+            only_purges_repaired: false,
             now_seconds: 1_000_000,
             gc_before: 500_000,
             memory_min_timestamp: i64::MAX,

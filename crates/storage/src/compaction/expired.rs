@@ -12,6 +12,9 @@ pub(crate) fn fully_expired(compacting: &[usize], situation: &Situation<'_>) -> 
     let all = || situation.files.iter();
     let (chosen, others): (Vec<&Candidate>, Vec<&Candidate>) =
         all().partition(|file| compacting.contains(&file.id));
+    if !situation.may_purge(chosen.iter().copied()) {
+        return Vec::new();
+    }
     let is_dead = |file: &Candidate| file.max_local_deletion_time < situation.gc_before;
     let alive = chosen
         .iter()
@@ -41,6 +44,17 @@ mod tests {
             max_local_deletion_time: 499_999,
             ..file(id, 100)
         }
+    }
+
+    #[test]
+    fn what_is_not_repaired_stays_if_only_what_is_may_go() {
+        let mut files = [dead(1, (10, 20)), dead(2, (10, 20))];
+        files[0].repaired_at = 7;
+        let mut situation = situation(&files);
+        assert_eq!(fully_expired(&[1, 2], &situation), [1, 2]);
+        situation.only_purges_repaired = true;
+        assert_eq!(fully_expired(&[1], &situation), [1]);
+        assert!(fully_expired(&[1, 2], &situation).is_empty());
     }
 
     #[test]

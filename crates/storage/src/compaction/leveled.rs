@@ -90,9 +90,9 @@ const LEVELS: usize = HIGHEST_LEVEL as usize + 1;
 type Levels<'c> = [Vec<&'c Candidate>; LEVELS];
 
 /// Those of the higher levels are sorted by token and do not overlap.
-fn levels<'c>(files: &'c [Candidate]) -> Levels<'c> {
+fn levels<'c>(files: impl IntoIterator<Item = &'c Candidate>) -> Levels<'c> {
     let mut levels: Levels<'c> = Default::default();
-    let mut sorted: Vec<&Candidate> = files.iter().collect();
+    let mut sorted: Vec<&Candidate> = files.into_iter().collect();
     sorted.sort_by_key(|file| (file.first, file.last, file.id));
     for file in sorted {
         let level = &mut levels[file.level.min(HIGHEST_LEVEL) as usize];
@@ -112,7 +112,7 @@ pub(crate) fn next(
     common: &CommonOptions,
     options: &LeveledOptions,
 ) -> Option<Choice> {
-    let levels = levels(situation.files);
+    let levels = levels(situation.own());
     let by_size = || {
         (levels[0].len() > MANY_IN_L0)
             .then(|| {
@@ -275,8 +275,8 @@ fn full_of_tombstones<'c>(
 }
 
 /// How many compactions there are to do (`getEstimatedTasks`).
-pub(crate) fn pending(
-    files: &[Candidate],
+pub(crate) fn pending<'c>(
+    files: impl IntoIterator<Item = &'c Candidate>,
     common: &CommonOptions,
     options: &LeveledOptions,
 ) -> usize {

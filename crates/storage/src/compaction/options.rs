@@ -36,7 +36,8 @@ pub(crate) struct CommonOptions {
     pub(crate) tombstone_compaction_interval: u64,
     /// `unchecked_tombstone_compaction`: also if overlapping files may keep them from going?
     pub(crate) unchecked_tombstone_compaction: bool,
-    /// `only_purge_repaired_tombstones`, which forbids purging as nothing is ever repaired yet.
+    /// `only_purge_repaired_tombstones`: it forbids purging unless all that is compacted is
+    /// repaired.
     pub(crate) only_purge_repaired_tombstones: bool,
     /// `provide_overlapping_tombstones`: what do compactions drop that is covered by what other
     /// sstables hold?

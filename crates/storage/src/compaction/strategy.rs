@@ -33,7 +33,8 @@ pub(crate) struct Strategy {
     /// What it was made of.
     map: Map,
     common: CommonOptions,
-    kind: Kind,
+    /// One for what is not repaired, and one for what is: each remembers its own.
+    kinds: [Kind; 2],
 }
 
 #[derive(Clone, Debug)]
@@ -64,7 +65,7 @@ impl Strategy {
         Strategy {
             map: map.clone(),
             common: CommonOptions::of(options),
-            kind,
+            kinds: [kind.clone(), kind],
         }
     }
 
@@ -81,10 +82,19 @@ impl Strategy {
         self.common.enabled
     }
 
-    /// The compaction that comes next, if there is one to do.
+    /// The compaction that comes next, if there is one to do, of those that have most to do.
     pub(crate) fn next(&mut self, situation: &Situation<'_>) -> Option<Choice> {
+        let [mut first, mut second] = [false, true].map(|repaired| situation.of(repaired));
+        // Most tables have nothing that is repaired.
+        if second.own().next().is_some() && self.pending_of(&first) < self.pending_of(&second) {
+            std::mem::swap(&mut first, &mut second);
+        }
+        self.next_of(&first).or_else(|| self.next_of(&second))
+    }
+
+    fn next_of(&mut self, situation: &Situation<'_>) -> Option<Choice> {
         let common = &self.common;
-        match &mut self.kind {
+        match &mut self.kinds[usize::from(situation.repaired)] {
             Kind::SizeTiered(options) => {
                 let inputs = size_tiered::next(situation, common, options);
                 (!inputs.is_empty()).then(|| Choice::new(inputs, 0, Cut::Never))
@@ -100,10 +110,15 @@ impl Strategy {
 
     /// About how many compactions there are to do.
     pub(crate) fn pending(&self, situation: &Situation<'_>) -> usize {
-        let (files, common) = (situation.files, &self.common);
-        match &self.kind {
+        let pending = |repaired| self.pending_of(&situation.of(repaired));
+        [false, true].map(pending).iter().sum()
+    }
+
+    fn pending_of(&self, situation: &Situation<'_>) -> usize {
+        let common = &self.common;
+        match &self.kinds[usize::from(situation.repaired)] {
             Kind::SizeTiered(options) => size_tiered::pending(situation.free(), common, options),
-            Kind::Leveled(options, _) => leveled::pending(files, common, options),
+            Kind::Leveled(options, _) => leveled::pending(situation.own(), common, options),
             Kind::TimeWindow(options, state) => {
                 time_window::pending(state, situation, common, options)
             }
@@ -114,12 +129,17 @@ impl Strategy {
     /// The compactions of all that is free. With `split` the outputs of SizeTiered are cut into
     /// halves; Leveled and Unified cut theirs anyway, and TimeWindow does not split.
     pub(crate) fn major(&self, situation: &Situation<'_>, split: bool) -> Vec<Choice> {
+        let major = |repaired| self.major_of(&situation.of(repaired), split);
+        [false, true].into_iter().flat_map(major).collect()
+    }
+
+    fn major_of(&self, situation: &Situation<'_>, split: bool) -> Vec<Choice> {
         let all: Vec<&Candidate> = situation.free().collect();
         if all.is_empty() {
             return Vec::new();
         }
         let ids = |files: &[&Candidate]| files.iter().map(|file| file.id).collect::<Vec<_>>();
-        match &self.kind {
+        match &self.kinds[usize::from(situation.repaired)] {
             Kind::SizeTiered(_) if split => {
                 let cut = Cut::Halves(total_size(all.iter().copied()));
                 vec![Choice::new(ids(&all), 0, cut)]
@@ -136,11 +156,21 @@ impl Strategy {
         }
     }
 
-    /// How these files are compacted because somebody asks for it. `None` if there are none.
-    pub(crate) fn together(&self, files: &[&Candidate]) -> Option<Choice> {
+    /// How these files are compacted because somebody asks for it: those that are repaired and the
+    /// others, if there are any.
+    pub(crate) fn together(&self, files: &[&Candidate]) -> Vec<Choice> {
+        let of = |repaired| {
+            let group = files.iter().copied();
+            let group = group.filter(|file| file.is_repaired() == repaired);
+            self.together_of(&group.collect::<Vec<_>>())
+        };
+        [false, true].into_iter().filter_map(of).collect()
+    }
+
+    fn together_of(&self, files: &[&Candidate]) -> Option<Choice> {
         span(files.iter().copied())?;
         let ids = files.iter().map(|file| file.id).collect();
-        Some(match (&self.kind, files) {
+        Some(match (&self.kinds[0], files) {
             (Kind::Leveled(options, _), [file]) => leveled::rewrite(file, options),
             (Kind::Unified(options, _), _) => unified::compaction_of(files, options),
             _ => Choice::new(ids, 0, Cut::Never),
@@ -149,7 +179,7 @@ impl Strategy {
 
     /// How one file is rewritten for another reason than compaction: it keeps its level.
     pub(crate) fn rewrite(&self, file: &Candidate) -> Choice {
-        match &self.kind {
+        match &self.kinds[0] {
             Kind::Leveled(options, _) => leveled::rewrite(file, options),
             Kind::Unified(options, _) => unified::compaction_of(&[file], options),
             _ => Choice::new(vec![file.id], file.level, Cut::Never),
@@ -197,7 +227,36 @@ mod tests {
                 assert_eq!(all, [1, 3], "{class}");
             }
             assert!(strategy.major(&situation(&[]), false).is_empty());
-            assert_eq!(strategy.together(&[]), None);
+            assert!(strategy.together(&[]).is_empty());
+        }
+    }
+
+    #[test]
+    fn what_is_repaired_is_never_mixed_with_what_is_not() {
+        let mut files = files(&[1000; 9]);
+        for file in &mut files[4..] {
+            file.repaired_at = 7;
+        }
+        let groups = [vec![1, 2, 3, 4], vec![5, 6, 7, 8, 9]];
+        for class in CLASSES {
+            let mut strategy = Strategy::of(&options(class, &[]));
+            let inputs = |choices: Vec<Choice>| -> Vec<Vec<usize>> {
+                choices.into_iter().map(|choice| choice.inputs).collect()
+            };
+            let major = strategy.major(&situation(&files), false);
+            assert_eq!(inputs(major), groups, "{class}");
+            let all: Vec<&Candidate> = files.iter().collect();
+            assert_eq!(inputs(strategy.together(&all)), groups, "{class}");
+            let mut left = files.clone();
+            while let Some(choice) = strategy.next(&situation(&left)) {
+                let is_one = groups.iter().any(|group| {
+                    let mut inputs = choice.inputs.iter();
+                    inputs.all(|input| group.contains(input))
+                });
+                assert!(is_one, "{class}: {choice:?}");
+                left.retain(|file| !choice.inputs.contains(&file.id));
+            }
+            assert!(left.len() <= 1, "{class}: {left:?}");
         }
     }
 

@@ -15,7 +15,7 @@ pub(crate) fn worth_dropping(
 ) -> bool {
     // The ratio is an estimate: without the age a file that keeps its tombstones would be
     // rewritten for ever.
-    if options.only_purge_repaired_tombstones
+    if !situation.may_purge([file])
         || situation.memory_min_timestamp == i64::MIN
         || file.age_seconds < options.tombstone_compaction_interval
         || file.droppable_ratio <= options.tombstone_threshold
@@ -79,7 +79,9 @@ mod tests {
 
     fn worth(files: &[Candidate], pairs: &[(&str, &str)]) -> bool {
         let options = CommonOptions::of(&options("SizeTieredCompactionStrategy", pairs));
-        worth_dropping(&files[0], &situation(files), &options)
+        let mut situation = situation(files);
+        situation.only_purges_repaired = options.only_purge_repaired_tombstones;
+        worth_dropping(&files[0], &situation, &options)
     }
 
     #[test]
@@ -94,6 +96,8 @@ mod tests {
         assert!(!worth(std::slice::from_ref(&file), &interval));
         let repaired = [("only_purge_repaired_tombstones", "true")];
         assert!(!worth(std::slice::from_ref(&file), &repaired));
+        file.repaired_at = 7;
+        assert!(worth(std::slice::from_ref(&file), &repaired));
         file.droppable_ratio = 0.2;
         assert!(!worth(std::slice::from_ref(&file), &[]));
     }

@@ -59,6 +59,15 @@ fn is_informative(format: Format, partitions: u64, interval: u64) -> bool {
     }
 }
 
+/// When an sstable was repaired; 0 if never, or if its repair is pending.
+fn repaired_at(sstable: &SSTable) -> i64 {
+    let stats = sstable.stats();
+    match stats.pending_repair {
+        None => stats.repaired_at.max(0),
+        Some(_) => 0,
+    }
+}
+
 impl Inner {
     /// Compacts until the store is closed.
     pub(super) async fn run_compactions(self: Rc<Inner>) {
@@ -181,6 +190,7 @@ impl Inner {
                 max_local_deletion_time: stats.max_local_deletion_time,
                 droppable_ratio,
                 age_seconds: table.age(sstable, now).into(),
+                repaired_at: repaired_at(sstable),
                 is_informative: is_informative(
                     sstable.descriptor().version.format(),
                     sstable.partitions() / sharers,
@@ -198,6 +208,8 @@ impl Inner {
         let counters = &table.counters;
         Situation {
             files,
+            repaired: false,
+            only_purges_repaired: CommonOptions::of(&schema.options).only_purge_repaired_tombstones,
             now_seconds,
             gc_before: gc_before(now_seconds, &schema),
             memory_min_timestamp: memory_min_timestamp(self, table, &schema),

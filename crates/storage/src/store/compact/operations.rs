@@ -191,14 +191,14 @@ impl Inner {
                     name.is_some_and(|name| names.iter().any(|n| n == name))
                 };
                 let meant: Vec<&Candidate> = candidates.iter().filter(is_meant).collect();
-                strategy.together(&meant).into_iter().collect()
+                strategy.together(&meant)
             }
             CompactionScope::Ranges(ranges) => {
                 let is_meant = |file: &&Candidate| {
                     file.is_free && ranges.iter().any(|range| reaches(file, *range))
                 };
                 let meant: Vec<&Candidate> = candidates.iter().filter(is_meant).collect();
-                strategy.together(&meant).into_iter().collect()
+                strategy.together(&meant)
             }
             CompactionScope::Partition(key) => {
                 // Filters of other shards say yes now and then.
@@ -208,7 +208,7 @@ impl Inner {
                     is_ours && file.is_free && sstables[file.id].may_contain(key, hash)
                 };
                 let meant: Vec<&Candidate> = candidates.iter().filter(is_meant).collect();
-                strategy.together(&meant).into_iter().collect()
+                strategy.together(&meant)
             }
         };
         let kind = CompactionKind::MajorCompaction;

@@ -14,6 +14,7 @@ use model::{DecoratedKey, DeletionTime, Purge, Table, TableId, murmur3_x64_128};
 
 use super::super::Inner;
 use super::super::table::{TableStore, is_same};
+use super::repaired_at;
 use crate::compaction::CommonOptions;
 use crate::sstable::{Component, Descriptor, SSTable, Stats};
 use crate::{RangeTombstoneMarker, Unfiltered};
@@ -23,13 +24,10 @@ pub(super) fn gc_before(now: u32, table: &Table) -> u32 {
     now.saturating_sub(u32::try_from(table.options.gc_grace_seconds).unwrap_or(0))
 }
 
-/// The timestamp from which on nothing of a table may be forgotten for the commit log's sake.
-fn limit(inner: &Inner, schema: &Table) -> i64 {
-    match CommonOptions::of(&schema.options).only_purge_repaired_tombstones {
-        // Nothing is ever repaired yet.
-        true => i64::MIN,
-        false => inner.log.oldest_timestamp(schema.id),
-    }
+/// Does the option `only_purge_repaired_tombstones` forbid that these are purged?
+fn is_forbidden(inputs: &[SSTable], schema: &Table) -> bool {
+    CommonOptions::of(&schema.options).only_purge_repaired_tombstones
+        && inputs.iter().any(|input| repaired_at(input) == 0)
 }
 
 /// The lowest timestamp of what is not in the sstables of the table: in memtables, in the log, and in
@@ -47,7 +45,7 @@ pub(super) fn memory_min_timestamp(inner: &Inner, table: &TableStore, schema: &T
     let stats = ghosts.iter().map(SSTable::stats);
     let alive = stats.filter(|stats| stats.max_local_deletion_time >= gc_before);
     let oldest = in_memory.chain(alive.map(|stats| stats.min_timestamp));
-    oldest.fold(limit(inner, schema), i64::min)
+    oldest.fold(inner.log.oldest_timestamp(schema.id), i64::min)
 }
 
 /// What may be forgotten of each partition.
@@ -92,7 +90,10 @@ impl Purging {
             id: schema.id,
             table: table.clone(),
             inputs: own.map(|input| input.descriptor().clone()).collect(),
-            limit: Cell::new(limit(inner, schema)),
+            limit: Cell::new(match is_forbidden(inputs, schema) {
+                true => i64::MIN,
+                false => inner.log.oldest_timestamp(schema.id),
+            }),
             others: RefCell::new((Rc::new([]), table.ghosts.borrow().clone())),
         }
     }

@@ -10,6 +10,7 @@ use model::{CqlType, TableId};
 
 use super::super::table::TableStore;
 use super::super::{Inner, Store};
+use super::repaired_at;
 use super::running::{CompactionKind, Running};
 use super::task::failed;
 use crate::compaction::transaction::Transaction;
@@ -207,6 +208,7 @@ impl Scrubbing<'_> {
         let (partitions, encoding) = (sstable.partitions(), sstable.encoding_stats());
         let options = WriterOptions {
             level,
+            repaired_at: repaired_at(sstable),
             ..WriterOptions::new(partitions, encoding, inner.origin())
         };
         let schema = table.table();

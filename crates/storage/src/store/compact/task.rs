@@ -17,7 +17,7 @@ use super::super::table::{TableStore, add, is_same};
 use super::purging::{Purging, purged};
 use super::running::{CompactionKind, Running};
 use super::shadow::Shadow;
-use super::{Granularity, RETRY};
+use super::{Granularity, RETRY, repaired_at};
 use crate::compaction::transaction::{Transaction, TransactionError};
 use crate::compaction::{Cut, Cutter, fully_expired};
 use crate::error::CompactionError;
@@ -355,7 +355,12 @@ impl Inner {
             .reduce(EncodingStats::merge)
             .unwrap_or_default();
         let outputs = job.cut.expected_outputs(job.bytes());
-        WriterOptions::new(partitions.div_ceil(outputs), encoding, self.origin())
+        let repaired_at = inputs.iter().map(repaired_at).min();
+        WriterOptions {
+            // As one that is not repaired says 0, they are only if all inputs are.
+            repaired_at: repaired_at.unwrap_or(0),
+            ..WriterOptions::new(partitions.div_ceil(outputs), encoding, self.origin())
+        }
     }
 
     fn scan(&self, table: &TableStore, inputs: &[SSTable], schema: &Arc<Table>) -> MergedScan {

@@ -18,7 +18,7 @@ use super::super::tests::{command, config, open, schema, undying};
 use super::{CompactionKind, CompactionScope, Granularity, ScrubOptions, is_informative};
 use crate::Unfiltered;
 use crate::error::CompactionError;
-use crate::sstable::{Component, Format, SSTable, ScanOptions};
+use crate::sstable::{Component, Format, SSTable, ScanOptions, Statistics};
 use crate::testing::{Saying, TempDir, run, saying, slice, update};
 
 fn int(number: u32) -> Bytes {
@@ -531,6 +531,50 @@ fn room_that_others_were_promised_is_not_there() {
         store.compact(table.id).await.expect("there is room");
         assert_eq!(space.reserved(), 0, "it is given back");
         assert_eq!(sstables(&store, &table).len(), 1);
+    });
+}
+
+/// Says in the statistics of an sstable that it was repaired then.
+fn set_repaired(sstable: &SSTable, repaired_at: i64) {
+    let descriptor = sstable.descriptor();
+    let path = descriptor.path(Component::Statistics);
+    let bytes = Bytes::from(std::fs::read(&path).expect("the statistics"));
+    let decoded = Statistics::decode(&bytes, descriptor.version);
+    let mut statistics = decoded.expect("they are whole");
+    statistics.stats.repaired_at = repaired_at;
+    let keys = (sstable.first_key(), sstable.last_key());
+    let encoded = statistics.encode(descriptor.version, keys);
+    std::fs::write(&path, encoded).expect("they are written");
+}
+
+#[test]
+fn what_is_repaired_stays_apart_and_repaired() {
+    let folder = TempDir::new();
+    let dir = folder.0.clone();
+    run(move |env| async move {
+        let table = table("SizeTieredCompactionStrategy", &[("enabled", "false")]);
+        let store = open(&env, dir.clone(), &table).await;
+        for round in 0..4 {
+            flush(&store, &table, round * 100..round * 100 + 150, round.into()).await;
+        }
+        store.drain().await.expect("it is drained");
+        let files = sstables(&store, &table);
+        drop(store);
+        for (file, repaired_at) in files.iter().zip([500, 400]) {
+            set_repaired(file, repaired_at);
+        }
+        drop(files);
+        let store = open(&env, dir, &table).await;
+        store.compact(table.id).await.expect("they are compacted");
+        for again in 0..2 {
+            let files = sstables(&store, &table);
+            let repaired = files.iter().map(|file| file.stats().repaired_at);
+            let mut repaired: Vec<i64> = repaired.collect();
+            repaired.sort_unstable();
+            assert_eq!(repaired, [0, 400], "{again}");
+            let scrubbed = store.scrub(table.id, ScrubOptions::default()).await;
+            scrubbed.expect("they are scrubbed");
+        }
     });
 }
 
