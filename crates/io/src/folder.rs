@@ -114,6 +114,15 @@ impl Env {
         }
     }
 
+    /// May this process list a folder, make files in it and remove them?
+    pub async fn may_write_dir(&self, path: &Path) -> io::Result<bool> {
+        match &self.inner.backend {
+            Backend::Real(_) => self.blocking(path, may_write_dir_blocking).await,
+            // Nobody else uses a simulated disk.
+            Backend::Sim(sim) => on_disk(self, sim, |disk, _| Ok(disk.exists(path))).await,
+        }
+    }
+
     /// The absolute path of a file or folder that is there, without links on the way.
     pub async fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
         match &self.inner.backend {
@@ -163,6 +172,16 @@ impl Env {
             }
         };
         Ok(FileLock { _kind: kind })
+    }
+}
+
+fn may_write_dir_blocking(path: &Path) -> io::Result<bool> {
+    use rustix::fs::{Access, access};
+    use rustix::io::Errno;
+    match access(path, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK) {
+        Ok(()) => Ok(true),
+        Err(Errno::ACCESS | Errno::PERM | Errno::ROFS) => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Importing sstables: see `storage`'s `store::import` for the steps.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::{Arc, PoisonError};
 
@@ -12,32 +12,94 @@ use storage::{ImportError, ImportOptions};
 use super::{Admin, AdminError};
 use crate::shard::Shard;
 
+/// A folder with sstables that are to be imported.
+enum Folder {
+    /// That of the table itself: only what the table does not know yet is new in it, and what it
+    /// knows must stay.
+    Own,
+    /// Any other.
+    Other,
+}
+
 impl Admin {
     /// Imports the sstables of a folder into a table, all or none. How many.
     pub fn import(
         &self,
-        (keyspace, table): (&str, &str),
+        table: (&str, &str),
         dir: PathBuf,
         options: ImportOptions,
     ) -> Result<usize, AdminError> {
+        let (keyspace, name) = table;
+        let id = self.one_table(keyspace, name)?;
+        let imported = match self.look_at(id, &dir, options)? {
+            Folder::Other => self.import_folder(id, Some(dir.clone()), options),
+            // What were left there would be found again, by the next start too.
+            Folder::Own => self.import_folder(
+                id,
+                None,
+                ImportOptions {
+                    copy: false,
+                    ..options
+                },
+            ),
+        };
+        imported.inspect_err(|error| {
+            let dir = dir.display();
+            tracing::warn!("{dir} was not imported into {keyspace}.{name}: {error}");
+        })
+    }
+
+    /// Could a folder be imported from: is it there, and may what is in it be moved?
+    pub fn check_import(
+        &self,
+        (keyspace, table): (&str, &str),
+        dir: &Path,
+        options: ImportOptions,
+    ) -> Result<(), AdminError> {
         let table = self.one_table(keyspace, table)?;
-        let looked = dir.clone();
-        let there = self.lead(async move |shard: Rc<Shard>| shard.env.exists(&looked).await)?;
-        match there {
-            Ok(true) => self.import_folder(table, Some(dir), options),
-            Ok(false) => {
-                let reason = format!("Directory {} does not exist", dir.display());
-                Err(AdminError::Refused(reason))
+        self.look_at(table, dir, options).map(drop)
+    }
+
+    /// Refuses a folder before anything is placed: a table must not show rows of an import that is
+    /// then said to have failed.
+    fn look_at(
+        &self,
+        table: TableId,
+        dir: &Path,
+        options: ImportOptions,
+    ) -> Result<Folder, AdminError> {
+        let looked = dir.to_owned();
+        let found = self.lead(async move |shard: Rc<Shard>| {
+            if !shard.env.exists(&looked).await? {
+                return Ok(None);
             }
-            Err(error) => Err(AdminError::Failed(format!("{}: {error}", dir.display()))),
+            let may_move = options.copy || shard.env.may_write_dir(&looked).await?;
+            Ok::<_, std::io::Error>(Some(may_move))
+        })?;
+        let refused = |reason: String| Err(AdminError::Refused(reason));
+        let path = dir.display();
+        match found {
+            Ok(None) => return refused(format!("Directory {path} does not exist")),
+            Ok(Some(false)) => {
+                return refused(format!("Insufficient permissions on directory {path}"));
+            }
+            Ok(Some(true)) => {}
+            Err(error) => return Err(AdminError::Failed(format!("{path}: {error}"))),
         }
+        let dir = dir.to_owned();
+        let is_own = self
+            .store(async move |shard: Rc<Shard>| shard.store.is_own_folder(table, &dir).await)?;
+        Ok(if is_own { Folder::Own } else { Folder::Other })
     }
 
     /// Takes the sstables that somebody put into a table's own folder. How many.
     pub fn refresh(&self, keyspace: &str, table: &str) -> Result<usize, AdminError> {
         let table = self.one_table(keyspace, table)?;
+        // As `ColumnFamilyStore.loadNewSSTables`: without their levels, with what they say of
+        // repairs.
         let options = ImportOptions {
             verify: true,
+            keep_repaired: true,
             ..ImportOptions::default()
         };
         self.import_folder(table, None, options)

@@ -166,6 +166,10 @@ pub(crate) const ROUTES: &[Route] = &[
             ),
             ("keep_repaired", "true: they keep what they say of repairs"),
             ("copy", "true: leave them where they are, too"),
+            (
+                "check",
+                "true: only look whether the folder is there and may be changed",
+            ),
         ],
         run: import,
     },
@@ -522,6 +526,10 @@ fn import(node: &Node, call: &Call) -> Answer {
     if !dir.is_absolute() {
         let message = format!("{} is no absolute path", dir.display());
         return Err(ApiError::bad_request(message));
+    }
+    if call.flag("check")? {
+        node.admin.check_import(table, &dir, options)?;
+        return Ok(json!(0));
     }
     Ok(json!(node.admin.import(table, dir, options)?))
 }

@@ -93,6 +93,17 @@ impl Store {
         known.ok_or(ImportError::UnknownTable(table))
     }
 
+    /// Is this folder, which is there, the one in which the table itself lies?
+    pub async fn is_own_folder(&self, table: TableId, dir: &Path) -> Result<bool, ImportError> {
+        let (env, table) = (&self.inner.env, self.importing(table)?);
+        if !env.exists(&table.dir).await.map_err(at(&table.dir))? {
+            return Ok(false);
+        }
+        let own = env.canonical(&table.dir).await.map_err(at(&table.dir))?;
+        let named = env.canonical(dir).await.map_err(at(dir))?;
+        Ok(own == named)
+    }
+
     /// The sstables in a folder; in that of the table itself if none is named.
     pub async fn find_sstables(
         &self,
