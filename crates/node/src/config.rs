@@ -42,6 +42,8 @@ pub struct NodeConfig {
     pub failure_policies: storage::FailurePolicies,
     /// Is a table kept as a snapshot before it is truncated or dropped?
     pub auto_snapshot: bool,
+    /// Are new sstables linked into the backups from the start on?
+    pub incremental_backups: bool,
     /// The name of the cluster; `None`: the one it had before.
     pub cluster_name: Option<String>,
     /// The data centre this node is in; `None`: the one it was in before.

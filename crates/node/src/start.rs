@@ -167,6 +167,7 @@ async fn store_config(env: &Env, state: &SharedState) -> StoreConfig {
             total_bytes: (log / u64::from(shards)).max(MIN_LOG_OF_SHARD),
             ..state.config.commitlog
         },
+        incremental_backups: state.config.incremental_backups,
         shared: state.files.clone(),
     }
 }

@@ -13,7 +13,7 @@ use storage::{CommitFailurePolicy, DiskFailurePolicy};
 use crate::size;
 
 /// The options, by the names they have in a configuration file; on the command line `_` is `-`.
-pub(crate) const NAMES: [&str; 26] = [
+pub(crate) const NAMES: [&str; 27] = [
     "data",
     "address",
     "port",
@@ -36,6 +36,7 @@ pub(crate) const NAMES: [&str; 26] = [
     "commit_failure_policy",
     "disk_failure_policy",
     "auto_snapshot",
+    "incremental_backups",
     "driver",
     "cluster_name",
     "data_center",
@@ -165,6 +166,10 @@ pub(crate) struct StartOptions {
     #[arg(long, value_name = "true|false", value_parser = truth)]
     pub(crate) auto_snapshot: Option<bool>,
 
+    /// Link new sstables into the folder `backups` of their tables [default: false]
+    #[arg(long, value_name = "true|false", value_parser = truth)]
+    pub(crate) incremental_backups: Option<bool>,
+
     /// How to talk to the kernel [default: io_uring where it is allowed, else epoll]
     #[arg(long, value_name = "io_uring|epoll", value_parser = driver)]
     pub(crate) driver: Option<DriverChoice>,
@@ -220,6 +225,7 @@ impl StartOptions {
             "commit_failure_policy" => self.commit_failure_policy = Some(commit_policy(text)?),
             "disk_failure_policy" => self.disk_failure_policy = Some(disk_policy(text)?),
             "auto_snapshot" => self.auto_snapshot = Some(truth(text)?),
+            "incremental_backups" => self.incremental_backups = Some(truth(text)?),
             "driver" => self.driver = Some(driver(text)?),
             "cluster_name" => self.cluster_name = Some(name(text)?),
             "data_center" => self.data_center = Some(name(text)?),
@@ -262,6 +268,7 @@ impl StartOptions {
             commit_failure_policy: self.commit_failure_policy.or(other.commit_failure_policy),
             disk_failure_policy: self.disk_failure_policy.or(other.disk_failure_policy),
             auto_snapshot: self.auto_snapshot.or(other.auto_snapshot),
+            incremental_backups: self.incremental_backups.or(other.incremental_backups),
             driver: self.driver.or(other.driver),
             cluster_name: self.cluster_name.or(other.cluster_name),
             data_center: self.data_center.or(other.data_center),
@@ -436,6 +443,7 @@ mod tests {
             ("commit_failure_policy", "stop_commit"),
             ("disk_failure_policy", "best_effort"),
             ("auto_snapshot", "false"),
+            ("incremental_backups", "true"),
             ("driver", "epoll"),
             ("cluster_name", "Test Cluster"),
             ("data_center", "dc1"),
@@ -470,6 +478,7 @@ mod tests {
             ("commit_failure_policy", "best_effort"),
             ("disk_failure_policy", "stop_commit"),
             ("auto_snapshot", "maybe"),
+            ("incremental_backups", "on"),
             ("driver", "kqueue"),
             ("cluster_name", "a\nb"),
             ("none", "1"),

@@ -47,6 +47,8 @@ pub(crate) struct Settings {
     pub(crate) failure_policies: FailurePolicies,
     /// Is a table kept as a snapshot before it is truncated or dropped?
     pub(crate) auto_snapshot: bool,
+    /// Are new sstables linked into the backups from the start on?
+    pub(crate) incremental_backups: bool,
     /// How to talk to the kernel.
     pub(crate) driver: DriverChoice,
     /// The name of the cluster.
@@ -122,6 +124,7 @@ impl Settings {
                 disk: options.disk_failure_policy.unwrap_or_default(),
             },
             auto_snapshot: options.auto_snapshot.unwrap_or(true),
+            incremental_backups: options.incremental_backups.unwrap_or(false),
             driver: options.driver.unwrap_or(DriverChoice::Auto),
             cluster_name: options.cluster_name,
             data_center: options.data_center,

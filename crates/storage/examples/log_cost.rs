@@ -99,6 +99,7 @@ async fn run(env: Env, options: Options) {
         sharder: Sharder::new(1),
         memory: 512 << 20,
         commitlog: options.log,
+        incremental_backups: false,
         shared: Arc::new(SharedFiles::default()),
     };
     let store = Store::open(env.clone(), config, &schema(&table)).await;

@@ -255,6 +255,8 @@ Example:
 
     /// Stop linking new sstables into the backups
     #[command(after_help = "\
+It holds until the node ends; the next start goes by its option --incremental-backups.
+
 Example:
   helenus nodetool disablebackup")]
     Disablebackup,
@@ -273,8 +275,10 @@ Example:
   helenus nodetool enableautocompaction shop orders")]
     Enableautocompaction(Tables),
 
-    /// Link new sstables into the folder `backups` of their tables, until the next start
+    /// Link new sstables into the folder `backups` of their tables
     #[command(after_help = "\
+It holds until the node ends; the next start goes by its option --incremental-backups.
+
 Example:
   helenus nodetool enablebackup")]
     Enablebackup,

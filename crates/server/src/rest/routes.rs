@@ -145,7 +145,7 @@ pub(crate) const ROUTES: &[Route] = &[
     Route {
         method: "POST",
         path: "/storage_service/incremental_backups",
-        summary: "Link new sstables into the backups, or no more, until the next start",
+        summary: "Link new sstables into the backups, or no more, until the node ends",
         query: &[("value", "true or false")],
         run: |node, call| {
             call.need("value")?;

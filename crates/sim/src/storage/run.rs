@@ -300,6 +300,7 @@ pub(super) fn config(env: &Env, files: &Arc<SharedFiles>, seed: u64) -> StoreCon
             total_bytes: 512 << 10,
             ..CommitLogConfig::default()
         },
+        incremental_backups: false,
         shared: files.clone(),
     }
 }

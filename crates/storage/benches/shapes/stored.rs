@@ -38,6 +38,7 @@ pub(crate) async fn open(env: &Env, dir: PathBuf, memory: u64, shape: &Shape, ro
         sharder: Sharder::new(1),
         memory,
         commitlog: CommitLogConfig::default(),
+        incremental_backups: false,
         shared: Arc::new(SharedFiles::default()),
     };
     let store = Store::open(env.clone(), config, &schema(table)).await;

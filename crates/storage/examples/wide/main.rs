@@ -130,6 +130,7 @@ impl Partition {
                 total_bytes: 256 << 20,
                 ..CommitLogConfig::default()
             },
+            incremental_backups: false,
             shared: Arc::new(SharedFiles::default()),
         };
         let store = Store::open(self.env.clone(), config, &content::schema(&self.table)).await;

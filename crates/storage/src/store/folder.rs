@@ -367,6 +367,7 @@ mod tests {
             sharder: Sharder::new(shards),
             memory: 1 << 20,
             commitlog: CommitLogConfig::default(),
+            incremental_backups: false,
             shared: Arc::new(SharedFiles::default()),
         }
     }

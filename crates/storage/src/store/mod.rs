@@ -76,6 +76,8 @@ pub struct StoreConfig {
     pub sstable_format: Format,
     /// The commit log.
     pub commitlog: CommitLogConfig,
+    /// Are new sstables linked into the backups from the start on?
+    pub incremental_backups: bool,
     /// The files that all shards of this process share: one for all stores.
     pub shared: Arc<SharedFiles>,
 }
@@ -114,7 +116,7 @@ pub(crate) struct Inner {
     half_truncated: Cell<bool>,
     /// Is replay through, so that compaction may begin?
     ready: Cell<bool>,
-    /// Are new sstables linked into the backups?
+    /// Are new sstables linked into the backups now?
     incremental_backups: Cell<bool>,
     /// No more writes.
     closed: Cell<bool>,
@@ -179,7 +181,7 @@ impl Store {
             compactions: compact::Compactions::default(),
             half_truncated: Cell::new(false),
             ready: Cell::new(false),
-            incremental_backups: Cell::new(false),
+            incremental_backups: Cell::new(config.incremental_backups),
             closed: Cell::new(false),
             stopped: Cell::new(false),
             counters: Counters::default(),

@@ -45,6 +45,7 @@ pub(super) fn config(dir: PathBuf) -> StoreConfig {
             segment_bytes: 1 << 17,
             ..CommitLogConfig::default()
         },
+        incremental_backups: false,
         shared: Arc::new(SharedFiles::default()),
     }
 }

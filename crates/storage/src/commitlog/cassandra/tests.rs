@@ -182,6 +182,7 @@ async fn open(
             ignore_replay_errors: ignore,
             ..CommitLogConfig::default()
         },
+        incremental_backups: false,
         shared: Arc::new(SharedFiles::default()),
     };
     let store = Store::open(env.clone(), config, &schema(tables)).await?;
