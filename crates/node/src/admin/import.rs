@@ -87,8 +87,8 @@ impl Admin {
             Err(error) => return Err(AdminError::Failed(format!("{path}: {error}"))),
         }
         let dir = dir.to_owned();
-        let is_own = self
-            .store(async move |shard: Rc<Shard>| shard.store.is_own_folder(table, &dir).await)?;
+        let is_own =
+            self.store(async move |shard: Rc<Shard>| shard.store.is_own_folder(table, &dir).await)?;
         Ok(if is_own { Folder::Own } else { Folder::Other })
     }
 

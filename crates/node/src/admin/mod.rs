@@ -22,8 +22,8 @@ use crate::shard::Shard;
 
 pub use compaction::{CompactionReport, RunningCompaction, token_range};
 pub use information::NodeInformation;
-pub use snapshots::SnapshotRequest;
 pub(crate) use snapshots::schema_cql;
+pub use snapshots::{SnapshotAge, SnapshotRequest, SnapshotSelection};
 
 /// What a shard is sent to do.
 pub(crate) type Operation = Box<dyn FnOnce(Rc<Shard>) -> Pin<Box<dyn Future<Output = ()>>> + Send>;

@@ -29,6 +29,29 @@ pub struct SnapshotRequest {
     pub ttl_seconds: Option<u64>,
 }
 
+/// Which snapshots are to be removed.
+#[derive(Clone, Debug, Default)]
+pub struct SnapshotSelection {
+    /// Those of this name; all if none is given.
+    pub tag: Option<String>,
+    /// Those of these keyspaces; of all if none are named.
+    pub keyspaces: Vec<String>,
+    /// Those that are so old.
+    pub age: SnapshotAge,
+}
+
+/// How old a snapshot is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SnapshotAge {
+    /// Whatever its age.
+    #[default]
+    Any,
+    /// Older than so many seconds.
+    OlderThan(u64),
+    /// Made before this time, in milliseconds since 1970.
+    MadeBefore(i64),
+}
+
 impl Admin {
     /// Makes a snapshot.
     pub fn snapshot(&self, request: &SnapshotRequest) -> Result<(), AdminError> {
@@ -123,18 +146,24 @@ impl Admin {
         listed.map_err(|error| AdminError::Failed(error.to_string()))
     }
 
-    /// Removes the snapshots of this name, or all, of these keyspaces, or of all. How many.
-    pub fn clear_snapshots(
-        &self,
-        keyspaces: Vec<String>,
-        tag: Option<String>,
-    ) -> Result<usize, AdminError> {
-        if let Some(tag) = &tag {
+    /// Removes snapshots. How many.
+    pub fn clear_snapshots(&self, which: SnapshotSelection) -> Result<usize, AdminError> {
+        if let Some(tag) = &which.tag {
             check_tag(tag)?;
         }
         let cleared = self.lead(async move |shard: Rc<Shard>| {
+            let now = shard.env.wall_micros() / 1000;
+            let made_before = match which.age {
+                SnapshotAge::Any => None,
+                SnapshotAge::MadeBefore(millis) => Some(millis),
+                SnapshotAge::OlderThan(seconds) => {
+                    let millis = i64::try_from(seconds.saturating_mul(1000)).unwrap_or(i64::MAX);
+                    Some(now.saturating_sub(millis))
+                }
+            };
+            let (keyspaces, tag) = (&which.keyspaces, which.tag.as_deref());
             let store = &shard.store;
-            store.clear_snapshots(&keyspaces, tag.as_deref()).await
+            store.clear_snapshots(keyspaces, tag, made_before).await
         })?;
         cleared.map_err(|error| AdminError::Failed(error.to_string()))
     }

@@ -82,6 +82,25 @@ pub(super) struct Snapshot {
     pub(super) keyspaces: Vec<String>,
 }
 
+/// Options of `clearsnapshot`.
+#[derive(Args, Debug)]
+pub(super) struct ClearSnapshot {
+    /// Their name
+    #[arg(short, long, value_name = "TAG")]
+    pub(super) tag: Option<String>,
+    /// All of them
+    #[arg(long)]
+    pub(super) all: bool,
+    /// With --all: only those older than this, as 7d, 12h or 90m
+    #[arg(long, value_name = "TIME")]
+    pub(super) older_than: Option<String>,
+    /// With --all: only those made before this time, as 2022-12-03T10:15:30Z
+    #[arg(long, value_name = "TIMESTAMP")]
+    pub(super) older_than_timestamp: Option<String>,
+    /// Of these keyspaces; of all if none are given
+    pub(super) keyspaces: Vec<String>,
+}
+
 /// Options of `import`.
 #[derive(Args, Debug)]
 pub(super) struct Import {
@@ -203,17 +222,9 @@ Examples:
     #[command(after_help = "\
 Examples:
   helenus nodetool clearsnapshot -t before_upgrade
-  helenus nodetool clearsnapshot --all shop")]
-    Clearsnapshot {
-        /// Their name
-        #[arg(short, long, value_name = "TAG")]
-        tag: Option<String>,
-        /// All of them
-        #[arg(long)]
-        all: bool,
-        /// Of these keyspaces; of all if none are given
-        keyspaces: Vec<String>,
-    },
+  helenus nodetool clearsnapshot --all shop
+  helenus nodetool clearsnapshot --all --older-than 7d")]
+    Clearsnapshot(ClearSnapshot),
 
     /// Compact tables, or some of their sstables
     #[command(after_help = "\

@@ -46,11 +46,7 @@ fn carry_out(api: &Api, verb: Verb, out: &mut impl Write) -> Done {
         Verb::Cleanup { tables, .. } => {
             compaction::operate(api, "cleanup_all", tables.named(), &[]).map(drop)
         }
-        Verb::Clearsnapshot {
-            tag,
-            all,
-            keyspaces,
-        } => snapshots::clear(api, (tag.as_deref(), all), &keyspaces, out),
+        Verb::Clearsnapshot(which) => snapshots::clear(api, &which, out),
         Verb::Compact(options) => compaction::compact(api, &options),
         Verb::Compactionhistory { format } => compaction::history(api, format, out),
         Verb::Compactionstats { human_readable } => compaction::stats(api, human_readable, out),

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::Done;
 use super::api::{Api, NodetoolError};
-use super::arguments::Snapshot;
+use super::arguments::{ClearSnapshot, Snapshot};
 use super::text::{TextTable, file_size};
 
 const SNAPSHOTS: [&str; 2] = ["storage_service", "snapshots"];
@@ -81,7 +81,8 @@ fn seconds(text: &str) -> Result<u64, NodetoolError> {
         .and_then(|(number, factor)| number.checked_mul(factor));
     seconds.ok_or_else(|| {
         NodetoolError::Usage(format!(
-            "`{text}` is no time; one looks like 3d, 12h or 90m"
+            "Invalid duration: {text} Accepted units:[SECONDS, MINUTES, HOURS, DAYS] where case \
+             matters and only non-negative values."
         ))
     })
 }
@@ -130,32 +131,71 @@ pub(super) fn list(api: &Api, no_ttl: bool, out: &mut impl Write) -> Done {
 }
 
 /// Removes snapshots (Cassandra's `ClearSnapshot`).
-pub(super) fn clear(
-    api: &Api,
-    (tag, all): (Option<&str>, bool),
-    keyspaces: &[String],
-    out: &mut impl Write,
-) -> Done {
-    let usage = |message: &str| Err(NodetoolError::Usage(message.to_owned()));
-    let which = match (tag, all) {
-        (None, false) => return usage("Specify snapshot name or --all"),
-        (Some(_), true) => return usage("Specify only one of snapshot name or --all"),
-        (Some(tag), false) => format!("snapshot name [{tag}]"),
-        (None, true) => "[all snapshots]".to_owned(),
-    };
-    let named = match keyspaces {
+pub(super) fn clear(api: &Api, which: &ClearSnapshot, out: &mut impl Write) -> Done {
+    check(which)?;
+    let named = match &which.keyspaces[..] {
         [] => "all keyspaces".to_owned(),
-        _ => keyspaces.join(", "),
+        keyspaces => keyspaces.join(", "),
     };
+    let mut meant = match &which.tag {
+        Some(tag) => format!("snapshot name [{tag}]"),
+        None => "[all snapshots]".to_owned(),
+    };
+    let (mut older_than, mut made_before) = (String::new(), String::new());
+    if let Some(text) = &which.older_than {
+        older_than = seconds(text)?.to_string();
+        meant.push_str(&format!(" older than {older_than} seconds."));
+    }
+    if let Some(text) = &which.older_than_timestamp {
+        made_before = millis(text)?.to_string();
+        meant.push_str(&format!(" older than timestamp {text}"));
+    }
     writeln!(
         out,
-        "Requested clearing snapshot(s) for [{named}] with {which}"
+        "Requested clearing snapshot(s) for [{named}] with {meant}"
     )?;
     let query = [
-        ("tag", tag.unwrap_or_default()),
-        ("kn", &keyspaces.join(",")),
+        ("tag", which.tag.as_deref().unwrap_or_default()),
+        ("kn", &which.keyspaces.join(",")),
+        ("older_than", &older_than),
+        ("made_before", &made_before),
     ];
     api.delete(SNAPSHOTS, &query).map(drop)
+}
+
+/// Do the options fit together?
+fn check(which: &ClearSnapshot) -> Done {
+    let (named, all) = (which.tag.is_some(), which.all);
+    let (age, time) = (
+        which.older_than.is_some(),
+        which.older_than_timestamp.is_some(),
+    );
+    let wrong = if !named && !all {
+        "Specify snapshot name or --all"
+    } else if named && all {
+        "Specify only one of snapshot name or --all"
+    } else if age && time {
+        "Specify only one of --older-than or --older-than-timestamp"
+    } else if named && age {
+        "Specifying snapshot name together with --older-than flag is not allowed"
+    } else if named && time {
+        "Specifying snapshot name together with --older-than-timestamp flag is not allowed"
+    } else {
+        return Ok(());
+    };
+    Err(NodetoolError::Usage(wrong.to_owned()))
+}
+
+/// A time as Java's `Instant.parse` takes it, in milliseconds since 1970.
+fn millis(text: &str) -> Result<i64, NodetoolError> {
+    let is_instant = text.ends_with(['Z', 'z']) && text.contains(['T', 't']);
+    let time: Option<jiff::Timestamp> = text.parse().ok().filter(|_| is_instant);
+    let time = time.ok_or_else(|| {
+        NodetoolError::Usage(
+            "Parameter --older-than-timestamp has to be a valid instant in ISO format.".to_owned(),
+        )
+    })?;
+    Ok(time.as_millisecond())
 }
 
 /// Switches incremental backups.
@@ -182,6 +222,45 @@ mod tests {
         }
         for text in ["", "1", "d", "1w", "-1s", "99999999999999999999d"] {
             assert!(seconds(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn instants_are_javas() {
+        assert_eq!(millis("1970-01-01T00:00:01Z").ok(), Some(1000));
+        assert_eq!(
+            millis("2022-12-03T10:15:30.250Z").ok(),
+            Some(1_670_062_530_250)
+        );
+        for text in ["", "123", "2022-12-03", "2022-12-03T10:15:30"] {
+            assert!(millis(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn only_all_snapshots_are_chosen_by_age() {
+        let which = |tag: Option<&str>, all, older_than: Option<&str>, timestamp: Option<&str>| {
+            let which = ClearSnapshot {
+                tag: tag.map(str::to_owned),
+                all,
+                older_than: older_than.map(str::to_owned),
+                older_than_timestamp: timestamp.map(str::to_owned),
+                keyspaces: Vec::new(),
+            };
+            check(&which)
+        };
+        assert!(which(Some("a"), false, None, None).is_ok());
+        assert!(which(None, true, Some("3h"), None).is_ok());
+        assert!(which(None, true, None, Some("2022-12-03T10:15:30Z")).is_ok());
+        for (tag, all, age, time) in [
+            (None, false, None, None),
+            (None, false, Some("3h"), None),
+            (Some("a"), true, None, None),
+            (None, true, Some("3h"), Some("t")),
+            (Some("a"), false, Some("3h"), None),
+            (Some("a"), false, None, Some("t")),
+        ] {
+            assert!(which(tag, all, age, time).is_err());
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use node::{SnapshotAge, SnapshotSelection};
 use serde_json::{Value, json};
 use storage::{CompactionKind, CompactionScope, Granularity, ScrubOptions};
 
@@ -129,11 +130,13 @@ pub(crate) const ROUTES: &[Route] = &[
                 "kn",
                 "Keyspaces, with commas between them; all if none are given",
             ),
+            ("older_than", "Only those older than so many seconds"),
+            (
+                "made_before",
+                "Only those made before this time, in milliseconds since 1970",
+            ),
         ],
-        run: |node, call| {
-            let tag = call.get("tag").map(str::to_owned);
-            Ok(json!(node.admin.clear_snapshots(call.list("kn"), tag)?))
-        },
+        run: clear_snapshots,
     },
     Route {
         method: "GET",
@@ -459,6 +462,24 @@ fn take_snapshot(node: &Node, call: &Call) -> Answer {
         }
     }
     done(node.admin.snapshot(&request))
+}
+
+fn clear_snapshots(node: &Node, call: &Call) -> Answer {
+    let age = match (call.number("older_than")?, call.number("made_before")?) {
+        (None, None) => SnapshotAge::Any,
+        (Some(seconds), None) => SnapshotAge::OlderThan(seconds),
+        (None, Some(millis)) => SnapshotAge::MadeBefore(millis),
+        (Some(_), Some(_)) => {
+            let message = "give only one of `older_than` and `made_before`";
+            return Err(ApiError::bad_request(message));
+        }
+    };
+    let which = SnapshotSelection {
+        tag: call.get("tag").map(str::to_owned),
+        keyspaces: call.list("kn"),
+        age,
+    };
+    Ok(json!(node.admin.clear_snapshots(which)?))
 }
 
 fn compact(node: &Node, call: &Call) -> Answer {

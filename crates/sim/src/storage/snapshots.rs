@@ -85,7 +85,7 @@ pub(crate) async fn clear(store: &Store, world: &World, random: &mut Random) -> 
     let Some(snapshot) = world.take_snapshot(random) else {
         return Ok(());
     };
-    match store.clear_snapshots(&[], Some(&snapshot.tag)).await {
+    match store.clear_snapshots(&[], Some(&snapshot.tag), None).await {
         // It may have been that of a table with nothing in it: then there is no folder.
         Ok(_) => Ok(()),
         Err(_) if world.may_writing_fail() => Ok(()),

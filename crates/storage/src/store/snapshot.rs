@@ -199,16 +199,19 @@ impl Store {
         Ok(found)
     }
 
-    /// Removes the snapshots of this name, or all, of these keyspaces, or of all. How many.
+    /// Removes the snapshots of this name, or all, of these keyspaces, or of all; only those that
+    /// were made before a time in milliseconds since 1970, if one is given. How many.
     pub async fn clear_snapshots(
         &self,
         keyspaces: &[String],
         tag: Option<&str>,
+        made_before: Option<i64>,
     ) -> Result<usize, SnapshotError> {
         let all = self.snapshots().await?;
         let wanted = |snapshot: &&SnapshotDetails| {
             tag.is_none_or(|tag| snapshot.tag == tag)
                 && (keyspaces.is_empty() || keyspaces.contains(&snapshot.keyspace))
+                && made_before.is_none_or(|time| snapshot.is_from_before(time))
         };
         let wanted: Vec<&SnapshotDetails> = all.iter().filter(wanted).collect();
         for snapshot in &wanted {
@@ -229,6 +232,13 @@ impl Store {
             self.inner.remove_snapshot(snapshot).await?;
         }
         Ok(expired.len())
+    }
+}
+
+impl SnapshotDetails {
+    /// Was it made before this time? One that does not say when may be new.
+    fn is_from_before(&self, time: i64) -> bool {
+        self.manifest.created_at.is_some_and(|made| made < time)
     }
 }
 
