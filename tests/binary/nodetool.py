@@ -25,13 +25,22 @@ class Nodetool:
         assert done.stderr == "", (arguments, done.stderr)
         return done.stdout
 
-    def refused(self, *arguments) -> str:
-        """The one line with which a verb is refused."""
+    def refused(self, *arguments, code: int = 1) -> str:
+        """The one line with which a verb is refused, or with which it fails (code 2)."""
         done = self.run(*arguments)
-        assert done.returncode == 1, (arguments, done.stdout, done.stderr)
+        assert done.returncode == code, (arguments, done.stdout, done.stderr)
         lines = done.stderr.splitlines()
         assert len(lines) == 1 and lines[0].startswith("nodetool: "), done.stderr
         return lines[0].removeprefix("nodetool: ")
+
+    def not_imported(self, *arguments, folders) -> str:
+        """Why an import leaves out these folders, which it names in the last lines."""
+        done = self.run("import", *arguments)
+        assert done.returncode == 1, (arguments, done.stdout, done.stderr)
+        head = "Some directories failed to import, check server logs for details:\n"
+        reasons, found, named = done.stderr.partition(head)
+        assert found and named.splitlines() == [str(folder) for folder in folders], done.stderr
+        return reasons
 
 
 def make_tables(server, rows: int = 100):

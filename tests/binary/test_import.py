@@ -102,11 +102,11 @@ def test_what_is_not_good_is_named_and_left(source, target, tmp_path):
     assert nodetool.refused("import", "ks", "t", "/nonexistent") == "Directory /nonexistent does not exist"
     assert "relative" in nodetool.refused("import", "ks", "t", "relative")
     assert nodetool.refused("import", "ks", "nope", source) == "Unknown keyspace/cf pair (ks.nope)"
-    said = nodetool.refused("import", "ks", "u", source)
+    said = nodetool.not_imported("ks", "u", source, folders=[source])
     assert str(source) in said and ".db " in said and "ks.u" in said
     with Connection(server.address) as connection:
         connection.query("CREATE TABLE ks.x (k int, c int, w text, PRIMARY KEY (k, c))")
-    said = nodetool.refused("import", "ks", "x", source)
+    said = nodetool.not_imported("ks", "x", source, folders=[source])
     assert str(source) in said and "-Data.db is not of ks.x: it has a column `a`, which the table has not" in said
     good = tmp_path / "good"
     shutil.copytree(source, good)
@@ -114,13 +114,56 @@ def test_what_is_not_good_is_named_and_left(source, target, tmp_path):
     content = bytearray(damaged.read_bytes())
     content[len(content) // 2] ^= 0x40
     damaged.write_bytes(content)
-    said = nodetool.refused("import", "ks", "t", source, good)
+    missing = nodetool.refused("import", "ks", "t", good, "/nonexistent")
+    assert missing == "Directory /nonexistent does not exist"
+    assert rows(server) == 0, "no folder is taken before all are there"
+    said = nodetool.not_imported("ks", "t", source, good, folders=[source])
     assert str(damaged) in said
     assert names(source) == before
     assert rows(server) == 1000, "the good folder is in"
     assert names(good) == []
     (source / "zz-1-big-Data.db").write_bytes(b"")
-    assert "zz-1-big-Data.db" in nodetool.refused("import", "ks", "t", source)
+    assert "zz-1-big-Data.db" in nodetool.not_imported("ks", "t", source, folders=[source])
+
+
+def test_import_of_the_own_folder_leaves_what_is_in_use(source, target, tmp_path):
+    server, nodetool = target
+    with Connection(server.address) as connection:
+        write_rows(connection, range(200, 210))
+    nodetool("flush")
+    live = sstables(server, "t")
+    folder = live[0].parent
+    other_name = tmp_path / "link"
+    other_name.symlink_to(folder)
+    for path in (folder, f"{folder}/", other_name):
+        nodetool("import", "ks", "t", path)
+        nodetool("import", "-p", "ks", "t", path)
+        assert sstables(server, "t") == live
+    assert rows(server) == 100
+    for path in source.iterdir():
+        if path.is_file():
+            version, generation, rest = path.name.split("-", 2)
+            shutil.copy(path, folder / f"{version}-{int(generation) + 1000}-{rest}")
+    nodetool("import", "-l", "-r", "ks", "t", folder)
+    assert rows(server) == 1100
+    assert set(live) < set(sstables(server, "t"))
+    server.kill()
+    server.start()
+    assert rows(server) == 1100
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_may_not_be_written_can_be_copied(source, target):
+    server, nodetool = target
+    source.chmod(0o555)
+    try:
+        said = nodetool.refused("import", "ks", "t", source)
+        assert said == f"Insufficient permissions on directory {source}"
+        assert rows(server) == 0
+        nodetool("import", "-p", "ks", "t", source)
+        assert rows(server) == 1000
+    finally:
+        source.chmod(0o755)
 
 
 def test_refresh_takes_what_lies_in_the_folder(source, target):

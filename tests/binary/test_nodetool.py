@@ -42,8 +42,11 @@ def test_what_is_not_there_is_named(served):
     assert nodetool.refused("flush", "ks", "a/b?c") == "Unknown keyspace/cf pair (ks.a/b?c)"
     assert "keyspace nope, does not exist" in nodetool.refused("status", "nope")
     nobody = harness.Helenus(harness.free_address())
-    said = Nodetool(nobody).refused("flush")
+    said = Nodetool(nobody).refused("-u", "cassandra", "-pw", "cassandra", "-pp", "flush")
     assert f"'{nobody.address}:10000'" in said and "refused" in said
+    for wrong in (["flsh"], ["flush", "--nope"], ["import", "ks"]):
+        done = nodetool.run(*wrong)
+        assert done.returncode == 1 and done.stderr, wrong
 
 
 def test_version_info_status(served):
@@ -77,7 +80,7 @@ def test_drain_ends_service_and_loses_nothing(served):
     assert sstables(server, "t")
     with pytest.raises(OSError):
         Connection(server.address).query("SELECT * FROM ks.t")
-    assert "shutting down" in nodetool.refused("flush")
+    assert "shutting down" in nodetool.refused("flush", code=2)
     nodetool("drain")
     server.stop()
     assert server.process.wait(5) == 0

@@ -76,6 +76,18 @@ def test_what_a_snapshot_is_of(served):
 
     assert nodetool.refused("clearsnapshot") == "Specify snapshot name or --all"
     assert nodetool.refused("clearsnapshot", "--all", "-t", "one") == "Specify only one of snapshot name or --all"
+    no = "Specifying snapshot name together with --older-than flag is not allowed"
+    assert nodetool.refused("clearsnapshot", "-t", "one", "--older-than", "1d") == no
+    assert "Invalid duration: 3k" in nodetool.refused("clearsnapshot", "--all", "--older-than", "3k")
+    no = "Parameter --older-than-timestamp has to be a valid instant in ISO format."
+    assert nodetool.refused("clearsnapshot", "--all", "--older-than-timestamp", "123") == no
+    before = nodetool("listsnapshots")
+    said = nodetool("clearsnapshot", "--all", "--older-than", "1d")
+    assert said == "Requested clearing snapshot(s) for [all keyspaces] with [all snapshots] older than 86400 seconds.\n"
+    nodetool("clearsnapshot", "--all", "--older-than-timestamp", "2020-01-01T00:00:00Z")
+    assert nodetool("listsnapshots") == before
+    nodetool("clearsnapshot", "--all", "--older-than-timestamp", "2100-01-01T00:00:00Z", "system_schema")
+    assert "system_schema" in before and "system_schema" not in nodetool("listsnapshots")
     said = nodetool("clearsnapshot", "-t", "one")
     assert said == "Requested clearing snapshot(s) for [all keyspaces] with snapshot name [one]\n"
     nodetool("clearsnapshot", "--all", "ks")
@@ -131,6 +143,16 @@ def test_incremental_backups(served):
     with Connection(server.address) as connection:
         connection.query("TRUNCATE ks.t")
     assert sstables(server, "t", "backups") == backed_up
+
+
+def test_incremental_backups_from_the_start(node):
+    server = node(extra=["--incremental-backups", "true"]).start()
+    nodetool = Nodetool(server)
+    assert nodetool("statusbackup") == "running\n"
+    make_tables(server)
+    nodetool("flush", "ks")
+    live = [path.name for path in sstables(server, "t")]
+    assert live and [path.name for path in sstables(server, "t", "backups")] == live
 
 
 def test_truncated_and_dropped_tables_can_come_back(node):

@@ -32,7 +32,11 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let arguments = nodetool::spell_out(std::env::args_os());
-    let command::CommandLine { command } = command::CommandLine::parse_from(arguments);
+    let is_nodetool = arguments.get(1).is_some_and(|verb| verb == "nodetool");
+    let command = match command::CommandLine::try_parse_from(arguments) {
+        Ok(command::CommandLine { command }) => command,
+        Err(error) => return tell(&error, is_nodetool),
+    };
     let result = match command {
         command::Command::Start(options) => start::start(*options),
         command::Command::Sstable(verb) => return sstable_tools::run(verb),
@@ -45,5 +49,17 @@ fn main() -> ExitCode {
             eprintln!("helenus: {}", error.to_string().replace('\n', " "));
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Prints help, or what is wrong with the command line.
+fn tell(error: &clap::Error, is_nodetool: bool) -> ExitCode {
+    // Who asked may have gone.
+    let _ = error.print();
+    match u8::try_from(error.exit_code()) {
+        Ok(0) => ExitCode::SUCCESS,
+        // As Cassandra's nodetool, whose 2 is for what went wrong.
+        _ if is_nodetool => ExitCode::FAILURE,
+        code => ExitCode::from(code.unwrap_or(1)),
     }
 }

@@ -34,15 +34,53 @@ pub(crate) enum NodetoolError {
         /// What is wrong.
         reason: String,
     },
-    /// The node says why not.
+    /// The node says why not: nothing was done.
     #[error("{0}")]
     Refused(String),
+    /// The node says what went wrong, or what it found to be.
+    #[error("{0}")]
+    Failed(String),
+    /// Some of the folders were not imported.
+    #[error(
+        "{reasons}Some directories failed to import, check server logs for details:\n{directories}"
+    )]
+    NotImported {
+        /// Why not: lines.
+        reasons: String,
+        /// Which: lines.
+        directories: String,
+    },
     /// The arguments do not fit together.
     #[error("{0}")]
     Usage(String),
     /// The result cannot be printed.
     #[error("cannot print: {0}")]
     Output(#[from] std::io::Error),
+}
+
+impl NodetoolError {
+    /// What people are told: one line, but for folders, of which scripts find one in each of the
+    /// last lines.
+    pub(super) fn told(&self) -> String {
+        match self {
+            NodetoolError::NotImported { .. } => self.to_string(),
+            other => format!("nodetool: {}", other.to_string().replace('\n', " ")),
+        }
+    }
+
+    /// What the process ends with, as Cassandra's `NodeTool.execute`: 1 where the arguments make no
+    /// sense or nobody answers, 2 where what was begun went wrong.
+    pub(super) fn exit_code(&self) -> u8 {
+        match self {
+            NodetoolError::NoConnection { .. }
+            | NodetoolError::Refused(_)
+            | NodetoolError::NotImported { .. }
+            | NodetoolError::Usage(_) => 1,
+            NodetoolError::NoAnswer { .. }
+            | NodetoolError::Failed(_)
+            | NodetoolError::Output(_) => 2,
+        }
+    }
 }
 
 /// Where the API is.
@@ -104,13 +142,18 @@ impl Api {
             false => format!("{path}?{query}"),
         };
         let (status, body) = runtime.block_on(self.exchange(method, &target))?;
-        let answer: Result<Value, _> = serde_json::from_slice(&body);
-        match (status, answer) {
-            (StatusCode::OK, Ok(value)) => Ok(value),
-            (_, Ok(error)) if error["message"].is_string() => Err(NodetoolError::Refused(
-                error["message"].as_str().unwrap_or_default().to_owned(),
-            )),
-            _ => Err(self.no_answer(format!("it says {status} to {method} {path}"))),
+        let Ok(answer) = serde_json::from_slice::<Value>(&body) else {
+            return Err(self.no_answer(format!("it says {status} to {method} {path}")));
+        };
+        if status == StatusCode::OK {
+            return Ok(answer);
+        }
+        match answer["message"].as_str() {
+            Some(message) if status.is_client_error() => {
+                Err(NodetoolError::Refused(message.to_owned()))
+            }
+            Some(message) => Err(NodetoolError::Failed(message.to_owned())),
+            None => Err(self.no_answer(format!("it says {status} to {method} {path}"))),
         }
     }
 
@@ -163,6 +206,16 @@ impl Api {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_went_wrong_is_told_from_what_makes_no_sense() {
+        let error = |text: &str| text.to_owned();
+        assert_eq!(NodetoolError::Usage(error("no")).exit_code(), 1);
+        assert_eq!(NodetoolError::Refused(error("no")).exit_code(), 1);
+        let failed = NodetoolError::Failed(error("a\nb"));
+        assert_eq!(failed.exit_code(), 2);
+        assert_eq!(failed.told(), "nodetool: a b");
+    }
 
     #[test]
     fn names_in_a_path_are_encoded() {

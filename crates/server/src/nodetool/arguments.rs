@@ -26,6 +26,22 @@ pub(crate) struct NodetoolOptions {
     #[arg(short, long, value_name = "PORT", default_value_t = 10000)]
     pub(super) port: u16,
 
+    /// Accepted for scripts: the API has no users, it is for who reaches its address
+    #[arg(short, long, value_name = "NAME")]
+    username: Option<String>,
+
+    /// Accepted for scripts (-pw)
+    #[arg(long, value_name = "PASSWORD", allow_hyphen_values = true)]
+    password: Option<String>,
+
+    /// Accepted for scripts; it is not read (-pwf)
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<String>,
+
+    /// Accepted for scripts (-pp)
+    #[arg(long)]
+    print_port: bool,
+
     /// Print help
     #[arg(long, global = true, action = ArgAction::Help)]
     help: Option<bool>,
@@ -128,6 +144,12 @@ pub(super) struct Import {
     /// Leave the sstables where they are, too
     #[arg(short = 'p', long)]
     pub(super) copy_data: bool,
+    /// Accepted for scripts: there are no indexes that are attached to sstables (-ri)
+    #[arg(long)]
+    require_index_components: bool,
+    /// Accepted for scripts (-niv)
+    #[arg(long)]
+    no_index_validation: bool,
     /// The keyspace
     pub(super) keyspace: String,
     /// The table
@@ -545,7 +567,12 @@ Example:
 }
 
 /// Options of Cassandra's nodetool with one dash and several letters, which are none elsewhere.
-const LONG_FORMS: [(&str, &str); 10] = [
+const LONG_FORMS: [(&str, &str); 15] = [
+    ("-pw", "--password"),
+    ("-pwf", "--password-file"),
+    ("-pp", "--print-port"),
+    ("-ri", "--require-index-components"),
+    ("-niv", "--no-index-validation"),
     ("-cf", "--column-family"),
     ("-kt", "--kt-list"),
     ("-kc", "--kt-list"),
@@ -587,6 +614,36 @@ mod tests {
             words("helenus nodetool snapshot --column-family t --skip-flush ks -- -kt")
         );
         assert_eq!(spelt("helenus start -cf"), words("helenus start -cf"));
+    }
+
+    /// What `helenus nodetool` is asked for.
+    fn parsed(text: &str) -> Result<NodetoolOptions, clap::Error> {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            options: NodetoolOptions,
+        }
+        let words = text.split(' ').map(Into::into);
+        let words = ["helenus", "nodetool"]
+            .map(Into::into)
+            .into_iter()
+            .chain(words);
+        let spelt = spell_out(words).split_off(1);
+        <Line as clap::Parser>::try_parse_from(spelt).map(|line| line.options)
+    }
+
+    #[test]
+    fn what_scripts_for_cassandra_give_is_taken() {
+        for line in [
+            "-h ::1 -p 7199 -u cassandra -pw -secret -pp flush",
+            "-u cassandra -pwf /etc/password status",
+            "import -ri -niv -q ks t /a /b",
+        ] {
+            if let Err(error) = parsed(line) {
+                panic!("{line}: {error}");
+            }
+        }
+        assert!(parsed("flush -niv").is_err());
     }
 }
 

@@ -79,7 +79,7 @@ pub(super) fn verify(api: &Api, tables: (Option<&str>, &[String]), by_policy: bo
         .collect();
     match wrong.is_empty() {
         true => Ok(()),
-        false => Err(NodetoolError::Refused(wrong.join("; "))),
+        false => Err(NodetoolError::Failed(wrong.join("; "))),
     }
 }
 

@@ -33,8 +33,8 @@ pub(crate) fn run(options: NodetoolOptions) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("nodetool: {}", error.to_string().replace('\n', " "));
-            ExitCode::FAILURE
+            eprintln!("{}", error.told());
+            ExitCode::from(error.exit_code())
         }
     }
 }
