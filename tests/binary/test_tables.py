@@ -174,7 +174,8 @@ def test_compact(served):
         nodetool(*verb, "ks", "t")
         assert rows(server) == 3000, verb
     assert data not in sstables(server, "t"), "it was rewritten"
-    nodetool("stop", "COMPACTION")
+    for kind in ("COMPACTION", "SCRUB", "VALIDATION", "TOMBSTONE_COMPACTION", "INDEX_SUMMARY"):
+        assert nodetool("stop", kind) == ""
     assert nodetool.refused("stop", "FOO") == 'compaction_type: can not convert "FOO" to a OperationType'
     assert nodetool.refused("compact", "nope") == "Keyspace [nope] does not exist."
     assert nodetool.refused("compact", "ks", "nope") == "Unknown keyspace/cf pair (ks.nope)"
@@ -220,7 +221,8 @@ def test_verify_names_what_is_damaged_and_scrub_leaves_it_out(served):
             connection.execute(insert, [k.to_bytes(4, "big"), random.Random(k).randbytes(1000).hex().encode()])
     nodetool("flush", "ks")
     assert nodetool("verify", "ks", "u") == ""
-    assert nodetool("verify", "-e", "-f") == ""
+    assert nodetool("verify", "-e", "-f", "-c", "-r", "-t") == ""
+    assert nodetool.refused("verify", "-t") == "Token verification requires --extended-verify"
     assert nodetool("scrub", "-ns", "ks") == ""
     assert rows(server, "ks.u") == 100
     server.stop()
@@ -231,6 +233,7 @@ def test_verify_names_what_is_damaged_and_scrub_leaves_it_out(served):
     server.start()
     assert str(data) in nodetool.refused("verify", "ks", code=2)
     assert nodetool("verify", "ks", "t") == ""
+    assert nodetool("verify", "-q", "ks") == "", "it does not read the data"
     said = nodetool("scrub", "ks", "u")
     pattern = r"(\d+) partitions could not be read and were left out(?:, \d+ only up to where they are damaged)?; the sstables as they were are in the snapshot (pre-scrub-\d+)\n"
     lost, tag = re.fullmatch(pattern, said).groups()

@@ -36,6 +36,7 @@ pub use sstable::{ChunkCacheStats, decode_cassandra_mutation};
 pub use store::{
     CompactionKind, CompactionRecord, CompactionScope, CompactionStatus, Granularity, ImportError,
     ImportOptions, SSTableDetails, ScrubOptions, Scrubbed, SnapshotDetails, SnapshotError,
-    SnapshotManifest, Store, StoreConfig, StoreStats, TableDetails, TableStats, instant,
+    SnapshotManifest, Store, StoreConfig, StoreStats, TableDetails, TableStats, VerifyOptions,
+    instant,
 };
 pub use unfiltered::{PartitionHead, RangeTombstoneMarker, Unfiltered, is_start, opposite};

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use model::{CqlType, DecoratedKey, Table, TableId, key_from_text};
-use storage::{FlushError, ReadError, TableDetails};
+use storage::{FlushError, ReadError, TableDetails, VerifyOptions};
 
 use super::{Admin, AdminError};
 use crate::shard::Shard;
@@ -97,7 +97,8 @@ impl Admin {
         &self,
         keyspace: Option<&str>,
         tables: &[String],
-        by_policy: bool,
+        check_version: bool,
+        options: VerifyOptions,
     ) -> Result<Vec<String>, AdminError> {
         let mut wrong = Vec::new();
         for table in self.tables(keyspace, tables)? {
@@ -115,7 +116,7 @@ impl Admin {
                 let own = files.into_iter().filter(|file| seen.insert(file.clone()));
                 let own: Vec<PathBuf> = own.collect();
                 asked.push(self.on(shard, async move |shard: Rc<Shard>| {
-                    verify_all(&shard, id, &own, by_policy).await
+                    verify_all(&shard, id, &own, check_version, options).await
                 })?);
             }
             for answers in asked {
@@ -131,11 +132,19 @@ async fn verify_all(
     shard: &Shard,
     table: TableId,
     files: &[PathBuf],
-    by_policy: bool,
+    check_version: bool,
+    options: VerifyOptions,
 ) -> Vec<String> {
     let mut wrong = Vec::new();
     for file in files {
-        match shard.store.verify(table, file, by_policy).await {
+        if check_version && !shard.store.is_of_written_version(file) {
+            let file = file.display();
+            wrong.push(format!(
+                "{file} is not the latest version, run upgradesstables"
+            ));
+            continue;
+        }
+        match shard.store.verify(table, file, options).await {
             Ok(_) | Err(ReadError::UnknownTable(_)) => {}
             Err(error) => {
                 tracing::error!("verify: {error}");

@@ -496,7 +496,8 @@ Examples:
         /// One compaction, as compactionstats shows it (-id)
         #[arg(long, value_name = "ID")]
         compaction_id: Option<String>,
-        /// COMPACTION, MAJOR_COMPACTION, CLEANUP, UPGRADE_SSTABLES or GARBAGE_COLLECT
+        /// COMPACTION, MAJOR_COMPACTION, CLEANUP, SCRUB, UPGRADE_SSTABLES or GARBAGE_COLLECT; Cassandra's
+        /// other types never run here, and stopping them does nothing
         #[arg(value_name = "TYPE")]
         kind: Option<String>,
     },
@@ -542,15 +543,8 @@ Nothing is changed, so --force is not needed; it and the other options are accep
 Example:
   helenus nodetool verify shop orders")]
     Verify {
-        /// Check all values too (which is done without it)
-        #[arg(short = 'e', long)]
-        extended_verify: bool,
-        /// Do what disk_failure_policy says if an sstable is damaged
-        #[arg(short, long)]
-        dfp: bool,
-        /// Accepted for scripts
-        #[arg(short, long)]
-        force: bool,
+        #[command(flatten)]
+        how: VerifyHow,
         #[command(flatten)]
         tables: Tables,
     },
@@ -660,4 +654,30 @@ pub(super) struct ScrubHow {
     /// in January 2038, with a timestamp by one later
     #[arg(short, long)]
     pub(super) reinsert_overflowed_ttl: bool,
+}
+
+/// How `nodetool verify` verifies.
+#[derive(Args, Clone, Copy, Debug)]
+pub(super) struct VerifyHow {
+    /// Check all values too (which is done without it)
+    #[arg(short, long)]
+    pub(super) extended_verify: bool,
+    /// Name sstables too that are not of the version that is written
+    #[arg(short, long)]
+    pub(super) check_version: bool,
+    /// Do what disk_failure_policy says if an sstable is damaged
+    #[arg(short, long)]
+    pub(super) dfp: bool,
+    /// Accepted for scripts: what sstables say of repairs is never changed
+    #[arg(short, long)]
+    rsc: bool,
+    /// With -e: check that the node owns all tokens (one node owns all)
+    #[arg(short = 't', long)]
+    pub(super) check_tokens: bool,
+    /// Only open them, do not read the data
+    #[arg(short, long)]
+    pub(super) quick: bool,
+    /// Accepted for scripts
+    #[arg(short, long)]
+    force: bool,
 }

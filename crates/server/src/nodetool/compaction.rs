@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::Done;
 use super::api::{Api, NodetoolError};
-use super::arguments::{Compact, ScrubHow};
+use super::arguments::{Compact, ScrubHow, VerifyHow};
 use super::structured::{self, Format};
 use super::text::{TextTable, file_size, fixed};
 
@@ -68,9 +68,18 @@ pub(super) fn operate(
 }
 
 /// Checks all checksums (Cassandra's `Verify`).
-pub(super) fn verify(api: &Api, tables: (Option<&str>, &[String]), by_policy: bool) -> Done {
-    let flag = if by_policy { "true" } else { "false" };
-    let wrong = operate(api, "verify", tables, &[("dfp", flag)])?;
+pub(super) fn verify(api: &Api, tables: (Option<&str>, &[String]), how: VerifyHow) -> Done {
+    if how.check_tokens && !how.extended_verify {
+        let message = "Token verification requires --extended-verify".to_owned();
+        return Err(NodetoolError::Usage(message));
+    }
+    let flag = |on: bool| if on { "true" } else { "false" };
+    let more = [
+        ("dfp", flag(how.dfp)),
+        ("check_version", flag(how.check_version)),
+        ("quick", flag(how.quick)),
+    ];
+    let wrong = operate(api, "verify", tables, &more)?;
     let wrong: Vec<&str> = wrong
         .as_array()
         .into_iter()

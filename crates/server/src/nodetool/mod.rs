@@ -112,7 +112,7 @@ fn carry_out(api: &Api, verb: Verb, out: &mut impl Write) -> Done {
             )];
             compaction::operate(api, "upgrade_sstables", tables.named(), &more).map(drop)
         }
-        Verb::Verify { tables, dfp, .. } => compaction::verify(api, tables.named(), dfp),
+        Verb::Verify { tables, how } => compaction::verify(api, tables.named(), how),
         Verb::Version { verbose } => cluster::version(api, verbose, out),
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use node::{SnapshotAge, SnapshotSelection};
 use serde_json::{Value, json};
-use storage::{CompactionKind, CompactionScope, Granularity, ScrubOptions};
+use storage::{CompactionKind, CompactionScope, Granularity, ScrubOptions, VerifyOptions};
 
 use super::{ApiError, Call, Node, answers, statistics};
 use crate::control::Phase;
@@ -222,15 +222,13 @@ pub(crate) const ROUTES: &[Route] = &[
                 "dfp",
                 "true: do what disk_failure_policy says if one is damaged",
             ),
+            (
+                "check_version",
+                "true: the version of each must be the one that is written",
+            ),
+            ("quick", "true: do not read the data"),
         ],
-        run: |node, call| {
-            let (tables, by_policy) = (call.list("cf"), call.flag("dfp")?);
-            Ok(json!(node.admin.verify(
-                call.get("kn"),
-                &tables,
-                by_policy
-            )?))
-        },
+        run: verify,
     },
     Route {
         method: "POST",
@@ -482,6 +480,18 @@ fn clear_snapshots(node: &Node, call: &Call) -> Answer {
     Ok(json!(node.admin.clear_snapshots(which)?))
 }
 
+fn verify(node: &Node, call: &Call) -> Answer {
+    let options = VerifyOptions {
+        by_policy: call.flag("dfp")?,
+        quick: call.flag("quick")?,
+    };
+    let (tables, check_version) = (call.list("cf"), call.flag("check_version")?);
+    let wrong = node
+        .admin
+        .verify(call.get("kn"), &tables, check_version, options)?;
+    Ok(json!(wrong))
+}
+
 fn compact(node: &Node, call: &Call) -> Answer {
     let (keyspace, tables) = (call.need("keyspace")?, call.list("cf"));
     let (start, end) = (call.number("start_token")?, call.number("end_token")?);
@@ -514,6 +524,26 @@ fn sstables_by_key(node: &Node, call: &Call) -> Answer {
     Ok(found.iter().map(one).collect())
 }
 
+/// Of Cassandra's `OperationType` those that are not done here, or not so that they can be stopped.
+const NEVER_RUN: [&str; 16] = [
+    "P0",
+    "VERIFY",
+    "RELOCATE",
+    "FLUSH",
+    "WRITE",
+    "ANTICOMPACTION",
+    "VALIDATION",
+    "INDEX_BUILD",
+    "VIEW_BUILD",
+    "TOMBSTONE_COMPACTION",
+    "UNKNOWN",
+    "STREAM",
+    "KEY_CACHE_SAVE",
+    "ROW_CACHE_SAVE",
+    "COUNTER_CACHE_SAVE",
+    "INDEX_SUMMARY",
+];
+
 fn stop(node: &Node, call: &Call) -> Answer {
     if let Some(id) = call.get("id") {
         let parts = id
@@ -525,6 +555,9 @@ fn stop(node: &Node, call: &Call) -> Answer {
         return Ok(json!(u8::from(node.admin.stop_compaction(shard, number)?)));
     }
     let name = call.need("type")?;
+    if NEVER_RUN.contains(&name) {
+        return Ok(json!(0));
+    }
     let kind = CompactionKind::ALL
         .into_iter()
         .find(|kind| kind.name() == name);

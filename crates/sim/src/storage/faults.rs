@@ -276,7 +276,10 @@ fn looking_at_all_there_is_asks_the_policy_of_damage_if_it_should() {
             let world = World::new(policy);
             run(&world, rotten, async move |_, world| {
                 let data = world.data.borrow()[0].clone();
-                let verified = world.store().verify(world.table.id, &data, by_policy).await;
+                let verified = world
+                    .store()
+                    .verify(world.table.id, &data, policy(by_policy))
+                    .await;
                 assert!(verified.is_err());
                 assert_eq!(world.suspects(), (1, 0));
             });
@@ -287,7 +290,10 @@ fn looking_at_all_there_is_asks_the_policy_of_damage_if_it_should() {
     let world = World::new(DiskFailurePolicy::Stop);
     run(&world, bad_sectors, async |_, world| {
         let data = world.data.borrow()[0].clone();
-        let verified = world.store().verify(world.table.id, &data, false).await;
+        let verified = world
+            .store()
+            .verify(world.table.id, &data, policy(false))
+            .await;
         assert!(verified.is_err());
     });
     assert_eq!(world.verdict(), Verdict::StopClients);
@@ -414,4 +420,11 @@ fn what_best_effort_went_without_is_there_again_when_the_drive_gives_it() {
     }
     let third = live(&mut simulation, node, &world, |_, _, _| {});
     assert_eq!(third, [Some(true), Some(true)]);
+}
+
+fn policy(by_policy: bool) -> storage::VerifyOptions {
+    storage::VerifyOptions {
+        by_policy,
+        ..storage::VerifyOptions::default()
+    }
 }

@@ -1,14 +1,23 @@
 //! Looking into tables: what `nodetool tablestats`, `tablehistograms`, `getsstables` and `verify`
 //! want to know.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use model::{DecoratedKey, TableId, murmur3_x64_128};
 
 use super::Store;
 use super::stats::TableStats;
 use crate::error::ReadError;
-use crate::sstable::{Component, EstimatedHistogram, SSTable, SSTableError};
+use crate::sstable::{Component, Descriptor, EstimatedHistogram, SSTable, SSTableError};
+
+/// How an sstable is verified.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VerifyOptions {
+    /// Do what `disk_failure_policy` says if it is damaged.
+    pub by_policy: bool,
+    /// Do not read the data.
+    pub quick: bool,
+}
 
 /// A table of a shard, in detail.
 #[derive(Clone, Debug)]
@@ -91,14 +100,23 @@ impl Store {
         Ok(with)
     }
 
-    /// Reads all of an sstable of a table and checks all checksums. `false`: it is no part of the
-    /// table any more. If it is damaged `disk_failure_policy` is asked only `by_policy`, as by
-    /// Cassandra's verifier (`invokeDiskFailurePolicy`); if the drive fails it always is.
+    /// Is the sstable with this data file of the version that is written?
+    pub fn is_of_written_version(&self, data: &Path) -> bool {
+        let name = data.file_name().and_then(|name| name.to_str());
+        let named = data.parent().zip(name);
+        let parsed = named.and_then(|(dir, name)| Descriptor::parse(dir, name));
+        parsed.is_some_and(|(found, _)| found.version == self.inner.config.sstable_format.written())
+    }
+
+    /// Reads all of an sstable of a table and checks all checksums; if it is to be `quick` only
+    /// what opening it takes. `false`: it is no part of the table any more. If it is damaged
+    /// `disk_failure_policy` is asked only `by_policy`, as by Cassandra's verifier
+    /// (`invokeDiskFailurePolicy`); if the drive fails it always is.
     pub async fn verify(
         &self,
         table: TableId,
         data: &PathBuf,
-        by_policy: bool,
+        VerifyOptions { by_policy, quick }: VerifyOptions,
     ) -> Result<bool, ReadError> {
         let found = self.inner.table(table);
         let table = found.ok_or(ReadError::UnknownTable(table))?;
@@ -107,7 +125,16 @@ impl Store {
         let Some(sstable) = all.find(|s| s.descriptor().path(Component::Data) == *data) else {
             return Ok(false);
         };
-        let Err(error) = sstable.verify().await else {
+        let verified = match quick {
+            false => sstable.verify().await.map(drop),
+            true => {
+                let (inner, schema) = (&self.inner, table.table());
+                let descriptor = sstable.descriptor();
+                let opened = SSTable::open(&inner.env, descriptor, &schema, &inner.cache).await;
+                opened.map(drop)
+            }
+        };
+        let Err(error) = verified else {
             return Ok(true);
         };
         // A compaction may have removed it meanwhile.

@@ -55,7 +55,7 @@ pub use compact::{
     Scrubbed,
 };
 pub use import::{ImportError, ImportOptions};
-pub use inspect::{SSTableDetails, TableDetails};
+pub use inspect::{SSTableDetails, TableDetails, VerifyOptions};
 pub use snapshot::{SnapshotDetails, SnapshotError, SnapshotManifest, instant};
 pub use stats::{StoreStats, TableStats};
 
