@@ -64,6 +64,8 @@ def test_what_a_snapshot_is_of(served):
     created, expires = re.findall(r"\d{4}-\d\d-\d\dT[\d:.]+Z", with_ttl)
     assert created[:8] <= expires[:8] and created[11:] == expires[11:]
     assert "\ntwo " not in nodetool("listsnapshots", "-nt")
+    with_ephemeral = nodetool("listsnapshots", "-e").splitlines()
+    assert with_ephemeral[1].split()[-1] == "Ephemeral" and with_ephemeral[2].split()[-1] == "false"
 
     assert nodetool.refused("snapshot", "-t", "one", "ks") == "Snapshot one already exists."
     assert "must not also specify keyspaces" in nodetool.refused("snapshot", "-kt", "ks.t", "ks")

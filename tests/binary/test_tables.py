@@ -157,10 +157,17 @@ def test_compact(served):
     assert len(sstables(server, "t")) == 3
     assert "nb-99-big-Data.db" in nodetool.refused("compact", "--user-defined", sstables(server, "t")[0].parent / "nb-99-big-Data.db")
     assert "not the data file" in nodetool.refused("compact", "--user-defined", "/etc/passwd")
+    no = "Invalid option combination: Can not provide tokens when using user-defined"
+    for partial in (["-st", "1"], ["-et", "1"], ["--partition", "7"]):
+        assert nodetool.refused("compact", "--user-defined", *partial, "/etc/passwd", code=2) == no
+        said = nodetool.refused("compact", "-s", *partial, "ks", "t", code=2)
+        assert said == "Invalid option combination: Can not use split-output here"
     nodetool("compact", "ks", "t")
     (data,) = sstables(server, "t")
     assert rows(server) == 3000
     assert re.search(r"^compactions completed +[2-9]", nodetool("compactionstats"), re.M)
+    rate = re.search(r"^15 minute rate +([\d.]+)/minute *$", nodetool("compactionstats", "-V"), re.M)
+    assert float(rate.group(1)) > 0
     history = nodetool("compactionhistory").splitlines()
     assert history[0] == "Compaction History: "
     assert history[1].split() == "id keyspace_name columnfamily_name compacted_at bytes_in bytes_out rows_merged compaction_properties".split()

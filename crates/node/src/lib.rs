@@ -34,8 +34,8 @@ mod virtual_tables;
 mod window;
 
 pub use admin::{
-    Admin, AdminError, CompactionReport, NodeInformation, RunningCompaction, SnapshotAge,
-    SnapshotRequest, SnapshotSelection, token_range,
+    Admin, AdminError, CompactionReport, NodeInformation, RECENT_MINUTES, RunningCompaction,
+    SnapshotAge, SnapshotRequest, SnapshotSelection, token_range,
 };
 pub use config::NodeConfig;
 pub use node::{DrainError, Node, NodeMetrics, NodeWatch, ShardSnapshot};

@@ -30,7 +30,12 @@ pub struct CompactionReport {
     pub running: Vec<RunningCompaction>,
     /// How many there are to do, by keyspace and table, those with none left out.
     pub pending: Vec<(String, String, usize)>,
+    /// How many were done in the last [`RECENT_MINUTES`] minutes.
+    pub recent: usize,
 }
+
+/// What [`CompactionReport::recent`] goes back.
+pub const RECENT_MINUTES: u64 = 15;
 
 /// An operation on one table of a shard that rewrites sstables: how many.
 type Rewrite = Result<usize, CompactionError>;
@@ -273,7 +278,16 @@ impl Admin {
         report.pending = pending
             .map(|(table, count)| (table.keyspace.to_string(), table.name.to_string(), count))
             .collect();
+        report.recent = self.recent_compactions()?;
         Ok(report)
+    }
+
+    fn recent_compactions(&self) -> Result<usize, AdminError> {
+        let now = self.lead(async |shard: Rc<Shard>| shard.env.wall_micros() / 1000)?;
+        let since = now - RECENT_MINUTES as i64 * 60_000;
+        // The latest come first.
+        let past = self.compaction_history()?;
+        Ok(past.iter().take_while(|past| past.at > since).count())
     }
 }
 

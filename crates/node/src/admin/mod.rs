@@ -20,7 +20,7 @@ use model::{Schema, Table, TableId};
 use crate::node::{Control, ShardHandle};
 use crate::shard::Shard;
 
-pub use compaction::{CompactionReport, RunningCompaction, token_range};
+pub use compaction::{CompactionReport, RECENT_MINUTES, RunningCompaction, token_range};
 pub use information::NodeInformation;
 pub(crate) use snapshots::schema_cql;
 pub use snapshots::{SnapshotAge, SnapshotRequest, SnapshotSelection};

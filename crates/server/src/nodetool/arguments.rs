@@ -257,9 +257,10 @@ Examples:
   helenus nodetool compact --user-defined /var/lib/helenus/data/shop/orders-0123/nb-1-big-Data.db")]
     Compact(Compact),
 
-    /// Print the compactions that were done since the node's start
+    /// Print the compactions of the last week
     #[command(after_help = "\
-How many rows were merged of how many sstables is not counted.
+They are kept in system.compaction_history. rows_merged says of how many partitions so many of the
+inputs knew.
 
 Examples:
   helenus nodetool compactionhistory
@@ -278,6 +279,9 @@ Example:
         /// Print bytes as KiB, MiB, GiB, TiB
         #[arg(short = 'H', long)]
         human_readable: bool,
+        /// Print the columns of system_views.sstable_tasks
+        #[arg(short = 'V', long)]
+        vtable: bool,
     },
 
     /// Keep the strategies of tables from choosing compactions, until the next start
@@ -395,7 +399,7 @@ Examples:
         /// Leave out those that expire (-nt)
         #[arg(long)]
         no_ttl: bool,
-        /// Accepted for scripts; there are no ephemeral snapshots
+        /// Print whether they are ephemeral, which none is
         #[arg(short, long)]
         ephemeral: bool,
     },

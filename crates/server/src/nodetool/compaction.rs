@@ -14,6 +14,18 @@ use super::text::{TextTable, file_size, fixed};
 pub(super) fn compact(api: &Api, options: &Compact) -> Done {
     let arguments = &options.arguments;
     let usage = |message: &str| Err(NodetoolError::Usage(message.to_owned()));
+    // Of these Cassandra's says that they failed.
+    let failed = |message: &str| Err(NodetoolError::Failed(message.to_owned()));
+    let ranged = options.start_token.is_some() || options.end_token.is_some();
+    let is_partial = ranged || options.partition.is_some();
+    if options.split_output && (options.user_defined || is_partial) {
+        return failed("Invalid option combination: Can not use split-output here");
+    }
+    if options.user_defined && is_partial {
+        return failed(
+            "Invalid option combination: Can not provide tokens when using user-defined",
+        );
+    }
     if options.user_defined {
         if arguments.is_empty() {
             return usage("compact --user-defined requires the data files of sstables");
@@ -23,17 +35,13 @@ pub(super) fn compact(api: &Api, options: &Compact) -> Done {
             .post(["compaction_manager", "user_defined"], &query)
             .map(drop);
     }
-    let ranged = options.start_token.is_some() || options.end_token.is_some();
-    if options.split_output && (ranged || options.partition.is_some()) {
-        return usage("Invalid option combination: Can not use split-output here");
-    }
     let split = if options.split_output {
         "true"
     } else {
         "false"
     };
     let Some((keyspace, tables)) = arguments.split_first() else {
-        if ranged || options.partition.is_some() {
+        if is_partial {
             return usage("name the keyspace whose partitions are meant");
         }
         let parts = ["storage_service", "compact"];
@@ -185,42 +193,56 @@ pub(super) fn status_auto(
 }
 
 /// Prints what compaction does and has to do (Cassandra's `CompactionStats`).
-pub(super) fn stats(api: &Api, human: bool, out: &mut impl Write) -> Done {
+pub(super) fn stats(api: &Api, human: bool, vtable: bool, out: &mut impl Write) -> Done {
     let report = api.get(["compaction_manager", "compactions"], &[])?;
+    Ok(write!(
+        out,
+        "{}",
+        stats_table(&report, human, vtable).text()
+    )?)
+}
+
+fn stats_table(report: &Value, human: bool, vtable: bool) -> TextTable {
     let size = |value: &Value| match human {
         true => file_size(number(value)),
         false => number(value).to_string(),
     };
-    let list = |name: &str| report[name].as_array().cloned().unwrap_or_default();
-    let (pending, running) = (list("pending"), list("running"));
+    let list = |name: &str| report[name].as_array().map_or(&[][..], Vec::as_slice);
+    let pending = list("pending");
     let mut table = TextTable::default();
     // Two a shard at most, the second one beside a much larger one.
     let compactors = 2 * number(&report["shards"]);
     table.add(["concurrent compactors", &compactors.to_string()]);
     let tasks: u64 = pending.iter().map(|one| number(&one["count"])).sum();
     table.add(["pending tasks", &tasks.to_string()]);
-    for one in &pending {
+    for one in pending {
         let count = number(&one["count"]).to_string();
         table.add([text(&one["keyspace"]), text(&one["table"]), &count]);
     }
+    add_done(&mut table, report, &size(&report["compacted_bytes"]));
+    add_running(&mut table, list("running"), vtable, size);
+    table
+}
+
+/// What was done since the start. No compaction is made smaller here for want of space, so none
+/// leaves out sstables.
+fn add_done(table: &mut TextTable, report: &Value, bytes: &str) {
     let completed = number(&report["completed"]);
     let hours = number(&report["uptime_seconds"]).max(1) as f64 / 3600.0;
-    let mean = format!("{}/hour", fixed(completed as f64 / hours, 2));
+    // The mean of the last minutes; Cassandra's weighs the later ones more.
+    let recent = number(&report["recent"]) as f64 / node::RECENT_MINUTES as f64;
+    let failed = number(&report["failed"]);
     table.add(["compactions completed", &completed.to_string()]);
-    table.add(["data compacted", &size(&report["compacted_bytes"])]);
+    table.add(["data compacted", bytes]);
+    table.add(["compactions aborted", &failed.to_string()]);
+    table.add(["compactions reduced", "0"]);
+    table.add(["sstables dropped from compaction", "0"]);
+    table.add(["15 minute rate", &format!("{}/minute", fixed(recent, 2))]);
     table.add([
-        "compactions aborted",
-        &number(&report["failed"]).to_string(),
+        "mean rate",
+        &format!("{}/hour", fixed(completed as f64 / hours, 2)),
     ]);
-    table.add(["mean rate", &mean]);
     table.add(["compaction throughput (MiB/s)", "throttling disabled (0)"]);
-    add_running(&mut table, &running, size);
-    write!(out, "{}", table.text())?;
-    if !running.is_empty() {
-        let remaining = "Active compaction remaining time : ";
-        writeln!(out, "{remaining:>25}{:>10}", "n/a")?;
-    }
-    Ok(())
 }
 
 fn number(value: &Value) -> u64 {
@@ -231,30 +253,44 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
+/// The columns of the compactions that run.
+const RUNNING: &str = "id,compaction type,keyspace,table,completed,total,unit,progress";
+
+/// As they are in `system_views.sstable_tasks`.
+const RUNNING_AS_VTABLE: &str = "keyspace,table,task id,completion ratio,kind,progress,sstables,\
+                                 total,unit,target directory";
+
 /// The compactions that run, below what is above them in the same columns.
-fn add_running(table: &mut TextTable, running: &[Value], size: impl Fn(&Value) -> String) {
+fn add_running(
+    table: &mut TextTable,
+    running: &[Value],
+    vtable: bool,
+    size: impl Fn(&Value) -> String,
+) {
     if running.is_empty() {
         return;
     }
-    let heads = "id,compaction type,keyspace,table,completed,total,unit,progress";
+    let heads = if vtable { RUNNING_AS_VTABLE } else { RUNNING };
     table.add(heads.split(','));
     for one in running {
         let (done, total) = (number(&one["completed"]), number(&one["total"]));
-        let progress = match total {
+        let ratio = match total {
             0 => "n/a".to_owned(),
             _ => format!("{}%", fixed(done as f64 / total as f64 * 100.0, 2)),
         };
-        table.add([
-            text(&one["id"]),
-            text(&one["kind"]),
-            text(&one["keyspace"]),
-            text(&one["table"]),
-            &size(&one["completed"]),
-            &size(&one["total"]),
-            "bytes",
-            &progress,
-        ]);
+        let [id, kind, keyspace, name] =
+            ["id", "kind", "keyspace", "table"].map(|field| text(&one[field]));
+        let (done, total) = (size(&one["completed"]), size(&one["total"]));
+        let sstables = number(&one["sstables"]).to_string();
+        match vtable {
+            true => table.add([
+                keyspace, name, id, &ratio, kind, &done, &sstables, &total, "bytes", "",
+            ]),
+            false => table.add([id, kind, keyspace, name, &done, &total, "bytes", &ratio]),
+        }
     }
+    // Without a limit of the throughput there is nothing to tell it by.
+    table.add(["active compaction remaining time", "n/a"]);
 }
 
 /// The columns of the history.
@@ -335,4 +371,43 @@ pub(super) fn set_throughput(value: u64, out: &mut impl Write) -> Done {
 pub(super) fn get_throughput(precise: bool, out: &mut impl Write) -> Done {
     let none = if precise { "0.0 MiB/s" } else { "0 MB/s" };
     Ok(writeln!(out, "Current compaction throughput: {none}")?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compactions_are_shown_in_cassandras_rows() {
+        let running = json!({
+            "id": "0-1", "kind": "Compaction", "keyspace": "ks", "table": "t",
+            "completed": 512, "total": 2048, "sstables": 4,
+        });
+        let report = json!({
+            "running": [running], "pending": [{ "keyspace": "ks", "table": "t", "count": 3 }],
+            "completed": 30, "compacted_bytes": 4096, "failed": 1, "recent": 30, "shards": 2,
+            "uptime_seconds": 7200,
+        });
+        let lines = |vtable| -> Vec<String> {
+            let text = stats_table(&report, false, vtable).text();
+            let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+            text.lines().map(words).collect()
+        };
+        let expected = "concurrent compactors 4|pending tasks 3|ks t 3|compactions completed 30|\
+                        data compacted 4096|compactions aborted 1|compactions reduced 0|\
+                        sstables dropped from compaction 0|15 minute rate 2.00/minute|\
+                        mean rate 15.00/hour|\
+                        compaction throughput (MiB/s) throttling disabled (0)|\
+                        id compaction type keyspace table completed total unit progress|\
+                        0-1 Compaction ks t 512 2048 bytes 25.00%|\
+                        active compaction remaining time n/a";
+        assert_eq!(lines(false).join("|"), expected);
+        let vtable = lines(true);
+        assert_eq!(
+            vtable[11],
+            "keyspace table task id completion ratio kind progress sstables total unit target \
+             directory"
+        );
+        assert_eq!(vtable[12], "ks t 0-1 25.00% Compaction 512 4 2048 bytes");
+    }
 }

@@ -49,7 +49,10 @@ fn carry_out(api: &Api, verb: Verb, out: &mut impl Write) -> Done {
         Verb::Clearsnapshot(which) => snapshots::clear(api, &which, out),
         Verb::Compact(options) => compaction::compact(api, &options),
         Verb::Compactionhistory { format } => compaction::history(api, format, out),
-        Verb::Compactionstats { human_readable } => compaction::stats(api, human_readable, out),
+        Verb::Compactionstats {
+            human_readable,
+            vtable,
+        } => compaction::stats(api, human_readable, vtable, out),
         Verb::Disableautocompaction(tables) => compaction::set_auto(api, tables.named(), false),
         Verb::Disablebackup => snapshots::set_backups(api, false),
         Verb::Drain => api.post(["storage_service", "drain"], &[]).map(drop),
@@ -75,7 +78,7 @@ fn carry_out(api: &Api, verb: Verb, out: &mut impl Write) -> Done {
             let path = ["cache_service", "invalidate_row_cache"];
             api.post(path, &[]).map(drop)
         }
-        Verb::Listsnapshots { no_ttl, .. } => snapshots::list(api, no_ttl, out),
+        Verb::Listsnapshots { no_ttl, ephemeral } => snapshots::list(api, no_ttl, ephemeral, out),
         Verb::Refresh { keyspace, table } => import::refresh(api, &keyspace, &table),
         Verb::Scrub {
             no_snapshot,

@@ -88,7 +88,7 @@ fn seconds(text: &str) -> Result<u64, NodetoolError> {
 }
 
 /// Prints all snapshots (Cassandra's `ListSnapshots`).
-pub(super) fn list(api: &Api, no_ttl: bool, out: &mut impl Write) -> Done {
+pub(super) fn list(api: &Api, no_ttl: bool, ephemeral: bool, out: &mut impl Write) -> Done {
     writeln!(out, "Snapshot Details: ")?;
     let all = api.get(SNAPSHOTS, &[])?;
     let all = all.as_array().map_or(&[][..], Vec::as_slice);
@@ -98,7 +98,8 @@ pub(super) fn list(api: &Api, no_ttl: bool, out: &mut impl Write) -> Done {
         return Ok(writeln!(out, "There are no snapshots")?);
     }
     let mut table = TextTable::default();
-    table.add([
+    let shown_columns = if ephemeral { 8 } else { 7 };
+    let heads = [
         "Snapshot name",
         "Keyspace name",
         "Column family name",
@@ -106,12 +107,14 @@ pub(super) fn list(api: &Api, no_ttl: bool, out: &mut impl Write) -> Done {
         "Size on disk",
         "Creation time",
         "Expiration time",
-    ]);
+        "Ephemeral",
+    ];
+    table.add(heads.into_iter().take(shown_columns));
     let mut total = 0;
     for snapshot in shown {
         let text = |name: &str| snapshot[name].as_str().unwrap_or_default();
         let number = |name: &str| snapshot[name].as_u64().unwrap_or(0);
-        table.add([
+        let cells = [
             text("tag"),
             text("keyspace"),
             text("table"),
@@ -119,7 +122,9 @@ pub(super) fn list(api: &Api, no_ttl: bool, out: &mut impl Write) -> Done {
             &file_size(number("size")),
             text("created_at"),
             text("expires_at"),
-        ]);
+            "false",
+        ];
+        table.add(cells.into_iter().take(shown_columns));
         total += number("true_data_size");
     }
     write!(out, "{}", table.text())?;

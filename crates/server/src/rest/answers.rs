@@ -91,6 +91,7 @@ pub(super) fn compactions(report: &CompactionReport, node: &NodeInformation) -> 
             "table": status.table_name,
             "completed": status.done_bytes,
             "total": status.total_bytes,
+            "sstables": status.inputs,
         })
     };
     let pending = |(keyspace, table, count): &(String, String, usize)| json!({ "keyspace": keyspace, "table": table, "count": count });
@@ -106,6 +107,7 @@ pub(super) fn compactions(report: &CompactionReport, node: &NodeInformation) -> 
         "completed": tables().map(|table| table.compactions).sum::<u64>(),
         "compacted_bytes": tables().map(|table| table.compacted_bytes).sum::<u64>(),
         "failed": failed,
+        "recent": report.recent,
         "shards": node.stores.len(),
         "uptime_seconds": node.uptime_seconds,
     })

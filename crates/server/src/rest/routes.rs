@@ -359,7 +359,7 @@ pub(crate) const ROUTES: &[Route] = &[
     Route {
         method: "GET",
         path: "/compaction_manager/compaction_history",
-        summary: "The compactions that were done since the start",
+        summary: "The compactions of the last week",
         query: &[],
         run: |node, _| {
             Ok(answers::compaction_history(
