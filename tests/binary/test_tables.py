@@ -114,7 +114,9 @@ def test_tablestats_of_which_tables(served):
     assert "Total number of tables: 3 (showing top 2 by space_used_live)" in nodetool("tablestats", "-s", "space_used_live", "-t", "2", "ks")
     assert nodetool.refused("tablestats", "nope") == "Unknown keyspace: nope"
     assert nodetool.refused("tablestats", "ks.nope") == "Unknown table: ks.nope"
-    assert "nonsense" in nodetool.refused("tablestats", "-s", "nonsense")
+    assert "argument for sort must be one of: average_live" in nodetool.refused("tablestats", "-s", "nonsense")
+    assert "without specifying a sort key" in nodetool.refused("tablestats", "-t", "2")
+    assert found("-s", "local_read_write_ratio", "ks") and found("-s", "twcs_max_duration", "ks") == ["ks.Mixed", "ks.t", "ks.u"]
 
 
 def test_tablehistograms(served):
@@ -181,6 +183,11 @@ def test_compact(served):
         nodetool(*verb, "ks", "t")
         assert rows(server) == 3000, verb
     assert data not in sstables(server, "t"), "it was rewritten"
+    before = sstables(server, "t")
+    nodetool("upgradesstables", "-a", "-t", "1", "ks", "t")
+    assert sstables(server, "t") == before, "all are later"
+    nodetool("upgradesstables", "-a", "-t", str(2**62), "ks", "t")
+    assert not set(before) & set(sstables(server, "t"))
     for kind in ("COMPACTION", "SCRUB", "VALIDATION", "TOMBSTONE_COMPACTION", "INDEX_SUMMARY"):
         assert nodetool("stop", kind) == ""
     assert nodetool.refused("stop", "FOO") == 'compaction_type: can not convert "FOO" to a OperationType'

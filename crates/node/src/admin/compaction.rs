@@ -106,16 +106,19 @@ impl Admin {
         )
     }
 
-    /// Rewrites sstables that are not of the version that is written, or all.
+    /// Rewrites sstables that are not of the version that is written, or all; only those that were
+    /// written by a time in milliseconds since 1970, if one is given.
     pub fn upgrade_sstables(
         &self,
         keyspace: Option<&str>,
         tables: &[String],
         all: bool,
+        until: Option<i64>,
     ) -> Result<usize, AdminError> {
         let tables = self.table_ids(keyspace, tables)?;
+        let until = until.unwrap_or(i64::MAX);
         self.rewrite(tables, move |store, table| async move {
-            store.upgrade_sstables(table, all).await
+            store.upgrade_old_sstables(table, all, until).await
         })
     }
 

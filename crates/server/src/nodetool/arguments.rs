@@ -534,6 +534,14 @@ Examples:
         /// Rewrite those of that version too
         #[arg(short = 'a', long)]
         include_all_sstables: bool,
+        /// Only those written by this time, in milliseconds since 1970
+        #[arg(
+            short = 't',
+            long,
+            value_name = "MILLISECONDS",
+            allow_hyphen_values = true
+        )]
+        max_timestamp: Option<i64>,
         #[command(flatten)]
         tables: Tables,
         #[command(flatten)]

@@ -75,6 +75,19 @@ pub(super) fn operate(
     api.post(["storage_service", name], &query)
 }
 
+/// Rewrites old sstables (Cassandra's `UpgradeSSTable`).
+pub(super) fn upgrade(
+    api: &Api,
+    tables: (Option<&str>, &[String]),
+    all: bool,
+    until: Option<i64>,
+) -> Done {
+    let all = if all { "true" } else { "false" };
+    let until = until.map_or_else(String::new, |until| until.to_string());
+    let more = [("all", all), ("max_timestamp", &*until)];
+    operate(api, "upgrade_sstables", tables, &more).map(drop)
+}
+
 /// Checks all checksums (Cassandra's `Verify`).
 pub(super) fn verify(api: &Api, tables: (Option<&str>, &[String]), how: VerifyHow) -> Done {
     if how.check_tokens && !how.extended_verify {

@@ -102,19 +102,10 @@ fn carry_out(api: &Api, verb: Verb, out: &mut impl Write) -> Done {
         Verb::Tablestats(options) => statistics::table_stats(api, &options, out),
         Verb::Upgradesstables {
             include_all_sstables,
+            max_timestamp,
             tables,
             ..
-        } => {
-            let more = [(
-                "all",
-                if include_all_sstables {
-                    "true"
-                } else {
-                    "false"
-                },
-            )];
-            compaction::operate(api, "upgrade_sstables", tables.named(), &more).map(drop)
-        }
+        } => compaction::upgrade(api, tables.named(), include_all_sstables, max_timestamp),
         Verb::Verify { tables, how } => compaction::verify(api, tables.named(), how),
         Verb::Version { verbose } => cluster::version(api, verbose, out),
     }

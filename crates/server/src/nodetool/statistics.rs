@@ -96,10 +96,11 @@ pub(super) fn table_stats(api: &Api, options: &TableStatistics, out: &mut impl W
         let message = "name the tables that are to be left out".to_owned();
         return Err(NodetoolError::Usage(message));
     }
+    check_sort(options)?;
     let mut tables = selected(api, names, options.ignore)?;
     let count = tables.len();
     if let Some(key) = &options.sort {
-        sort(&mut tables, key)?;
+        sort(&mut tables, key);
         if options.top > 0 {
             tables.truncate(options.top);
         }
@@ -136,6 +137,20 @@ pub(super) fn table_stats(api: &Api, options: &TableStatistics, out: &mut impl W
         writeln!(out, "----------------")?;
     }
     Ok(())
+}
+
+/// Can tables be sorted so?
+fn check_sort(options: &TableStatistics) -> Done {
+    let wrong = match &options.sort {
+        Some(key) if !SORT_KEYS.contains(&key.as_str()) => {
+            format!("argument for sort must be one of: {}", SORT_KEYS.join(", "))
+        }
+        None if options.top > 0 => {
+            "cannot filter top K tables without specifying a sort key.".to_owned()
+        }
+        _ => return Ok(()),
+    };
+    Err(NodetoolError::Usage(wrong))
 }
 
 fn by_keyspace(tables: &[Table]) -> BTreeMap<&str, Vec<&Table>> {
@@ -416,11 +431,56 @@ fn as_value(tables: &[Table], count: usize, options: &TableStatistics) -> Value 
     Value::Object(all)
 }
 
-/// By a key of `StatsTableComparator`: names upwards, numbers downwards.
-fn sort(tables: &mut [Table], key: &str) -> Done {
+/// The keys of `StatsTableComparator`, in its order.
+const SORT_KEYS: [&str; 39] = [
+    "average_live_cells_per_slice_last_five_minutes",
+    "average_tombstones_per_slice_last_five_minutes",
+    "bloom_filter_false_positives",
+    "bloom_filter_false_ratio",
+    "bloom_filter_off_heap_memory_used",
+    "bloom_filter_space_used",
+    "compacted_partition_maximum_bytes",
+    "compacted_partition_mean_bytes",
+    "compacted_partition_minimum_bytes",
+    "compression_metadata_off_heap_memory_used",
+    "dropped_mutations",
+    "full_name",
+    "index_summary_off_heap_memory_used",
+    "local_read_count",
+    "local_read_latency_ms",
+    "local_write_latency_ms",
+    "maximum_live_cells_per_slice_last_five_minutes",
+    "maximum_tombstones_per_slice_last_five_minutes",
+    "memtable_cell_count",
+    "memtable_data_size",
+    "memtable_off_heap_memory_used",
+    "memtable_switch_count",
+    "number_of_partitions_estimate",
+    "off_heap_memory_used_total",
+    "pending_flushes",
+    "percent_repaired",
+    "read_latency",
+    "reads",
+    "space_used_by_snapshots_total",
+    "space_used_live",
+    "space_used_total",
+    "sstable_compression_ratio",
+    "sstable_count",
+    "table_name",
+    "write_latency",
+    "writes",
+    "max_sstable_size",
+    "local_read_write_ratio",
+    "twcs_max_duration",
+];
+
+/// The number of a table that a key means; 0 of what is not counted, by which all are alike.
+fn sorted_by(table: &Table, key: &str) -> f64 {
     let field = match key {
-        "full_name" | "table_name" => "",
-        "sstable_count" | "max_sstable_size" | "memtable_bytes" => key,
+        "bloom_filter_false_ratio" => return table.false_ratio(),
+        "local_read_write_ratio" => return table.read_write_ratio(),
+        "off_heap_memory_used_total" => return off_heap(table) as f64,
+        "sstable_count" | "max_sstable_size" => key,
         "space_used_live" | "space_used_total" => "space_used",
         "space_used_by_snapshots_total" => "space_used_by_snapshots",
         "sstable_compression_ratio" => "compression_ratio",
@@ -429,7 +489,7 @@ fn sort(tables: &mut [Table], key: &str) -> Done {
         "memtable_data_size" => "memtable_bytes",
         "memtable_switch_count" => "flushes",
         "local_read_count" | "reads" => "reads",
-        "local_write_count" | "writes" => "writes",
+        "writes" => "writes",
         "local_read_latency_ms" | "read_latency" => "read_latency_mean",
         "local_write_latency_ms" | "write_latency" => "write_latency_mean",
         "bloom_filter_false_positives" => "bloom_false_positives",
@@ -439,29 +499,25 @@ fn sort(tables: &mut [Table], key: &str) -> Done {
         "compacted_partition_minimum_bytes" => "partition_size_min",
         "compacted_partition_maximum_bytes" => "partition_size_max",
         "compacted_partition_mean_bytes" => "partition_size_mean",
-        _ => {
-            let message = format!("tables cannot be sorted by `{key}`");
-            return Err(NodetoolError::Usage(message));
+        _ => return 0.0,
+    };
+    // What is no number is below all that are, as in Cassandra.
+    table.0[field].as_f64().unwrap_or(0.0)
+}
+
+/// By a key of `StatsTableComparator`: names upwards, numbers downwards.
+fn sort(tables: &mut [Table], key: &str) {
+    let full = |table: &Table| {
+        let (keyspace, name) = (table.name("keyspace"), table.name("table"));
+        match key {
+            "table_name" => (name.to_owned(), keyspace.to_owned()),
+            _ => (keyspace.to_owned(), name.to_owned()),
         }
     };
-    let full = |table: &Table| match key {
-        "table_name" => (
-            table.name("table").to_owned(),
-            table.name("keyspace").to_owned(),
-        ),
-        _ => (
-            table.name("keyspace").to_owned(),
-            table.name("table").to_owned(),
-        ),
-    };
-    let value = |table: &Table| table.0[field].as_f64().unwrap_or(f64::MIN);
-    tables.sort_by(|a, b| match field {
-        "" => full(a).cmp(&full(b)),
-        _ => value(b)
-            .total_cmp(&value(a))
-            .then_with(|| full(a).cmp(&full(b))),
+    tables.sort_by(|a, b| {
+        let numbers = sorted_by(b, key).total_cmp(&sorted_by(a, key));
+        numbers.then_with(|| full(a).cmp(&full(b)))
     });
-    Ok(())
 }
 
 /// Prints histograms of tables (Cassandra's `TableHistograms`).
@@ -537,4 +593,28 @@ pub(super) fn get_sstables(api: &Api, options: &GetSSTables, out: &mut impl Writ
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_sorted_by_all_keys() {
+        let table = |name: &str, reads: u64| {
+            Table(json!({ "keyspace": "ks", "table": name, "reads": reads, "writes": 1 }))
+        };
+        let order = |key: &str| -> String {
+            let mut tables = [table("b", 1), table("c", 2), table("a", 1)];
+            sort(&mut tables, key);
+            tables.iter().map(|table| table.name("table")).collect()
+        };
+        for key in SORT_KEYS {
+            let expected = match key {
+                "reads" | "local_read_count" | "local_read_write_ratio" => "cab",
+                _ => "abc",
+            };
+            assert_eq!(order(key), expected, "{key}");
+        }
+    }
 }

@@ -334,13 +334,22 @@ pub(crate) const ROUTES: &[Route] = &[
         method: "POST",
         path: "/storage_service/upgrade_sstables",
         summary: "Rewrite sstables that are not of the version that is written",
-        query: &[KN, CF, ("all", "true: those of that version too")],
+        query: &[
+            KN,
+            CF,
+            ("all", "true: those of that version too"),
+            (
+                "max_timestamp",
+                "Only those written by this time, in milliseconds since 1970",
+            ),
+        ],
         run: |node, call| {
-            let all = call.flag("all")?;
+            let (all, until) = (call.flag("all")?, call.number("max_timestamp")?);
             Ok(json!(node.admin.upgrade_sstables(
                 call.get("kn"),
                 &call.list("cf"),
-                all
+                all,
+                until
             )?))
         },
     },

@@ -1,14 +1,18 @@
 //! Looking into tables: what `nodetool tablestats`, `tablehistograms`, `getsstables` and `verify`
 //! want to know.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use model::{DecoratedKey, TableId, murmur3_x64_128};
 
-use super::Store;
 use super::stats::TableStats;
-use crate::error::ReadError;
-use crate::sstable::{Component, Descriptor, EstimatedHistogram, SSTable, SSTableError};
+use super::table::TableStore;
+use super::{Inner, Store};
+use crate::error::{CompactionError, ReadError};
+use crate::sstable::{
+    Component, Descriptor, EstimatedHistogram, Generation, SSTable, SSTableError,
+};
 
 /// How an sstable is verified.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -146,6 +150,34 @@ impl Store {
         }
         self.inner.isolate(&table, &error);
         Err(error.into())
+    }
+}
+
+impl Inner {
+    /// The sstables in a table's folder whose data was written after a time in milliseconds since
+    /// 1970 (Cassandra's `getDataCreationTime`).
+    pub(super) async fn written_after(
+        &self,
+        table: &TableStore,
+        millis: i64,
+    ) -> Result<BTreeSet<Generation>, CompactionError> {
+        if millis == i64::MAX {
+            return Ok(BTreeSet::new());
+        }
+        let dir = &table.dir;
+        let entries = self.env.read_dir(dir).await;
+        let entries = entries.map_err(|error| CompactionError::Io {
+            path: dir.clone(),
+            error,
+        })?;
+        let later = entries
+            .iter()
+            .filter(|entry| entry.modified_micros / 1000 > millis);
+        let data = later.filter_map(|entry| {
+            let (descriptor, component) = Descriptor::parse(dir, &entry.name)?;
+            (component == Component::Data.name()).then_some(descriptor.generation)
+        });
+        Ok(data.collect())
     }
 }
 

@@ -89,10 +89,25 @@ impl Store {
         table: TableId,
         all: bool,
     ) -> Result<usize, CompactionError> {
+        self.upgrade_old_sstables(table, all, i64::MAX).await
+    }
+
+    /// As [`Store::upgrade_sstables`], of those that were written by a time in milliseconds since
+    /// 1970: `-t`.
+    pub async fn upgrade_old_sstables(
+        &self,
+        table: TableId,
+        all: bool,
+        until: i64,
+    ) -> Result<usize, CompactionError> {
         self.operate(table, move |inner, table| async move {
             let kind = CompactionKind::UpgradeSstables;
             let present = inner.config.sstable_format.written();
-            let is_meant = move |sstable: &SSTable| all || sstable.descriptor().version != present;
+            let later = inner.written_after(&table, until).await?;
+            let is_meant = move |sstable: &SSTable| {
+                let found = sstable.descriptor();
+                (all || found.version != present) && !later.contains(&found.generation)
+            };
             inner.rewrite_each(&table, kind, None, is_meant).await
         })
         .await
