@@ -384,3 +384,65 @@ fn a_damaged_middle_of_the_log_refuses_and_can_be_passed_over() {
         assert_eq!(page.partitions[0].rows.len(), 3);
     });
 }
+
+#[test]
+fn a_table_knows_its_own_folder_and_when_its_sstables_were_written() {
+    let dir = TempDir::new();
+    let path = dir.0.clone();
+    run(move |env| async move {
+        let table = table(Order::Ascending);
+        let store = open(&env, path.clone(), &table).await;
+        let updates = vec![update(&table, &[Saying::Written([1, 1], 1, 1)])];
+        let applied = store.apply(Mutation { updates }).await;
+        applied.expect("the write is taken");
+        store.flush(None).await.expect("it can be flushed");
+
+        let own = store.inner.table(table.id).expect("it is there");
+        let (link, other) = (path.join("link"), path.join("other"));
+        std::os::unix::fs::symlink(&own.dir, &link).expect("links can be made");
+        std::fs::create_dir(&other).expect("it can be made");
+        for (folder, expected) in [(&own.dir, true), (&link, true), (&other, false)] {
+            let is_own = store.is_own_folder(table.id, folder).await;
+            assert_eq!(is_own.expect("it is there"), expected);
+        }
+
+        let later = |millis| store.inner.written_after(&own, millis);
+        assert_eq!(later(0).await.expect("it can be read").len(), 1);
+        let now = env.wall_micros() / 1000;
+        let none = later(now + 3_600_000).await.expect("it can be read");
+        assert!(none.is_empty());
+        let upgraded = store.upgrade_old_sstables(table.id, true, 1).await;
+        assert_eq!(upgraded.expect("nothing is to be done"), 0);
+    });
+}
+
+#[test]
+fn a_quick_verification_leaves_the_data_unread() {
+    let dir = TempDir::new();
+    let path = dir.0.clone();
+    run(move |env| async move {
+        let table = table(Order::Ascending);
+        let store = open(&env, path, &table).await;
+        let updates = vec![update(&table, &[Saying::Written([1, 1], 1, 1)])];
+        let applied = store.apply(Mutation { updates }).await;
+        applied.expect("the write is taken");
+        store.flush(None).await.expect("it can be flushed");
+        let details = store.table_details(table.id).expect("it is there");
+        let data = details.sstables[0].data.clone();
+        assert!(store.is_of_written_version(&data));
+        assert!(!store.is_of_written_version(std::path::Path::new("/x/mc-1-big-Data.db")));
+
+        let mut bytes = std::fs::read(&data).expect("it can be read");
+        bytes[0] ^= 0xff;
+        std::fs::write(&data, bytes).expect("it can be written");
+        let verify = |quick| {
+            let options = VerifyOptions {
+                quick,
+                ..VerifyOptions::default()
+            };
+            store.verify(table.id, &data, options)
+        };
+        assert!(verify(true).await.is_ok());
+        assert!(verify(false).await.is_err());
+    });
+}
