@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::value::refuse;
-use crate::{CqlType, Token, ValueError, format, literal};
+use crate::{CqlType, Token, ValueError};
 
 /// The longest partition key, and the longest column of a composite one (`FBUtilities.
 /// MAX_UNSIGNED_SHORT`).
@@ -70,12 +70,12 @@ pub fn decode_key(key: &PartitionKey, count: usize) -> Result<Vec<Bytes>, ValueE
 }
 
 /// The partition key of a text as `nodetool getendpoints` takes it: the values of several
-/// columns have colons between them.
+/// columns have colons between them (`CompositeType.fromString`).
 pub fn key_from_text(text: &str, types: &[&CqlType]) -> Result<PartitionKey, ValueError> {
     if let [only] = types {
         return only.parse_string(text);
     }
-    let texts = literal::split_unescaped(text);
+    let texts = split(text);
     if texts.len() != types.len() {
         return refuse!(
             "the partition key has {} columns, but '{text}' has {}",
@@ -86,7 +86,7 @@ pub fn key_from_text(text: &str, types: &[&CqlType]) -> Result<PartitionKey, Val
     let values: Vec<Bytes> = texts
         .iter()
         .zip(types)
-        .map(|(text, ty)| ty.parse_string(&text.replace("\\:", ":")))
+        .map(|(text, ty)| ty.parse_string(&unescape(text)))
         .collect::<Result<_, _>>()?;
     encode_key(&values)
 }
@@ -96,11 +96,47 @@ pub fn key_to_text(key: &PartitionKey, types: &[&CqlType]) -> String {
     match decode_key(key, types.len()) {
         Ok(columns) if types.len() == 1 => types[0].format_string(&columns[0]),
         Ok(columns) => {
-            let columns = columns.iter().map(|column| Some(&**column));
-            format::join(types.iter().copied().zip(columns))
+            let texts = columns.iter().zip(types);
+            let texts: Vec<String> = texts
+                .map(|(column, ty)| escape(&ty.format_string(column)))
+                .collect();
+            texts.join(":")
         }
         Err(_) => crate::value::to_hex(key),
     }
+}
+
+/// The text of a column as it stands between colons (`AbstractCompositeType.escape`): a backslash
+/// is none of an escape but before a colon, so one at the end must not come to stand there.
+fn escape(text: &str) -> String {
+    let mut out = text.replace(':', "\\:");
+    if out.ends_with(['\\', '!']) {
+        out.push('!');
+    }
+    out
+}
+
+/// What was escaped (`AbstractCompositeType.unescape`).
+fn unescape(text: &str) -> String {
+    let mut out = text.replace("\\:", ":");
+    if out.ends_with('!') {
+        out.pop();
+    }
+    out
+}
+
+/// The texts between colons that have no backslash before them (`AbstractCompositeType.split`).
+fn split(text: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let mut start = 0;
+    for (at, _) in text.match_indices(':') {
+        if !text[..at].ends_with('\\') {
+            parts.push(&text[start..at]);
+            start = at + 1;
+        }
+    }
+    parts.push(&text[start..]);
+    parts
 }
 
 /// A partition key with its token; ordered as on the ring: by token, then by bytes.
@@ -141,5 +177,41 @@ impl Ord for DecoratedKey {
 impl PartialOrd for DecoratedKey {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn key(columns: &[&str]) -> PartitionKey {
+        encode_key(columns).expect("a key")
+    }
+
+    #[test]
+    fn keys_of_several_columns_are_written_as_cassandra_writes_them() {
+        let types = [&CqlType::Text, &CqlType::Text];
+        for (columns, text) in [
+            (["a", "b"], "a:b"),
+            (["a:b", "c@d"], "a\\:b:c@d"),
+            (["a\\", "b"], "a\\!:b"),
+            (["!", "a!"], "!!:a!!"),
+            (["a\\:b", ""], "a\\\\:b:"),
+        ] {
+            assert_eq!(key_to_text(&key(&columns), &types), text);
+            assert_eq!(key_from_text(text, &types).expect("a key"), key(&columns));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn keys_are_read_as_they_were_written(columns in ["[ab:!@\\\\_]{0,6}", "[ab:!@\\\\_]{0,6}"]) {
+            let types = [&CqlType::Text, &CqlType::Text];
+            let key = encode_key(&columns).expect("a key");
+            let text = key_to_text(&key, &types);
+            prop_assert_eq!(key_from_text(&text, &types).expect("a key"), key, "{}", text);
+        }
     }
 }
