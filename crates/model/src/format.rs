@@ -10,6 +10,10 @@ use crate::{CqlType, ValueError, duration, inet, number, quote_identifier, real,
 impl CqlType {
     /// The value as a CQL literal; `null` for an empty one where that is no text or blob.
     pub fn format_literal(&self, value: &[u8]) -> String {
+        // Only this one of the old classes is a CQL type to Cassandra (`DateType.asCQL3Type`).
+        if self.modern() == Some(&CqlType::Timestamp) {
+            return CqlType::Timestamp.format_literal(value);
+        }
         if value.is_empty() && self.empty_is_null() {
             return "null".to_owned();
         }
@@ -19,6 +23,9 @@ impl CqlType {
 
     /// The value as JSON, as `SELECT JSON` gives it.
     pub fn to_json(&self, value: &[u8]) -> String {
+        if let Some(ty) = self.modern() {
+            return ty.to_json(value);
+        }
         if value.is_empty() && self.empty_is_null() && !self.is_collection() {
             return match self {
                 CqlType::Boolean => "null".to_owned(),
@@ -31,6 +38,9 @@ impl CqlType {
 
     /// The value as [`CqlType::parse_string`] reads it.
     pub fn format_string(&self, value: &[u8]) -> String {
+        if let Some(ty) = self.modern() {
+            return ty.format_string(value);
+        }
         if value.is_empty() {
             return String::new();
         }
@@ -242,7 +252,7 @@ impl CqlType {
 }
 
 /// As `a:b:@`.
-pub(crate) fn join<'t>(parts: impl Iterator<Item = (&'t CqlType, Option<&'t [u8]>)>) -> String {
+fn join<'t>(parts: impl Iterator<Item = (&'t CqlType, Option<&'t [u8]>)>) -> String {
     let texts: Vec<_> = parts
         .map(|(ty, part)| match part {
             None => "@".to_owned(),
@@ -290,4 +300,32 @@ pub fn json_string(text: &str) -> String {
     }
     out.push('"');
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_old_classes_are_readable() {
+        let date = CqlType::from_marshal("org.apache.cassandra.db.marshal.DateType");
+        let date = date.expect("a type");
+        let second = 1000i64.to_be_bytes();
+        assert_eq!(date.to_json(&second), CqlType::Timestamp.to_json(&second));
+        let literal = date.format_literal(&second);
+        assert_eq!(literal, CqlType::Timestamp.format_literal(&second));
+        let text = date.format_string(&second);
+        assert_eq!(date.parse_string(&text).expect("a value"), second[..]);
+        assert_eq!(date.fixed_length(), Some(8));
+
+        let lexical = CqlType::from_marshal("LexicalUUIDType").expect("a type");
+        let text = "01020304-0506-0708-090a-0b0c0d0e0f10";
+        let value = lexical.parse_string(text).expect("a value");
+        assert_eq!(lexical.format_string(&value), text);
+        assert_eq!(lexical.to_json(&value), format!("\"{text}\""));
+        // To Cassandra it is a custom type, whose literals are blobs.
+        let literal = lexical.format_literal(&value);
+        assert_eq!(literal, "0x0102030405060708090a0b0c0d0e0f10");
+        assert_eq!(lexical.fixed_length(), Some(16));
+    }
 }

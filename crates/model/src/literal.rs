@@ -15,6 +15,9 @@ impl CqlType {
         if text.is_empty() && self.empty_text_is_empty() {
             return Ok(Bytes::new());
         }
+        if let Some(ty) = self.modern() {
+            return ty.parse_string(text);
+        }
         let bytes = match self {
             CqlType::Text => text.as_bytes().to_vec(),
             CqlType::Ascii if text.is_ascii() => text.as_bytes().to_vec(),
@@ -134,7 +137,7 @@ fn parse_uuid(text: &str) -> Option<Vec<u8>> {
 }
 
 /// At colons without a backslash before them.
-pub(crate) fn split_unescaped(text: &str) -> Vec<String> {
+fn split_unescaped(text: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     let mut escaped = false;
     for c in text.chars() {

@@ -229,11 +229,19 @@ impl CqlType {
             CqlType::Vector { element, dimension } => {
                 element.fixed_length()?.checked_mul(*dimension as usize)
             }
-            CqlType::Custom(class) => match class.rsplit('.').next() {
-                Some("DateType") => Some(8),
-                Some("LexicalUUIDType") => Some(16),
-                _ => None,
-            },
+            _ => self.modern().and_then(CqlType::fixed_length),
+        }
+    }
+
+    /// For two classes of Cassandra 1, which differ in how they order values, the type that has
+    /// values of the same bytes and the same text.
+    pub(crate) fn modern(&self) -> Option<&'static CqlType> {
+        let CqlType::Custom(class) = self else {
+            return None;
+        };
+        match class.rsplit('.').next() {
+            Some("DateType") => Some(&CqlType::Timestamp),
+            Some("LexicalUUIDType") => Some(&CqlType::Uuid),
             _ => None,
         }
     }
