@@ -5,9 +5,12 @@ use std::sync::Arc;
 
 use io::Env;
 use model::Table;
-use storage::dump::{HeaderError, table_of_header};
+use storage::dump::{HeaderError, table_of_header, unclear_user_types};
 use storage::sstable::salvage::Salvage;
-use storage::sstable::{ChunkCache, Descriptor, SSTable, SSTableError, WriteError, inspect};
+use storage::sstable::{
+    ChunkCache, Descriptor, SSTable, SSTableError, SerializationHeader, Version, WriteError,
+    inspect,
+};
 
 /// How much of a file is kept in memory, in bytes.
 const CACHE: usize = 8 << 20;
@@ -88,12 +91,32 @@ pub(crate) fn descriptor(file: &Path) -> Result<Descriptor, ToolError> {
 /// The table that an sstable was written for, as far as the file tells.
 pub(crate) async fn table(env: &Env, descriptor: &Descriptor) -> Result<Arc<Table>, ToolError> {
     let statistics = inspect::read_statistics(env, descriptor).await?;
+    let unclear = unclear_columns(descriptor, &statistics.header);
+    if !unclear.is_empty() {
+        eprintln!(
+            "helenus sstable: {descriptor}: whether the user types of {} are frozen is not in files \
+             of Cassandra 3; they are read as not frozen. If it then seems damaged, import it into \
+             its table instead",
+            unclear.join(", ")
+        );
+    }
     match table_of_header(&statistics.header, "keyspace", "table") {
         Ok(table) => Ok(Arc::new(table)),
         Err(error) => Err(ToolError::Header {
             path: descriptor.path(storage::sstable::Component::Statistics),
             error,
         }),
+    }
+}
+
+/// The columns of user types of which the file does not tell whether they are frozen.
+pub(crate) fn unclear_columns<'h>(
+    descriptor: &Descriptor,
+    header: &'h SerializationHeader,
+) -> Vec<&'h str> {
+    match descriptor.version < Version::Na {
+        true => unclear_user_types(header),
+        false => Vec::new(),
     }
 }
 

@@ -11,4 +11,4 @@ mod pretty;
 mod table;
 
 pub use json::{JsonDump, JsonForm, TimeForm, key_text};
-pub use table::{HeaderError, table_of_header};
+pub use table::{HeaderError, table_of_header, unclear_user_types};

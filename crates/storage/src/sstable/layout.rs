@@ -81,7 +81,7 @@ impl LayoutColumns {
 }
 
 fn layout_column(header: &HeaderColumn, kind: ColumnKind, table: &Table) -> LayoutColumn {
-    let complex = header.ty.is_multi_cell();
+    let complex = is_complex(header, kind, table);
     let id = table
         .column_named(&header.name)
         .filter(|c| c.kind == kind && c.ty.is_multi_cell() == complex)
@@ -96,16 +96,94 @@ fn layout_column(header: &HeaderColumn, kind: ColumnKind, table: &Table) -> Layo
     LayoutColumn {
         id,
         complex,
-        value_length: value_length(&header.ty),
+        value_length: (!complex).then(|| header.ty.fixed_length()).flatten(),
         dropped_at,
     }
 }
 
-/// The cells of multi-cell values always have lengths.
-fn value_length(ty: &CqlType) -> Option<usize> {
-    if ty.is_multi_cell() {
-        None
-    } else {
-        ty.fixed_length()
+/// Are the values of a column spread over several cells? Cassandra 3.0, whose user types were all
+/// frozen, left that out of the header, so the table decides where it has a frozen one there
+/// (`UnfilteredSerializer` asks the table's column; `SSTableHeaderFix.fixTypeInnerUserType`).
+fn is_complex(header: &HeaderColumn, kind: ColumnKind, table: &Table) -> bool {
+    let in_header = header.ty.is_multi_cell();
+    if !matches!(header.ty, CqlType::Udt { .. }) {
+        return in_header;
+    }
+    in_header && !may_be_in_one_cell(table, kind, &header.name)
+}
+
+/// Does the table have a column of this name, or had it, with a type that a user type in one cell
+/// can have? What was dropped is kept as a tuple.
+fn may_be_in_one_cell(table: &Table, kind: ColumnKind, name: &str) -> bool {
+    let fits = |ty: &CqlType| {
+        let udt_like = matches!(ty, CqlType::Udt { .. } | CqlType::Tuple(_) | CqlType::Blob);
+        udt_like && !ty.is_multi_cell()
+    };
+    if let Some(column) = table.column_named(name).filter(|c| c.kind == kind) {
+        return fits(&column.ty);
+    }
+    let is_static = kind == ColumnKind::Static;
+    let mut dropped = table.dropped.iter();
+    dropped.any(|d| *d.name == *name && d.is_static == is_static && fits(&d.ty))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use model::{DroppedColumn, Order, UserType};
+
+    use super::*;
+    use crate::testing::table;
+
+    fn user_type(frozen: bool) -> CqlType {
+        CqlType::Udt {
+            definition: Arc::new(UserType {
+                keyspace: "ks".into(),
+                name: "u".into(),
+                fields: vec![("f".into(), CqlType::Int)],
+            }),
+            frozen,
+        }
+    }
+
+    #[test]
+    fn the_table_knows_whether_a_user_type_is_frozen() {
+        let column = HeaderColumn {
+            name: "v".to_owned(),
+            ty: user_type(false),
+        };
+        let layout = |ty: CqlType| {
+            let own = table(Order::Ascending);
+            let mut columns: Vec<_> = own.columns().cloned().collect();
+            let v = columns.iter_mut().find(|c| *c.name == *"v");
+            v.expect("a column").ty = ty;
+            let own = Table::new(own.id, "ks", "t", columns, own.options.clone());
+            layout_column(&column, ColumnKind::Regular, &own)
+        };
+        let frozen = layout(user_type(true));
+        assert!(!frozen.complex && frozen.id.is_some());
+        let free = layout(user_type(false));
+        assert!(free.complex && free.id.is_some());
+    }
+
+    #[test]
+    fn what_was_dropped_knows_it_too() {
+        let column = HeaderColumn {
+            name: "gone".to_owned(),
+            ty: user_type(false),
+        };
+        let complex = |ty: CqlType| {
+            let mut own = Table::clone(&table(Order::Ascending));
+            own.dropped.push(DroppedColumn {
+                name: "gone".into(),
+                ty,
+                is_static: false,
+                dropped_at: 7,
+            });
+            layout_column(&column, ColumnKind::Regular, &own).complex
+        };
+        assert!(!complex(CqlType::Tuple(vec![CqlType::Int])));
+        assert!(complex(user_type(false)));
     }
 }
