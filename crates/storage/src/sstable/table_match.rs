@@ -8,10 +8,8 @@ use super::header::{HeaderColumn, SerializationHeader};
 /// does not have must have been dropped from it, and types must be the same but for what CQL lets
 /// people change (`SerializationHeader.Component.toHeader`).
 pub(crate) fn mismatch(header: &SerializationHeader, table: &Table) -> Option<String> {
-    let own_key = CqlType::key_types_to_marshal(table.partition_key().map(|c| &c.ty));
-    if header.key_type != own_key {
-        let theirs = &header.key_type;
-        return Some(format!("its partition key is {theirs}, not {own_key}"));
+    if let Some(what) = key_mismatch(&header.key_type, table) {
+        return Some(what);
     }
     let own: Vec<&Column> = table.clustering_key().collect();
     if own.len() != header.clustering.len() {
@@ -19,7 +17,8 @@ pub(crate) fn mismatch(header: &SerializationHeader, table: &Table) -> Option<St
         return Some(format!("it has {theirs} clustering columns, not {own}"));
     }
     for (own, (ty, order)) in own.iter().zip(&header.clustering) {
-        if !same(ty, &own.ty) || *order != own.order {
+        // Keys are always of one piece; 3.0 did not say so of user types.
+        if !sorts_as(&ty.freeze(), &own.ty.freeze()) || *order != own.order {
             return Some(format!(
                 "its clustering column `{}` is of another type or order",
                 own.name
@@ -34,6 +33,21 @@ pub(crate) fn mismatch(header: &SerializationHeader, table: &Table) -> Option<St
     columns(&header.statics, true).or_else(|| columns(&header.regulars, false))
 }
 
+/// Partitions are in the order of their tokens, so that keys only have to be values of the types.
+fn key_mismatch(theirs: &str, table: &Table) -> Option<String> {
+    let own: Vec<&CqlType> = table.partition_key().map(|c| &c.ty).collect();
+    let fits = CqlType::key_types_from_marshal(theirs).is_ok_and(|theirs| {
+        // A single column that is a composite itself is another thing than several columns.
+        let mut pairs = theirs.iter().zip(&own);
+        theirs.len() == own.len() && pairs.all(|(a, b)| reads_as(&a.freeze(), &b.freeze()))
+    });
+    if fits {
+        return None;
+    }
+    let own = CqlType::key_types_to_marshal(own);
+    Some(format!("its partition key is {theirs}, not {own}"))
+}
+
 fn column_mismatch(theirs: &HeaderColumn, is_static: bool, table: &Table) -> Option<String> {
     let mut dropped = table.dropped.iter();
     if dropped.any(|dropped| *dropped.name == *theirs.name) {
@@ -46,7 +60,12 @@ fn column_mismatch(theirs: &HeaderColumn, is_static: bool, table: &Table) -> Opt
     if (own.kind == model::ColumnKind::Static) != is_static {
         return Some(format!("its column `{name}` is static, or the table's is"));
     }
-    if same(&theirs.ty, &own.ty) || own.ty == CqlType::Blob && !theirs.ty.is_multi_cell() {
+    // A user type that 3.0 wrote is what the table's is: see `layout`.
+    let ty = match &theirs.ty {
+        CqlType::Udt { frozen: false, .. } if !own.ty.is_multi_cell() => theirs.ty.freeze(),
+        ty => ty.clone(),
+    };
+    if reads_as(&ty, &own.ty) {
         return None;
     }
     Some(format!(
@@ -55,39 +74,82 @@ fn column_mismatch(theirs: &HeaderColumn, is_static: bool, table: &Table) -> Opt
     ))
 }
 
-/// Can values of one be read as the other? User types may have got fields since.
-fn same(theirs: &CqlType, own: &CqlType) -> bool {
+/// Is a value of one a value of the other? What `ALTER TABLE` allowed once, and what `ALTER TYPE`
+/// does (`AbstractType.isValueCompatibleWith`).
+fn reads_as(theirs: &CqlType, own: &CqlType) -> bool {
+    use CqlType::{Bigint, Blob, Date, Int, Timestamp, Timeuuid, Uuid, Varint};
     if theirs.is_multi_cell() != own.is_multi_cell() {
         return false;
     }
     match (theirs, own) {
-        (CqlType::List { element: a, .. }, CqlType::List { element: b, .. })
-        | (CqlType::Set { element: a, .. }, CqlType::Set { element: b, .. }) => same(a, b),
+        (_, Blob) | (Timeuuid, Uuid) | (Int, Date) => true,
+        (Int | Bigint | Timestamp, Varint) | (Timestamp, Bigint) | (Bigint, Timestamp) => true,
+        (theirs, Bigint | Timestamp | Varint) if is_date_type(theirs) => true,
+        (Bigint | Timestamp, own) if is_date_type(own) => true,
+        _ => parts_fit(theirs, own, reads_as) || sorts_as(theirs, own),
+    }
+}
+
+/// Are values of one values of the other, in the same order (`AbstractType.isCompatibleWith`)?
+fn sorts_as(theirs: &CqlType, own: &CqlType) -> bool {
+    use CqlType::{Ascii, Blob, Text, Timestamp};
+    if theirs.is_multi_cell() != own.is_multi_cell() {
+        return false;
+    }
+    match (theirs, own) {
+        (Ascii, Text | Blob) | (Text, Blob) => true,
+        // They differ before 1970 only, which Cassandra takes into account, too.
+        (theirs, Timestamp) if is_date_type(theirs) => true,
+        (Timestamp, own) if is_date_type(own) => true,
+        _ => theirs == own || parts_fit(theirs, own, sorts_as),
+    }
+}
+
+/// Timestamps as they were before Cassandra 1.2.
+fn is_date_type(ty: &CqlType) -> bool {
+    let CqlType::Custom(class) = ty else {
+        return false;
+    };
+    class.rsplit('.').next() == Some("DateType")
+}
+
+/// Do types that are made of others fit each other, where `fits` says it of values that stand for
+/// themselves? Keys of maps and elements of sets have to be in order in any case.
+fn parts_fit(theirs: &CqlType, own: &CqlType, fits: fn(&CqlType, &CqlType) -> bool) -> bool {
+    use CqlType::{List, Map, Set, Tuple, Udt, Vector};
+    match (theirs, own) {
+        (List { element: a, .. }, List { element: b, .. }) => fits(a, b),
+        (Set { element: a, .. }, Set { element: b, .. }) => sorts_as(a, b),
         (
-            CqlType::Map { key, value, .. },
-            CqlType::Map {
-                key: k, value: v, ..
+            Map {
+                key: a, value: v, ..
             },
-        ) => same(key, k) && same(value, v),
+            Map {
+                key: b, value: w, ..
+            },
+        ) => sorts_as(a, b) && fits(v, w),
         (
-            CqlType::Vector {
+            Vector {
                 element: a,
                 dimension: m,
             },
-            CqlType::Vector {
+            Vector {
                 element: b,
                 dimension: n,
             },
-        ) => m == n && same(a, b),
-        (CqlType::Tuple(a), CqlType::Tuple(b)) => {
-            a.len() <= b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
+        ) => m == n && sorts_as(a, b),
+        (Tuple(a), Tuple(b)) => {
+            a.len() <= b.len() && a.iter().zip(b).all(|(a, b)| fits(&a.freeze(), &b.freeze()))
         }
-        (CqlType::Udt { definition: a, .. }, CqlType::Udt { definition: b, .. }) => {
-            a.name == b.name
+        // Fields may have got other names, and others behind them; a backup may be of another
+        // keyspace.
+        (Udt { definition: a, .. }, Udt { definition: b, .. }) => {
+            let mut fields = a.fields.iter().zip(&b.fields);
+            a.name == b.name && fields.all(|((_, a), (_, b))| fits(&a.freeze(), &b.freeze()))
         }
         // Cassandra's files have a dropped user type as a tuple.
-        (CqlType::Tuple(_), CqlType::Udt { .. }) => true,
-        _ => theirs == own,
+        (Tuple(_), Udt { .. }) => true,
+        _ => false,
     }
 }
 
@@ -128,19 +190,94 @@ mod tests {
         assert!(text(&other).contains("static"), "{}", text(&other));
     }
 
-    #[test]
-    fn user_types_may_have_got_fields() {
-        let ty = |fields: usize| CqlType::Udt {
+    fn user_type(keyspace: &str, fields: usize, frozen: bool) -> CqlType {
+        CqlType::Udt {
             definition: Arc::new(UserType {
-                keyspace: "ks".into(),
+                keyspace: keyspace.into(),
                 name: "u".into(),
                 fields: (0..fields)
                     .map(|n| (format!("f{n}").into(), CqlType::Int))
                     .collect(),
             }),
+            frozen,
+        }
+    }
+
+    #[test]
+    fn user_types_may_have_got_fields() {
+        let ty = |fields: usize| user_type("ks", fields, true);
+        assert!(sorts_as(&ty(1), &ty(2)));
+        assert!(sorts_as(&ty(1), &user_type("other", 2, true)));
+        assert!(!reads_as(&ty(1), &CqlType::Int));
+        assert!(!reads_as(&ty(1), &user_type("ks", 1, false)));
+    }
+
+    #[test]
+    fn types_may_have_become_wider() {
+        let old = CqlType::Custom("DateType".into());
+        let list = |element: CqlType| CqlType::List {
+            element: Box::new(element),
             frozen: true,
         };
-        assert!(same(&ty(1), &ty(2)));
-        assert!(!same(&ty(1), &CqlType::Int));
+        for (theirs, own, in_order) in [
+            (CqlType::Ascii, CqlType::Text, true),
+            (CqlType::Text, CqlType::Blob, true),
+            (CqlType::Int, CqlType::Blob, false),
+            (CqlType::Timeuuid, CqlType::Uuid, false),
+            (CqlType::Bigint, CqlType::Varint, false),
+            (old.clone(), CqlType::Timestamp, true),
+            (CqlType::Timestamp, old, true),
+            (list(CqlType::Int), list(CqlType::Varint), false),
+        ] {
+            assert!(reads_as(&theirs, &own), "{theirs} as {own}");
+            assert_eq!(sorts_as(&theirs, &own), in_order, "{theirs} as {own}");
+        }
+        assert!(!reads_as(&CqlType::Text, &CqlType::Ascii));
+        assert!(!reads_as(&CqlType::Uuid, &CqlType::Timeuuid));
+        assert!(!reads_as(&CqlType::Bigint, &CqlType::Int));
+    }
+
+    /// The table whose partition key, clustering columns or `v` are of another type.
+    fn with(change: impl Fn(&mut Column)) -> Table {
+        let own = table(Order::Ascending);
+        let mut columns: Vec<Column> = own.columns().cloned().collect();
+        columns.iter_mut().for_each(change);
+        Table::new(own.id, "ks", "t", columns, own.options.clone())
+    }
+
+    #[test]
+    fn the_partition_key_may_have_got_a_wider_type() {
+        let key = |ty: CqlType| {
+            with(|column| {
+                if column.kind == model::ColumnKind::PartitionKey {
+                    column.ty = ty.clone();
+                }
+            })
+        };
+        let header = |own: &Table| SerializationHeader::of_table(own, EncodingStats::default());
+        let (ascii, text) = (key(CqlType::Ascii), key(CqlType::Text));
+        assert_eq!(mismatch(&header(&ascii), &text), None);
+        assert!(mismatch(&header(&text), &ascii).is_some());
+        let (old, new) = (
+            key(user_type("old", 1, true)),
+            key(user_type("ks", 2, true)),
+        );
+        assert_eq!(mismatch(&header(&old), &new), None);
+    }
+
+    #[test]
+    fn user_types_of_3_0_are_as_frozen_as_the_table_has_them() {
+        let own = |frozen| {
+            with(move |column| {
+                if *column.name == *"v" {
+                    column.ty = user_type("ks", 1, frozen);
+                }
+            })
+        };
+        let header = SerializationHeader::of_table(&own(false), EncodingStats::default());
+        assert_eq!(mismatch(&header, &own(true)), None);
+        assert_eq!(mismatch(&header, &own(false)), None);
+        let header = SerializationHeader::of_table(&own(true), EncodingStats::default());
+        assert!(mismatch(&header, &own(false)).is_some());
     }
 }
