@@ -11,7 +11,7 @@ use io::Env;
 use model::Table;
 use storage::sstable::{
     Component, CompressionParameters, Descriptor, Generation, SSTable, ShardOrigin, Writer,
-    WriterOptions, folder,
+    WriterOptions, folder, output_format,
 };
 
 use super::{ToolError, files};
@@ -116,9 +116,12 @@ impl Original {
         })
     }
 
-    /// Begins a new sstable in its folder, of the same format, for about so many partitions.
+    /// Begins a new sstable in its folder, of the same format if that has room for its
+    /// times, for about so many partitions.
     pub(super) async fn writer(&self, env: &Env, partitions: u64) -> Result<Writer, ToolError> {
         let format = self.descriptor.version.format();
+        let now = u32::try_from(env.wall_micros() / 1_000_000).unwrap_or(u32::MAX);
+        let format = output_format(format, [&self.sstable], now);
         let descriptor = Descriptor::new(&self.descriptor.dir, format, self.next_generation()?);
         let stats = self.sstable.stats();
         let origin = ShardOrigin {

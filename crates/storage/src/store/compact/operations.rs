@@ -15,7 +15,7 @@ use super::running::{CompactionKind, CompactionStatus, Hold};
 use super::task::Job;
 use crate::compaction::{Candidate, Granularity};
 use crate::error::CompactionError;
-use crate::sstable::{Component, SSTable};
+use crate::sstable::{Component, SSTable, output_format};
 
 /// Which sstables somebody wants compacted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,10 +102,11 @@ impl Store {
     ) -> Result<usize, CompactionError> {
         self.operate(table, move |inner, table| async move {
             let kind = CompactionKind::UpgradeSstables;
-            let present = inner.config.sstable_format.written();
+            let (format, now) = (inner.config.sstable_format, inner.now_seconds());
             let later = inner.written_after(&table, until).await?;
             let is_meant = move |sstable: &SSTable| {
                 let found = sstable.descriptor();
+                let present = output_format(format, [sstable], now).written();
                 (all || found.version != present) && !later.contains(&found.generation)
             };
             inner.rewrite_each(&table, kind, None, is_meant).await

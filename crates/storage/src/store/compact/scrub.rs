@@ -17,7 +17,9 @@ use crate::compaction::transaction::Transaction;
 use crate::error::CompactionError;
 use crate::sstable::salvage::Salvage;
 use crate::sstable::scrub::{Piece, Scrub, ScrubError, ScrubEvent, ScrubReport};
-use crate::sstable::{Component, Descriptor, SSTable, SSTableError, Writer, WriterOptions};
+use crate::sstable::{
+    Component, Descriptor, SSTable, SSTableError, Writer, WriterOptions, output_format,
+};
 
 /// How sstables are scrubbed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -202,7 +204,7 @@ impl Scrubbing<'_> {
         level: u32,
     ) -> Result<(Writer, Descriptor), CompactionError> {
         let (inner, table, sstable) = (self.inner, self.table, self.sstable);
-        let format = inner.config.sstable_format;
+        let format = output_format(inner.config.sstable_format, [sstable], inner.now_seconds());
         let descriptor = Descriptor::new(table.dir.clone(), format, table.next_generation());
         transaction.add(&descriptor).await.map_err(failed)?;
         let (partitions, encoding) = (sstable.partitions(), sstable.encoding_stats());

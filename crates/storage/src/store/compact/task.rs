@@ -23,7 +23,9 @@ use crate::compaction::{Cut, Cutter, fully_expired};
 use crate::error::CompactionError;
 use crate::merge::{ChainScan, MergedScan, ScanSource};
 use crate::space::{Reservation, usable};
-use crate::sstable::{Descriptor, EncodingStats, SSTable, ScanOptions, Writer, WriterOptions};
+use crate::sstable::{
+    Descriptor, EncodingStats, Format, SSTable, ScanOptions, Writer, WriterOptions, output_format,
+};
 use crate::{PartitionHead, Unfiltered};
 
 /// How far all inputs together are read ahead, in bytes.
@@ -273,6 +275,7 @@ impl Inner {
             table,
             transaction,
             options: self.writer_options(job, &inputs),
+            format: output_format(self.config.sstable_format, &inputs, self.now_seconds()),
             cutter: Cutter::new(job.cut.clone(), job.level),
             writer: None,
             finished: Vec::new(),
@@ -465,6 +468,7 @@ struct Outputs<'c> {
     table: &'c Rc<TableStore>,
     transaction: &'c mut Transaction,
     options: WriterOptions,
+    format: Format,
     cutter: Cutter,
     writer: Option<Writer>,
     finished: Vec<Descriptor>,
@@ -496,8 +500,7 @@ impl Outputs<'_> {
 
     async fn begin(&mut self) -> Result<Writer, CompactionError> {
         let generation = self.table.next_generation();
-        let format = self.inner.config.sstable_format;
-        let descriptor = Descriptor::new(self.table.dir.clone(), format, generation);
+        let descriptor = Descriptor::new(self.table.dir.clone(), self.format, generation);
         self.transaction.add(&descriptor).await.map_err(failed)?;
         let options = WriterOptions {
             level: self.cutter.level(),
