@@ -112,6 +112,13 @@ impl Verification<'_> {
             .line(&format!("Deserializing sstable metadata for {name}"))?;
         let (_, sstable) = files::open(self.env, descriptor).await?;
         self.debug(&format!("Reading the index of {name}"))?;
+        if !sstable.verify_derived().await? {
+            let summary = descriptor.path(Component::Summary);
+            return Err(ToolError::Argument(format!(
+                "{} is missing; a node goes without it, but takes longer to start",
+                summary.display()
+            )));
+        }
         if !self.options.tokens.is_empty() {
             self.tokens(&sstable).await?;
         }
@@ -127,7 +134,7 @@ impl Verification<'_> {
             self.output
                 .line("Extended Verify requested, proceeding to inspect values")?;
         }
-        sstable.verify().await?;
+        sstable.verify_with_filter().await?;
         let partitions = sstable.partitions();
         self.output.line(&format!(
             "Verify of {name} succeeded. All {partitions} rows read successfully"

@@ -52,6 +52,7 @@ mod seal;
 mod statistics;
 mod stream;
 mod table_match;
+mod verify;
 mod version;
 mod writer;
 

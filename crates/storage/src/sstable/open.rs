@@ -157,7 +157,7 @@ async fn open_indexes(
     parts: &Parts,
 ) -> Result<(Index, BloomFilter), SSTableError> {
     let (statistics, seal) = (&parts.statistics, parts.seal.as_ref());
-    let filter = read_filter(env, descriptor, statistics, seal).await?;
+    let filter = or_rebuilt(read_filter(env, descriptor, statistics, seal).await)?;
     match descriptor.version.format() {
         Format::Big => {
             let opened = open_big(env, descriptor, seal, cache, filter, statistics);
@@ -218,7 +218,10 @@ fn missing(path: PathBuf) -> SSTableError {
 }
 
 /// `None`: Cassandra wrote the sstable, or what Helenus noted is damaged, which is said.
-async fn read_seal(env: &Env, descriptor: &Descriptor) -> Result<Option<Seal>, SSTableError> {
+pub(super) async fn read_seal(
+    env: &Env,
+    descriptor: &Descriptor,
+) -> Result<Option<Seal>, SSTableError> {
     let path = descriptor.path(Component::Helenus);
     let Some(bytes) = read_component(env, &path).await? else {
         return Ok(None);
@@ -302,22 +305,26 @@ async fn data_encoding(
     }
 }
 
-/// `None`: it has to be made anew.
-async fn read_summary(
+/// `None`: there is none.
+pub(super) async fn read_summary(
     env: &Env,
     descriptor: &Descriptor,
     index_length: u64,
     seal: Option<&Seal>,
 ) -> Result<Option<Summary>, SSTableError> {
-    let bytes = read_component(env, &descriptor.path(Component::Summary)).await?;
-    let fits = |bytes: &Bytes| seal.is_none_or(|seal| seal.fits(Component::Summary, bytes));
-    Ok(bytes
-        .filter(fits)
-        .and_then(|bytes| Summary::decode(&bytes, index_length).ok()))
+    let path = descriptor.path(Component::Summary);
+    let Some(bytes) = read_component(env, &path).await? else {
+        return Ok(None);
+    };
+    check_seal(seal, Component::Summary, (&path, &bytes))?;
+    let decoded = Summary::decode(&bytes, index_length);
+    decoded
+        .map(Some)
+        .map_err(|error| SSTableError::corrupt(&path, 0, error.to_string()))
 }
 
-/// `None`: it has to be made anew.
-async fn read_filter(
+/// `None`: there is none, and should be.
+pub(super) async fn read_filter(
     env: &Env,
     descriptor: &Descriptor,
     statistics: &Statistics,
@@ -326,11 +333,23 @@ async fn read_filter(
     if statistics.bloom_filter_fp_chance >= 1.0 {
         return Ok(Some(BloomFilter::ALWAYS_PRESENT));
     }
-    let bytes = read_component(env, &descriptor.path(Component::Filter)).await?;
-    let fits = |bytes: &Bytes| seal.is_none_or(|seal| seal.fits(Component::Filter, bytes));
-    Ok(bytes
-        .filter(fits)
-        .and_then(|bytes| BloomFilter::decode(bytes, descriptor.version).ok()))
+    let path = descriptor.path(Component::Filter);
+    let Some(bytes) = read_component(env, &path).await? else {
+        return Ok(None);
+    };
+    check_seal(seal, Component::Filter, (&path, &bytes))?;
+    let decoded = BloomFilter::decode(bytes, descriptor.version);
+    decoded
+        .map(Some)
+        .map_err(|error| SSTableError::corrupt(&path, 0, error.to_string()))
+}
+
+/// What can be made anew is, if it is damaged.
+fn or_rebuilt<T>(read: Result<Option<T>, SSTableError>) -> Result<Option<T>, SSTableError> {
+    match read {
+        Err(SSTableError::Corrupt { .. }) => Ok(None),
+        read => read,
+    }
 }
 
 /// Opens an index of an sstable, with the checksums that Helenus noted if it wrote it.
@@ -360,7 +379,7 @@ async fn open_big(
     statistics: &Statistics,
 ) -> Result<(BigIndex, BloomFilter), SSTableError> {
     let file = open_index(env, descriptor, Component::Index, seal, cache).await?;
-    let summary = read_summary(env, descriptor, file.length(), seal).await?;
+    let summary = or_rebuilt(read_summary(env, descriptor, file.length(), seal).await)?;
     let (summary, filter) = match (summary, filter) {
         (Some(summary), Some(filter)) => (summary, filter),
         (summary, filter) => {

@@ -12,17 +12,17 @@ use io::Env;
 use model::{DecoratedKey, Slice, Table};
 
 use super::chunk_cache::Held;
-use super::chunked_file::{self, ChunkedFile};
+use super::chunked_file::ChunkedFile;
 use super::compression::CompressionParameters;
 use super::cursor::Cursor;
 use super::decode::ColumnSelection;
-use super::descriptor::{Component, Descriptor, ShardOrigin};
+use super::descriptor::{Descriptor, ShardOrigin};
 use super::error::SSTableError;
 use super::filter::BloomFilter;
 use super::header::EncodingStats;
 use super::index::{Index, Location};
 use super::layout::Layout;
-use super::open::{Parts, read_component};
+use super::open::Parts;
 use super::partition::{PartitionReader, Selection};
 use super::scan::{ScanOptions, Scanner};
 use super::statistics::{Statistics, Stats};
@@ -278,43 +278,6 @@ impl SSTable {
         Scanner::new(self.clone(), options)
     }
 
-    /// Reads all of the data past the cache and checks all checksums, that of the whole file
-    /// (`Digest.crc32`) included.
-    pub async fn verify(&self) -> Result<(), SSTableError> {
-        let data = &self.inner.data;
-        let mut scanner = self.scan(ScanOptions::default());
-        while scanner.next_partition().await?.is_some() {
-            while scanner.next().await?.is_some() {}
-            self.inner.env.maybe_yield().await;
-        }
-        let digest_path = self.inner.descriptor.path(Component::Digest);
-        let Some(digest) = read_component(&self.inner.env, &digest_path).await? else {
-            return Ok(());
-        };
-        let said: Option<u32> = std::str::from_utf8(&digest)
-            .ok()
-            .and_then(|text| text.trim().parse().ok());
-        let (file, length) = chunked_file::open(&self.inner.env, data.path()).await?;
-        let mut hasher = crc32fast::Hasher::new();
-        let mut position = 0;
-        while position < length {
-            let piece = (length - position).min(1 << 20) as usize;
-            let bytes = file
-                .read_exact_at(position, piece)
-                .await
-                .map_err(|e| SSTableError::io(data.path(), e))?;
-            hasher.update(&bytes);
-            position += piece as u64;
-            self.inner.env.maybe_yield().await;
-        }
-        if said != Some(hasher.finalize()) {
-            let data = data.path().display();
-            let what = format!("it is not the checksum of the data file {data}");
-            return Err(SSTableError::corrupt(&digest_path, 0, what));
-        }
-        Ok(())
-    }
-
     pub(super) fn schema(&self) -> Schema {
         self.inner.schema.borrow().clone()
     }
@@ -325,6 +288,10 @@ impl SSTable {
 
     pub(super) fn data(&self) -> &Rc<ChunkedFile> {
         &self.inner.data
+    }
+
+    pub(super) fn filter(&self) -> &BloomFilter {
+        &self.inner.filter
     }
 
     pub(super) fn index(&self) -> &Index {

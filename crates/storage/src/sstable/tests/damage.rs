@@ -2,11 +2,13 @@
 
 use std::rc::Rc;
 
-use model::Slice;
+use bytes::Bytes;
+use model::{DecoratedKey, DeletionTime, Slice};
 use proptest::prelude::*;
 
 use super::roundtrip::{partitions, table};
 use super::support::{hashed, options_for, read_all, write_all};
+use crate::PartitionHead;
 use crate::sstable::*;
 use crate::testing::{TempDir, run};
 
@@ -103,4 +105,64 @@ proptest! {
             let _ = sstable.verify().await;
         });
     }
+}
+
+/// Writes an sstable, does something to a component, and says what verification finds.
+fn verified(component: Component, change: fn(&mut Vec<u8>)) -> Result<bool, SSTableError> {
+    run(move |env| async move {
+        let (table, dir) = (table("LZ4Compressor"), TempDir::new());
+        let written = some_partitions();
+        let options = options_for(&written);
+        let descriptor = write_all(&env, &dir.0, &table, &written, (Format::Big, options));
+        let descriptor = descriptor.await.expect("writes");
+        // Without it, damage has no checksums to be found by.
+        std::fs::remove_file(descriptor.path(Component::Helenus)).expect("removes");
+        let path = descriptor.path(component);
+        let mut bytes = std::fs::read(&path).expect("reads");
+        change(&mut bytes);
+        match bytes.is_empty() {
+            true => std::fs::remove_file(&path).expect("removes"),
+            false => std::fs::write(&path, bytes).expect("writes"),
+        }
+        let cache = ChunkCache::new(1 << 20);
+        let opened = SSTable::open(&env, &descriptor, &table, &cache).await;
+        let sstable = opened.expect("what is damaged is made anew");
+        sstable.verify().await.expect("the data is whole");
+        let is_whole = sstable.verify_derived().await?;
+        sstable.verify_with_filter().await?;
+        Ok(is_whole)
+    })
+}
+
+fn some_partitions() -> Vec<super::support::Partition> {
+    let mut partitions: Vec<super::support::Partition> = (0..20u8)
+        .map(|n| {
+            let key = DecoratedKey::new(Bytes::copy_from_slice(&[0, 0, 0, n]));
+            let head = PartitionHead {
+                key,
+                deletion: DeletionTime {
+                    timestamp: 1,
+                    local_deletion_time: 1,
+                },
+                static_row: None,
+            };
+            (head, Vec::new())
+        })
+        .collect();
+    partitions.sort_by(|(a, _), (b, _)| a.key.cmp(&b.key));
+    partitions
+}
+
+#[test]
+fn verification_finds_a_damaged_summary_and_a_damaged_filter() {
+    assert!(verified(Component::Summary, |_| {}).expect("it is whole"));
+    assert!(!verified(Component::Summary, Vec::clear).expect("it has no summary"));
+    assert!(verified(Component::Filter, Vec::clear).expect("a filter may be missing"));
+    for component in [Component::Summary, Component::Filter] {
+        let error = verified(component, |bytes| bytes.truncate(6)).expect_err("it is cut");
+        assert!(error.to_string().contains(component.name()), "{error}");
+    }
+    let error = verified(Component::Filter, |bytes| bytes[8..].fill(0));
+    let error = error.expect_err("no key is in it").to_string();
+    assert!(error.contains("Filter.db"), "{error}");
 }
