@@ -10,7 +10,7 @@ use std::sync::Arc;
 use io::Env;
 use model::Table;
 use storage::sstable::{
-    Component, CompressionParameters, Descriptor, Generation, SSTable, ShardOrigin, Writer,
+    Component, CompressionParameters, Descriptor, Generation, SSTable, ShardOrigin, Unkept, Writer,
     WriterOptions, folder, output_format,
 };
 
@@ -26,6 +26,7 @@ pub(super) struct Original {
     /// Its table, with its own options.
     pub(super) table: Arc<Table>,
     pub(super) sstable: SSTable,
+    unkept: Unkept,
     /// Keeps a node from starting on its folder.
     _folders: Vec<DataFolder>,
 }
@@ -35,7 +36,7 @@ impl Original {
     pub(super) async fn open(env: &Env, file: &Path) -> Result<Original, ToolError> {
         let (descriptor, folders) = Original::lock(file)?;
         let (_, sstable) = files::open(env, &descriptor).await?;
-        Ok(Original::of(descriptor, folders, sstable))
+        Original::of(descriptor, folders, sstable)
     }
 
     /// Locks the folder of the sstable that a file is a part of.
@@ -50,18 +51,28 @@ impl Original {
         descriptor: Descriptor,
         folders: Vec<DataFolder>,
         sstable: SSTable,
-    ) -> Original {
+    ) -> Result<Original, ToolError> {
+        refuse_unclear(&descriptor, &sstable)?;
         let table = sstable.table();
         let mut table = Table::clone(&table);
         table.options.bloom_filter_fp_chance = sstable.statistics().bloom_filter_fp_chance;
         table.options.compression = compression_options(sstable.compression());
         let table = Arc::new(table);
         sstable.set_table(&table);
-        Original {
+        Ok(Original {
             descriptor,
             table,
+            unkept: sstable.note_unkept(),
             sstable,
             _folders: folders,
+        })
+    }
+
+    /// An error if something that was read of it is not in what was written.
+    pub(super) fn is_kept(&self) -> Result<(), ToolError> {
+        match self.unkept.found() {
+            Some(what) => Err(only_a_node(&self.descriptor, what)),
+            None => Ok(()),
         }
     }
 
@@ -151,6 +162,30 @@ impl Original {
         });
         Ok(numbers.max().unwrap_or(0) + 1)
     }
+}
+
+/// Refuses what cannot be written as it is without the table's schema.
+fn refuse_unclear(descriptor: &Descriptor, sstable: &SSTable) -> Result<(), ToolError> {
+    let header = &sstable.statistics().header;
+    let unclear = files::unclear_columns(descriptor, header).join(", ");
+    if !unclear.is_empty() {
+        let what = format!("user types, in {unclear}, of which it does not say if they are frozen");
+        return Err(only_a_node(descriptor, &what));
+    }
+    let mut columns = header.statics.iter().chain(&header.regulars);
+    if columns.any(|column| column.name.contains(char::REPLACEMENT_CHARACTER)) {
+        return Err(ToolError::Argument(format!(
+            "{descriptor} has columns whose names are not text, which would be lost; it is left as it is"
+        )));
+    }
+    Ok(())
+}
+
+fn only_a_node(descriptor: &Descriptor, what: &str) -> ToolError {
+    ToolError::Argument(format!(
+        "{descriptor} has {what}; that takes the schema, so it is left as it is: use `helenus nodetool \
+         scrub` or compaction on a running node"
+    ))
 }
 
 /// Locks the folder of the node that the files belong to, if there is one.

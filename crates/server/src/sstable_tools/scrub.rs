@@ -61,7 +61,7 @@ async fn scrub(
 ) -> Result<(), ToolError> {
     let (descriptor, folders) = Original::lock(file)?;
     let salvage = files::open_to_salvage(env, &descriptor, !options.no_validate).await?;
-    let original = Original::of(descriptor, folders, salvage.sstable().clone());
+    let original = Original::of(descriptor, folders, salvage.sstable().clone())?;
     let data = original.data().display().to_string();
     original.snapshot(snapshot)?;
     println!("Pre-scrub sstables snapshotted into snapshot {snapshot}");
@@ -73,7 +73,9 @@ async fn scrub(
         written: Vec::new(),
     };
     let scrub = Scrub::new(salvage, None, options.reinsert_overflowed_ttl);
-    let report = match scrubbing.all(scrub).await {
+    let scrubbed = scrubbing.all(scrub).await;
+    let scrubbed = scrubbed.and_then(|report| original.is_kept().map(|()| report));
+    let report = match scrubbed {
         Ok(report) => report,
         Err(error) => {
             for descriptor in &scrubbing.written {

@@ -82,7 +82,8 @@ async fn split(
         writer: None,
         written: Vec::new(),
     };
-    if let Err(error) = parts.write().await {
+    let written = parts.write().await;
+    if let Err(error) = written.and_then(|()| original.is_kept()) {
         parts.undo().await?;
         return Err(error);
     }

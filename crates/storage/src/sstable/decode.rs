@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 use super::encode::{LARGE_COLUMN_COUNT, MAX_CLUSTERING_VALUE, cell_flag, flag, kind};
 use super::error::DecodeError;
 use super::input::{Input, deletion_time, legacy_deletion_time};
-use super::layout::{Layout, LayoutColumn};
+use super::layout::{Layout, LayoutColumn, Unkept};
 use crate::RangeTombstoneMarker;
 
 /// Which columns' values a read wants.
@@ -101,6 +101,9 @@ pub(crate) fn item(
     } else {
         0
     };
+    if let Some(unkept) = &layout.unkept {
+        note_unkept(&mut input.clone(), extension, layout, unkept);
+    }
     let clustering = if extension & flag::IS_STATIC != 0 {
         Clustering::EMPTY
     } else {
@@ -113,6 +116,21 @@ pub(crate) fn item(
         clustering,
         body,
     })
+}
+
+/// Notes what of a row is only kept where the table is known to be one that has such.
+fn note_unkept(input: &mut Input<'_>, extension: u8, layout: &Layout, unkept: &Unkept) {
+    /// The bits for nulls: see `encode::write_values`.
+    const NULLS: u64 = 0xaaaa_aaaa_aaaa_aaaa;
+    if extension & flag::HAS_SHADOWABLE_DELETION != 0 {
+        unkept.note("deletions of a materialized view that later updates take back");
+    }
+    let has_clustering = extension & flag::IS_STATIC == 0 && !layout.clustering.is_empty();
+    // What cannot be read is an error of those who want it.
+    if has_clustering && input.vint().is_ok_and(|nulls| nulls & NULLS != 0) {
+        unkept
+            .note("rows that do not give all clustering columns, of a table with COMPACT STORAGE");
+    }
 }
 
 /// The length of a body, without that of the item before, which is part of what is measured.

@@ -1,5 +1,8 @@
 //! The serialization header, matched with a table: which column stands where in the rows.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use model::{ColumnId, ColumnKind, CqlType, NO_TIMESTAMP, Table};
 
 use super::header::{EncodingStats, HeaderColumn, SerializationHeader};
@@ -39,6 +42,24 @@ pub(crate) struct Layout {
     pub null_ends: bool,
     pub statics: LayoutColumns,
     pub regulars: LayoutColumns,
+    /// Where it is noted what a reader leaves out; nothing is if there is none.
+    pub unkept: Option<Unkept>,
+}
+
+/// What was read of an sstable and would not be written as it was: things of tables with COMPACT
+/// STORAGE and of materialized views, which have to be known to be such.
+#[derive(Clone, Debug, Default)]
+pub struct Unkept(Rc<Cell<Option<&'static str>>>);
+
+impl Unkept {
+    /// What it was, if there was something.
+    pub fn found(&self) -> Option<&'static str> {
+        self.0.get()
+    }
+
+    pub(crate) fn note(&self, what: &'static str) {
+        self.0.set(Some(what));
+    }
 }
 
 impl Layout {
@@ -54,6 +75,7 @@ impl Layout {
             null_ends: table.is_compact,
             statics: LayoutColumns::new(&header.statics, ColumnKind::Static, table),
             regulars: LayoutColumns::new(&header.regulars, ColumnKind::Regular, table),
+            unkept: None,
         }
     }
 

@@ -151,6 +151,7 @@ fn partition(
             false => LayoutColumns::default(),
         },
         regulars: columns(input, ColumnKind::Regular, &table)?,
+        unkept: None,
     };
     if flags & HAS_PARTITION_DELETION != 0 {
         update.deletion = decode::delta_deletion(input, &layout)?;

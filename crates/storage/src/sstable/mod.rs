@@ -66,6 +66,7 @@ pub use descriptor::{Component, Descriptor, Generation, ShardOrigin};
 pub use error::{SSTableError, WriteError};
 pub use expiry::output_format;
 pub use header::{EncodingStats, EncodingStatsCollector, HeaderColumn, SerializationHeader};
+pub use layout::Unkept;
 pub(crate) use message::MessageMutation;
 pub use message::decode_cassandra_mutation;
 pub use partition::PartitionReader;

@@ -21,7 +21,7 @@ use super::error::SSTableError;
 use super::filter::BloomFilter;
 use super::header::EncodingStats;
 use super::index::{Index, Location};
-use super::layout::Layout;
+use super::layout::{Layout, Unkept};
 use super::open::Parts;
 use super::partition::{PartitionReader, Selection};
 use super::scan::{ScanOptions, Scanner};
@@ -99,6 +99,17 @@ impl SSTable {
             table: table.clone(),
             layout: Rc::new(layout),
         };
+    }
+
+    /// From now on it is noted what is read and would be written otherwise, for tools that know no
+    /// more of the table than the header tells.
+    pub fn note_unkept(&self) -> Unkept {
+        let unkept = Unkept::default();
+        let mut schema = self.inner.schema.borrow_mut();
+        let mut layout = Layout::clone(&schema.layout);
+        layout.unkept = Some(unkept.clone());
+        schema.layout = Rc::new(layout);
+        unkept
     }
 
     /// Its number among what its table consists of, see [`crate::cache`]; `None` until it is a part

@@ -2,7 +2,9 @@
 
 mod corpus;
 mod damage;
+mod expiry;
 mod roundtrip;
 mod scrub;
 pub(super) mod support;
+mod unkept;
 mod wide;
