@@ -125,7 +125,8 @@ def test_what_is_no_sstable_is_named(verb, tmp_path):
         done = tool(verb, path)
         assert done.returncode == 1
         assert str(path) in done.stderr and len(done.stderr.strip().splitlines()) == 1
-    assert tool(verb).returncode == 2
+    assert tool(verb).returncode == 1
+    assert tool(verb, "--help").returncode == 0
 
 
 def test_load_into_a_running_node(filled, tmp_path):

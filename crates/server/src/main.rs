@@ -31,11 +31,15 @@ use clap::Parser;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let arguments = nodetool::spell_out(std::env::args_os());
-    let is_nodetool = arguments.get(1).is_some_and(|verb| verb == "nodetool");
+    let arguments = sstable_tools::spell_out(nodetool::spell_out(std::env::args_os()));
+    // Cassandra's tools have one code for all that is wrong with a command line.
+    let tools = ["nodetool", "sstable"];
+    let is_tool = arguments
+        .get(1)
+        .is_some_and(|word| tools.iter().any(|tool| word == tool));
     let command = match command::CommandLine::try_parse_from(arguments) {
         Ok(command::CommandLine { command }) => command,
-        Err(error) => return tell(&error, is_nodetool),
+        Err(error) => return tell(&error, is_tool),
     };
     let result = match command {
         command::Command::Start(options) => start::start(*options),
@@ -53,13 +57,13 @@ fn main() -> ExitCode {
 }
 
 /// Prints help, or what is wrong with the command line.
-fn tell(error: &clap::Error, is_nodetool: bool) -> ExitCode {
+fn tell(error: &clap::Error, is_tool: bool) -> ExitCode {
     // Who asked may have gone.
     let _ = error.print();
     match u8::try_from(error.exit_code()) {
         Ok(0) => ExitCode::SUCCESS,
-        // As Cassandra's nodetool, whose 2 is for what went wrong.
-        _ if is_nodetool => ExitCode::FAILURE,
+        // As Cassandra's; the 2 of its nodetool is for what went wrong.
+        _ if is_tool => ExitCode::FAILURE,
         code => ExitCode::from(code.unwrap_or(1)),
     }
 }

@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use clap::Args;
 use storage::sstable::{Component, Descriptor};
 
+use super::foreign::LoaderOptions;
 use super::{ToolError, files, shard};
 use crate::nodetool::api::{Api, NodetoolError};
 
@@ -55,9 +56,13 @@ pub(crate) struct LoadOptions {
     /// For scripts that call sstableloader; no progress is shown
     #[arg(long)]
     no_progress: bool,
+
+    #[command(flatten)]
+    foreign: LoaderOptions,
 }
 
 pub(crate) fn run(options: LoadOptions) -> ExitCode {
+    options.foreign.say();
     let mut sound = true;
     let sources = match sources(&options.files) {
         Ok(sources) => sources,

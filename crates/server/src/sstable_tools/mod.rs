@@ -7,6 +7,7 @@
 
 mod dump;
 mod files;
+mod foreign;
 mod histogram;
 mod java;
 mod load;
@@ -24,6 +25,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 pub(crate) use files::ToolError;
+pub(crate) use foreign::spell_out;
 
 /// The verbs of `helenus sstable`.
 #[derive(Debug, Subcommand)]

@@ -37,9 +37,52 @@ pub(crate) struct ScrubOptions {
     /// Say more
     #[arg(short = 'v', long)]
     verbose: bool,
+
+    /// For scripts that call sstablescrub: headers need no fixing. With `validate-only` and `fix-only`
+    /// nothing is scrubbed
+    #[arg(short = 'e', long, value_name = "HOW")]
+    header_fix: Option<HeaderFix>,
+
+    /// For scripts that call sstablescrub: there is no manifest. Nothing is scrubbed
+    #[arg(short = 'm', long)]
+    manifest_check: bool,
+
+    /// For scripts that call sstablescrub; it makes no difference
+    #[arg(long)]
+    debug: bool,
+}
+
+/// What sstablescrub does about serialization headers (`SSTableHeaderFix`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum HeaderFix {
+    ValidateOnly,
+    Validate,
+    FixOnly,
+    Fix,
+    Off,
+}
+
+impl ScrubOptions {
+    /// Says which of the options do nothing. Is there anything left to do?
+    fn say_ignored(&self) -> bool {
+        if self.header_fix.is_some() {
+            eprintln!(
+                "helenus sstable: header-fix ignored: where a header does not tell whether a user type \
+                 is frozen, the table's schema does"
+            );
+        }
+        if self.manifest_check {
+            eprintln!("helenus sstable: manifest-check ignored: levels are kept in the sstables");
+        }
+        let only = [Some(HeaderFix::ValidateOnly), Some(HeaderFix::FixOnly)];
+        !self.manifest_check && !only.contains(&self.header_fix)
+    }
 }
 
 pub(crate) fn run(options: ScrubOptions) -> ExitCode {
+    if !options.say_ignored() {
+        return ExitCode::SUCCESS;
+    }
     shard::exit_quietly(shard::run(move |env| async move {
         let name = format!("pre-scrub-{}", env.wall_micros() / 1000);
         let mut sound = true;
@@ -242,5 +285,31 @@ impl Scrubbing<'_> {
         let what = if cut { "is cut" } else { "is lost" };
         eprintln!("helenus sstable: {key} {what}: {error}");
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: ScrubOptions,
+    }
+
+    #[test]
+    fn options_of_sstablescrub_scrub_no_more_than_they_did() {
+        let scrubs = |line: &str| {
+            let line = Line::try_parse_from(line.split(' ')).expect("it is taken");
+            line.options.say_ignored()
+        };
+        assert!(scrubs("scrub --debug -e fix nb-1-big-Data.db"));
+        assert!(scrubs("scrub --header-fix off nb-1-big-Data.db"));
+        assert!(!scrubs("scrub -e validate-only nb-1-big-Data.db"));
+        assert!(!scrubs("scrub -m nb-1-big-Data.db"));
+        assert!(Line::try_parse_from(["scrub", "-e", "what", "f"]).is_err());
     }
 }

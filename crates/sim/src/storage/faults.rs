@@ -278,7 +278,7 @@ fn looking_at_all_there_is_asks_the_policy_of_damage_if_it_should() {
                 let data = world.data.borrow()[0].clone();
                 let verified = world
                     .store()
-                    .verify(world.table.id, &data, policy(by_policy))
+                    .verify(world.table.id, &data, verified_by(by_policy))
                     .await;
                 assert!(verified.is_err());
                 assert_eq!(world.suspects(), (1, 0));
@@ -292,7 +292,7 @@ fn looking_at_all_there_is_asks_the_policy_of_damage_if_it_should() {
         let data = world.data.borrow()[0].clone();
         let verified = world
             .store()
-            .verify(world.table.id, &data, policy(false))
+            .verify(world.table.id, &data, verified_by(false))
             .await;
         assert!(verified.is_err());
     });
@@ -422,7 +422,7 @@ fn what_best_effort_went_without_is_there_again_when_the_drive_gives_it() {
     assert_eq!(third, [Some(true), Some(true)]);
 }
 
-fn policy(by_policy: bool) -> storage::VerifyOptions {
+fn verified_by(by_policy: bool) -> storage::VerifyOptions {
     storage::VerifyOptions {
         by_policy,
         ..storage::VerifyOptions::default()
