@@ -27,8 +27,9 @@ pub(crate) struct Sweep<'c> {
     /// Where the next window begins: its bound, and its first slice.
     start: PartitionBound,
     slice: u64,
-    /// Behind the last slice of the range.
+    /// Where the range ends: behind its last slice, and its bound there.
     end: u64,
+    end_bound: &'c PartitionBound,
     /// Where in the first window the page before ended.
     resume: Option<Resume>,
     /// How many slices the next window has.
@@ -78,6 +79,7 @@ impl<'c> Sweep<'c> {
             start: start.clone(),
             slice: first,
             end: last + 1,
+            end_bound: end,
             resume: command.resume.clone(),
             length: slices_for(rows, partitions, sharder.slices()),
             read: 0,
@@ -95,12 +97,9 @@ impl<'c> Sweep<'c> {
             return None;
         }
         let slices = self.slice..self.slice.saturating_add(self.length).min(self.end);
-        let PartitionSelection::Range { end, .. } = &self.command.partitions else {
-            unreachable!("the sweep is one of a range");
-        };
         let behind = self.sharder.end_of_slice(slices.end - 1);
         let end = match slices.end == self.end {
-            true => end.clone(),
+            true => self.end_bound.clone(),
             false => PartitionBound::TokenInclusive(behind),
         };
         let start = std::mem::replace(&mut self.start, PartitionBound::TokenExclusive(behind));

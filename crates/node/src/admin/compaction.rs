@@ -118,7 +118,7 @@ impl Admin {
         let tables = self.table_ids(keyspace, tables)?;
         let until = until.unwrap_or(i64::MAX);
         self.rewrite(tables, move |store, table| async move {
-            store.upgrade_old_sstables(table, all, until).await
+            store.upgrade_sstables(table, all, until).await
         })
     }
 

@@ -354,7 +354,7 @@ impl Client {
                 }
                 done => done.map(|scrubbed| scrubbed.sstables),
             },
-            _ => store.upgrade_sstables(table, true).await,
+            _ => store.upgrade_sstables(table, true, i64::MAX).await,
         };
         match done {
             Ok(_) | Err(CompactionError::Cancelled) => Ok(()),

@@ -411,7 +411,7 @@ fn a_table_knows_its_own_folder_and_when_its_sstables_were_written() {
         let now = env.wall_micros() / 1000;
         let none = later(now + 3_600_000).await.expect("it can be read");
         assert!(none.is_empty());
-        let upgraded = store.upgrade_old_sstables(table.id, true, 1).await;
+        let upgraded = store.upgrade_sstables(table.id, true, 1).await;
         assert_eq!(upgraded.expect("nothing is to be done"), 0);
     });
 }

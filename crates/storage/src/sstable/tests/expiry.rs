@@ -1,10 +1,10 @@
 //! Which format what expires after 2038 is written anew in.
 
 use super::roundtrip::table;
-use super::support::{options_for, read_all, write_all};
+use super::support::{bare_row, options_for, read_all, write_all};
+use crate::Unfiltered;
 use crate::sstable::*;
 use crate::testing::{TempDir, run};
-use crate::{PartitionHead, Unfiltered};
 
 const NOW: u32 = 1_800_000_000;
 
@@ -13,14 +13,7 @@ const NOW: u32 = 1_800_000_000;
 fn output(format: Format, expires_at: u32) -> (Format, u32) {
     run(move |env| async move {
         let (own, dir) = (table(""), TempDir::new());
-        let head = PartitionHead {
-            key: model::DecoratedKey::new(bytes::Bytes::from_static(&[0, 0, 0, 1])),
-            deletion: model::DeletionTime::LIVE,
-            static_row: None,
-        };
-        let values = own.clustering_key().map(|_| bytes::Bytes::new()).collect();
-        let mut row = model::Row::new(model::Clustering(values));
-        row.liveness.timestamp = 1;
+        let (head, mut row) = bare_row(&own);
         row.liveness.ttl = i32::try_from(expires_at - NOW).expect("a time to live");
         row.liveness.expires_at = expires_at;
         let written = vec![(head, vec![Unfiltered::Row(row)])];

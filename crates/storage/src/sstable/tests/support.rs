@@ -3,12 +3,29 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use io::Env;
-use model::{Column, ColumnId, ColumnKind, CqlType, DecoratedKey, Order, Table, TableOptions};
+use model::{
+    Clustering, Column, ColumnId, ColumnKind, CqlType, DecoratedKey, DeletionTime, Order, Row,
+    Table, TableOptions,
+};
 use uuid::Uuid;
 
 use crate::sstable::*;
 use crate::{PartitionHead, Unfiltered};
+
+/// A partition's head and a row of it that is there, with empty clustering values and no cells.
+pub(super) fn bare_row(table: &Table) -> (PartitionHead, Row) {
+    let head = PartitionHead {
+        key: DecoratedKey::new(Bytes::from_static(&[0, 0, 0, 1])),
+        deletion: DeletionTime::LIVE,
+        static_row: None,
+    };
+    let values = table.clustering_key().map(|_| Bytes::new()).collect();
+    let mut row = Row::new(Clustering(values));
+    row.liveness.timestamp = 1;
+    (head, row)
+}
 
 /// A table of these columns: name, type, part.
 pub(in crate::sstable) fn table_of(columns: Vec<(String, CqlType, ColumnKind, Order)>) -> Table {

@@ -1,10 +1,10 @@
 //! Tools that know no schema are told of what they would not write as it was.
 
 use super::roundtrip::table;
-use super::support::{options_for, read_all, write_all};
+use super::support::{bare_row, options_for, read_all, write_all};
+use crate::Unfiltered;
 use crate::sstable::*;
 use crate::testing::{TempDir, run};
-use crate::{PartitionHead, Unfiltered};
 
 /// What is noted of an sstable with a row whose clustering ends with an empty value, if its table is
 /// one with COMPACT STORAGE, and if not.
@@ -13,14 +13,7 @@ fn noted(is_compact: bool) -> Option<&'static str> {
         let mut own = model::Table::clone(&table(""));
         own.is_compact = is_compact;
         let (own, dir) = (std::sync::Arc::new(own), TempDir::new());
-        let head = PartitionHead {
-            key: model::DecoratedKey::new(bytes::Bytes::from_static(&[0, 0, 0, 1])),
-            deletion: model::DeletionTime::LIVE,
-            static_row: None,
-        };
-        let values = own.clustering_key().map(|_| bytes::Bytes::new()).collect();
-        let mut row = model::Row::new(model::Clustering(values));
-        row.liveness.timestamp = 1;
+        let (head, row) = bare_row(&own);
         let written = vec![(head, vec![Unfiltered::Row(row)])];
         let options = options_for(&written);
         let descriptor = write_all(&env, &dir.0, &own, &written, (Format::Big, options));

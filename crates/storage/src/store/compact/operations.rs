@@ -82,19 +82,10 @@ impl Store {
         .await
     }
 
-    /// Rewrites the sstables of a table that are not of the version that is written, or `all`:
-    /// `nodetool upgradesstables`, with `-a`. How many were rewritten.
+    /// Rewrites the sstables of a table that are not of the version that is written, or `all`; only
+    /// those that were written by `until`, in milliseconds since 1970: `nodetool upgradesstables`,
+    /// with `-a` and `-t`. How many were rewritten.
     pub async fn upgrade_sstables(
-        &self,
-        table: TableId,
-        all: bool,
-    ) -> Result<usize, CompactionError> {
-        self.upgrade_old_sstables(table, all, i64::MAX).await
-    }
-
-    /// As [`Store::upgrade_sstables`], of those that were written by a time in milliseconds since
-    /// 1970: `-t`.
-    pub async fn upgrade_old_sstables(
         &self,
         table: TableId,
         all: bool,

@@ -54,6 +54,16 @@ fn row(key: u32, timestamp: i64, table: &Arc<Table>) -> PartitionUpdate {
     update
 }
 
+/// A partition that was deleted so long ago that the deletion may be forgotten.
+fn deleted(key: u32, timestamp: i64, table: &Arc<Table>) -> PartitionUpdate {
+    let mut update = PartitionUpdate::new(table.clone(), DecoratedKey::new(int(key)));
+    update.deletion = DeletionTime {
+        timestamp,
+        local_deletion_time: 1,
+    };
+    update
+}
+
 async fn write(store: &Store, update: PartitionUpdate) {
     let updates = vec![update];
     let applied = store.apply(Mutation { updates }).await;
@@ -468,7 +478,7 @@ fn files_and_ranges_are_compacted_on_demand() {
         assert_eq!(sstables(&store, &table).len(), 1);
         let unknown = CompactionScope::Files(vec!["nb-77-big-Data.db".to_owned()]);
         assert_eq!(store_of(unknown).await.expect("nothing to do"), 0);
-        let upgraded = |all| store.upgrade_sstables(table.id, all);
+        let upgraded = |all| store.upgrade_sstables(table.id, all, i64::MAX);
         assert_eq!(upgraded(false).await.expect("nothing to do"), 0);
         assert_eq!(upgraded(true).await.expect("it is rewritten"), 1);
         assert_eq!(store.cleanup(table.id).await.expect("all of it is ours"), 0);
@@ -630,12 +640,7 @@ fn what_is_flushed_and_purged_does_not_come_back_with_the_log() {
         let store = open(&env, dir, &purged).await;
         flush(&store, &purged, 0..50, 10).await;
         for key in 0..50 {
-            let mut deleted = PartitionUpdate::new(purged.clone(), DecoratedKey::new(int(key)));
-            deleted.deletion = DeletionTime {
-                timestamp: 20,
-                local_deletion_time: 1,
-            };
-            write(&store, deleted).await;
+            write(&store, deleted(key, 20, &purged)).await;
         }
         store.flush(None).await.expect("it is flushed");
         assert!(store.stats().commitlog.bytes > 0, "the log has all of it");
@@ -709,13 +714,7 @@ fn deletions_stay_as_long_as_a_shared_sstable_may_come_back() {
         let store = open(&env, dir.clone(), &table).await;
         flush(&store, &table, 0..100, 10).await;
         for key in 0..100 {
-            let mut deleted = PartitionUpdate::new(table.clone(), DecoratedKey::new(int(key)));
-            deleted.deletion = DeletionTime {
-                timestamp: 20,
-                local_deletion_time: 1,
-            };
-            let updates = vec![deleted];
-            store.apply(Mutation { updates }).await.expect("applied");
+            write(&store, deleted(key, 20, &table)).await;
         }
         store.flush(Some(table.id)).await.expect("it is flushed");
         store.drain().await.expect("it is drained");
