@@ -45,8 +45,8 @@ const RACK: &str = "rack1";
 /// the part of the free space of the drive that they may take at most (`commitlog_total_space`).
 const COMMITLOG_SPACE: u64 = 8 << 30;
 const COMMITLOG_SHARE: u64 = 4;
-/// What a shard needs to work at all, in bytes: a few segments.
-const MIN_LOG_OF_SHARD: u64 = 256 << 20;
+/// What a shard needs to work at all: one segment to write to, one made ahead, and some to be flushed.
+const MIN_SEGMENTS_OF_SHARD: u64 = 4;
 /// The share of a shard's memory that its store gets, in quarters; the rest is for requests.
 const STORE_QUARTERS: u64 = 3;
 
@@ -157,6 +157,15 @@ async fn store_config(env: &Env, state: &SharedState) -> StoreConfig {
             COMMITLOG_SPACE.min(free.unwrap_or(u64::MAX) / COMMITLOG_SHARE)
         }
     };
+    let segment = state.config.commitlog.segment_bytes;
+    let least = MIN_SEGMENTS_OF_SHARD * segment;
+    let share = log / u64::from(shards);
+    if share < least && state.config.commitlog_total_space.is_some() && env.shard().0 == 0 {
+        tracing::warn!(
+            "commitlog_total_space of {log} bytes is too little for {shards} shards: each takes \
+             {MIN_SEGMENTS_OF_SHARD} segments of {segment} bytes (commitlog_segment_size) at least"
+        );
+    }
     StoreConfig {
         sstables: state.config.sstables.clone(),
         commitlog_dir: state.config.commitlog_dir.clone(),
@@ -164,7 +173,7 @@ async fn store_config(env: &Env, state: &SharedState) -> StoreConfig {
         memory: state.config.memory / u64::from(shards) / 4 * STORE_QUARTERS,
         sstable_format: state.config.sstable_format,
         commitlog: CommitLogConfig {
-            total_bytes: (log / u64::from(shards)).max(MIN_LOG_OF_SHARD),
+            total_bytes: share.max(least),
             ..state.config.commitlog
         },
         incremental_backups: state.config.incremental_backups,

@@ -63,11 +63,16 @@ pub(crate) enum DiskFailure {
 impl DiskFailure {
     /// Of an operation that writes. `None`: there is no room, which is no failure of the drive.
     pub(crate) fn of_writing(error: &std::io::Error) -> Option<DiskFailure> {
-        match error.kind() {
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => None,
-            _ => Some(DiskFailure::Writing),
-        }
+        (!is_full(error)).then_some(DiskFailure::Writing)
     }
+}
+
+/// Is there no room? That is no failure of the drive: it passes.
+pub(crate) fn is_full(error: &std::io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded
+    )
 }
 
 /// What the process is to do.

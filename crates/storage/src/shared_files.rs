@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Mutex, PoisonError};
 
 use crate::commitlog::Archive;
@@ -24,6 +25,8 @@ pub struct SharedFiles {
     pub archive: Archive,
     /// Room on the drive that compactions were promised.
     pub(crate) space: Space,
+    /// How many shards have a commit log that the drive has no room for.
+    pub(crate) starved_logs: AtomicUsize,
 }
 
 #[derive(Clone, Copy, Debug, Default)]

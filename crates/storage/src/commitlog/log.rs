@@ -14,11 +14,12 @@
 //! fails for good: no write is acknowledged until the node has been started again.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -79,6 +80,10 @@ pub(super) struct Inner {
     /// Held while segments are removed.
     pub(super) releasing: Semaphore,
     pub(super) closing: Cell<bool>,
+    /// Is the drive full, as far as this log has met it?
+    pub(super) starved: Cell<bool>,
+    /// Wakes who can flush what holds segments, when this log or another one on the drive has no room.
+    pub(super) make_room: Notify,
     /// Wakes those who wait for room.
     pub(super) written: Notify,
     waiting: Cell<usize>,
@@ -118,6 +123,8 @@ impl CommitLog {
             release: Notify::new(),
             releasing: Semaphore::new(1),
             closing: Cell::new(false),
+            starved: Cell::new(false),
+            make_room: Notify::new(),
             written: Notify::new(),
             waiting: Cell::new(0),
             shared,
@@ -350,6 +357,23 @@ impl CommitLog {
             .unwrap_or_default()
     }
 
+    /// Waits until the drive has no room for this log or that of another shard: what holds segments
+    /// ([`CommitLog::holders`]) is to be flushed then. `false`: the log was closed.
+    pub(crate) async fn needs_room(&self) -> bool {
+        if !self.inner.closing.get() {
+            self.inner.make_room.notified().await;
+        }
+        !self.inner.closing.get()
+    }
+
+    /// The tables whose writes hold any segment that is full.
+    pub(crate) fn holders(&self) -> BTreeSet<TableId> {
+        let state = self.inner.state.borrow();
+        let full = state.segments.values().filter(|segment| segment.sealed);
+        full.flat_map(|segment| segment.dirty.keys().copied())
+            .collect()
+    }
+
     /// The oldest segment that is still there: truncations before it are over.
     pub(crate) fn oldest_segment(&self) -> u64 {
         let state = self.inner.state.borrow();
@@ -381,13 +405,13 @@ impl CommitLog {
     }
 
     /// Writes out what is pending and stops the log's tasks. If all is flushed, the files go, so
-    /// that the next start has nothing to replay; says whether they did.
+    /// that the next start has nothing to replay; says whether they did. Where the drive is full it
+    /// does not wait for room: nobody was told that what is pending is written.
     pub(crate) async fn close(&self) -> Result<bool, AppendError> {
-        let result = self.sync().await;
         self.inner.closing.set(true);
-        self.inner.work.notify_one();
         self.inner.release.notify_one();
-        result?;
+        self.inner.make_room.notify_one();
+        self.sync().await?;
         // Files that all shards read go with the last one that comes here.
         self.inner.release_free().await;
         let (flushed, alone) = {
@@ -413,6 +437,31 @@ impl Inner {
     /// The name of a segment of this run.
     pub(super) fn name(&self, segment: u64) -> SegmentName {
         SegmentName::of_shard(segment, self.shard, self.sharder.shards())
+    }
+
+    /// The drive is full: appends are refused for this reason until it has room again, and all shards
+    /// give up what they can do without.
+    pub(super) fn has_no_room(&self, reason: String) {
+        {
+            let mut state = self.state.borrow_mut();
+            if state.stalled.as_deref() != Some(&reason) {
+                tracing::error!("{reason}");
+                state.stalled = Some(reason.into());
+            }
+        }
+        if !self.starved.replace(true) {
+            self.shared.starved_logs.fetch_add(1, Ordering::Relaxed);
+        }
+        self.make_room.notify_one();
+        self.release.notify_one();
+    }
+
+    /// The drive has taken what it had no room for.
+    pub(super) fn has_room(&self) {
+        if self.starved.replace(false) {
+            self.shared.starved_logs.fetch_sub(1, Ordering::Relaxed);
+            self.state.borrow_mut().stalled = None;
+        }
     }
 
     /// The file of a segment of this run.

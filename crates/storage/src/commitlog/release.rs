@@ -1,15 +1,17 @@
 //! The task that removes segments whose writes are all in sstables.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::format::SegmentName;
 use super::log::Inner;
 use super::state::Segment;
 
-/// How often to look whether the other shards have let go of a file too, or a removal that
-/// failed succeeds now.
+/// How often to look whether the other shards have let go of a file too or have no room, or a removal
+/// that failed succeeds now.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// How many files are kept to be used again, at most: a flush sets free what a full memtable held,
 /// many at once, and until the next one they are all needed again.
@@ -18,8 +20,6 @@ const SPARES: u64 = 8;
 enum Next {
     /// Nothing can go now.
     Nothing,
-    /// A file waits for other shards.
-    Waits,
     /// The file of this segment goes.
     Remove(SegmentName),
     /// The last shard to need it has removed it.
@@ -27,25 +27,40 @@ enum Next {
 }
 
 impl Inner {
-    /// Removes segments as they become free, until the log is closed.
+    /// Removes segments as they become free, until the log is closed; and what it can do without, if
+    /// the drive has no room for the log of another shard.
     pub(super) async fn run_releases(&self) {
         while !self.closing.get() {
-            let again = self.release_free().await;
-            if again {
-                let _ = self.env.timeout(LOOK_AGAIN, self.release.notified()).await;
-            } else {
-                self.release.notified().await;
+            self.release_free().await;
+            if self.another_is_starved() {
+                self.remove_spares().await;
+                self.make_room.notify_one();
+            }
+            let _ = self.env.timeout(LOOK_AGAIN, self.release.notified()).await;
+        }
+    }
+
+    /// Has another shard's log no room on the drive, but this one has?
+    fn another_is_starved(&self) -> bool {
+        !self.starved.get() && self.shared.starved_logs.load(Ordering::Relaxed) > 0
+    }
+
+    async fn remove_spares(&self) {
+        loop {
+            let spare = self.state.borrow_mut().spares.pop();
+            let Some(spare) = spare else { return };
+            if let Err(error) = self.env.remove_file(&spare).await {
+                tracing::warn!("commit log: removing {}: {error}", spare.display());
             }
         }
     }
 
-    /// Removes what can go; is there something to look after again?
-    pub(super) async fn release_free(&self) -> bool {
+    /// Removes what can go.
+    pub(super) async fn release_free(&self) {
         let _one_at_a_time = self.releasing.acquire(1).await;
         loop {
             match self.next_release() {
-                Next::Nothing => return false,
-                Next::Waits => return true,
+                Next::Nothing => return,
                 Next::Gone(name) => {
                     self.state.borrow_mut().segments.remove(&name);
                 }
@@ -53,7 +68,7 @@ impl Inner {
                     if let Err(error) = self.remove(name).await {
                         let path = self.dir.join(name.file_name());
                         tracing::warn!("commit log: removing {}: {error}", path.display());
-                        return true;
+                        return;
                     }
                     self.state.borrow_mut().segments.remove(&name);
                 }
@@ -74,16 +89,19 @@ impl Inner {
         if !segment.is_free() {
             return Next::Nothing;
         }
+        if segment.without_file {
+            return Next::Gone(*name);
+        }
         let path = self.dir.join(name.file_name());
         if !self.shared.archive.may_go(&path) {
-            return Next::Waits;
+            return Next::Nothing;
         }
         if name.shards == self.sharder.shards() || segment.last {
             Next::Remove(*name)
         } else if self.shared.is_gone(&path) {
             Next::Gone(*name)
         } else {
-            Next::Waits
+            Next::Nothing
         }
     }
 
@@ -103,26 +121,47 @@ impl Inner {
         }
     }
 
+    /// Is there use for one more spare, so that with the segments there are, and the one made ahead,
+    /// all stay within what the log may take?
+    fn keeps_spare(&self) -> bool {
+        let most = self.config.total_bytes / self.config.segment_bytes.max(1);
+        let state = self.state.borrow();
+        let spares = state.spares.len() as u64;
+        let all = state.segments.len() as u64 + spares + 1;
+        spares < (most / 2).clamp(1, SPARES) && all <= most && !self.another_is_starved()
+    }
+
     async fn remove(&self, name: SegmentName) -> std::io::Result<()> {
         let path = self.dir.join(name.file_name());
         let ours = name.shards == self.sharder.shards();
-        let held = self.config.total_bytes / self.config.segment_bytes.max(1) / 2;
-        let spares = self.state.borrow().spares.len() as u64;
-        if ours && spares < held.clamp(1, SPARES) {
-            let spare = self.spare_path(name);
-            self.env.rename(&path, &spare).await?;
-            self.env.sync_dir(&self.dir).await?;
-            self.state.borrow_mut().spares.push(spare);
-        } else {
-            self.env.remove_file(&path).await?;
-            // Before anything younger is removed: see the order in which segments go.
-            self.env.sync_dir(&self.dir).await?;
-        }
+        let spare = (ours && self.keeps_spare()).then(|| self.spare_path(name));
+        let removed = match &spare {
+            Some(spare) => self.env.rename(&path, spare).await,
+            None => self.env.remove_file(&path).await,
+        };
+        let spare = match removed {
+            Ok(()) => spare,
+            // Somebody else has removed it; it was not needed any more.
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        // Before anything younger is removed, see the order in which segments go, and before the file
+        // is used again.
+        self.env.sync_dir(&self.dir).await?;
+        self.state.borrow_mut().spares.extend(spare);
         self.shared.archive.went(&path);
         if !ours {
             self.shared.removed(&path);
         }
         Ok(())
+    }
+
+    /// Removes the file of a segment that was never written to.
+    pub(super) async fn discard(&self, segment: u64) {
+        let path = self.path(segment);
+        if let Err(error) = self.env.remove_file(&path).await {
+            tracing::warn!("commit log: removing {}: {error}", path.display());
+        }
     }
 
     /// Removes all files of this shard, the oldest first.
@@ -141,7 +180,7 @@ impl Inner {
         for (_, name) in names {
             match self.env.remove_file(&self.dir.join(name)).await {
                 // The task that removes segments was not through yet.
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
                 result => result?,
             }
             self.env.sync_dir(&self.dir).await?;

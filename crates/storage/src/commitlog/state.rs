@@ -80,6 +80,8 @@ pub(super) struct Segment {
     pub(super) let_go: bool,
     /// Was this shard the last one to let go, so that it removes the file?
     pub(super) last: bool,
+    /// Was the log given up before there was a file of it?
+    pub(super) without_file: bool,
 }
 
 impl Segment {
@@ -184,36 +186,49 @@ impl State {
         mutation: &Mutation,
         segment_bytes: u64,
     ) -> Result<(), AppendError> {
+        // As in Cassandra, half a segment is the most that one mutation may take, wherever it comes to
+        // lie (`Mutation.validateSize`).
+        let limit = segment_bytes / 2;
+        let too_large = |bytes: usize| AppendError::TooLarge {
+            bytes: bytes as u64,
+            limit,
+        };
+        match self.try_write(mutation, segment_bytes, limit) {
+            Ok(()) => return Ok(()),
+            Err(bytes) if bytes as u64 > limit => return Err(too_large(bytes)),
+            Err(_) => self.begin_segment(segment_bytes),
+        }
+        let again = self.try_write(mutation, segment_bytes, limit);
+        again.map_err(too_large)
+    }
+
+    /// Writes a record into the open group, if it fits and takes no more than `limit`; gives what it
+    /// would take otherwise, and leaves all as it was.
+    fn try_write(
+        &mut self,
+        mutation: &Mutation,
+        segment_bytes: u64,
+        limit: u64,
+    ) -> Result<(), usize> {
         self.open_group();
         let declared_before = self.next_number;
-        let start = self.encode(mutation);
+        let (start, record) = self.encode(mutation);
         let group = self.groups.back_mut().expect("opened above");
-        if group.offset + group.len_in_file() <= segment_bytes {
+        let needed = (GROUP_HEADER + group.bytes.len() - record).next_multiple_of(BLOCK);
+        if needed as u64 <= limit && group.offset + group.len_in_file() <= segment_bytes {
             self.pending_bytes += group.bytes.len() - start;
             return Ok(());
         }
-        let needed = (GROUP_HEADER + group.bytes.len() - start).next_multiple_of(BLOCK);
         group.bytes.truncate(start);
         self.next_number = declared_before;
         self.declared
             .retain(|_, (number, _)| *number < declared_before);
-        // As in Cassandra, half a segment is the most that one mutation may take.
-        if needed as u64 > segment_bytes / 2 {
-            return Err(AppendError::TooLarge {
-                bytes: needed as u64,
-                limit: segment_bytes / 2,
-            });
-        }
-        self.begin_segment(segment_bytes);
-        self.open_group();
-        let start = self.encode(mutation);
-        let group = self.groups.back().expect("opened above");
-        self.pending_bytes += group.bytes.len() - start;
-        Ok(())
+        Err(needed)
     }
 
-    /// Encodes into the open group; gives where that began.
-    fn encode(&mut self, mutation: &Mutation) -> usize {
+    /// Encodes into the open group; gives where that began, and where behind the schema records that
+    /// it needs the mutation itself does.
+    fn encode(&mut self, mutation: &Mutation) -> (usize, usize) {
         let group = self.groups.back_mut().expect("a group is open");
         let start = group.bytes.len();
         let mut numbers: smallvec::SmallVec<[u32; 4]> = smallvec::SmallVec::new();
@@ -233,8 +248,9 @@ impl State {
             });
             numbers.push(number);
         }
+        let record = group.bytes.len();
         record::write_mutation(&mut group.bytes, mutation, &numbers);
-        start
+        (start, record)
     }
 
     /// Makes sure that the last group takes records.
@@ -306,11 +322,13 @@ impl State {
     }
 
     /// Gives up all that the drive does not have for certain, and goes on in another segment, as
-    /// if the node had been started again. Says whether it can.
+    /// if the node had been started again. Of this run's segments, those from `first_without_file` on
+    /// have no file that was written to. Says whether it can.
     pub(super) fn begin_anew(
         &mut self,
         reason: &str,
         segment_bytes: u64,
+        first_without_file: u64,
         name: impl Fn(u64) -> SegmentName,
     ) -> bool {
         if self.lost.len() >= MAX_LOST {
@@ -321,6 +339,11 @@ impl State {
             .push((self.durable + 1, self.appended, reason.into()));
         for segment in self.segments.values_mut() {
             segment.sealed = true;
+        }
+        for number in first_without_file..=self.active {
+            if let Some(segment) = self.segments.get_mut(&name(number)) {
+                segment.without_file = true;
+            }
         }
         self.groups.clear();
         self.pending_bytes = 0;

@@ -11,8 +11,9 @@ use super::CommitlogSync;
 use super::format::{self, BLOCK, GROUP_HEADER, Position, SegmentHeader};
 use super::log::{Inner, MAX_GROUP};
 use super::state::Group;
+use crate::health;
 
-/// How long the writer waits before it tries again to make a segment on a full drive.
+/// How long the writer waits before it tries again on a full drive.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// How many buffers of groups are kept to be used again.
@@ -44,6 +45,14 @@ enum NextState {
     Ready(u64, File),
 }
 
+/// Why the writer cannot go on.
+enum Stop {
+    /// The drive failed.
+    Failed(String),
+    /// The log is closed while its drive is full. Nobody was told that what still waits is written.
+    ClosedFull(String),
+}
+
 impl Writer {
     pub(super) fn new(inner: Rc<Inner>) -> Writer {
         Writer {
@@ -72,13 +81,15 @@ impl Writer {
                     Ok(())
                 }
             };
-            if let Err(reason) = result
-                && !self.goes_on(&reason)
-            {
-                self.inner.state.borrow_mut().fail(reason);
-                self.inner.written.notify_all();
-                return;
-            }
+            let reason = match result {
+                Ok(()) => continue,
+                Err(Stop::Failed(reason)) if self.goes_on(&reason) => continue,
+                Err(Stop::Failed(reason) | Stop::ClosedFull(reason)) => reason,
+            };
+            self.inner.has_room();
+            self.inner.state.borrow_mut().fail(reason);
+            self.inner.written.notify_all();
+            return;
         }
     }
 
@@ -87,9 +98,12 @@ impl Writer {
         if !self.inner.shared.health.commit_failed(reason) {
             return false;
         }
+        self.inner.has_room();
         let (inner, bytes) = (&self.inner, self.inner.config.segment_bytes);
+        let open = self.open.as_ref().map(|(segment, _)| *segment);
+        let without_file = open.map_or(inner.run.get(), |segment| segment + 1);
         let mut state = inner.state.borrow_mut();
-        if !state.begin_anew(reason, bytes, |segment| inner.name(segment)) {
+        if !state.begin_anew(reason, bytes, without_file, |segment| inner.name(segment)) {
             return false;
         }
         inner.run.set(state.active);
@@ -144,7 +158,7 @@ impl Writer {
         }
     }
 
-    async fn write_group(&mut self, mut group: Group) -> Result<(), String> {
+    async fn write_group(&mut self, mut group: Group) -> Result<(), Stop> {
         let file = self.segment_file(group.segment).await?;
         let at = Position {
             segment: group.segment,
@@ -158,13 +172,7 @@ impl Writer {
         let begun = self.inner.env.now();
         // Nothing but the group is on its way then, so that the drive has all when it has that.
         let synced = self.unsynced.is_none() && self.syncs_each_group();
-        let (result, buffer) = match synced {
-            true => file.write_all_synced_at(group.bytes, at.offset).await,
-            false => file.write_all_at(group.bytes, at.offset).await,
-        };
-        if let Err(error) = result {
-            return Err(self.describe("writing", at, &error));
-        }
+        let buffer = self.write_bytes(&file, at, group.bytes, synced).await?;
         {
             let mut state = self.inner.state.borrow_mut();
             state.written = group.last_sequence;
@@ -194,7 +202,36 @@ impl Writer {
         Ok(())
     }
 
-    async fn sync(&mut self) -> Result<(), String> {
+    /// Writes the bytes of a group, however long a full drive takes to have room for them: with file
+    /// systems that never write in place, or quotas, also what was allocated needs room. Nothing was
+    /// written behind them before.
+    async fn write_bytes(
+        &self,
+        file: &File,
+        at: Position,
+        mut bytes: Vec<u8>,
+        synced: bool,
+    ) -> Result<Vec<u8>, Stop> {
+        loop {
+            let (result, buffer) = match synced {
+                true => file.write_all_synced_at(bytes, at.offset).await,
+                false => file.write_all_at(bytes, at.offset).await,
+            };
+            match result {
+                Ok(()) => {
+                    self.inner.has_room();
+                    return Ok(buffer);
+                }
+                Err(error) if health::is_full(&error) => {
+                    self.wait_for_room("write", at.segment, &error).await?;
+                    bytes = buffer;
+                }
+                Err(error) => return Err(self.describe("writing", at, &error)),
+            }
+        }
+    }
+
+    async fn sync(&mut self) -> Result<(), Stop> {
         let Some((_, file)) = &self.open else {
             return Ok(());
         };
@@ -231,18 +268,18 @@ impl Writer {
         state.wake();
     }
 
-    fn describe(&self, what: &str, at: Position, error: &std::io::Error) -> String {
+    fn describe(&self, what: &str, at: Position, error: &std::io::Error) -> Stop {
         let path = self.inner.path(at.segment);
-        format!(
+        Stop::Failed(format!(
             "{what} {} at offset {} failed: {error}; no write is acknowledged until the node is \
              started again",
             path.display(),
             at.offset
-        )
+        ))
     }
 
     /// The file of a segment; goes on to the next segment where that is asked for.
-    async fn segment_file(&mut self, segment: u64) -> Result<File, String> {
+    async fn segment_file(&mut self, segment: u64) -> Result<File, Stop> {
         if let Some((open, file)) = &self.open {
             if *open == segment {
                 return Ok(file.clone());
@@ -250,7 +287,7 @@ impl Writer {
             // The end of a segment must be on the drive before anything behind it is.
             self.sync().await?;
         }
-        let file = self.next_file(segment).await;
+        let file = self.next_file(segment).await?;
         if let Some((finished, _)) = self.open.replace((segment, file.clone())) {
             let name = self.inner.name(finished);
             let path = self.inner.path(finished);
@@ -265,43 +302,55 @@ impl Writer {
     }
 
     /// Takes the file made ahead, or makes it, however long the drive takes to have room for it.
-    async fn next_file(&self, segment: u64) -> File {
+    async fn next_file(&self, segment: u64) -> Result<File, Stop> {
         loop {
             let state = self.next.state.take();
             match state {
-                NextState::Ready(found, file) if found == segment => return file,
+                NextState::Ready(found, file) if found == segment => return Ok(file),
                 NextState::UnderWay => {
                     self.next.state.replace(NextState::UnderWay);
                     self.next.changed.notified().await;
+                    continue;
                 }
-                NextState::Absent | NextState::Ready(..) => {
-                    match create_segment(&self.inner, segment, self.inner.run.get()).await {
-                        Ok(file) => {
-                            self.inner.state.borrow_mut().stalled = None;
-                            return file;
-                        }
-                        Err(error) => {
-                            self.stall(segment, &error);
-                            self.inner.env.sleep(RETRY).await;
-                        }
-                    }
+                // The log has begun anew since, behind it.
+                NextState::Ready(unused, _) => self.inner.discard(unused).await,
+                NextState::Absent => {}
+            }
+            match create_segment(&self.inner, segment, self.inner.run.get()).await {
+                Ok(file) => {
+                    self.inner.has_room();
+                    return Ok(file);
+                }
+                Err(error) if health::is_full(&error) => {
+                    self.wait_for_room("make", segment, &error).await?;
+                }
+                Err(error) => {
+                    let at = Position { segment, offset: 0 };
+                    return Err(self.describe("making", at, &error));
                 }
             }
         }
     }
 
-    /// Has writes refused until the segment can be made, most likely because the drive is full.
-    /// What waits already is written then.
-    fn stall(&self, segment: u64, error: &std::io::Error) {
-        let reason = format!(
-            "the commit log cannot make {}: {error}; no write is taken until it can",
-            self.inner.path(segment).display()
-        );
-        let mut state = self.inner.state.borrow_mut();
-        if state.stalled.as_deref() != Some(&reason) {
-            tracing::error!("{reason}");
-            state.stalled = Some(reason.into());
+    /// The drive is full: has writes refused and waits a while. What waits already is written once
+    /// there is room, unless the log is closed.
+    async fn wait_for_room(
+        &self,
+        what: &str,
+        segment: u64,
+        error: &std::io::Error,
+    ) -> Result<(), Stop> {
+        let path = self.inner.path(segment);
+        let path = path.display();
+        let reason =
+            format!("the commit log cannot {what} {path}: {error}; no write is taken until it can");
+        if self.inner.closing.get() {
+            return Err(Stop::ClosedFull(reason));
         }
+        self.inner.has_no_room(reason);
+        // Not woken by who closes the log: it tries once more then.
+        self.inner.env.sleep(RETRY).await;
+        Ok(())
     }
 
     fn prepare(&self, segment: u64) {
@@ -330,8 +379,11 @@ impl Writer {
 async fn create_segment(inner: &Inner, segment: u64, run: u64) -> std::io::Result<File> {
     let path = inner.path(segment);
     let spare: Option<PathBuf> = inner.state.borrow_mut().spares.pop();
-    if let Some(spare) = &spare {
-        inner.env.rename(spare, &path).await?;
+    if let Some(spare) = spare
+        && let Err(error) = inner.env.rename(&spare, &path).await
+    {
+        inner.state.borrow_mut().spares.push(spare);
+        return Err(error);
     }
     let options = OpenOptions {
         read: false,

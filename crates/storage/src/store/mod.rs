@@ -19,8 +19,11 @@ mod compact;
 mod faults;
 mod flush;
 mod folder;
+#[cfg(test)]
+mod full_drive_tests;
 mod import;
 mod inspect;
+mod log_room;
 #[cfg(test)]
 mod log_tests;
 mod memory;
@@ -191,6 +194,8 @@ impl Store {
         let store = Store { inner };
         let flusher = store.inner.clone();
         drop(env.spawn(TaskGroup::Flush, async move { flusher.run_flushes().await }));
+        let room = store.inner.clone();
+        drop(env.spawn(TaskGroup::Flush, async move { room.run_log_room().await }));
         for _ in 0..compact::WORKERS {
             let compactor = store.inner.clone();
             let run = async move { compactor.run_compactions().await };
