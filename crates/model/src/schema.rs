@@ -331,6 +331,36 @@ pub struct Keyspace {
     pub types: BTreeMap<Arc<str>, Arc<UserType>>,
     /// Made by the node on the fly, not stored?
     pub is_virtual: bool,
+    /// What else `system_schema` has of it.
+    pub unserved: Unserved,
+}
+
+/// What `system_schema` has of a keyspace that no request sees: Cassandra made it, and has to find
+/// it whole when it opens the folder again.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Unserved {
+    /// Tables that were left out, by name.
+    pub tables: BTreeMap<Arc<str>, UnservedTable>,
+    /// User types that were left out, by name: why, in a sentence that names the type.
+    pub types: BTreeMap<Arc<str>, String>,
+    /// Materialized views, by name.
+    pub views: BTreeMap<Arc<str>, View>,
+}
+
+/// A table that was left out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UnservedTable {
+    /// Its identity, unless just that is missing.
+    pub id: Option<TableId>,
+    /// Why, in a sentence that names the table.
+    pub problem: String,
+}
+
+/// A materialized view.
+#[derive(Clone, Debug, PartialEq)]
+pub struct View {
+    /// Its identity, as a table.
+    pub id: Option<TableId>,
 }
 
 /// All keyspaces at one moment, system keyspaces included.

@@ -16,6 +16,7 @@ mod system;
 mod table_changes;
 mod tables;
 mod types;
+mod unserved;
 mod user_types;
 
 use std::sync::Arc;
@@ -278,8 +279,9 @@ fn refuse_unsupported(statement: &Statement) -> Result<(), CqlError> {
     Err(CqlError::Invalid(format!("{what} not supported yet")))
 }
 
-/// DROP of what cannot exist, since it cannot be created.
+/// DROP of what only Cassandra can have created.
 fn drop_unsupported(schema: &Schema, statement: &Statement) -> Result<SchemaChange, CqlError> {
+    unserved::check_drop(schema, statement)?;
     let qualified = |name: &QualifiedName| format!("{}.{}", keyspace_of(name), name.name);
     let (if_exists, message) = match statement {
         Statement::DropIndex(drop) => (

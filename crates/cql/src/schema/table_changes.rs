@@ -11,7 +11,7 @@ use super::properties::Properties;
 use super::tables::{self, invalid};
 use super::{
     ChangeKind, ChangeTarget, SchemaChange, Surroundings, changed, keyspace_of, options, unchanged,
-    with_keyspace,
+    unserved, with_keyspace,
 };
 use crate::CqlError;
 use crate::ast::{AlterTable, AlterTableAction, ColumnDefinition};
@@ -23,6 +23,9 @@ pub(super) fn alter(
 ) -> Result<SchemaChange, CqlError> {
     let (keyspace_name, name) = (keyspace_of(&statement.table), statement.table.name.as_str());
     let keyspace = schema.keyspaces.get(keyspace_name);
+    if let Some(keyspace) = keyspace {
+        unserved::check_alter_table(keyspace, name)?;
+    }
     let found = keyspace.and_then(|k| k.tables.get(name).map(|table| (k, table)));
     let Some((keyspace, table)) = found else {
         if statement.if_exists {

@@ -8,7 +8,7 @@ use model::{Column, ColumnId, ColumnKind, CqlType, Keyspace, Order, Schema, Tabl
 use super::properties::Properties;
 use super::{
     ChangeKind, ChangeTarget, SchemaChange, Surroundings, changed, keyspace_of, options, unchanged,
-    with_keyspace,
+    unserved, with_keyspace,
 };
 use crate::CqlError;
 use crate::ast::{ColumnDefinition, CreateTable, Drop, PrimaryKey};
@@ -95,6 +95,7 @@ pub(super) fn create(
             table: name.to_owned(),
         });
     }
+    unserved::check_new_table(keyspace, name)?;
     let table = build(keyspace, statement, || (with.ids)())?;
     validate(&table)?;
     let mut keyspace = Keyspace::clone(keyspace);
@@ -398,11 +399,11 @@ pub(super) fn validate(table: &Table) -> Result<(), CqlError> {
 
 pub(super) fn drop(schema: &Schema, statement: &Drop) -> Result<SchemaChange, CqlError> {
     let (keyspace, name) = (keyspace_of(&statement.name), statement.name.name.as_str());
-    let Some(found) = schema
-        .keyspaces
-        .get(keyspace)
-        .filter(|k| k.tables.contains_key(name))
-    else {
+    let found = schema.keyspaces.get(keyspace);
+    if let Some(found) = found {
+        unserved::check_drop_table(found, name)?;
+    }
+    let Some(found) = found.filter(|k| k.tables.contains_key(name)) else {
         if statement.if_exists {
             return Ok(unchanged(schema));
         }

@@ -8,7 +8,8 @@ use super::table_changes::Parts;
 use super::tables::invalid;
 use super::types::UserTypes;
 use super::{
-    ChangeKind, ChangeTarget, SchemaChange, changed, keyspace_of, unchanged, with_keyspace,
+    ChangeKind, ChangeTarget, SchemaChange, changed, keyspace_of, unchanged, unserved,
+    with_keyspace,
 };
 use crate::CqlError;
 use crate::ast::{AlterType, AlterTypeAction, CreateType, DataType, Drop};
@@ -35,6 +36,7 @@ pub(super) fn create(schema: &Schema, statement: &CreateType) -> Result<SchemaCh
         }
         return invalid(format!("A user type with name '{name}' already exists"));
     }
+    unserved::check_type(keyspace, name)?;
     let mut fields: Vec<(Arc<str>, CqlType)> = Vec::new();
     for (field, _) in &statement.fields {
         if fields.iter().any(|(known, _)| **known == **field) {
@@ -69,6 +71,9 @@ pub(super) fn create(schema: &Schema, statement: &CreateType) -> Result<SchemaCh
 pub(super) fn alter(schema: &Schema, statement: &AlterType) -> Result<SchemaChange, CqlError> {
     let (keyspace_name, name) = (keyspace_of(&statement.name), statement.name.name.as_str());
     let keyspace = schema.keyspaces.get(keyspace_name);
+    if let Some(keyspace) = keyspace {
+        unserved::check_type(keyspace, name)?;
+    }
     let found = keyspace.and_then(|k| k.types.get(name).map(|ty| (k, ty)));
     let Some((keyspace, previous)) = found else {
         if statement.if_exists {
@@ -178,11 +183,11 @@ fn rename_fields(
 
 pub(super) fn drop(schema: &Schema, statement: &Drop) -> Result<SchemaChange, CqlError> {
     let (keyspace_name, name) = (keyspace_of(&statement.name), statement.name.name.as_str());
-    let keyspace = schema
-        .keyspaces
-        .get(keyspace_name)
-        .filter(|k| k.types.contains_key(name));
-    let Some(keyspace) = keyspace else {
+    let keyspace = schema.keyspaces.get(keyspace_name);
+    if let Some(keyspace) = keyspace {
+        unserved::check_type(keyspace, name)?;
+    }
+    let Some(keyspace) = keyspace.filter(|k| k.types.contains_key(name)) else {
         if statement.if_exists {
             return Ok(unchanged(schema));
         }

@@ -16,6 +16,8 @@ mod schema_read;
 mod schema_write;
 mod traces;
 #[cfg(test)]
+mod unserved_tests;
+#[cfg(test)]
 mod view_tests;
 mod virtual_schema;
 mod virtual_tables;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cql::schema::{is_local_system_keyspace, is_system_keyspace, version_of};
 use model::{
     Column, ColumnId, ColumnKind, CqlType, DroppedColumn, Keyspace, Order, Partition, Schema,
-    Table, TableOptions, UserType,
+    Table, TableOptions, Unserved, UnservedTable, UserType, View,
 };
 
 use super::rows::RowReader;
@@ -132,6 +132,7 @@ impl<'a> Reader<'a> {
             tables: BTreeMap::new(),
             types: BTreeMap::new(),
             is_virtual: false,
+            unserved: Unserved::default(),
         };
         if is_system_keyspace(name) {
             let defined = self.system.keyspaces.get(name)?;
@@ -154,6 +155,7 @@ impl<'a> Reader<'a> {
         }
         self.read_types(&mut keyspace);
         self.read_tables(&mut keyspace);
+        keyspace.unserved.views = self.views(name);
         Some(keyspace)
     }
 
@@ -197,14 +199,16 @@ impl<'a> Reader<'a> {
                 }
             });
             if left.is_empty() || left.len() == before {
-                let problems = reasons
-                    .into_iter()
-                    .map(|(name, reason)| SchemaProblem::Type {
+                for (name, reason) in reasons {
+                    let problem = SchemaProblem::Type {
                         keyspace: keyspace.name.to_string(),
-                        name,
+                        name: name.clone(),
                         reason,
-                    });
-                self.problems.extend(problems);
+                    };
+                    let types = &mut keyspace.unserved.types;
+                    types.insert(Arc::from(name), problem.to_string());
+                    self.problems.push(problem);
+                }
                 return;
             }
         }
@@ -219,13 +223,34 @@ impl<'a> Reader<'a> {
                 Ok(table) => {
                     keyspace.tables.insert(table.name.clone(), Arc::new(table));
                 }
-                Err(reason) => self.problems.push(SchemaProblem::Table {
-                    keyspace: keyspace.name.to_string(),
-                    table: name.to_owned(),
-                    reason,
-                }),
+                Err(reason) => {
+                    let problem = SchemaProblem::Table {
+                        keyspace: keyspace.name.to_string(),
+                        table: name.to_owned(),
+                        reason,
+                    };
+                    let unserved = UnservedTable {
+                        id: row.uuid("id"),
+                        problem: problem.to_string(),
+                    };
+                    let tables = &mut keyspace.unserved.tables;
+                    tables.insert(Arc::from(name), unserved);
+                    self.problems.push(problem);
+                }
             }
         }
+    }
+
+    fn views(&self, keyspace: &str) -> BTreeMap<Arc<str>, View> {
+        let rows = self.rows_of("views", keyspace);
+        rows.iter()
+            .filter_map(|row| {
+                Some((
+                    Arc::from(row.text("view_name")?),
+                    View { id: row.uuid("id") },
+                ))
+            })
+            .collect()
     }
 
     fn table(&self, keyspace: &Keyspace, name: &str, row: &RowReader<'_>) -> Result<Table, String> {
