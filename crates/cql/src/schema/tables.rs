@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use model::{Column, ColumnId, ColumnKind, CqlType, Keyspace, Order, Schema, Table};
+use model::{Column, ColumnId, ColumnKind, CqlType, Keyspace, Order, Schema, Table, TableId};
 
 use super::properties::Properties;
 use super::{
@@ -98,6 +98,7 @@ pub(super) fn create(
     unserved::check_new_table(keyspace, name)?;
     let table = build(keyspace, statement, || (with.ids)())?;
     validate(&table)?;
+    check_id(schema, table.id)?;
     let mut keyspace = Keyspace::clone(keyspace);
     keyspace.tables.insert(table.name.clone(), Arc::new(table));
     let keyspace_name = keyspace.name.clone();
@@ -110,10 +111,22 @@ pub(super) fn create(
     ))
 }
 
+/// What is stored is found by the id of its table: two with the same one would share it.
+fn check_id(schema: &Schema, id: TableId) -> Result<(), CqlError> {
+    let served = schema.table_by_id(id);
+    let user = served.map(|table| format!("{}.{}", table.keyspace, table.name));
+    match user.or_else(|| unserved::user_of_id(schema, id)) {
+        Some(user) => Err(CqlError::Config(format!(
+            "Table id {id} is already used by {user}: leave the id out to get another one"
+        ))),
+        None => Ok(()),
+    }
+}
+
 fn build(
     keyspace: &Keyspace,
     statement: &CreateTable,
-    id: impl FnOnce() -> model::TableId,
+    id: impl FnOnce() -> TableId,
 ) -> Result<Table, CqlError> {
     let properties = Properties::collect(&statement.properties)?;
     let options = options::create(&properties)?;

@@ -1,7 +1,7 @@
 //! What the folder has that is not served: changes of the schema must leave it to Cassandra as it
 //! is.
 
-use model::{Keyspace, Schema};
+use model::{Keyspace, Schema, TableId};
 
 use super::keyspace_of;
 use super::tables::invalid;
@@ -86,4 +86,15 @@ pub(super) fn check_drop(schema: &Schema, statement: &Statement) -> Result<(), C
         Some(keyspace) => check_view(keyspace, &drop.name.name),
         None => Ok(()),
     }
+}
+
+/// The table or view that has this id.
+pub(super) fn user_of_id(schema: &Schema, id: TableId) -> Option<String> {
+    schema.keyspaces.values().find_map(|keyspace| {
+        let unserved = &keyspace.unserved;
+        let tables = unserved.tables.iter().map(|(name, table)| (name, table.id));
+        let views = unserved.views.iter().map(|(name, view)| (name, view.id));
+        let (name, _) = tables.chain(views).find(|(_, of)| *of == Some(id))?;
+        Some(format!("{}.{name}", keyspace.name))
+    })
 }

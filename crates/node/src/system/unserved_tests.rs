@@ -174,3 +174,27 @@ fn a_view_is_not_overwritten() {
         "{drop}"
     );
 }
+
+#[test]
+fn no_two_tables_have_the_same_id() {
+    let schema = Folder::new(&["CREATE TABLE t (k int PRIMARY KEY)"])
+        .left_out("users", "text")
+        .view("v")
+        .schema();
+    let of_t = schema.table("k", "t").unwrap().id;
+    for (id, user) in [(of_t, "k.t"), (LEFT_OUT_ID, "k.users"), (VIEW_ID, "k.v")] {
+        let statement = format!("CREATE TABLE copy (k int PRIMARY KEY) WITH id = {id}");
+        assert_eq!(
+            apply(&schema, &statement),
+            Err(CqlError::Config(format!(
+                "Table id {id} is already used by {user}: leave the id out to get another one"
+            )))
+        );
+    }
+    let same = format!("CREATE TABLE IF NOT EXISTS t (k int PRIMARY KEY) WITH id = {of_t}");
+    assert_eq!(apply(&schema, &same).unwrap().event, None);
+    // As a restore from a snapshot does it.
+    let dropped = apply(&schema, "DROP TABLE t").unwrap().schema;
+    let again = apply(&dropped, &same).unwrap().schema;
+    assert_eq!(again.table("k", "t").unwrap().id, of_t);
+}
