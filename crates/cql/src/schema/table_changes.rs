@@ -63,15 +63,16 @@ pub(super) fn alter(
             // system_schema keeps milliseconds: what was written in this one must not come back
             // when the schema is read again.
             let dropped_at = timestamp.unwrap_or_else(|| next_millisecond(with.now_micros));
-            drop_columns(table, columns, *if_exists, dropped_at)?
+            drop_columns(keyspace, table, columns, *if_exists, dropped_at)?
         }
-        AlterTableAction::Rename { renames, .. } => rename_columns(table, renames)?,
+        AlterTableAction::Rename { renames, .. } => rename_columns(keyspace, table, renames)?,
         AlterTableAction::With(properties) => {
             let properties = Properties::collect(properties)?;
             let options = options::alter(&table.options, &properties)?;
             if tables::is_counter_table(table) && options.default_time_to_live > 0 {
                 return tables::ttl_of_counters();
             }
+            unserved::check_gc_grace(keyspace, table, options.gc_grace_seconds)?;
             Parts::of(table).with_options(options)
         }
     };
@@ -291,6 +292,7 @@ fn reads_dropped(ty: &CqlType, dropped: &CqlType) -> bool {
 }
 
 fn drop_columns(
+    keyspace: &Keyspace,
     table: &Table,
     columns: &[String],
     if_exists: bool,
@@ -325,6 +327,7 @@ fn drop_columns(
                 column.ty
             ));
         }
+        unserved::check_drop_column(keyspace, table, column)?;
         parts.columns.retain(|c| c.id != column.id);
         parts.dropped.retain(|d| d.name != column.name);
         parts.dropped.push(DroppedColumn {
@@ -370,7 +373,11 @@ fn expand_user_types(ty: &CqlType) -> CqlType {
     }
 }
 
-fn rename_columns(table: &Table, renames: &[(String, String)]) -> Result<Parts, CqlError> {
+fn rename_columns(
+    keyspace: &Keyspace,
+    table: &Table,
+    renames: &[(String, String)],
+) -> Result<Parts, CqlError> {
     let mut parts = Parts::of(table);
     let shown = format!("{}.{}", table.keyspace, table.name);
     for (old, new) in renames {
@@ -390,6 +397,7 @@ fn rename_columns(table: &Table, renames: &[(String, String)]) -> Result<Parts, 
                  name already exists"
             ));
         }
+        unserved::check_rename_column(keyspace, table, column)?;
         if let Some(column) = parts.column(old) {
             column.name = Arc::from(new.as_str());
         }

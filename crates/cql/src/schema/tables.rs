@@ -424,6 +424,8 @@ pub(super) fn drop(schema: &Schema, statement: &Drop) -> Result<SchemaChange, Cq
     };
     let mut rest = Keyspace::clone(found);
     rest.tables.remove(name);
+    // Their rows go with those of the table.
+    rest.unserved.indexes.retain(|index| *index.table != *name);
     Ok(changed(
         with_keyspace(schema, rest),
         ChangeKind::Dropped,

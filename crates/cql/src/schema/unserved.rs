@@ -1,27 +1,22 @@
-//! What the folder has that is not served: changes of the schema must leave it to Cassandra as it
-//! is.
+//! What the folder has that is not served: changes of the schema must leave it to Cassandra, and
+//! with it all that it needs. Where Cassandra refuses a change for the same reason, the text is
+//! its own (`AlterTableStatement`, `DropTableStatement`, `DropTypeStatement`).
 
-use model::{Keyspace, Schema, TableId};
+use model::{Column, CqlType, Keyspace, Schema, Table, TableId};
 
 use super::keyspace_of;
 use super::tables::invalid;
+use super::user_types::uses;
 use crate::CqlError;
-use crate::ast::Statement;
+use crate::ast::{Drop, DropFunction, Statement};
 
 /// Why the statement is refused, and what can be done. `IF EXISTS` and `IF NOT EXISTS` change
 /// nothing: whoever writes them takes silence for a yes.
 fn refuse<T>(problem: &str) -> Result<T, CqlError> {
     invalid(format!(
-        "{problem}. Only Cassandra can alter or drop it: start one on this folder, or use another \
-         name"
+        "{problem}. Only a Cassandra on this folder can alter or drop it, and nothing else can \
+         have its name"
     ))
-}
-
-fn view_problem(keyspace: &Keyspace, view: &str) -> String {
-    format!(
-        "materialized view {}.{view} is not served: views are not supported yet",
-        keyspace.name
-    )
 }
 
 fn check_table(keyspace: &Keyspace, name: &str) -> Result<(), CqlError> {
@@ -49,7 +44,7 @@ pub(super) fn check_alter_table(keyspace: &Keyspace, name: &str) -> Result<(), C
     Ok(())
 }
 
-/// Refuses to drop a table that is not served, or a view.
+/// Refuses to drop a table that is not served or has views, or a view.
 pub(super) fn check_drop_table(keyspace: &Keyspace, name: &str) -> Result<(), CqlError> {
     check_table(keyspace, name)?;
     if keyspace.unserved.views.contains_key(name) {
@@ -59,32 +54,192 @@ pub(super) fn check_drop_table(keyspace: &Keyspace, name: &str) -> Result<(), Cq
                 .to_owned(),
         );
     }
+    match keyspace.tables.get(name) {
+        Some(table) if !views_of(keyspace, table).is_empty() => {
+            // Cassandra says the keyspace where it means the views.
+            invalid(format!(
+                "Cannot drop a table when materialized views still depend on it ({})",
+                keyspace.name
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses to drop a column that an index is on, or one of a table with views.
+pub(super) fn check_drop_column(
+    keyspace: &Keyspace,
+    table: &Table,
+    column: &Column,
+) -> Result<(), CqlError> {
+    let name = &column.name;
+    let indexes = indexes_on(keyspace, table, column);
+    if !indexes.is_empty() {
+        return invalid(format!(
+            "Cannot drop column {name} because it has dependent secondary indexes ({})",
+            indexes.join(", ")
+        ));
+    }
+    if !views_of(keyspace, table).is_empty() {
+        return invalid(format!(
+            "Cannot drop column {name} on base table {} with materialized views",
+            table.name
+        ));
+    }
     Ok(())
+}
+
+/// Refuses to rename a column that an index is on, or one that views have.
+pub(super) fn check_rename_column(
+    keyspace: &Keyspace,
+    table: &Table,
+    column: &Column,
+) -> Result<(), CqlError> {
+    let name = &column.name;
+    let indexes = indexes_on(keyspace, table, column);
+    if !indexes.is_empty() {
+        return invalid(format!(
+            "Can't rename column {name} because it has dependent secondary indexes ({})",
+            indexes.join(", ")
+        ));
+    }
+    // A view has all columns of its table's key; Cassandra renames them there too.
+    let views = views_of(keyspace, table);
+    if !views.is_empty() {
+        return invalid(format!(
+            "Cannot rename column {name} of base table {} with materialized views ({}): views are \
+             not supported yet",
+            table.name,
+            views.join(", ")
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses to forget deletions of a table with views at once.
+pub(super) fn check_gc_grace(
+    keyspace: &Keyspace,
+    table: &Table,
+    gc_grace_seconds: i32,
+) -> Result<(), CqlError> {
+    if gc_grace_seconds == 0 && !views_of(keyspace, table).is_empty() {
+        return invalid(
+            "Cannot alter gc_grace_seconds of the base table of a materialized view to 0, since \
+             this value is used to TTL undelivered updates. Setting gc_grace_seconds too low might \
+             cause undelivered updates to expire before being replayed."
+                .to_owned(),
+        );
+    }
+    Ok(())
+}
+
+fn indexes_on<'k>(keyspace: &'k Keyspace, table: &Table, column: &Column) -> Vec<&'k str> {
+    let indexes = keyspace.unserved.indexes.iter();
+    indexes
+        .filter(|index| index.table == table.name && index.column.as_ref() == Some(&column.name))
+        .map(|index| &*index.name)
+        .collect()
+}
+
+fn views_of<'k>(keyspace: &'k Keyspace, table: &Table) -> Vec<&'k str> {
+    let views = keyspace.unserved.views.iter();
+    views
+        .filter(|(_, view)| view.base == Some(table.id))
+        .map(|(name, _)| &**name)
+        .collect()
 }
 
 /// Refuses to create, alter or drop a type that is not served.
 pub(super) fn check_type(keyspace: &Keyspace, name: &str) -> Result<(), CqlError> {
     match keyspace.unserved.types.get(name) {
-        Some(problem) => refuse(problem),
+        Some(ty) => refuse(&ty.problem),
         None => Ok(()),
     }
 }
 
+/// The functions, types and tables that are not served and use a type, in this order.
+pub(super) fn users_of_type<'k>(
+    keyspace: &'k Keyspace,
+    name: &'k str,
+) -> (Vec<String>, Vec<&'k str>, Vec<&'k str>) {
+    let unserved = &keyspace.unserved;
+    let used = |types: &[CqlType]| types.iter().any(|ty| uses(ty, name));
+    let functions = unserved.functions.iter().filter(|f| used(&f.uses));
+    let types = unserved.types.iter().filter(|(_, ty)| used(&ty.uses));
+    let tables = unserved
+        .tables
+        .iter()
+        .filter(|(_, table)| used(&table.uses));
+    (
+        functions.map(|f| qualified(keyspace, &f.name)).collect(),
+        types.map(|(name, _)| &**name).collect(),
+        tables.map(|(name, _)| &**name).collect(),
+    )
+}
+
+/// Refuses to rename fields of a type that an INITCOND names.
+pub(super) fn check_rename_fields(keyspace: &Keyspace, name: &str) -> Result<(), CqlError> {
+    let functions = keyspace.unserved.functions.iter();
+    let aggregates: Vec<String> = functions
+        .filter(|f| f.initial.as_ref().is_some_and(|state| uses(state, name)))
+        .map(|f| qualified(keyspace, &f.name))
+        .collect();
+    if !aggregates.is_empty() {
+        return invalid(format!(
+            "Cannot alter user type {}.{name} as it is still used in INITCOND by aggregates {}",
+            keyspace.name,
+            aggregates.join(", ")
+        ));
+    }
+    Ok(())
+}
+
+fn qualified(keyspace: &Keyspace, name: &str) -> String {
+    format!("{}.{name}", keyspace.name)
+}
+
 fn check_view(keyspace: &Keyspace, name: &str) -> Result<(), CqlError> {
     if keyspace.unserved.views.contains_key(name) {
-        return refuse(&view_problem(keyspace, name));
+        return refuse(&format!(
+            "materialized view {}.{name} is not served: views are not supported yet",
+            keyspace.name
+        ));
     }
     Ok(())
 }
 
 /// Refuses to drop what is there, but not served.
 pub(super) fn check_drop(schema: &Schema, statement: &Statement) -> Result<(), CqlError> {
-    let Statement::DropView(drop) = statement else {
-        return Ok(());
-    };
-    match schema.keyspaces.get(keyspace_of(&drop.name)) {
-        Some(keyspace) => check_view(keyspace, &drop.name.name),
-        None => Ok(()),
+    match statement {
+        Statement::DropView(Drop { name, .. }) => match schema.keyspaces.get(keyspace_of(name)) {
+            Some(keyspace) => check_view(keyspace, &name.name),
+            None => Ok(()),
+        },
+        Statement::DropIndex(Drop { name, .. }) => {
+            let keyspace = schema.keyspaces.get(keyspace_of(name));
+            let mut indexes = keyspace.iter().flat_map(|k| &k.unserved.indexes);
+            match indexes.any(|index| *index.name == *name.name) {
+                true => refuse(&format!(
+                    "index {}.{} is not served: indexes are not supported yet",
+                    keyspace_of(name),
+                    name.name
+                )),
+                false => Ok(()),
+            }
+        }
+        Statement::DropFunction(DropFunction { name, .. })
+        | Statement::DropAggregate(DropFunction { name, .. }) => {
+            let keyspace = name.keyspace.as_deref().unwrap_or_default();
+            let keyspace = schema.keyspaces.get(keyspace);
+            let mut functions = keyspace.iter().flat_map(|k| &k.unserved.functions);
+            match functions.any(|function| *function.name == *name.name) {
+                true => refuse(&format!(
+                    "function {name} is not served: user-defined functions are not supported yet"
+                )),
+                false => Ok(()),
+            }
+        }
+        _ => Ok(()),
     }
 }
 
@@ -95,6 +250,6 @@ pub(super) fn user_of_id(schema: &Schema, id: TableId) -> Option<String> {
         let tables = unserved.tables.iter().map(|(name, table)| (name, table.id));
         let views = unserved.views.iter().map(|(name, view)| (name, view.id));
         let (name, _) = tables.chain(views).find(|(_, of)| *of == Some(id))?;
-        Some(format!("{}.{name}", keyspace.name))
+        Some(qualified(keyspace, name))
     })
 }

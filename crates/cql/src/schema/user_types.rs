@@ -91,6 +91,7 @@ pub(super) fn alter(schema: &Schema, statement: &AlterType) -> Result<SchemaChan
             ty,
         } => add_field(keyspace, previous, field, ty, *if_not_exists)?,
         AlterTypeAction::Rename { if_exists, renames } => {
+            unserved::check_rename_fields(keyspace, name)?;
             rename_fields(previous, renames, *if_exists)?
         }
     };
@@ -193,7 +194,7 @@ pub(super) fn drop(schema: &Schema, statement: &Drop) -> Result<SchemaChange, Cq
         }
         return invalid(format!("Type '{keyspace_name}.{name}' doesn't exist"));
     };
-    let in_use = |users: Vec<&str>, what: &str| {
+    let in_use = |users: &[&str], what: &str| {
         if users.is_empty() {
             return Ok(());
         }
@@ -202,22 +203,23 @@ pub(super) fn drop(schema: &Schema, statement: &Drop) -> Result<SchemaChange, Cq
             users.join(", ")
         ))
     };
-    let types = keyspace.types.values();
-    in_use(
-        types
+    let (functions, mut types, mut tables) = unserved::users_of_type(keyspace, name);
+    let functions: Vec<&str> = functions.iter().map(String::as_str).collect();
+    in_use(&functions, "functions")?;
+    let served = keyspace.types.values();
+    types.extend(
+        served
             .filter(|ty| ty.fields.iter().any(|(_, field)| uses(field, name)))
-            .map(|ty| &*ty.name)
-            .collect(),
-        "user types",
-    )?;
-    let tables = keyspace.tables.values();
-    in_use(
-        tables
+            .map(|ty| &*ty.name),
+    );
+    in_use(&types, "user types")?;
+    let served = keyspace.tables.values();
+    tables.extend(
+        served
             .filter(|table| table.columns().any(|column| uses(&column.ty, name)))
-            .map(|table| &*table.name)
-            .collect(),
-        "tables",
-    )?;
+            .map(|table| &*table.name),
+    );
+    in_use(&tables, "tables")?;
     let mut rest = Keyspace::clone(keyspace);
     rest.types.remove(name);
     Ok(changed(
@@ -230,7 +232,7 @@ pub(super) fn drop(schema: &Schema, statement: &Drop) -> Result<SchemaChange, Cq
 }
 
 /// Does a type refer to the user type of this name, itself or through other user types?
-fn uses(ty: &CqlType, name: &str) -> bool {
+pub(super) fn uses(ty: &CqlType, name: &str) -> bool {
     ty.any(&|part| matches!(part, CqlType::Udt { definition, .. } if *definition.name == *name))
 }
 

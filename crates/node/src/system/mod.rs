@@ -15,6 +15,7 @@ mod rows;
 mod schema_read;
 mod schema_write;
 mod traces;
+mod unserved_read;
 #[cfg(test)]
 mod unserved_tests;
 #[cfg(test)]

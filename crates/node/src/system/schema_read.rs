@@ -6,10 +6,11 @@ use std::sync::Arc;
 use cql::schema::{is_local_system_keyspace, is_system_keyspace, version_of};
 use model::{
     Column, ColumnId, ColumnKind, CqlType, DroppedColumn, Keyspace, Order, Partition, Schema,
-    Table, TableOptions, Unserved, UnservedTable, UserType, View,
+    Table, TableOptions, Unserved, UnservedTable, UnservedType, UserType,
 };
 
 use super::rows::RowReader;
+use super::unserved_read;
 
 /// The tables of `system_schema` that [`schema_from_rows`] wants to see the rows of.
 pub const SCHEMA_TABLES: [&str; 9] = [
@@ -155,7 +156,7 @@ impl<'a> Reader<'a> {
         }
         self.read_types(&mut keyspace);
         self.read_tables(&mut keyspace);
-        keyspace.unserved.views = self.views(name);
+        unserved_read::complete(&mut keyspace, |table| self.rows_of(table, name));
         Some(keyspace)
     }
 
@@ -205,8 +206,12 @@ impl<'a> Reader<'a> {
                         name: name.clone(),
                         reason,
                     };
+                    let unserved = UnservedType {
+                        problem: problem.to_string(),
+                        uses: Vec::new(),
+                    };
                     let types = &mut keyspace.unserved.types;
-                    types.insert(Arc::from(name), problem.to_string());
+                    types.insert(Arc::from(name), unserved);
                     self.problems.push(problem);
                 }
                 return;
@@ -232,6 +237,7 @@ impl<'a> Reader<'a> {
                     let unserved = UnservedTable {
                         id: row.uuid("id"),
                         problem: problem.to_string(),
+                        uses: Vec::new(),
                     };
                     let tables = &mut keyspace.unserved.tables;
                     tables.insert(Arc::from(name), unserved);
@@ -239,18 +245,6 @@ impl<'a> Reader<'a> {
                 }
             }
         }
-    }
-
-    fn views(&self, keyspace: &str) -> BTreeMap<Arc<str>, View> {
-        let rows = self.rows_of("views", keyspace);
-        rows.iter()
-            .filter_map(|row| {
-                Some((
-                    Arc::from(row.text("view_name")?),
-                    View { id: row.uuid("id") },
-                ))
-            })
-            .collect()
     }
 
     fn table(&self, keyspace: &Keyspace, name: &str, row: &RowReader<'_>) -> Result<Table, String> {

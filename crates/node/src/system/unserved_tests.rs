@@ -8,7 +8,7 @@ use cql::schema::{SchemaChange, SchemaPlan};
 use model::{DecoratedKey, PartitionUpdate, Schema};
 use uuid::Uuid;
 
-use super::rows::{RowWriter, WriteTime, clustering, int, text, text_list, uuid};
+use super::rows::{RowWriter, WriteTime, clustering, int, text, text_list, text_map, uuid};
 use super::{SCHEMA_TABLES, schema_from_rows, schema_to_mutations, system_keyspaces};
 
 const VIEW_ID: Uuid = Uuid::from_u128(7);
@@ -72,9 +72,35 @@ impl Folder {
             )
     }
 
-    /// A view of the base table `t`.
+    /// A view of the table `t`.
     fn view(self, name: &str) -> Folder {
-        self.row("views", &[name], &[("id", uuid(VIEW_ID))])
+        let base = self.schema().table("k", "t").unwrap().id;
+        let ids = [("id", uuid(VIEW_ID)), ("base_table_id", uuid(base))];
+        self.row("views", &[name], &ids)
+    }
+
+    /// An index of the table `t`.
+    fn index(self, name: &str, target: &str) -> Folder {
+        let options = BTreeMap::from([("target".to_owned(), target.to_owned())]);
+        let values = [
+            ("kind", text("COMPOSITES")),
+            ("options", text_map(&options)),
+        ];
+        self.row("indexes", &["t", name], &values)
+    }
+
+    /// A function of one int, or an aggregate if it has a state.
+    fn function(self, name: &str, values: &[(&str, &str)]) -> Folder {
+        let table = match values.iter().any(|(column, _)| *column == "state_type") {
+            true => "aggregates",
+            false => "functions",
+        };
+        let values: Vec<_> = values
+            .iter()
+            .map(|(name, value)| (*name, text(value)))
+            .collect();
+        let arguments = String::from_utf8(text_list(["int"]).to_vec()).unwrap();
+        self.row(table, &[name, &arguments], &values)
     }
 
     fn schema(&self) -> Schema {
@@ -86,7 +112,8 @@ impl Folder {
 
 fn apply(schema: &Schema, text: &str) -> Result<SchemaChange, CqlError> {
     let plan = SchemaPlan::new(&cql::parse(text)?, Some("k"))?;
-    let ids = || Uuid::from_u128(99);
+    let tables = schema.keyspaces.get("k").map_or(0, |k| k.tables.len());
+    let ids = || Uuid::from_u128(100 + tables as u128);
     plan.expect("it changes the schema")
         .apply(schema, ids, 1_700_000_000_000_000, &["datacenter1"])
 }
@@ -114,8 +141,8 @@ fn a_table_that_is_not_served_is_not_overwritten() {
     ] {
         assert_eq!(
             refusal(&schema, statement),
-            "table k.users is not served: COMPACT STORAGE of this form is not supported yet. Only \
-             Cassandra can alter or drop it: start one on this folder, or use another name",
+            "table k.users is not served: COMPACT STORAGE of this form is not supported yet. Only a \
+             Cassandra on this folder can alter or drop it, and nothing else can have its name",
             "{statement}"
         );
     }
@@ -140,7 +167,7 @@ fn a_type_that_is_not_served_is_not_overwritten() {
     ] {
         let message = refusal(&schema, statement);
         assert!(
-            message.starts_with("type k.u is not served: Unknown type gone. Only Cassandra"),
+            message.starts_with("type k.u is not served: Unknown type gone. Only a Cassandra"),
             "{statement}: {message}"
         );
     }
@@ -177,7 +204,8 @@ fn a_view_is_not_overwritten() {
 
 #[test]
 fn no_two_tables_have_the_same_id() {
-    let schema = Folder::new(&["CREATE TABLE t (k int PRIMARY KEY)"])
+    let tables = ["t", "s"].map(|t| format!("CREATE TABLE {t} (k int PRIMARY KEY)"));
+    let schema = Folder::new(&tables.each_ref().map(String::as_str))
         .left_out("users", "text")
         .view("v")
         .schema();
@@ -191,10 +219,165 @@ fn no_two_tables_have_the_same_id() {
             )))
         );
     }
-    let same = format!("CREATE TABLE IF NOT EXISTS t (k int PRIMARY KEY) WITH id = {of_t}");
+    let of_s = schema.table("k", "s").unwrap().id;
+    let same = format!("CREATE TABLE IF NOT EXISTS s (k int PRIMARY KEY) WITH id = {of_s}");
     assert_eq!(apply(&schema, &same).unwrap().event, None);
     // As a restore from a snapshot does it.
-    let dropped = apply(&schema, "DROP TABLE t").unwrap().schema;
+    let dropped = apply(&schema, "DROP TABLE s").unwrap().schema;
     let again = apply(&dropped, &same).unwrap().schema;
-    assert_eq!(again.table("k", "t").unwrap().id, of_t);
+    assert_eq!(again.table("k", "s").unwrap().id, of_s);
+}
+
+const TABLE: &str =
+    "CREATE TABLE t (k int, c int, v int, w set<int>, \"X\" text, PRIMARY KEY (k, c))";
+
+#[test]
+fn an_index_keeps_its_column() {
+    let schema = Folder::new(&[TABLE])
+        .index("i", "v")
+        .index("j", "c")
+        .index("l", "values(w)")
+        .index("m", "\"X\"")
+        .schema();
+    for (statement, text) in [
+        (
+            "ALTER TABLE t DROP v",
+            "Cannot drop column v because it has dependent secondary indexes (i)",
+        ),
+        (
+            "ALTER TABLE t DROP w",
+            "Cannot drop column w because it has dependent secondary indexes (l)",
+        ),
+        (
+            "ALTER TABLE t DROP \"X\"",
+            "Cannot drop column X because it has dependent secondary indexes (m)",
+        ),
+        (
+            "ALTER TABLE t RENAME c TO d",
+            "Can't rename column c because it has dependent secondary indexes (j)",
+        ),
+        (
+            "DROP INDEX IF EXISTS i",
+            "index k.i is not served: indexes are not supported yet. Only a Cassandra on this \
+             folder can alter or drop it, and nothing else can have its name",
+        ),
+    ] {
+        assert_eq!(refusal(&schema, statement), text);
+    }
+    assert!(apply(&schema, "ALTER TABLE t RENAME k TO l").is_ok());
+    assert!(apply(&schema, "ALTER TABLE t ADD y int").is_ok());
+}
+
+#[test]
+fn what_is_dropped_takes_along_what_depends_on_it() {
+    let schema = Folder::new(&[TABLE]).index("i", "v").schema();
+    let dropped = apply(&schema, "DROP TABLE t").unwrap().schema;
+    assert_eq!(dropped.keyspaces["k"].unserved.indexes, []);
+    let mutations = schema_to_mutations(&schema, &dropped, 2);
+    let deletes_indexes = |update: &PartitionUpdate| {
+        *update.table.name == *"indexes" && update.range_tombstones.len() == 1
+    };
+    assert!(mutations[0].updates.iter().any(deletes_indexes));
+
+    let schema = Folder::new(&[TABLE]).view("v").function("f", &[]).schema();
+    let dropped = apply(&schema, "DROP KEYSPACE k").unwrap().schema;
+    for table in [
+        "indexes",
+        "views",
+        "functions",
+        "aggregates",
+        "triggers",
+        "column_masks",
+    ] {
+        let mutations = schema_to_mutations(&schema, &dropped, 2);
+        let deletes = |update: &PartitionUpdate| {
+            *update.table.name == *table && update.deletion.timestamp == 2
+        };
+        assert!(mutations[0].updates.iter().any(deletes), "{table}");
+    }
+}
+
+#[test]
+fn a_view_keeps_its_base() {
+    let other = "CREATE TABLE other (k int PRIMARY KEY, v int)";
+    let schema = Folder::new(&[TABLE, other]).view("a").view("b").schema();
+    for (statement, text) in [
+        (
+            "ALTER TABLE t DROP v",
+            "Cannot drop column v on base table t with materialized views",
+        ),
+        (
+            "DROP TABLE t",
+            "Cannot drop a table when materialized views still depend on it (k)",
+        ),
+        (
+            "ALTER TABLE t RENAME c TO d",
+            "Cannot rename column c of base table t with materialized views (a, b): views are not \
+             supported yet",
+        ),
+        (
+            "ALTER TABLE t WITH gc_grace_seconds = 0",
+            "Cannot alter gc_grace_seconds of the base table of a materialized view to 0, since \
+             this value is used to TTL undelivered updates. Setting gc_grace_seconds too low might \
+             cause undelivered updates to expire before being replayed.",
+        ),
+    ] {
+        assert_eq!(refusal(&schema, statement), text);
+    }
+    assert!(apply(&schema, "ALTER TABLE t WITH gc_grace_seconds = 1").is_ok());
+    assert!(apply(&schema, "ALTER TABLE other DROP v").is_ok());
+    assert!(apply(&schema, "DROP TABLE other").is_ok());
+}
+
+#[test]
+fn functions_tables_and_types_keep_the_types_they_use() {
+    let types = [
+        "CREATE TYPE u (f int)",
+        "CREATE TYPE outer (f frozen<u>)",
+        "CREATE TYPE argument (f int)",
+        "CREATE TYPE result (f int)",
+        "CREATE TYPE state (f int)",
+        "CREATE TYPE column (f int)",
+        "CREATE TYPE field (f int)",
+        "CREATE TYPE free (f int)",
+    ];
+    let arguments = String::from_utf8(text_list(["frozen<argument>"]).to_vec()).unwrap();
+    let fields = text_list(["frozen<map<field, gone>>"]);
+    let fields = [("field_names", text_list(["f"])), ("field_types", fields)];
+    let schema = Folder::new(&types)
+        .function("f", &[("return_type", "outer")])
+        .function("g", &[("return_type", "list<frozen<result>>")])
+        .row(
+            "functions",
+            &["h", &arguments],
+            &[("return_type", text("int"))],
+        )
+        .function("sum", &[("state_type", "state"), ("initcond", "{f: 1}")])
+        .function("max", &[("state_type", "free")])
+        .left_out("users", "frozen<column>")
+        .row("types", &["lost"], &fields)
+        .schema();
+    for (name, users) in [
+        ("u", "functions k.f"),
+        ("argument", "functions k.h"),
+        ("result", "functions k.g"),
+        ("state", "functions k.sum"),
+        ("column", "tables users"),
+        ("field", "user types lost"),
+    ] {
+        assert_eq!(
+            refusal(&schema, &format!("DROP TYPE {name}")),
+            format!("Cannot drop user type 'k.{name}' as it is still used by {users}")
+        );
+    }
+    assert_eq!(
+        refusal(&schema, "ALTER TYPE state RENAME f TO g"),
+        "Cannot alter user type k.state as it is still used in INITCOND by aggregates k.sum"
+    );
+    assert!(apply(&schema, "ALTER TYPE free RENAME f TO g").is_ok());
+    assert!(apply(&schema, "ALTER TYPE state ADD g int").is_ok());
+    let drop = refusal(&schema, "DROP FUNCTION IF EXISTS f");
+    assert!(drop.starts_with("function k.f is not served"), "{drop}");
+    let drop = refusal(&schema, "DROP AGGREGATE sum(int)");
+    assert!(drop.starts_with("function k.sum is not served"), "{drop}");
 }
