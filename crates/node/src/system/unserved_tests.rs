@@ -9,7 +9,9 @@ use model::{DecoratedKey, PartitionUpdate, Schema};
 use uuid::Uuid;
 
 use super::rows::{RowWriter, WriteTime, clustering, int, text, text_list, text_map, uuid};
-use super::{SCHEMA_TABLES, schema_from_rows, schema_to_mutations, system_keyspaces};
+use super::{
+    SCHEMA_TABLES, schema_from_rows, schema_to_mutations, system_keyspaces, unbuilt_mutations,
+};
 
 const VIEW_ID: Uuid = Uuid::from_u128(7);
 const LEFT_OUT_ID: Uuid = Uuid::from_u128(8);
@@ -380,4 +382,25 @@ fn functions_tables_and_types_keep_the_types_they_use() {
     assert!(drop.starts_with("function k.f is not served"), "{drop}");
     let drop = refusal(&schema, "DROP AGGREGATE sum(int)");
     assert!(drop.starts_with("function k.sum is not served"), "{drop}");
+}
+
+#[test]
+fn cassandra_is_told_to_build_indexes_and_views_anew() {
+    let deleted = |folder: &Folder| -> Vec<String> {
+        let mutations = unbuilt_mutations(&folder.schema(), 5);
+        let updates = mutations.iter().flat_map(|mutation| &mutation.updates);
+        updates
+            .inspect(|update| {
+                assert_eq!(update.key.key().as_ref(), b"k");
+                assert_eq!(update.deletion.timestamp, 5);
+            })
+            .map(|update| format!("{}.{}", update.table.keyspace, update.table.name))
+            .collect()
+    };
+    let folder = Folder::new(&[TABLE]);
+    assert_eq!(deleted(&folder), [""; 0]);
+    let folder = folder.index("i", "v");
+    assert_eq!(deleted(&folder), ["system.IndexInfo"]);
+    let views = ["system.built_views", "system.view_builds_in_progress"];
+    assert_eq!(deleted(&folder.view("v"))[1..], views);
 }
