@@ -1,6 +1,6 @@
 //! Keyspaces, tables, columns and types: immutable snapshots, swapped whole.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -349,6 +349,8 @@ pub struct Unserved {
     pub views: BTreeMap<Arc<str>, View>,
     /// User-defined functions and aggregates.
     pub functions: Vec<Function>,
+    /// Columns with a mask: the names of table or view, and column.
+    pub masks: BTreeSet<(Arc<str>, Arc<str>)>,
 }
 
 /// A table that was left out.

@@ -49,7 +49,8 @@ pub(super) fn alter(
             mask,
         } => {
             check_mask(table, column, *if_exists, mask.is_some())?;
-            return Ok(unchanged(schema));
+            let keyspace = unserved::without_mask(keyspace, table, column);
+            return Ok(updated(schema, keyspace, name));
         }
         AlterTableAction::Add {
             if_not_exists,
@@ -76,17 +77,24 @@ pub(super) fn alter(
             Parts::of(table).with_options(options)
         }
     };
+    let altered = altered.build(table);
     let mut keyspace = Keyspace::clone(keyspace);
+    unserved::forget_masks(&mut keyspace, table, &altered);
     keyspace
         .tables
-        .insert(table.name.clone(), Arc::new(altered.build(table)));
-    Ok(changed(
+        .insert(altered.name.clone(), Arc::new(altered));
+    Ok(updated(schema, keyspace, name))
+}
+
+fn updated(schema: &Schema, keyspace: Keyspace, table: &str) -> SchemaChange {
+    let name = keyspace.name.clone();
+    changed(
         with_keyspace(schema, keyspace),
         ChangeKind::Updated,
         ChangeTarget::Table,
-        keyspace_name,
-        name,
-    ))
+        &name,
+        table,
+    )
 }
 
 /// What is wrong with the statement whatever the table.
@@ -101,7 +109,7 @@ fn next_millisecond(micros: i64) -> i64 {
     (micros.div_euclid(1000) + i64::from(micros.rem_euclid(1000) > 0)) * 1000
 }
 
-/// There are no masks, so that dropping one changes nothing.
+/// There are no masks but those that Cassandra left, which can be dropped.
 fn check_mask(table: &Table, column: &str, if_exists: bool, add: bool) -> Result<(), CqlError> {
     if add {
         return tables::masks_disabled();

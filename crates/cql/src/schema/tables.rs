@@ -426,6 +426,7 @@ pub(super) fn drop(schema: &Schema, statement: &Drop) -> Result<SchemaChange, Cq
     rest.tables.remove(name);
     // Their rows go with those of the table.
     rest.unserved.indexes.retain(|index| *index.table != *name);
+    rest.unserved.masks.retain(|(table, _)| **table != *name);
     Ok(changed(
         with_keyspace(schema, rest),
         ChangeKind::Dropped,

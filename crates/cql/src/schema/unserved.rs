@@ -113,7 +113,35 @@ pub(super) fn check_rename_column(
             views.join(", ")
         ));
     }
+    let mask = (table.name.clone(), name.clone());
+    if keyspace.unserved.masks.contains(&mask) {
+        return invalid(format!(
+            "Cannot rename column {name}: it has a mask, and masks are not supported yet; ALTER \
+             TABLE {} ALTER {name} DROP MASKED first, or rename it with Cassandra",
+            table.name
+        ));
+    }
     Ok(())
+}
+
+/// The keyspace without the mask of a column, also in the views of its table.
+pub(super) fn without_mask(keyspace: &Keyspace, table: &Table, column: &str) -> Keyspace {
+    let mut masked = views_of(keyspace, table);
+    masked.push(&table.name);
+    let mut rest = keyspace.clone();
+    let masks = &mut rest.unserved.masks;
+    masks.retain(|(of, name)| **name != *column || !masked.contains(&&**of));
+    rest
+}
+
+/// Leaves out the masks of columns that a table did not have before, or does not have any more: a
+/// new column has none.
+pub(super) fn forget_masks(keyspace: &mut Keyspace, before: &Table, after: &Table) {
+    let stays = |column: &str| {
+        before.column_named(column).is_some() && after.column_named(column).is_some()
+    };
+    let masks = &mut keyspace.unserved.masks;
+    masks.retain(|(table, column)| *table != after.name || stays(column));
 }
 
 /// Refuses to forget deletions of a table with views at once.

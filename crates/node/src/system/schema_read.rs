@@ -13,13 +13,14 @@ use super::rows::RowReader;
 use super::unserved_read;
 
 /// The tables of `system_schema` that [`schema_from_rows`] wants to see the rows of.
-pub const SCHEMA_TABLES: [&str; 9] = [
+pub const SCHEMA_TABLES: [&str; 10] = [
     "keyspaces",
     "types",
     "tables",
     "columns",
     "dropped_columns",
     "indexes",
+    "column_masks",
     "views",
     "functions",
     "aggregates",
@@ -55,6 +56,15 @@ pub enum SchemaProblem {
         keyspace: String,
         /// What it is, in the plural.
         what: &'static str,
+    },
+    /// Masks of columns.
+    #[error(
+        "columns of keyspace {keyspace} have masks, which are not supported yet: clients see the \
+         values as they are"
+    )]
+    Masks {
+        /// Its keyspace.
+        keyspace: String,
     },
 }
 
@@ -153,6 +163,10 @@ impl<'a> Reader<'a> {
                     what,
                 });
             }
+        }
+        if !self.rows_of("column_masks", name).is_empty() {
+            let keyspace = name.to_owned();
+            self.problems.push(SchemaProblem::Masks { keyspace });
         }
         self.read_types(&mut keyspace);
         self.read_tables(&mut keyspace);

@@ -41,6 +41,7 @@ pub(super) fn complete<'a>(
             unserved.functions.extend(function);
         }
     }
+    unserved.masks = rows_of("column_masks").iter().filter_map(mask).collect();
 }
 
 /// The types of these texts. User types that nobody knows, those that were left out among them,
@@ -96,6 +97,11 @@ fn view(row: &RowReader<'_>) -> Option<(Arc<str>, View)> {
         base: row.uuid("base_table_id"),
     };
     Some((Arc::from(row.text("view_name")?), view))
+}
+
+fn mask(row: &RowReader<'_>) -> Option<(Arc<str>, Arc<str>)> {
+    let (table, column) = (row.text("table_name")?, row.text("column_name")?);
+    Some((Arc::from(table), Arc::from(column)))
 }
 
 fn function(name: &str, row: &RowReader<'_>, types: &mut UserTypes) -> Function {
