@@ -13,7 +13,7 @@ use super::rows::RowReader;
 use super::unserved_read;
 
 /// The tables of `system_schema` that [`schema_from_rows`] wants to see the rows of.
-pub const SCHEMA_TABLES: [&str; 10] = [
+pub const SCHEMA_TABLES: [&str; 11] = [
     "keyspaces",
     "types",
     "tables",
@@ -21,6 +21,7 @@ pub const SCHEMA_TABLES: [&str; 10] = [
     "dropped_columns",
     "indexes",
     "column_masks",
+    "triggers",
     "views",
     "functions",
     "aggregates",
@@ -153,6 +154,7 @@ impl<'a> Reader<'a> {
         }
         for (table, what) in [
             ("indexes", "secondary indexes"),
+            ("triggers", "triggers"),
             ("views", "materialized views"),
             ("functions", "user-defined functions"),
             ("aggregates", "user-defined aggregates"),

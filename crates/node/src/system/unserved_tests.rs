@@ -475,3 +475,18 @@ fn a_mask_goes_with_its_column_or_by_drop_masked() {
         ["t.v", "w.v"]
     );
 }
+
+#[test]
+fn triggers_are_warned_of() {
+    let options = BTreeMap::from([("class".to_owned(), "Audit".to_owned())]);
+    let folder = Folder::new(&[TABLE]);
+    let folder = folder.row(
+        "triggers",
+        &["t", "audit"],
+        &[("options", text_map(&options))],
+    );
+    assert_eq!(
+        folder.warnings(),
+        ["triggers of keyspace k are not served: they are not supported yet"]
+    );
+}
