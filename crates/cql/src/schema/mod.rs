@@ -28,6 +28,7 @@ use crate::CqlError;
 use crate::ast::{QualifiedName, Statement};
 
 pub use digest::version_of;
+pub use retry::normalize as normalize_retry;
 pub use system::{is_local_system_keyspace, is_system_keyspace, is_virtual_keyspace};
 pub use tables::is_counter_table;
 pub use types::UserTypes;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cql::schema::{is_local_system_keyspace, is_system_keyspace, version_of};
+use cql::schema::{is_local_system_keyspace, is_system_keyspace, normalize_retry, version_of};
 use model::{
     Column, ColumnId, ColumnKind, CqlType, DroppedColumn, Keyspace, Order, Partition, Schema,
     Table, TableOptions, Unserved, UnservedTable, UnservedType, UserType,
@@ -356,8 +356,13 @@ fn dropped_column(keyspace: &Keyspace, row: &RowReader<'_>) -> Result<DroppedCol
 fn options(row: &RowReader<'_>) -> TableOptions {
     let defaults = TableOptions::default();
     let text = |column: &str, default: String| row.text(column).map_or(default, str::to_owned);
+    // Cassandra 3 wrote `99PERCENTILE` where later ones write `99p`.
+    let retry = |text: String| normalize_retry(&text).unwrap_or(text);
     TableOptions {
-        additional_write_policy: text("additional_write_policy", defaults.additional_write_policy),
+        additional_write_policy: retry(text(
+            "additional_write_policy",
+            defaults.additional_write_policy,
+        )),
         allow_auto_snapshot: row
             .boolean("allow_auto_snapshot")
             .unwrap_or(defaults.allow_auto_snapshot),
@@ -393,6 +398,37 @@ fn options(row: &RowReader<'_>) -> TableOptions {
             .int("min_index_interval")
             .unwrap_or(defaults.min_index_interval),
         read_repair: text("read_repair", defaults.read_repair),
-        speculative_retry: text("speculative_retry", defaults.speculative_retry),
+        speculative_retry: retry(text("speculative_retry", defaults.speculative_retry)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{DecoratedKey, PartitionUpdate};
+
+    use super::super::rows::{RowWriter, WriteTime, clustering, text};
+    use super::super::system_keyspaces;
+    use super::*;
+
+    #[test]
+    fn policies_are_read_as_later_versions_write_them() {
+        let system = system_keyspaces();
+        let tables = system.table("system_schema", "tables").unwrap();
+        for (written, read) in [
+            ("99PERCENTILE", "99p"),
+            ("99.0percentile", "99p"),
+            ("NONE", "NEVER"),
+            ("10ms", "10ms"),
+            ("of another time", "of another time"),
+        ] {
+            let mut update = PartitionUpdate::new(tables.clone(), DecoratedKey::new(text("k")));
+            let row = update.row_mut(&clustering(["t"]));
+            RowWriter::insert(tables, row, WriteTime::at(1))
+                .set("speculative_retry", text(written))
+                .set("additional_write_policy", text(written));
+            let options = options(&RowReader::new(tables, row));
+            assert_eq!(options.speculative_retry, read);
+            assert_eq!(options.additional_write_policy, read);
+        }
     }
 }
