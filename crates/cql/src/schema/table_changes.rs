@@ -69,6 +69,7 @@ pub(super) fn alter(
         AlterTableAction::Rename { renames, .. } => rename_columns(keyspace, table, renames)?,
         AlterTableAction::With(properties) => {
             let properties = Properties::collect(properties)?;
+            options::check_memtable(schema, &properties)?;
             let options = options::alter(&table.options, &properties)?;
             if tables::is_counter_table(table) && options.default_time_to_live > 0 {
                 return tables::ttl_of_counters();

@@ -96,6 +96,7 @@ pub(super) fn create(
         });
     }
     unserved::check_new_table(keyspace, name)?;
+    options::check_memtable(schema, &Properties::collect(&statement.properties)?)?;
     let table = build(keyspace, statement, || (with.ids)())?;
     validate(&table)?;
     check_id(schema, table.id)?;
