@@ -7,6 +7,7 @@
 mod compaction;
 mod compression;
 mod digest;
+mod dropped_types;
 mod keyspaces;
 mod options;
 mod properties;

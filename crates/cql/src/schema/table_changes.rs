@@ -7,6 +7,7 @@ use model::{
     TableOptions,
 };
 
+use super::dropped_types::reads_dropped;
 use super::properties::Properties;
 use super::tables::{self, invalid};
 use super::{
@@ -272,32 +273,6 @@ fn check_re_added(
         ));
     }
     Ok(())
-}
-
-/// Can values of the dropped type be read as the new one, cell by cell
-/// (`AbstractType.isSerializationCompatibleWith`)?
-fn reads_dropped(ty: &CqlType, dropped: &CqlType) -> bool {
-    if ty.is_multi_cell() != dropped.is_multi_cell() {
-        return false;
-    }
-    let variable = |ty: &CqlType| matches!(ty, CqlType::Text | CqlType::Ascii | CqlType::Blob);
-    match (ty, dropped) {
-        (a, b) if a == b => true,
-        (CqlType::Blob, b) => variable(b),
-        (CqlType::Text, CqlType::Ascii) => true,
-        (CqlType::Bigint, CqlType::Timestamp) | (CqlType::Timestamp, CqlType::Bigint) => true,
-        (CqlType::Uuid, CqlType::Timeuuid) => true,
-        // User types are kept as tuples once they are dropped.
-        (CqlType::Udt { definition, .. }, CqlType::Tuple(parts)) => {
-            definition.fields.len() >= parts.len()
-                && definition
-                    .fields
-                    .iter()
-                    .zip(parts)
-                    .all(|((_, a), b)| reads_dropped(&a.freeze(), b))
-        }
-        _ => false,
-    }
 }
 
 fn drop_columns(
