@@ -1,6 +1,6 @@
 //! Keyspaces, tables, columns and types: immutable snapshots, swapped whole.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -331,6 +331,78 @@ pub struct Keyspace {
     pub types: BTreeMap<Arc<str>, Arc<UserType>>,
     /// Made by the node on the fly, not stored?
     pub is_virtual: bool,
+    /// What else `system_schema` has of it.
+    pub unserved: Unserved,
+}
+
+/// What `system_schema` has of a keyspace that no request sees: Cassandra made it, and has to find
+/// it whole, with all that it needs, when it opens the folder again.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Unserved {
+    /// Tables that were left out, by name.
+    pub tables: BTreeMap<Arc<str>, UnservedTable>,
+    /// User types that were left out, by name.
+    pub types: BTreeMap<Arc<str>, UnservedType>,
+    /// Secondary indexes.
+    pub indexes: Vec<Index>,
+    /// Materialized views, by name.
+    pub views: BTreeMap<Arc<str>, View>,
+    /// User-defined functions and aggregates.
+    pub functions: Vec<Function>,
+    /// Columns with a mask: the names of table or view, and column.
+    pub masks: BTreeSet<(Arc<str>, Arc<str>)>,
+}
+
+/// A table that was left out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UnservedTable {
+    /// Its identity, unless just that is missing.
+    pub id: Option<TableId>,
+    /// Why, in a sentence that names the table.
+    pub problem: String,
+    /// The types of its columns. Of user types only the names stay right, here and below: they may
+    /// be altered.
+    pub uses: Vec<CqlType>,
+}
+
+/// A user type that was left out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UnservedType {
+    /// Why, in a sentence that names the type.
+    pub problem: String,
+    /// The types of its fields.
+    pub uses: Vec<CqlType>,
+}
+
+/// A secondary index of any kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Index {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its table.
+    pub table: Arc<str>,
+    /// The column it is on, if it is on one.
+    pub column: Option<Arc<str>>,
+}
+
+/// A materialized view.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct View {
+    /// Its identity, as a table.
+    pub id: Option<TableId>,
+    /// The identity of the table it is a view of.
+    pub base: Option<TableId>,
+}
+
+/// A user-defined function or aggregate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Function {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The types of its arguments, its result and its state.
+    pub uses: Vec<CqlType>,
+    /// The type of its state, if an INITCOND says what that begins with.
+    pub initial: Option<CqlType>,
 }
 
 /// All keyspaces at one moment, system keyspaces included.

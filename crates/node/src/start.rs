@@ -27,7 +27,7 @@ use crate::node::{Control, ShardSnapshot};
 use crate::shard::{Seat, Shard, SharedState};
 use crate::system::{
     LocalNode, SCHEMA_TABLES, SYSTEM_SCHEMA_TIMESTAMP, local_mutation, schema_from_rows,
-    schema_to_mutations, system_keyspaces,
+    schema_to_mutations, system_keyspaces, unbuilt_mutations,
 };
 use crate::{batch_log, compaction_history, execute, replica, session, virtual_tables};
 
@@ -342,6 +342,14 @@ async fn begin(shard: &Rc<Shard>) -> Result<(), StartError> {
     }
     let now = shard.timestamps.next(&shard.env);
     if let Some(mutation) = local_mutation(&schema, &local, now) {
+        write(mutation).await?;
+    }
+    for mutation in unbuilt_mutations(&schema, now) {
+        let keyspace = String::from_utf8_lossy(mutation.key().key()).into_owned();
+        tracing::info!(
+            "indexes and views of keyspace {keyspace} do not get what is written here: Cassandra \
+             builds them anew when it opens this folder again"
+        );
         write(mutation).await?;
     }
     let replayed = batch_log::replay(shard).await;

@@ -72,6 +72,7 @@ pub(super) fn create(
         tables: BTreeMap::new(),
         types: BTreeMap::new(),
         is_virtual: false,
+        unserved: Default::default(),
     };
     Ok(changed(
         with_keyspace(schema, keyspace),

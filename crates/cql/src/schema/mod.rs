@@ -7,6 +7,7 @@
 mod compaction;
 mod compression;
 mod digest;
+mod dropped_types;
 mod keyspaces;
 mod options;
 mod properties;
@@ -16,6 +17,7 @@ mod system;
 mod table_changes;
 mod tables;
 mod types;
+mod unserved;
 mod user_types;
 
 use std::sync::Arc;
@@ -27,6 +29,7 @@ use crate::CqlError;
 use crate::ast::{QualifiedName, Statement};
 
 pub use digest::version_of;
+pub use retry::normalize as normalize_retry;
 pub use system::{is_local_system_keyspace, is_system_keyspace, is_virtual_keyspace};
 pub use tables::is_counter_table;
 pub use types::UserTypes;
@@ -278,8 +281,9 @@ fn refuse_unsupported(statement: &Statement) -> Result<(), CqlError> {
     Err(CqlError::Invalid(format!("{what} not supported yet")))
 }
 
-/// DROP of what cannot exist, since it cannot be created.
+/// DROP of what only Cassandra can have created.
 fn drop_unsupported(schema: &Schema, statement: &Statement) -> Result<SchemaChange, CqlError> {
+    unserved::check_drop(schema, statement)?;
     let qualified = |name: &QualifiedName| format!("{}.{}", keyspace_of(name), name.name);
     let (if_exists, message) = match statement {
         Statement::DropIndex(drop) => (

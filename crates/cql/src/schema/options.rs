@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use model::{TableId, TableOptions};
+use model::{Schema, TableId, TableOptions};
 
 use super::properties::Properties;
 use super::{compaction, compression, retry};
@@ -31,6 +31,9 @@ const NAMES: &[&str] = &[
     "read_repair",
     "speculative_retry",
 ];
+
+/// The configurations of the `cassandra.yaml` that Cassandra comes with.
+const MEMTABLES: [&str; 3] = ["default", "skiplist", "trie"];
 
 /// Twenty years: longer ones overflow in files of old formats (`Attributes.MAX_TTL`).
 const MAX_TTL: i32 = 20 * 365 * 24 * 60 * 60;
@@ -76,6 +79,19 @@ pub(super) fn check_form(properties: &Properties) -> Result<(), CqlError> {
     apply(&mut TableOptions::default(), properties)
 }
 
+/// Refuses memtable configurations that nobody knows. They mean nothing here, but a schema that
+/// Cassandra made names them, and what is copied from it must be taken.
+pub(super) fn check_memtable(schema: &Schema, properties: &Properties) -> Result<(), CqlError> {
+    let Some(name) = properties.text("memtable")? else {
+        return Ok(());
+    };
+    let mut tables = schema.keyspaces.values().flat_map(|k| k.tables.values());
+    if MEMTABLES.contains(&name) || tables.any(|table| table.options.memtable == name) {
+        return Ok(());
+    }
+    refuse(format!("Memtable configuration \"{name}\" not found."))
+}
+
 /// The id that `WITH id = …` gives a new table.
 pub(super) fn id(properties: &Properties) -> Result<Option<TableId>, CqlError> {
     properties
@@ -112,12 +128,7 @@ fn apply(options: &mut TableOptions, given: &Properties) -> Result<(), CqlError>
     if let Some(map) = given.map("compression")? {
         o.compression = compression::normalize(map)?;
     }
-    if let Some(name) = given.text("memtable")? {
-        if name != "default" {
-            return refuse(format!("Memtable configuration \"{name}\" not found."));
-        }
-        o.memtable = name.to_owned();
-    }
+    set(&mut o.memtable, given.text("memtable")?.map(str::to_owned));
     set(
         &mut o.default_time_to_live,
         given.int("default_time_to_live")?,
@@ -245,4 +256,45 @@ fn at_least(name: &str, value: i32, least: i32) -> Result<(), CqlError> {
         ));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use uuid::Uuid;
+
+    use super::super::SchemaPlan;
+    use super::*;
+
+    fn apply(schema: &Schema, text: &str) -> Result<Schema, CqlError> {
+        let plan = SchemaPlan::new(&crate::parse(text)?, Some("k"))?;
+        let ids = || Uuid::from_u128(schema.keyspaces["k"].tables.len() as u128);
+        let change = plan
+            .expect("it changes the schema")
+            .apply(schema, ids, 1, &["dc"])?;
+        Ok(change.schema)
+    }
+
+    #[test]
+    fn memtable_configurations_of_cassandra_are_taken() {
+        let keyspace = "CREATE KEYSPACE k WITH replication = {'class': 'NetworkTopologyStrategy'}";
+        let mut schema = apply(&Schema::default(), keyspace).unwrap();
+        for (table, memtable) in [("a", "trie"), ("b", "skiplist"), ("c", "default")] {
+            let create =
+                format!("CREATE TABLE {table} (k int PRIMARY KEY) WITH memtable = '{memtable}'");
+            schema = apply(&schema, &create).unwrap();
+            assert_eq!(schema.table("k", table).unwrap().options.memtable, memtable);
+        }
+        let alter = "ALTER TABLE a WITH memtable = 'sharded'";
+        let unknown = CqlError::Config("Memtable configuration \"sharded\" not found.".to_owned());
+        assert_eq!(apply(&schema, alter), Err(unknown));
+
+        // As it was read of a folder whose Cassandra has one of this name.
+        let keyspace = Arc::make_mut(schema.keyspaces.get_mut("k").unwrap());
+        let table = Arc::make_mut(keyspace.tables.get_mut("b").unwrap());
+        table.options.memtable = "sharded".to_owned();
+        let schema = apply(&schema, alter).unwrap();
+        assert_eq!(schema.table("k", "a").unwrap().options.memtable, "sharded");
+    }
 }

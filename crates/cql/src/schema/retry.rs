@@ -29,8 +29,8 @@ fn refuse<T>(text: &str) -> Result<T, CqlError> {
     )))
 }
 
-/// The form in which `system_schema.tables` shows the policy.
-pub(super) fn normalize(text: &str) -> Result<String, CqlError> {
+/// The form in which `system_schema.tables` shows a policy, of all the forms it may be given in.
+pub fn normalize(text: &str) -> Result<String, CqlError> {
     let upper = text.trim().to_uppercase();
     match upper.as_str() {
         "NEVER" | "NONE" => return Ok("NEVER".to_owned()),

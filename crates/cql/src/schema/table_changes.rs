@@ -7,11 +7,12 @@ use model::{
     TableOptions,
 };
 
+use super::dropped_types::reads_dropped;
 use super::properties::Properties;
 use super::tables::{self, invalid};
 use super::{
     ChangeKind, ChangeTarget, SchemaChange, Surroundings, changed, keyspace_of, options, unchanged,
-    with_keyspace,
+    unserved, with_keyspace,
 };
 use crate::CqlError;
 use crate::ast::{AlterTable, AlterTableAction, ColumnDefinition};
@@ -23,6 +24,9 @@ pub(super) fn alter(
 ) -> Result<SchemaChange, CqlError> {
     let (keyspace_name, name) = (keyspace_of(&statement.table), statement.table.name.as_str());
     let keyspace = schema.keyspaces.get(keyspace_name);
+    if let Some(keyspace) = keyspace {
+        unserved::check_alter_table(keyspace, name)?;
+    }
     let found = keyspace.and_then(|k| k.tables.get(name).map(|table| (k, table)));
     let Some((keyspace, table)) = found else {
         if statement.if_exists {
@@ -46,7 +50,8 @@ pub(super) fn alter(
             mask,
         } => {
             check_mask(table, column, *if_exists, mask.is_some())?;
-            return Ok(unchanged(schema));
+            let keyspace = unserved::without_mask(keyspace, table, column);
+            return Ok(updated(schema, keyspace, name));
         }
         AlterTableAction::Add {
             if_not_exists,
@@ -60,29 +65,38 @@ pub(super) fn alter(
             // system_schema keeps milliseconds: what was written in this one must not come back
             // when the schema is read again.
             let dropped_at = timestamp.unwrap_or_else(|| next_millisecond(with.now_micros));
-            drop_columns(table, columns, *if_exists, dropped_at)?
+            drop_columns(keyspace, table, columns, *if_exists, dropped_at)?
         }
-        AlterTableAction::Rename { renames, .. } => rename_columns(table, renames)?,
+        AlterTableAction::Rename { renames, .. } => rename_columns(keyspace, table, renames)?,
         AlterTableAction::With(properties) => {
             let properties = Properties::collect(properties)?;
+            options::check_memtable(schema, &properties)?;
             let options = options::alter(&table.options, &properties)?;
             if tables::is_counter_table(table) && options.default_time_to_live > 0 {
                 return tables::ttl_of_counters();
             }
+            unserved::check_gc_grace(keyspace, table, options.gc_grace_seconds)?;
             Parts::of(table).with_options(options)
         }
     };
+    let altered = altered.build(table);
     let mut keyspace = Keyspace::clone(keyspace);
+    unserved::forget_masks(&mut keyspace, table, &altered);
     keyspace
         .tables
-        .insert(table.name.clone(), Arc::new(altered.build(table)));
-    Ok(changed(
+        .insert(altered.name.clone(), Arc::new(altered));
+    Ok(updated(schema, keyspace, name))
+}
+
+fn updated(schema: &Schema, keyspace: Keyspace, table: &str) -> SchemaChange {
+    let name = keyspace.name.clone();
+    changed(
         with_keyspace(schema, keyspace),
         ChangeKind::Updated,
         ChangeTarget::Table,
-        keyspace_name,
-        name,
-    ))
+        &name,
+        table,
+    )
 }
 
 /// What is wrong with the statement whatever the table.
@@ -97,7 +111,7 @@ fn next_millisecond(micros: i64) -> i64 {
     (micros.div_euclid(1000) + i64::from(micros.rem_euclid(1000) > 0)) * 1000
 }
 
-/// There are no masks, so that dropping one changes nothing.
+/// There are no masks but those that Cassandra left, which can be dropped.
 fn check_mask(table: &Table, column: &str, if_exists: bool, add: bool) -> Result<(), CqlError> {
     if add {
         return tables::masks_disabled();
@@ -261,33 +275,8 @@ fn check_re_added(
     Ok(())
 }
 
-/// Can values of the dropped type be read as the new one, cell by cell
-/// (`AbstractType.isSerializationCompatibleWith`)?
-fn reads_dropped(ty: &CqlType, dropped: &CqlType) -> bool {
-    if ty.is_multi_cell() != dropped.is_multi_cell() {
-        return false;
-    }
-    let variable = |ty: &CqlType| matches!(ty, CqlType::Text | CqlType::Ascii | CqlType::Blob);
-    match (ty, dropped) {
-        (a, b) if a == b => true,
-        (CqlType::Blob, b) => variable(b),
-        (CqlType::Text, CqlType::Ascii) => true,
-        (CqlType::Bigint, CqlType::Timestamp) | (CqlType::Timestamp, CqlType::Bigint) => true,
-        (CqlType::Uuid, CqlType::Timeuuid) => true,
-        // User types are kept as tuples once they are dropped.
-        (CqlType::Udt { definition, .. }, CqlType::Tuple(parts)) => {
-            definition.fields.len() >= parts.len()
-                && definition
-                    .fields
-                    .iter()
-                    .zip(parts)
-                    .all(|((_, a), b)| reads_dropped(&a.freeze(), b))
-        }
-        _ => false,
-    }
-}
-
 fn drop_columns(
+    keyspace: &Keyspace,
     table: &Table,
     columns: &[String],
     if_exists: bool,
@@ -322,6 +311,7 @@ fn drop_columns(
                 column.ty
             ));
         }
+        unserved::check_drop_column(keyspace, table, column)?;
         parts.columns.retain(|c| c.id != column.id);
         parts.dropped.retain(|d| d.name != column.name);
         parts.dropped.push(DroppedColumn {
@@ -367,7 +357,11 @@ fn expand_user_types(ty: &CqlType) -> CqlType {
     }
 }
 
-fn rename_columns(table: &Table, renames: &[(String, String)]) -> Result<Parts, CqlError> {
+fn rename_columns(
+    keyspace: &Keyspace,
+    table: &Table,
+    renames: &[(String, String)],
+) -> Result<Parts, CqlError> {
     let mut parts = Parts::of(table);
     let shown = format!("{}.{}", table.keyspace, table.name);
     for (old, new) in renames {
@@ -387,6 +381,7 @@ fn rename_columns(table: &Table, renames: &[(String, String)]) -> Result<Parts, 
                  name already exists"
             ));
         }
+        unserved::check_rename_column(keyspace, table, column)?;
         if let Some(column) = parts.column(old) {
             column.name = Arc::from(new.as_str());
         }

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use model::{Column, ColumnId, ColumnKind, CqlType, Keyspace, Order, Schema, Table};
+use model::{Column, ColumnId, ColumnKind, CqlType, Keyspace, Order, Schema, Table, TableId};
 
 use super::properties::Properties;
 use super::{
     ChangeKind, ChangeTarget, SchemaChange, Surroundings, changed, keyspace_of, options, unchanged,
-    with_keyspace,
+    unserved, with_keyspace,
 };
 use crate::CqlError;
 use crate::ast::{ColumnDefinition, CreateTable, Drop, PrimaryKey};
@@ -95,8 +95,11 @@ pub(super) fn create(
             table: name.to_owned(),
         });
     }
+    unserved::check_new_table(keyspace, name)?;
+    options::check_memtable(schema, &Properties::collect(&statement.properties)?)?;
     let table = build(keyspace, statement, || (with.ids)())?;
     validate(&table)?;
+    check_id(schema, table.id)?;
     let mut keyspace = Keyspace::clone(keyspace);
     keyspace.tables.insert(table.name.clone(), Arc::new(table));
     let keyspace_name = keyspace.name.clone();
@@ -109,10 +112,22 @@ pub(super) fn create(
     ))
 }
 
+/// What is stored is found by the id of its table: two with the same one would share it.
+fn check_id(schema: &Schema, id: TableId) -> Result<(), CqlError> {
+    let served = schema.table_by_id(id);
+    let user = served.map(|table| format!("{}.{}", table.keyspace, table.name));
+    match user.or_else(|| unserved::user_of_id(schema, id)) {
+        Some(user) => Err(CqlError::Config(format!(
+            "Table id {id} is already used by {user}: leave the id out to get another one"
+        ))),
+        None => Ok(()),
+    }
+}
+
 fn build(
     keyspace: &Keyspace,
     statement: &CreateTable,
-    id: impl FnOnce() -> model::TableId,
+    id: impl FnOnce() -> TableId,
 ) -> Result<Table, CqlError> {
     let properties = Properties::collect(&statement.properties)?;
     let options = options::create(&properties)?;
@@ -398,11 +413,11 @@ pub(super) fn validate(table: &Table) -> Result<(), CqlError> {
 
 pub(super) fn drop(schema: &Schema, statement: &Drop) -> Result<SchemaChange, CqlError> {
     let (keyspace, name) = (keyspace_of(&statement.name), statement.name.name.as_str());
-    let Some(found) = schema
-        .keyspaces
-        .get(keyspace)
-        .filter(|k| k.tables.contains_key(name))
-    else {
+    let found = schema.keyspaces.get(keyspace);
+    if let Some(found) = found {
+        unserved::check_drop_table(found, name)?;
+    }
+    let Some(found) = found.filter(|k| k.tables.contains_key(name)) else {
         if statement.if_exists {
             return Ok(unchanged(schema));
         }
@@ -410,6 +425,9 @@ pub(super) fn drop(schema: &Schema, statement: &Drop) -> Result<SchemaChange, Cq
     };
     let mut rest = Keyspace::clone(found);
     rest.tables.remove(name);
+    // Their rows go with those of the table.
+    rest.unserved.indexes.retain(|index| *index.table != *name);
+    rest.unserved.masks.retain(|(table, _)| **table != *name);
     Ok(changed(
         with_keyspace(schema, rest),
         ChangeKind::Dropped,

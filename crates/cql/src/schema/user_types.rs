@@ -8,7 +8,8 @@ use super::table_changes::Parts;
 use super::tables::invalid;
 use super::types::UserTypes;
 use super::{
-    ChangeKind, ChangeTarget, SchemaChange, changed, keyspace_of, unchanged, with_keyspace,
+    ChangeKind, ChangeTarget, SchemaChange, changed, keyspace_of, unchanged, unserved,
+    with_keyspace,
 };
 use crate::CqlError;
 use crate::ast::{AlterType, AlterTypeAction, CreateType, DataType, Drop};
@@ -35,6 +36,7 @@ pub(super) fn create(schema: &Schema, statement: &CreateType) -> Result<SchemaCh
         }
         return invalid(format!("A user type with name '{name}' already exists"));
     }
+    unserved::check_type(keyspace, name)?;
     let mut fields: Vec<(Arc<str>, CqlType)> = Vec::new();
     for (field, _) in &statement.fields {
         if fields.iter().any(|(known, _)| **known == **field) {
@@ -69,6 +71,9 @@ pub(super) fn create(schema: &Schema, statement: &CreateType) -> Result<SchemaCh
 pub(super) fn alter(schema: &Schema, statement: &AlterType) -> Result<SchemaChange, CqlError> {
     let (keyspace_name, name) = (keyspace_of(&statement.name), statement.name.name.as_str());
     let keyspace = schema.keyspaces.get(keyspace_name);
+    if let Some(keyspace) = keyspace {
+        unserved::check_type(keyspace, name)?;
+    }
     let found = keyspace.and_then(|k| k.types.get(name).map(|ty| (k, ty)));
     let Some((keyspace, previous)) = found else {
         if statement.if_exists {
@@ -86,6 +91,7 @@ pub(super) fn alter(schema: &Schema, statement: &AlterType) -> Result<SchemaChan
             ty,
         } => add_field(keyspace, previous, field, ty, *if_not_exists)?,
         AlterTypeAction::Rename { if_exists, renames } => {
+            unserved::check_rename_fields(keyspace, name)?;
             rename_fields(previous, renames, *if_exists)?
         }
     };
@@ -178,17 +184,17 @@ fn rename_fields(
 
 pub(super) fn drop(schema: &Schema, statement: &Drop) -> Result<SchemaChange, CqlError> {
     let (keyspace_name, name) = (keyspace_of(&statement.name), statement.name.name.as_str());
-    let keyspace = schema
-        .keyspaces
-        .get(keyspace_name)
-        .filter(|k| k.types.contains_key(name));
-    let Some(keyspace) = keyspace else {
+    let keyspace = schema.keyspaces.get(keyspace_name);
+    if let Some(keyspace) = keyspace {
+        unserved::check_type(keyspace, name)?;
+    }
+    let Some(keyspace) = keyspace.filter(|k| k.types.contains_key(name)) else {
         if statement.if_exists {
             return Ok(unchanged(schema));
         }
         return invalid(format!("Type '{keyspace_name}.{name}' doesn't exist"));
     };
-    let in_use = |users: Vec<&str>, what: &str| {
+    let in_use = |users: &[&str], what: &str| {
         if users.is_empty() {
             return Ok(());
         }
@@ -197,22 +203,23 @@ pub(super) fn drop(schema: &Schema, statement: &Drop) -> Result<SchemaChange, Cq
             users.join(", ")
         ))
     };
-    let types = keyspace.types.values();
-    in_use(
-        types
+    let (functions, mut types, mut tables) = unserved::users_of_type(keyspace, name);
+    let functions: Vec<&str> = functions.iter().map(String::as_str).collect();
+    in_use(&functions, "functions")?;
+    let served = keyspace.types.values();
+    types.extend(
+        served
             .filter(|ty| ty.fields.iter().any(|(_, field)| uses(field, name)))
-            .map(|ty| &*ty.name)
-            .collect(),
-        "user types",
-    )?;
-    let tables = keyspace.tables.values();
-    in_use(
-        tables
+            .map(|ty| &*ty.name),
+    );
+    in_use(&types, "user types")?;
+    let served = keyspace.tables.values();
+    tables.extend(
+        served
             .filter(|table| table.columns().any(|column| uses(&column.ty, name)))
-            .map(|table| &*table.name)
-            .collect(),
-        "tables",
-    )?;
+            .map(|table| &*table.name),
+    );
+    in_use(&tables, "tables")?;
     let mut rest = Keyspace::clone(keyspace);
     rest.types.remove(name);
     Ok(changed(
@@ -225,7 +232,7 @@ pub(super) fn drop(schema: &Schema, statement: &Drop) -> Result<SchemaChange, Cq
 }
 
 /// Does a type refer to the user type of this name, itself or through other user types?
-fn uses(ty: &CqlType, name: &str) -> bool {
+pub(super) fn uses(ty: &CqlType, name: &str) -> bool {
     ty.any(&|part| matches!(part, CqlType::Udt { definition, .. } if *definition.name == *name))
 }
 

@@ -37,6 +37,7 @@ pub fn system_keyspaces() -> Schema {
             tables: BTreeMap::new(),
             types: BTreeMap::new(),
             is_virtual: true,
+            unserved: Default::default(),
         };
         schema.keyspaces.insert(name, Arc::new(keyspace));
     }

@@ -6,6 +6,7 @@
 //! the virtual keyspaces are made on the fly by [`virtual_rows`].
 
 mod batches;
+mod built;
 mod definitions;
 #[cfg(test)]
 mod golden_tests;
@@ -15,12 +16,16 @@ mod rows;
 mod schema_read;
 mod schema_write;
 mod traces;
+mod unserved_read;
+#[cfg(test)]
+mod unserved_tests;
 #[cfg(test)]
 mod view_tests;
 mod virtual_schema;
 mod virtual_tables;
 
 pub(crate) use batches::{SavedBatch, batch_mutation, forget_mutation, saved_batch, time_uuid};
+pub(crate) use built::unbuilt_mutations;
 pub use definitions::system_keyspaces;
 pub use history::PastCompaction;
 pub(crate) use history::{history_mutation, past_compaction};

@@ -3,22 +3,25 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cql::schema::{is_local_system_keyspace, is_system_keyspace, version_of};
+use cql::schema::{is_local_system_keyspace, is_system_keyspace, normalize_retry, version_of};
 use model::{
     Column, ColumnId, ColumnKind, CqlType, DroppedColumn, Keyspace, Order, Partition, Schema,
-    Table, TableOptions, UserType,
+    Table, TableOptions, Unserved, UnservedTable, UnservedType, UserType,
 };
 
 use super::rows::RowReader;
+use super::unserved_read;
 
 /// The tables of `system_schema` that [`schema_from_rows`] wants to see the rows of.
-pub const SCHEMA_TABLES: [&str; 9] = [
+pub const SCHEMA_TABLES: [&str; 11] = [
     "keyspaces",
     "types",
     "tables",
     "columns",
     "dropped_columns",
     "indexes",
+    "column_masks",
+    "triggers",
     "views",
     "functions",
     "aggregates",
@@ -54,6 +57,15 @@ pub enum SchemaProblem {
         keyspace: String,
         /// What it is, in the plural.
         what: &'static str,
+    },
+    /// Masks of columns.
+    #[error(
+        "columns of keyspace {keyspace} have masks, which are not supported yet: clients see the \
+         values as they are"
+    )]
+    Masks {
+        /// Its keyspace.
+        keyspace: String,
     },
 }
 
@@ -132,6 +144,7 @@ impl<'a> Reader<'a> {
             tables: BTreeMap::new(),
             types: BTreeMap::new(),
             is_virtual: false,
+            unserved: Unserved::default(),
         };
         if is_system_keyspace(name) {
             let defined = self.system.keyspaces.get(name)?;
@@ -141,6 +154,7 @@ impl<'a> Reader<'a> {
         }
         for (table, what) in [
             ("indexes", "secondary indexes"),
+            ("triggers", "triggers"),
             ("views", "materialized views"),
             ("functions", "user-defined functions"),
             ("aggregates", "user-defined aggregates"),
@@ -152,8 +166,13 @@ impl<'a> Reader<'a> {
                 });
             }
         }
+        if !self.rows_of("column_masks", name).is_empty() {
+            let keyspace = name.to_owned();
+            self.problems.push(SchemaProblem::Masks { keyspace });
+        }
         self.read_types(&mut keyspace);
         self.read_tables(&mut keyspace);
+        unserved_read::complete(&mut keyspace, |table| self.rows_of(table, name));
         Some(keyspace)
     }
 
@@ -197,14 +216,20 @@ impl<'a> Reader<'a> {
                 }
             });
             if left.is_empty() || left.len() == before {
-                let problems = reasons
-                    .into_iter()
-                    .map(|(name, reason)| SchemaProblem::Type {
+                for (name, reason) in reasons {
+                    let problem = SchemaProblem::Type {
                         keyspace: keyspace.name.to_string(),
-                        name,
+                        name: name.clone(),
                         reason,
-                    });
-                self.problems.extend(problems);
+                    };
+                    let unserved = UnservedType {
+                        problem: problem.to_string(),
+                        uses: Vec::new(),
+                    };
+                    let types = &mut keyspace.unserved.types;
+                    types.insert(Arc::from(name), unserved);
+                    self.problems.push(problem);
+                }
                 return;
             }
         }
@@ -219,11 +244,21 @@ impl<'a> Reader<'a> {
                 Ok(table) => {
                     keyspace.tables.insert(table.name.clone(), Arc::new(table));
                 }
-                Err(reason) => self.problems.push(SchemaProblem::Table {
-                    keyspace: keyspace.name.to_string(),
-                    table: name.to_owned(),
-                    reason,
-                }),
+                Err(reason) => {
+                    let problem = SchemaProblem::Table {
+                        keyspace: keyspace.name.to_string(),
+                        table: name.to_owned(),
+                        reason,
+                    };
+                    let unserved = UnservedTable {
+                        id: row.uuid("id"),
+                        problem: problem.to_string(),
+                        uses: Vec::new(),
+                    };
+                    let tables = &mut keyspace.unserved.tables;
+                    tables.insert(Arc::from(name), unserved);
+                    self.problems.push(problem);
+                }
             }
         }
     }
@@ -321,8 +356,13 @@ fn dropped_column(keyspace: &Keyspace, row: &RowReader<'_>) -> Result<DroppedCol
 fn options(row: &RowReader<'_>) -> TableOptions {
     let defaults = TableOptions::default();
     let text = |column: &str, default: String| row.text(column).map_or(default, str::to_owned);
+    // Cassandra 3 wrote `99PERCENTILE` where later ones write `99p`.
+    let retry = |text: String| normalize_retry(&text).unwrap_or(text);
     TableOptions {
-        additional_write_policy: text("additional_write_policy", defaults.additional_write_policy),
+        additional_write_policy: retry(text(
+            "additional_write_policy",
+            defaults.additional_write_policy,
+        )),
         allow_auto_snapshot: row
             .boolean("allow_auto_snapshot")
             .unwrap_or(defaults.allow_auto_snapshot),
@@ -358,6 +398,37 @@ fn options(row: &RowReader<'_>) -> TableOptions {
             .int("min_index_interval")
             .unwrap_or(defaults.min_index_interval),
         read_repair: text("read_repair", defaults.read_repair),
-        speculative_retry: text("speculative_retry", defaults.speculative_retry),
+        speculative_retry: retry(text("speculative_retry", defaults.speculative_retry)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{DecoratedKey, PartitionUpdate};
+
+    use super::super::rows::{RowWriter, WriteTime, clustering, text};
+    use super::super::system_keyspaces;
+    use super::*;
+
+    #[test]
+    fn policies_are_read_as_later_versions_write_them() {
+        let system = system_keyspaces();
+        let tables = system.table("system_schema", "tables").unwrap();
+        for (written, read) in [
+            ("99PERCENTILE", "99p"),
+            ("99.0percentile", "99p"),
+            ("NONE", "NEVER"),
+            ("10ms", "10ms"),
+            ("of another time", "of another time"),
+        ] {
+            let mut update = PartitionUpdate::new(tables.clone(), DecoratedKey::new(text("k")));
+            let row = update.row_mut(&clustering(["t"]));
+            RowWriter::insert(tables, row, WriteTime::at(1))
+                .set("speculative_retry", text(written))
+                .set("additional_write_policy", text(written));
+            let options = options(&RowReader::new(tables, row));
+            assert_eq!(options.speculative_retry, read);
+            assert_eq!(options.additional_write_policy, read);
+        }
     }
 }

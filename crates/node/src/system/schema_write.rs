@@ -147,6 +147,7 @@ impl<'a> KeyspaceWriter<'a> {
                 self.drop_table(table);
             }
         }
+        self.delete_masks(before, after);
         for (name, table) in &after.tables {
             let before = before.and_then(|before| before.tables.get(name));
             if before != Some(table) {
@@ -177,6 +178,16 @@ impl<'a> KeyspaceWriter<'a> {
             )
             .set("field_types", text_list(types.iter().map(String::as_str)));
         });
+    }
+
+    /// Those of a table that is dropped go with its other rows.
+    fn delete_masks(&mut self, before: Option<&Keyspace>, after: &Keyspace) {
+        let Some(before) = before else { return };
+        for (table, column) in before.unserved.masks.difference(&after.unserved.masks) {
+            if !before.tables.contains_key(table) || after.tables.contains_key(table) {
+                self.delete_row("column_masks", clustering([&**table, &**column]));
+            }
+        }
     }
 
     fn drop_table(&mut self, table: &Table) {

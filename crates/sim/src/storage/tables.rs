@@ -150,6 +150,7 @@ pub(crate) fn schema(tables: &[Arc<Table>]) -> Arc<Schema> {
             .collect(),
         types: Default::default(),
         is_virtual: false,
+        unserved: Default::default(),
     };
     let mut schema = Schema::default();
     schema

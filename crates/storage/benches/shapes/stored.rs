@@ -20,6 +20,7 @@ fn schema(table: &Arc<Table>) -> Schema {
         tables: [(table.name.clone(), table.clone())].into(),
         types: Default::default(),
         is_virtual: false,
+        unserved: Default::default(),
     };
     Schema {
         keyspaces: [(table.keyspace.clone(), Arc::new(keyspace))].into(),

@@ -58,6 +58,7 @@ pub(super) fn schema(table: &Arc<Table>) -> Schema {
         tables: BTreeMap::from([(table.name.clone(), table.clone())]),
         types: BTreeMap::new(),
         is_virtual: false,
+        unserved: Default::default(),
     };
     Schema {
         keyspaces: BTreeMap::from([(table.keyspace.clone(), Arc::new(keyspace))]),

@@ -158,6 +158,7 @@ fn schema(tables: &[Arc<Table>]) -> Schema {
         tables: tables.iter().map(|t| (t.name.clone(), t.clone())).collect(),
         types: BTreeMap::new(),
         is_virtual: false,
+        unserved: Default::default(),
     };
     Schema {
         keyspaces: BTreeMap::from([("k".into(), Arc::new(keyspace))]),
