@@ -34,6 +34,18 @@ pub enum OpenError {
         /// What is wrong, and what to do.
         reason: String,
     },
+    /// A Cassandra's commit log has writes to a table that is not served: they would go with it.
+    #[error(
+        "{mutations} mutations of a Cassandra's commit log are for {table}, which is not served, and \
+         would be lost: start Cassandra on this folder and drain it (nodetool drain) first, or set \
+         commitlog_ignore_replay_errors to start without them"
+    )]
+    Unserved {
+        /// The keyspace and name of the table.
+        table: String,
+        /// How many, on this shard.
+        mutations: u64,
+    },
     /// Memtables could not be flushed while the commit log was replayed.
     #[error("flushing while the commit log is replayed: {0}")]
     Flush(#[from] FlushError),

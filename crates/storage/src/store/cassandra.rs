@@ -56,6 +56,24 @@ impl Inner {
             self.make_room().await?;
         }
         tracing::info!("shard {shard}: {}", replay.summary());
+        self.check_unserved(replay.unknown())
+    }
+
+    /// What the log has for tables that were dropped may go with it; what it has for tables that only
+    /// a Cassandra serves may not (views are built anew from their tables).
+    fn check_unserved(&self, unknown: &BTreeMap<TableId, u64>) -> Result<(), OpenError> {
+        let unserved = self.unserved.borrow();
+        let lost = unknown
+            .iter()
+            .find_map(|(id, mutations)| Some((unserved.get(id)?.clone(), *mutations)));
+        let Some((table, mutations)) = lost else {
+            return Ok(());
+        };
+        let error = OpenError::Unserved { table, mutations };
+        match self.config.commitlog.ignore_replay_errors {
+            true => tracing::error!("{error}; ignored, as asked"),
+            false => return Err(error),
+        }
         Ok(())
     }
 

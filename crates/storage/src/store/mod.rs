@@ -104,6 +104,8 @@ pub(crate) struct Inner {
     /// The tables whose old writes were replayed.
     replayed: RefCell<Vec<TableId>>,
     tables: RefCell<BTreeMap<TableId, Rc<TableStore>>>,
+    /// The names of tables that are there, but not served.
+    unserved: RefCell<BTreeMap<TableId, String>>,
     cache: ChunkCache,
     rows: Rc<RowCache>,
     memory: Memory,
@@ -174,6 +176,7 @@ impl Store {
             truncations_file: Semaphore::new(1),
             replayed: RefCell::default(),
             tables: RefCell::default(),
+            unserved: RefCell::default(),
             memory: Memory::new(limit, budget, rows.clone()),
             rows,
             cache,

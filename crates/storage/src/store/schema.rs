@@ -53,6 +53,13 @@ impl Inner {
                 }
             }
         }
+        let keyspaces = schema.keyspaces.values();
+        let unserved = keyspaces.flat_map(|keyspace| {
+            let tables = keyspace.unserved.tables.iter();
+            tables
+                .filter_map(|(name, table)| Some((table.id?, format!("{}.{name}", keyspace.name))))
+        });
+        *self.unserved.borrow_mut() = unserved.collect();
         self.memory.tell_caches();
         Ok(())
     }

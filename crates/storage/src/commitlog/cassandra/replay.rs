@@ -100,6 +100,11 @@ impl CassandraReplay {
         }
     }
 
+    /// How many mutations were passed over from the first update of a table on that is not known.
+    pub(crate) fn unknown(&self) -> &BTreeMap<TableId, u64> {
+        &self.unknown
+    }
+
     /// What was passed over, for the log; `None` if nothing was.
     pub(crate) fn summary(&self) -> String {
         let unknown: u64 = self.unknown.values().sum();

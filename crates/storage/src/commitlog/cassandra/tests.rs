@@ -9,7 +9,7 @@ use io::Env;
 use model::{
     ClusteringSelection, Column, ColumnId, ColumnKind, CqlType, DataLimits, DroppedColumn,
     Keyspace, Order, Partition, PartitionBound, PartitionSelection, ReadCommand, Schema, Sharder,
-    Slice, Table, TableId, TableOptions,
+    Slice, Table, TableId, TableOptions, UnservedTable,
 };
 
 use super::count_mutations;
@@ -172,6 +172,15 @@ async fn open(
     tables: &[Arc<Table>],
     ignore: bool,
 ) -> Result<Store, OpenError> {
+    open_all(env, dir, &schema(tables), ignore).await
+}
+
+async fn open_all(
+    env: &Env,
+    dir: &Path,
+    schema: &Schema,
+    ignore: bool,
+) -> Result<Store, OpenError> {
     let config = StoreConfig {
         sstables: dir.join("data"),
         commitlog_dir: dir.join("commitlog"),
@@ -186,7 +195,7 @@ async fn open(
         incremental_backups: false,
         shared: Arc::new(SharedFiles::default()),
     };
-    let store = Store::open(env.clone(), config, &schema(tables)).await?;
+    let store = Store::open(env.clone(), config, schema).await?;
     store.replay().await?;
     Ok(store)
 }
@@ -350,6 +359,36 @@ fn a_torn_end_is_none() {
         let store = open(&env, &path, &tables, false).await.expect("it opens");
         let found = rows(&store, &tables[2]).await;
         assert_eq!(found.iter().map(|p| p.rows.len()).sum::<usize>(), 42);
+        store.drain().await.expect("it is drained");
+    });
+}
+
+#[test]
+fn writes_to_tables_that_are_not_served_refuse_the_start() {
+    let left = &ALL[0];
+    let dir = in_folder(left, left.bytes);
+    let path = dir.0.clone();
+    run(move |env| async move {
+        let [s, t, wide] = tables(left.ids);
+        let mut schema = schema(&[s, t.clone()]);
+        let keyspace = schema.keyspaces.get_mut("k").expect("it is there");
+        let unserved = UnservedTable {
+            id: Some(wide.id),
+            problem: "it cannot be".to_owned(),
+            uses: Vec::new(),
+        };
+        let tables = &mut Arc::make_mut(keyspace).unserved.tables;
+        tables.insert(wide.name.clone(), unserved);
+        let refused = open_all(&env, &path, &schema, false).await.err();
+        let text = refused.expect("it is refused").to_string();
+        assert!(
+            text.contains("are for k.wide, which is not served"),
+            "{text}"
+        );
+        assert!(text.contains("nodetool drain"), "{text}");
+        let store = open_all(&env, &path, &schema, true).await;
+        let store = store.expect("it opens without them");
+        assert!(!rows(&store, &t).await.is_empty());
         store.drain().await.expect("it is drained");
     });
 }
