@@ -24,6 +24,8 @@ mod inspect;
 #[cfg(test)]
 mod log_tests;
 mod memory;
+#[cfg(test)]
+mod memory_tests;
 mod schema;
 mod snapshot;
 mod stats;
