@@ -58,13 +58,15 @@ pub enum WriteError {
     /// was written.
     #[error("shard overloaded: {0}")]
     Overloaded(Cow<'static, str>),
-    /// Larger than the commit log takes. Nothing was written.
-    #[error("mutation of {bytes} bytes is larger than the maximum of {limit} bytes")]
+    /// Larger than the commit log or the memory takes. Nothing was written.
+    #[error("mutation of {bytes} bytes is larger than the maximum of {limit} bytes {what}")]
     TooLarge {
         /// How large it is, in bytes.
         bytes: u64,
         /// How large it may be, in bytes.
         limit: u64,
+        /// What these are the bytes of, and what to do.
+        what: &'static str,
     },
     /// No such table here, or it is being dropped. Nothing was written.
     #[error("no table with id {0}")]
@@ -84,7 +86,12 @@ impl From<AppendError> for WriteError {
                 WriteError::Overloaded("the commit log's drive is behind".into())
             }
             AppendError::Full(reason) => WriteError::Overloaded(reason.to_string().into()),
-            AppendError::TooLarge { bytes, limit } => WriteError::TooLarge { bytes, limit },
+            AppendError::TooLarge { bytes, limit } => WriteError::TooLarge {
+                bytes,
+                limit,
+                what: "that half a segment of the commit log has: write less at once, or raise \
+                       commitlog_segment_size",
+            },
             AppendError::Failed(reason) => WriteError::CommitLog(reason),
         }
     }

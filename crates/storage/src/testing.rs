@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
 
 use bytes::Bytes;
 use io::Env;
+use io::sim::{SimConfig, Simulation};
 use model::{
     Bound, BoundKind, Cell, Clustering, Column, ColumnId, ColumnKind, CqlType, DecoratedKey,
     DeletionTime, Order, PartitionUpdate, RangeTombstone, Slice, Table, TableId, TableOptions,
@@ -26,6 +28,15 @@ pub(crate) fn run<T: Send + 'static, F: Future<Output = T> + 'static>(
     let runtime = io::Runtime::start(io::RuntimeConfig::default(), main).expect("a runtime");
     runtime.join().expect("the body does not fail");
     results.recv().expect("the body's result")
+}
+
+/// Runs one shard in virtual time, on a drive of its own.
+pub(crate) fn simulate<F: Future<Output = ()> + 'static>(body: impl Fn(Env) -> F) {
+    const LIMIT: Duration = Duration::from_secs(30 * 24 * 3600);
+    let mut simulation = Simulation::new(1, SimConfig::default());
+    let node = simulation.add_node([10, 0, 0, 1].into(), 1, 1 << 28);
+    simulation.start(node, body);
+    assert!(simulation.run_to_end(node, LIMIT), "it ends");
 }
 
 /// A folder of its own, removed at the end.

@@ -7,6 +7,7 @@
 //! to while a reader has it (`tree`).
 
 mod allocated;
+mod growth;
 mod measured;
 mod packed;
 mod partition;
@@ -24,6 +25,7 @@ use std::rc::Rc;
 use model::{DecoratedKey, PartitionBound, PartitionUpdate, Table};
 
 pub(crate) use allocated::allocated;
+pub(crate) use growth::{Growth, most_growth};
 pub use measured::MeasuredMemtable;
 pub(crate) use partition::MemPartition;
 pub(crate) use stream::MemStream;

@@ -9,7 +9,11 @@ use model::{
 use super::allocated::{COUNTS, allocated};
 use super::row::MemRow;
 use super::tombstones::Tombstones;
-use super::tree::Tree;
+use super::tree::{self, Tree};
+
+/// Bytes that the place of a row takes at most in the tree of a new partition, of many rows in any
+/// order; of few, a node more.
+pub(super) const PLACE: usize = tree::most_bytes_a_place::<MemRow>();
 
 /// What a memtable knows of a partition. Readers share it; a writer who meets a shared one copies
 /// what it changes.

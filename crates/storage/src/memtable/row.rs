@@ -7,7 +7,7 @@ use bytes::Bytes;
 use model::{Bound, Cell, Clustering, ClusteringComparator, ComplexDeletion, Row, Table};
 
 use super::allocated::{COUNTS, allocated};
-use super::packed::PackedRow;
+use super::packed::{self, PackedRow};
 
 /// Rows up to this many bytes of values are laid out in one piece, and anew with every write.
 const SMALL: usize = 8 << 10;
@@ -117,6 +117,20 @@ impl MemRow {
         match self {
             MemRow::Packed(packed) => comparator.rank(packed.clustering()),
             MemRow::Large(row) => comparator.rank_of(&row.clustering),
+        }
+    }
+
+    /// Bytes of memory that a row that is made of this one takes at most.
+    pub(super) fn most_bytes(row: &Row) -> usize {
+        let bytes = value_bytes(row);
+        if !is_packed(bytes, row.cells.len()) {
+            return row_bytes(row);
+        }
+        let packed = allocated(COUNTS + packed::most_len(row));
+        // What is not packed takes in, as it is, what has cells of half the length.
+        match bytes >= SHORT / 2 * row.cells.len().max(1) {
+            true => packed.max(row_bytes(row)),
+            false => packed,
         }
     }
 

@@ -15,6 +15,12 @@ use super::allocated::{COUNTS, allocated};
 /// How many items or children a node has at most: what fills a size of the allocator.
 const FANOUT: usize = 32;
 
+/// Bytes that nodes take at most for each of many items that were put into an empty tree, in any
+/// order: one that was cut has room for half as much again, and there are few above it.
+pub(super) const fn most_bytes_a_place<T>() -> usize {
+    2 * size_of::<Item<T>>()
+}
+
 /// Sorted items; a clone shares them.
 #[derive(Clone, Debug)]
 pub(crate) struct Tree<T>(Root<T>);

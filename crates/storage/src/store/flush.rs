@@ -38,9 +38,15 @@ pub(super) struct FlushJob {
 impl Inner {
     /// Switches the memtable of a table and has the full one flushed.
     pub(super) fn begin_flush(&self, table: &Rc<TableStore>) {
-        if let Some(memtable) = table.switch() {
+        if let Some(memtable) = self.switch(table) {
             self.queue_flush(table, Some(memtable), None);
         }
+    }
+
+    fn switch(&self, table: &TableStore) -> Option<Rc<Memtable>> {
+        let full = table.switch()?;
+        self.begin_period(table);
+        Some(full)
     }
 
     fn queue_flush(
@@ -73,7 +79,7 @@ impl Inner {
         let mut waiting = Vec::new();
         for table in tables {
             let (sender, receiver) = oneshot();
-            self.queue_flush(&table, table.switch(), Some(sender));
+            self.queue_flush(&table, self.switch(&table), Some(sender));
             waiting.push(receiver);
         }
         for receiver in waiting {

@@ -9,20 +9,24 @@
 //! those being flushed and the writes under way never take more than their limit. At half of it
 //! the largest memtable is flushed: the other half is what writers fill meanwhile. Where the drive
 //! does not follow, each write waits a little, the longer the less is left, so that all are slowed
-//! alike and early; at the limit they wait in turn, and are refused after a while.
+//! alike and early; at the limit they wait in turn, and are refused after a while. For a write that
+//! needs more than that half, the largest memtables are flushed until there is room for it. One that
+//! there can never be room for is refused at once.
 
 use std::borrow::Cow;
 use std::cell::Cell;
+use std::cmp::Reverse;
 use std::rc::Rc;
 use std::time::Duration;
 
-use io::Notify;
-use model::{Cell as Value, Clustering, Mutation, PartitionUpdate, RangeTombstone, Row};
+use io::{Notify, Semaphore};
+use model::Mutation;
 
 use super::Inner;
 use super::table::add;
 use crate::cache::RowCache;
 use crate::error::WriteError;
+use crate::memtable::{Growth, most_growth};
 
 /// How long a write waits for memory before it is refused.
 const WRITE_WAIT: Duration = Duration::from_secs(1);
@@ -60,8 +64,11 @@ pub(super) struct Memory {
     pub(super) flushing: Cell<usize>,
     /// What writes under way may add.
     reserved: Cell<usize>,
+    /// Wakes the one whose turn it is.
     pub(super) freed: Notify,
     pub(super) waiting: Cell<usize>,
+    /// Held by the first of those who wait: a large write is not overtaken by small ones.
+    turn: Semaphore,
     /// The segment that the log wrote to when it was last asked whether it is too large.
     looked_at_log: Cell<u64>,
 }
@@ -82,6 +89,7 @@ impl Memory {
             reserved: Cell::new(0),
             freed: Notify::new(),
             waiting: Cell::new(0),
+            turn: Semaphore::new(1),
             looked_at_log: Cell::new(0),
         }
     }
@@ -123,10 +131,15 @@ impl Memory {
         self.used() + self.reserved.get()
     }
 
-    /// Is there room for so much? What is larger than all there is needs all of it.
+    /// Is there room for so much?
     fn has_room(&self, bytes: usize) -> bool {
-        let committed = self.committed();
-        committed.saturating_add(bytes) <= self.limit || committed == 0
+        self.committed().saturating_add(bytes) <= self.limit
+    }
+
+    /// Would memtables that are written to leave no room for a write, were there nothing else?
+    fn is_in_the_way_of(&self, growth: Growth) -> bool {
+        let active = self.active.get();
+        active.saturating_add(growth.beside(active)) > self.limit
     }
 
     /// How long a write should wait although there is room.
@@ -194,46 +207,75 @@ impl Inner {
             }
             return Ok(reserved);
         }
-        Box::pin(self.admit_later(bytes)).await
+        Box::pin(self.admit_later(Growth::of(mutation))).await
     }
 
-    async fn admit_later(&self, bytes: usize) -> Result<Reserved<'_>, WriteError> {
+    async fn admit_later(&self, growth: Growth) -> Result<Reserved<'_>, WriteError> {
         let memory = &self.memory;
-        let refuse = |reason: Cow<'static, str>| {
+        let refuse = |error| {
             add(&self.counters.refused, 1);
-            Err(WriteError::Overloaded(reason))
+            Err(error)
         };
+        let overloaded = |reason: Cow<'static, str>| WriteError::Overloaded(reason);
+        let least = growth.beside(0);
+        if least > memory.limit {
+            return refuse(WriteError::TooLarge {
+                bytes: least as u64,
+                limit: memory.limit as u64,
+                what: "that memtables of a shard may take: write less at once, or give the node \
+                       more with --memory",
+            });
+        }
         if memory.waiting.get() >= MAX_WAITING {
-            return refuse("memtables are full and too many writes wait for a flush".into());
+            let reason = "memtables are full and too many writes wait for a flush";
+            return refuse(overloaded(reason.into()));
         }
         let _waiting = Waiting::new(&memory.waiting);
         let room = async {
-            while !memory.has_room(bytes) && !self.closed.get() {
+            let _turn = memory.turn.acquire(1).await;
+            while !self.closed.get() {
                 self.relieve();
+                self.make_way_for(growth);
+                let bytes = growth.beside(memory.active.get());
+                if memory.has_room(bytes) {
+                    return Ok(memory.reserve(bytes));
+                }
                 memory.freed.notified().await;
             }
+            Err(WriteError::Closed)
         };
         // Nobody knows when a flush that fails will succeed.
         let wait = match self.flush_failure.borrow().is_some() {
             true => Duration::ZERO,
             false => WRITE_WAIT,
         };
-        let waited = self.env.timeout(wait, room).await;
-        if self.closed.get() {
-            return Err(WriteError::Closed);
-        }
-        match waited {
-            Ok(()) => {
-                // What is left may do for the next one.
-                memory.freed.notify_one();
-                Ok(memory.reserve(bytes))
-            }
-            Err(_) => refuse(match &*self.flush_failure.borrow() {
+        match self.env.timeout(wait, room).await {
+            Ok(admitted) => admitted,
+            Err(_) => refuse(overloaded(match &*self.flush_failure.borrow() {
                 Some(reason) => {
                     format!("memtables are full and their flush fails: {reason}").into()
                 }
                 None => "memtables are full and their flush does not keep up".into(),
-            }),
+            })),
+        }
+    }
+
+    /// Flushes the largest memtables until those that are left leave room for a write. What is being
+    /// flushed already and what other writes reserved becomes free by itself.
+    fn make_way_for(&self, growth: Growth) {
+        // What cannot be written takes no less memory in more pieces.
+        let fails = self.flush_failure.borrow().is_some();
+        if fails || !self.memory.is_in_the_way_of(growth) {
+            return;
+        }
+        let mut tables = self.all_tables();
+        tables.retain(|table| !table.is_blocked());
+        tables.sort_by_cached_key(|table| Reverse(table.active().bytes()));
+        for table in tables {
+            if !self.memory.is_in_the_way_of(growth) {
+                return;
+            }
+            self.begin_flush(&table);
         }
     }
 
@@ -275,40 +317,6 @@ impl Inner {
             }
         }
     }
-}
-
-/// By how many bytes a write makes memtables grow at most, but for what the allocator rounds up of a
-/// row that it makes longer, and for a row that becomes too large to lie in one piece.
-fn most_growth(mutation: &Mutation) -> usize {
-    mutation.updates.iter().map(of_update).sum()
-}
-
-fn of_update(update: &PartitionUpdate) -> usize {
-    // With a node of a tree that has to be cut.
-    const PARTITION: usize = 1024;
-    const TOMBSTONE: usize = 3 * (size_of::<RangeTombstone>() + 64);
-    let rows = update.static_row.iter().chain(&update.rows);
-    let tombstones = update.range_tombstones.iter().map(|tombstone| {
-        let slice = &tombstone.slice;
-        TOMBSTONE + 3 * (of_values(&slice.start.prefix) + of_values(&slice.end.prefix))
-    });
-    let key = update.key.key().len();
-    PARTITION + key + rows.map(of_row).sum::<usize>() + tombstones.sum::<usize>()
-}
-
-fn of_row(row: &Row) -> usize {
-    const ROW: usize = size_of::<Row>() + 256;
-    let cell = |cell: &Value| {
-        let path = cell.path.as_ref().map_or(0, |path| path.len());
-        2 * size_of::<Value>() + (path + cell.value.len()) / 4 * 5
-    };
-    ROW + of_values(&row.clustering)
-        + row.cells.iter().map(cell).sum::<usize>()
-        + row.complex_deletions.len() * 64
-}
-
-fn of_values(clustering: &Clustering) -> usize {
-    clustering.0.iter().map(|value| value.len() + 64).sum()
 }
 
 #[cfg(test)]

@@ -2,10 +2,10 @@
 //!
 //! **Writing.** A mutation is appended to the commit log, and when the log says that it may be
 //! acknowledged, taken into the memtables of its tables; only then is it visible. **Flushing.**
-//! When memtables take too much memory, or hold back the oldest segment of the log, they are
-//! switched for empty ones and written to sstables in the background, see [`flush`]. **Reading**
-//! merges what memtables and sstables know, see [`crate::read`]. **Compaction** keeps the number
-//! of sstables bounded, see [`compact`].
+//! When memtables take too much memory, hold back the oldest segment of the log, or are as old as
+//! their table wants them to become ([`period`]), they are switched for empty ones and written to
+//! sstables in the background, see [`flush`]. **Reading** merges what memtables and sstables know,
+//! see [`crate::read`]. **Compaction** keeps the number of sstables bounded, see [`compact`].
 //!
 //! **Memory.** Memtables, those being flushed included, never take more than their limit: writes
 //! wait for a flush a while and are then refused.
@@ -27,6 +27,11 @@ mod log_room;
 #[cfg(test)]
 mod log_tests;
 mod memory;
+#[cfg(test)]
+mod memory_tests;
+mod period;
+#[cfg(test)]
+mod period_tests;
 mod schema;
 mod snapshot;
 mod stats;
@@ -51,6 +56,7 @@ use crate::error::{FlushError, OpenError, ReadError, WriteError};
 use crate::sstable::{ChunkCache, Format};
 use flush::FlushJob;
 use memory::Memory;
+use period::FlushPeriods;
 use table::{TableStore, add};
 
 pub use compact::{
@@ -114,6 +120,7 @@ pub(crate) struct Inner {
     flush_failure: RefCell<Option<String>>,
     /// Wakes the task that flushes.
     flush_work: Notify,
+    periods: FlushPeriods,
     /// Wakes the task that compacts.
     compaction_work: Notify,
     compactions: compact::Compactions,
@@ -183,6 +190,7 @@ impl Store {
             flushes: RefCell::default(),
             flush_failure: RefCell::default(),
             flush_work: Notify::new(),
+            periods: FlushPeriods::default(),
             compaction_work: Notify::new(),
             compactions: compact::Compactions::default(),
             half_truncated: Cell::new(false),
@@ -199,6 +207,9 @@ impl Store {
         drop(env.spawn(TaskGroup::Flush, async move { flusher.run_flushes().await }));
         let room = store.inner.clone();
         drop(env.spawn(TaskGroup::Flush, async move { room.run_log_room().await }));
+        let periods = store.inner.clone();
+        let run = async move { periods.run_periods().await };
+        drop(env.spawn(TaskGroup::Maintenance, run));
         for _ in 0..compact::WORKERS {
             let compactor = store.inner.clone();
             let run = async move { compactor.run_compactions().await };
@@ -223,6 +234,7 @@ impl Store {
         inner.forget_truncations().await?;
         inner.log.replayed();
         inner.ready.set(true);
+        inner.periods.changed.notify_one();
         inner.compaction_work.notify_one();
         Ok(())
     }
@@ -287,6 +299,7 @@ impl Store {
         inner.closed.set(true);
         inner.compaction_work.notify_all();
         inner.memory.freed.notify_all();
+        inner.periods.changed.notify_one();
         let flushed = inner.flush(None).await;
         inner.stopped.set(true);
         inner.flush_work.notify_one();

@@ -42,14 +42,20 @@ impl Inner {
         for (id, (table, durable)) in wanted {
             match self.table(id) {
                 Some(known) => {
+                    let period = table.options.memtable_flush_period_in_ms;
+                    let before = known.table().options.memtable_flush_period_in_ms;
                     known.set_table(&table);
                     known.durable.set(durable);
+                    if before != period {
+                        self.begin_period(&known);
+                    }
                     // Its strategy may be another one now.
                     self.compaction_work.notify_one();
                 }
                 None => {
-                    let opened = self.open_table(table, durable).await?;
-                    self.tables.borrow_mut().insert(id, Rc::new(opened));
+                    let opened = Rc::new(self.open_table(table, durable).await?);
+                    self.tables.borrow_mut().insert(id, opened.clone());
+                    self.begin_period(&opened);
                 }
             }
         }
@@ -197,6 +203,7 @@ impl Inner {
         table: &TableStore,
     ) -> Result<(), sstable_folder::FolderError> {
         let (memtables, sstables) = table.clear();
+        self.begin_period(table);
         let id = table.table().id;
         // The last one is the active memtable; the flushing ones are counted by their jobs.
         for (at, memtable) in memtables.iter().enumerate() {

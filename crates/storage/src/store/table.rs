@@ -307,6 +307,11 @@ impl TableStore {
             .any(|held| Rc::ptr_eq(held, memtable))
     }
 
+    /// Is a memtable on its way to the drive?
+    pub(crate) fn is_flushing(&self) -> bool {
+        !self.flushing.borrow().is_empty()
+    }
+
     /// A memtable became an sstable (or nothing).
     pub(crate) fn flushed(
         &self,

@@ -31,6 +31,7 @@ use model::{Cell, Clustering, CqlType, Row, Table, compare_cell_refs, vint};
 
 use super::allocated::{COUNTS, allocated};
 use read::{ClusteringValues, Parts};
+pub(super) use write::most_len;
 use write::{RowWriter, base_of, put_bytes};
 
 /// A row of this module's layout. Readers share its memory, whole or value by value.

@@ -140,6 +140,13 @@ proptest! {
     }
 
     #[test]
+    fn a_row_takes_no_more_than_was_expected(row in row()) {
+        let most = MemRow::most_bytes(&row);
+        let taken = MemRow::new(row, &mut Vec::new()).bytes();
+        prop_assert!(taken <= most, "{taken} bytes, {most} expected");
+    }
+
+    #[test]
     fn rows_in_memory_merge_as_rows_do(rows in vec(row(), 1..6)) {
         let (table, mut scratch) = (table(), Vec::new());
         let mut rows = rows.into_iter();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::{CellRef, DeletionTime, Liveness, NO_DELETION_TIME, NO_TTL, Row, vint};
+use model::{Cell, CellRef, DeletionTime, Liveness, NO_DELETION_TIME, NO_TTL, Row, vint};
 use smallvec::SmallVec;
 
 use super::{
@@ -149,6 +149,41 @@ impl<'o, 'v> RowWriter<'o, 'v> {
         }
         packed
     }
+}
+
+/// Bytes that a row's layout takes at most, whatever other timestamps are differences from.
+pub(in super::super) fn most_len(row: &Row) -> usize {
+    const TIME: usize = 9;
+    // An id, a time to live, a length.
+    const NUMBER: usize = 5;
+    const DELETED: usize = TIME + 4;
+    let bytes = |bytes: &[u8]| vint::unsigned_len(bytes.len() as u64) + bytes.len();
+    let cell = |cell: &Cell| {
+        let ends = cell.ttl != NO_TTL || cell.local_deletion_time != NO_DELETION_TIME;
+        NUMBER
+            + 1
+            + TIME
+            + if ends { NUMBER + 4 } else { 0 }
+            + cell.path.as_ref().map_or(0, |path| bytes(path))
+            + bytes(&cell.value)
+    };
+    let expiring = row.liveness.ttl != NO_TTL || row.liveness.expires_at != NO_DELETION_TIME;
+    let complex = row.complex_deletions.len();
+    CLUSTERING_AT
+        + NUMBER
+        + row.clustering.values().map(bytes).sum::<usize>()
+        + size_of::<i64>()
+        + TIME
+        + if expiring { NUMBER + 4 } else { 0 }
+        + if row.deletion == DeletionTime::LIVE {
+            0
+        } else {
+            DELETED
+        }
+        + if complex > 0 { NUMBER } else { 0 }
+        + complex * (NUMBER + DELETED)
+        + 4
+        + row.cells.iter().map(cell).sum::<usize>()
 }
 
 pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
