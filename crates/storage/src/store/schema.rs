@@ -14,7 +14,9 @@ use super::table::{TableStore, Unreadable};
 use super::{Inner, folder};
 use crate::commitlog::{Position, Replay, ReplayedGroup, max_timestamp};
 use crate::error::OpenError;
-use crate::sstable::{Descriptor, SSTable, SSTableError, ShardOrigin, folder as sstable_folder};
+use crate::sstable::{
+    Descriptor, SSTable, SSTableError, ShardOrigin, folder as sstable_folder, take_out_misfits,
+};
 
 /// How many sstables of a table are opened at once.
 const OPENED_AT_ONCE: usize = 16;
@@ -281,7 +283,7 @@ impl Inner {
             if sharder.shard_of(token) != shard {
                 continue;
             }
-            for update in mutation.updates {
+            for mut update in mutation.updates {
                 let id = update.table.id;
                 if self.is_truncated(id, token, group.position) {
                     continue;
@@ -289,6 +291,12 @@ impl Inner {
                 let Some(table) = tables.get(&id) else {
                     continue;
                 };
+                for misfit in take_out_misfits(&mut update) {
+                    tracing::error!("left out of what the commit log holds: {misfit}");
+                }
+                if update.is_empty() {
+                    continue;
+                }
                 self.log.count(group.segment, &update);
                 let schema = table.table();
                 let grown = table.active().apply(update, &schema, Some(group.segment));
