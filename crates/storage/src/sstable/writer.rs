@@ -127,7 +127,7 @@ impl Writer {
             )));
         }
         let compression =
-            CompressionParameters::from_options(&table.options.compression).map_err(invalid)?;
+            CompressionParameters::from_options(&table.options.compression, &mut |_| {});
         let header = SerializationHeader::of_table(table, options.encoding);
         let layout = Layout::new(&header, descriptor.version, table);
         let data_file = Output::create(env, descriptor.temporary_path(Component::Data)).await?;

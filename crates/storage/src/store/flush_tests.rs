@@ -128,3 +128,26 @@ fn a_log_from_before_does_not_bring_it_back() {
         store.drain().await.expect("all of it can be written");
     });
 }
+
+#[test]
+fn whatever_compression_a_table_asks_for_it_is_flushed() {
+    for (class, kilobytes) in [
+        ("org.apache.cassandra.io.compress.LZ4Compressor", "131072"),
+        ("com.example.Compressor", "16"),
+    ] {
+        let dir = TempDir::new();
+        let path = dir.0.clone();
+        run(move |env| async move {
+            let mut table = Table::clone(&table(Order::Ascending));
+            let options = [("class", class), ("chunk_length_in_kb", kilobytes)];
+            let options = options.map(|(k, v)| (k.to_owned(), v.to_owned()));
+            table.options.compression = options.into();
+            let table = Arc::new(table);
+            let store = open(&env, path, &table).await;
+            let applied = store.apply(mutation(written(&table))).await;
+            applied.expect("it is taken");
+            store.flush(None).await.expect("it is written otherwise");
+            assert_eq!(rows(&store, &table).await, 1);
+        });
+    }
+}

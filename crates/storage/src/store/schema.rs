@@ -15,7 +15,8 @@ use super::{Inner, folder};
 use crate::commitlog::{Position, Replay, ReplayedGroup, max_timestamp};
 use crate::error::OpenError;
 use crate::sstable::{
-    Descriptor, SSTable, SSTableError, ShardOrigin, folder as sstable_folder, take_out_misfits,
+    CompressionParameters, Descriptor, SSTable, SSTableError, ShardOrigin,
+    folder as sstable_folder, take_out_misfits,
 };
 
 /// How many sstables of a table are opened at once.
@@ -44,12 +45,16 @@ impl Inner {
         for (id, (table, durable)) in wanted {
             match self.table(id) {
                 Some(known) => {
+                    if known.table().options.compression != table.options.compression {
+                        self.doubt_compression(&table);
+                    }
                     known.set_table(&table);
                     known.durable.set(durable);
                     // Its strategy may be another one now.
                     self.compaction_work.notify_one();
                 }
                 None => {
+                    self.doubt_compression(&table);
                     let opened = self.open_table(table, durable).await?;
                     self.tables.borrow_mut().insert(id, Rc::new(opened));
                 }
@@ -57,6 +62,17 @@ impl Inner {
         }
         self.memory.tell_caches();
         Ok(())
+    }
+
+    /// Says, once for all shards, what of a table's compression is not done as it asks for.
+    fn doubt_compression(&self, table: &Table) {
+        if self.env.shard().0 != 0 {
+            return;
+        }
+        let (keyspace, name) = (&table.keyspace, &table.name);
+        CompressionParameters::from_options(&table.options.compression, &mut |doubt| {
+            tracing::warn!("compression of {keyspace}.{name}: {doubt}");
+        });
     }
 
     async fn open_table(&self, table: Arc<Table>, durable: bool) -> Result<TableStore, OpenError> {
