@@ -270,7 +270,7 @@ impl Inner {
         memtable: &Rc<Memtable>,
         descriptor: &Descriptor,
     ) -> Result<Option<Descriptor>, WriteError> {
-        let schema = table.table();
+        let schema = memtable.schema().unwrap_or_else(|| table.table());
         let options = WriterOptions::new(memtable.len() as u64, memtable.times(), self.origin());
         let mut writer = Writer::create(&self.env, descriptor.clone(), &schema, options).await?;
         let all = std::rc::Rc::new([model::Slice::ALL]);

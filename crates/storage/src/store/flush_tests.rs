@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use io::Env;
-use model::{Keyspace, Mutation, Order, PartitionUpdate, Schema, Slice, Table, TableId};
+use model::{
+    Column, DroppedColumn, Keyspace, Mutation, Order, PartitionUpdate, Schema, Slice, Table,
+    TableId,
+};
 
 use super::tests::{command, config, open, open_with, schema};
 use super::*;
@@ -150,4 +153,94 @@ fn whatever_compression_a_table_asks_for_it_is_flushed() {
             assert_eq!(rows(&store, &table).await, 1);
         });
     }
+}
+
+/// The test table without `v`, dropped at 2; then with a new `v` of the number 5.
+fn dropped_and_added() -> (Arc<Table>, Arc<Table>) {
+    let own = table(Order::Ascending);
+    let mut columns: Vec<Column> = own.columns().cloned().collect();
+    let mut v = columns.remove(3);
+    let new = |columns| Table::new(own.id, "ks", "t", columns, own.options.clone());
+    let mut without = new(columns.clone());
+    without.reserve_column_ids(own.next_column_id());
+    without.dropped.push(DroppedColumn {
+        name: v.name.clone(),
+        ty: v.ty.clone(),
+        is_static: false,
+        dropped_at: 2,
+    });
+    v.id = own.next_column_id();
+    columns.push(v);
+    let mut again = new(columns);
+    again.dropped.clone_from(&without.dropped);
+    (Arc::new(without), Arc::new(again))
+}
+
+/// The timestamps of the cells of the new `v`.
+async fn timestamps(store: &Store, again: &Arc<Table>) -> Vec<i64> {
+    let mut all = command(again, vec![Slice::ALL], false);
+    all.columns = vec![model::ColumnId(5)];
+    let partitions = store.read(&all).await.expect("it reads").partitions;
+    let rows = partitions.iter().flat_map(|partition| &partition.rows);
+    let cells = rows.flat_map(|row| &row.cells);
+    cells.map(|cell| cell.timestamp).collect()
+}
+
+fn times(times: &[u8]) -> Vec<Saying> {
+    let saying = |time: &u8| Saying::Written([1, *time], i64::from(*time), *time);
+    times.iter().map(saying).collect()
+}
+
+#[test]
+fn what_is_newer_than_its_drop_is_there_when_the_column_is_added_again() {
+    let dir = TempDir::new();
+    let path = dir.0.clone();
+    run(move |env| async move {
+        let table = table(Order::Ascending);
+        let (without, again) = dropped_and_added();
+        let store = open(&env, path, &table).await;
+        let written = mutation(update(&table, &times(&[1, 2, 3])));
+        store.apply(written).await.expect("it is taken");
+        for changed in [&without, &again] {
+            let set = store.set_schema(&schema(changed)).await;
+            set.expect("it is changed");
+        }
+        assert_eq!(timestamps(&store, &again).await, [3]);
+    });
+}
+
+#[test]
+fn compactions_keep_what_is_newer_than_its_drop() {
+    let dir = TempDir::new();
+    let path = dir.0.clone();
+    run(move |env| async move {
+        let table = table(Order::Ascending);
+        let (without, again) = dropped_and_added();
+        let store = open(&env, path.clone(), &table).await;
+        let written = mutation(update(&table, &times(&[1, 2, 3])));
+        store.apply(written).await.expect("it is taken");
+        let set = store.set_schema(&schema(&without)).await;
+        set.expect("it is changed");
+        let marked = [Saying::Marked([2, 2], 4), Saying::Static(4, 4)];
+        let written = mutation(update(&without, &marked));
+        store.apply(written).await.expect("it is taken");
+        store.flush(None).await.expect("it is flushed");
+        for _ in 0..2 {
+            let compacted = store.compact(table.id).await;
+            compacted.expect("it is compacted");
+        }
+        let sstables = store.inner.table(table.id).expect("known").sstables();
+        assert_eq!(sstables.len(), 1);
+        assert_eq!(rows(&store, &without).await, 1, "they are of no column");
+        let set = store.set_schema(&schema(&again)).await;
+        set.expect("it is changed");
+        assert_eq!(timestamps(&store, &again).await, [3]);
+    });
+    // Nothing but names is known after a restart.
+    let path = dir.0.clone();
+    run(move |env| async move {
+        let (_, again) = dropped_and_added();
+        let store = open(&env, path, &again).await;
+        assert_eq!(timestamps(&store, &again).await, [3]);
+    });
 }

@@ -48,7 +48,7 @@ impl Inner {
                     if known.table().options.compression != table.options.compression {
                         self.doubt_compression(&table);
                     }
-                    known.set_table(&table);
+                    self.alter(&known, &table).await;
                     known.durable.set(durable);
                     // Its strategy may be another one now.
                     self.compaction_work.notify_one();
@@ -62,6 +62,35 @@ impl Inner {
         }
         self.memory.tell_caches();
         Ok(())
+    }
+
+    /// A table goes over to a new form. What memory has of columns that it loses goes to the drive
+    /// under their names: what of it is newer than the drop belongs to the column that may be added
+    /// again, and is there when it is.
+    async fn alter(&self, known: &Rc<TableStore>, table: &Arc<Table>) {
+        let before = known.table();
+        let loses = before.columns().any(|c| table.column(c.id).is_none());
+        let mut added = table.columns().filter(|c| before.column(c.id).is_none());
+        let is_back = added.any(|c| table.dropped.iter().any(|d| d.name == c.name));
+        if loses {
+            self.begin_flush(known);
+            known.keep_columns();
+        }
+        if is_back {
+            self.flush_for_change(table).await;
+        }
+        known.set_table(table);
+        if loses {
+            self.flush_for_change(table).await;
+        }
+    }
+
+    /// A flush that fails is tried again, and need not keep the schema from being changed.
+    async fn flush_for_change(&self, table: &Table) {
+        if let Err(error) = self.flush(Some(table.id)).await {
+            let (keyspace, name) = (&table.keyspace, &table.name);
+            tracing::warn!("flushing {keyspace}.{name} before it changes: {error}");
+        }
     }
 
     /// Says, once for all shards, what of a table's compression is not done as it asks for.

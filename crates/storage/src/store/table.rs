@@ -162,6 +162,13 @@ impl TableStore {
         self.schema.borrow().clone()
     }
 
+    /// What is on its way to the drive is written as the table is now, whatever it loses meanwhile.
+    pub(crate) fn keep_columns(&self) {
+        for memtable in self.flushing.borrow().iter() {
+            memtable.set_schema(&self.table());
+        }
+    }
+
     /// The table was altered.
     pub(crate) fn set_table(&self, table: &Arc<Table>) {
         if Arc::ptr_eq(&self.schema.borrow(), table) {
