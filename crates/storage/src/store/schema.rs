@@ -105,7 +105,7 @@ impl Inner {
     }
 
     async fn open_table(&self, table: Arc<Table>, durable: bool) -> Result<TableStore, OpenError> {
-        let dir = TableStore::folder(&self.config.sstables, &table);
+        let dir = folder::of_table(&self.env, &self.config.sstables, &table).await?;
         let found = folder::open_table(&self.env, &self.config, &dir).await?;
         let mut there = Vec::new();
         for sstable in found.sstables {
