@@ -106,7 +106,7 @@ fn value_at(json: &Value, ty: &CqlType, depth: usize) -> Result<Option<Bytes>, V
                     java_text(json)
                 ));
             }
-            collection::pack_vector(element, items).into()
+            collection::pack_vector(element, items)?.into()
         }
         simple => simple_value(json, simple)?,
     };

@@ -361,6 +361,72 @@ fn ordering_partitions_together_needs_the_whole_result() {
     }
 }
 
+/// What no sstable can hold is refused, however it is given.
+#[test]
+fn values_that_are_none_of_their_type_are_refused() {
+    let mut memory = with_tables();
+    run(
+        &mut memory,
+        "CREATE TABLE ks.vectors (k int PRIMARY KEY, f vector<float, 3>, i vector<int, 2>, t \
+         vector<timestamp, 2>, n vector<vector<int, 1>, 2>, x vector<text, 2>, l \
+         list<vector<int, 1>>, tu tuple<int, vector<int, 1>>, u uuid)",
+    );
+    let refused = |memory: &mut Memory, text: &str| {
+        let prepared = memory.prepare(text);
+        let executed = prepared.and_then(|prepared| memory.execute(&prepared, &[], None, None));
+        executed.expect_err(text).to_string()
+    };
+    const NULL: &str = "Element at index 0 is null (expected type ";
+    for (column, value, reason) in [
+        ("f", "0x01", "Not enough bytes to read a vector<float, 3>"),
+        ("f", "'01'", "Not enough bytes to read a vector<float, 3>"),
+        ("f", "0x", "Invalid empty vector value"),
+        ("i", "0x000000010000000200", "Unexpected 1 extraneous bytes"),
+        ("i", "[blob_as_int(0x), 1]", NULL),
+        ("t", "['', '2020-01-01']", NULL),
+        (
+            "n",
+            "[0x01, 0x02]",
+            "Not enough bytes to read a vector<int, 1>",
+        ),
+        ("l", "[0x01]", "Not enough bytes to read a vector<int, 1>"),
+        ("l", "[[blob_as_int(0x)]]", NULL),
+        (
+            "tu",
+            "(1, 0x01)",
+            "Not enough bytes to read a vector<int, 1>",
+        ),
+        ("tu", "(1, [blob_as_int(0x)])", NULL),
+        (
+            "tu",
+            "0x01",
+            "Not enough bytes to read size of 0th component",
+        ),
+    ] {
+        let text = format!("INSERT INTO ks.vectors (k, {column}) VALUES (1, {value})");
+        let error = refused(&mut memory, &text);
+        assert!(error.starts_with(reason), "{text}: {error}");
+    }
+    let text = r#"INSERT INTO ks.vectors JSON '{"k": 1, "t": ["", "2020-01-01"]}'"#;
+    let error = refused(&mut memory, text);
+    assert!(error.contains(NULL), "{error}");
+    let select = "SELECT [blob_as_int(0x), k] FROM ks.vectors";
+    for text in [
+        "INSERT INTO ks.vectors (k, f) VALUES (1, 0x3f8000003f8000003f800000)",
+        "INSERT INTO ks.vectors (k, x) VALUES (1, ['', 'a'])",
+        "INSERT INTO ks.vectors (k, tu) VALUES (1, 0x0000000400000001)",
+        "INSERT INTO ks.vectors (k, u) VALUES (1, blob_as_uuid(0x))",
+        select,
+    ] {
+        run(&mut memory, text);
+    }
+    let into = memory.prepare("INSERT INTO ks.vectors (k, f) VALUES (1, ?)");
+    let error = memory
+        .execute(&into.expect("valid"), &[Value::Bytes(&[1])], None, None)
+        .expect_err("no vector");
+    assert!(error.to_string().starts_with("Not enough bytes"), "{error}");
+}
+
 #[test]
 fn plans_are_shared_between_threads() {
     fn shareable<T: Send + Sync + 'static>() {}

@@ -12,8 +12,9 @@
 //! | `int`, `smallint`, `tinyint`, `timestamp` | big-endian, the sign bit inverted |
 //! | `bigint`, `counter` | of variable length, see [`write_integer`] |
 //! | `float`, `double` | the sign bit inverted; all bits of negative ones |
-//! | `date`, `time` | as they are |
+//! | `date`, `time`, `DateType` | as they are |
 //! | `uuid`, `timeuuid` | version and time first |
+//! | `LexicalUUIDType` | the sign bits of both halves inverted |
 //! | `varint` | as `bigint` up to six bytes, longer ones with sign and length before them |
 //! | `decimal` | sign, exponent and digits to the base of 100 |
 //! | text, `blob`, `inet` | zeros escaped, an escape at the end |
@@ -23,6 +24,7 @@
 use num_bigint::Sign;
 
 use crate::collection::{Component, Components};
+use crate::compare::lexical_uuid_rank;
 use crate::{
     Bound, BoundKind, Clustering, ClusteringComparator, CqlType, DecoratedKey, Order, Token, number,
 };
@@ -116,11 +118,24 @@ impl CqlType {
     /// has no translation of it. Bytes that are no value of the type are translated somehow.
     fn write_byte_comparable(&self, value: &[u8], out: &mut Vec<u8>) -> bool {
         match self {
-            CqlType::Ascii | CqlType::Text | CqlType::Blob | CqlType::Inet | CqlType::Custom(_) => {
+            CqlType::Ascii | CqlType::Text | CqlType::Blob | CqlType::Inet => {
+                write_escaped(out, value);
+                return true;
+            }
+            CqlType::Custom(_) if self.modern().is_none() => {
                 write_escaped(out, value);
                 return true;
             }
             _ if value.is_empty() => return false,
+            CqlType::Custom(_) => match (self.modern(), value.as_array()) {
+                (Some(CqlType::Uuid), Some(uuid)) => {
+                    let (high, low) = lexical_uuid_rank(uuid);
+                    out.extend(high.to_be_bytes());
+                    out.extend(low.to_be_bytes());
+                }
+                // Unlike those of `timestamp`, the values of `DateType` are ordered by their bytes.
+                _ => out.extend(value),
+            },
             CqlType::Int | CqlType::Smallint | CqlType::Tinyint | CqlType::Timestamp => {
                 out.push(value[0] ^ 0x80);
                 out.extend(&value[1..]);
@@ -465,6 +480,49 @@ mod tests {
                 assert_eq!(of(&ty, text), *expected, "{ty} {text}");
             }
         }
+    }
+
+    /// Values of a class, each with its translation, in their order.
+    fn in_order(class: &str, values: &[(&str, &str)]) {
+        let ty = CqlType::Custom(class.into());
+        for (text, expected) in values {
+            assert_eq!(of(&ty, text), *expected, "{class} {text}");
+        }
+        for pair in values.windows(2) {
+            let [a, b] = [pair[0].0, pair[1].0].map(|text| ty.parse_string(text).expect("a value"));
+            assert!(ty.compare(&a, &b).is_lt(), "{class} {pair:?}");
+            assert!(ty.compare(&[], &a).is_lt(), "{class} {pair:?}");
+            assert!(pair[0].1 < pair[1].1, "{class} {pair:?}");
+        }
+        assert!(!ty.write_byte_comparable(&[], &mut Vec::new()));
+    }
+
+    #[test]
+    fn classes_of_cassandra_1_have_their_own_order() {
+        in_order(
+            "org.apache.cassandra.db.marshal.LexicalUUIDType",
+            &[
+                (
+                    "ff000000-0000-1000-8000-000000000000",
+                    "7f000000000010000000000000000000",
+                ),
+                (
+                    "00000000-0000-4000-8000-000000000001",
+                    "80000000000040000000000000000001",
+                ),
+                (
+                    "00000000-0000-4000-0000-000000000001",
+                    "80000000000040008000000000000001",
+                ),
+            ],
+        );
+        in_order(
+            "DateType",
+            &[
+                ("1970-01-01 00:00:00.001+0000", "0000000000000001"),
+                ("1969-12-31 23:59:59.999+0000", "ffffffffffffffff"),
+            ],
+        );
     }
 
     #[test]

@@ -52,20 +52,41 @@ pub fn pack_tuple<V: AsRef<[u8]>>(components: impl IntoIterator<Item = Option<V>
     out
 }
 
-/// A vector of these elements, each of the type `element`.
+/// A vector of these elements, each of the type `element`. Empty values, which most types have, are
+/// no elements but of types that know them as other than null (`VectorType.check`).
 pub fn pack_vector<V: AsRef<[u8]>>(
     element: &CqlType,
     elements: impl IntoIterator<Item = V>,
-) -> Vec<u8> {
+) -> Result<Vec<u8>, ValueError> {
+    let fixed = element.fixed_length();
     let mut out = Vec::new();
-    for value in elements {
+    for (i, value) in elements.into_iter().enumerate() {
         let value = value.as_ref();
-        if element.fixed_length().is_none() {
-            vint::write_unsigned(&mut out, value.len() as u64);
+        let length = value.len();
+        if length == 0 && !has_empty_elements(element) {
+            return refuse!("Element at index {i} is null (expected type {element})");
+        }
+        match fixed {
+            None => vint::write_unsigned(&mut out, length as u64),
+            Some(fixed) if fixed == length => {}
+            Some(fixed) => {
+                return refuse!(
+                    "Expected exactly {fixed} bytes for the element at index {i}, but was {length}"
+                );
+            }
         }
         out.extend_from_slice(value);
     }
-    out
+    Ok(out)
+}
+
+/// Is an empty value of the type a value like others (`TypeSerializer.isNull`)?
+fn has_empty_elements(ty: &CqlType) -> bool {
+    use CqlType::{Ascii, Blob, Custom, Text, Tuple, Udt};
+    matches!(
+        ty,
+        Ascii | Blob | Text | Tuple(_) | Udt { .. } | Custom(_) if ty.fixed_length().is_none()
+    )
 }
 
 /// The elements of a list or set.

@@ -24,8 +24,11 @@ impl CqlType {
             | CqlType::Empty
             | CqlType::Inet
             | CqlType::Text
-            | CqlType::Time
-            | CqlType::Custom(_) => a.cmp(b),
+            | CqlType::Time => a.cmp(b),
+            CqlType::Custom(_) => match self.modern() {
+                Some(CqlType::Uuid) => compare_fixed::<16, _>(a, b, lexical_uuid_rank),
+                _ => a.cmp(b),
+            },
             CqlType::Int => compare_fixed::<4, _>(a, b, |v| i32::from_be_bytes(*v)),
             CqlType::Bigint | CqlType::Counter | CqlType::Timestamp => {
                 compare_fixed::<8, _>(a, b, |v| i64::from_be_bytes(*v))
@@ -122,6 +125,12 @@ pub(crate) fn uuid_rank(uuid: &[u8; 16]) -> (u64, u64, u64) {
 pub(crate) fn timeuuid_rank(uuid: &[u8; 16]) -> (u64, u64) {
     let (high, low) = halves(uuid);
     (time_of(high), low ^ 0x8080_8080_8080_8080)
+}
+
+/// `LexicalUUIDType`: as Java's `UUID.compareTo`, which takes both halves for signed numbers.
+pub(crate) fn lexical_uuid_rank(uuid: &[u8; 16]) -> (u64, u64) {
+    let (high, low) = halves(uuid);
+    (high ^ 1 << 63, low ^ 1 << 63)
 }
 
 /// Element by element, then by their number.

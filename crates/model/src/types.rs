@@ -88,7 +88,8 @@ pub enum CqlType {
         /// How many.
         dimension: u32,
     },
-    /// A Java class that is none of the above; values are opaque and ordered by their bytes.
+    /// A Java class that is none of the above; values are opaque, and where they are not of one of
+    /// the classes of [`CqlType::has_known_order`], Cassandra may order them otherwise.
     Custom(Arc<str>),
 }
 
@@ -231,6 +232,11 @@ impl CqlType {
             }
             _ => self.modern().and_then(CqlType::fixed_length),
         }
+    }
+
+    /// Are values ordered as Cassandra does? Not those of a class that is not known.
+    pub fn has_known_order(&self) -> bool {
+        !matches!(self, CqlType::Custom(_)) || self.modern().is_some()
     }
 
     /// For two classes of Cassandra 1, which differ in how they order values, the type that has

@@ -10,7 +10,9 @@ impl CqlType {
     pub fn validate(&self, value: &[u8]) -> Result<(), ValueError> {
         let len = value.len();
         match self {
-            CqlType::Blob | CqlType::Varint | CqlType::Custom(_) => Ok(()),
+            CqlType::Blob | CqlType::Varint => Ok(()),
+            // Of classes that are not known nobody knows what their values are.
+            CqlType::Custom(_) => self.modern().map_or(Ok(()), |ty| ty.validate(value)),
             CqlType::Ascii => match value.iter().find(|byte| !byte.is_ascii()) {
                 Some(byte) => refuse!("Invalid byte for ascii: {}", *byte as i8),
                 None => Ok(()),
@@ -158,4 +160,20 @@ fn is_lenient_utf8(mut value: &[u8]) -> bool {
         value = after;
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_of_cassandra_1_have_the_lengths_of_their_values() {
+        let date = CqlType::Custom("org.apache.cassandra.db.marshal.DateType".into());
+        assert!(date.validate(&[0; 8]).is_ok() && date.validate(&[]).is_ok());
+        assert!(date.validate(&[0; 4]).is_err());
+        let uuid = CqlType::Custom("LexicalUUIDType".into());
+        assert!(uuid.validate(&[0; 16]).is_ok() && uuid.validate(&[0; 15]).is_err());
+        let unknown = CqlType::Custom("com.example.Type".into());
+        assert!(unknown.validate(&[1, 2, 3]).is_ok());
+    }
 }

@@ -135,7 +135,7 @@ fn value(ty: &CqlType) -> BoxedStrategy<Bytes> {
         CqlType::Vector { element, dimension } => {
             let ty = element.clone();
             vec(value(element), *dimension as usize)
-                .prop_map(move |values| collection::pack_vector(&ty, values))
+                .prop_map(move |values| collection::pack_vector(&ty, values).unwrap())
                 .boxed()
         }
         CqlType::Tuple(types) => tuple(types.iter()),

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use hashbrown::HashMap;
 use io::{Notify, TaskGroup};
 use model::{DecoratedKey, Mutation, TableId};
+use storage::WriteError;
 use uuid::Uuid;
 use wire::{Consistency, WriteType};
 
@@ -158,8 +159,14 @@ async fn apply_one(shard: &Shard, mut mutation: Mutation, written_at: i64) -> Re
     if mutation.updates.is_empty() {
         return Ok(());
     }
-    let applied = replica::apply(shard, mutation).await;
-    applied.map_err(|error| error.to_string())
+    match replica::apply(shard, mutation).await {
+        // It never will be written, and must not keep the others from it.
+        Err(WriteError::Misfit(misfit)) => {
+            tracing::error!("left out of a logged batch: {misfit}");
+            Ok(())
+        }
+        applied => applied.map_err(|error| error.to_string()),
+    }
 }
 
 /// A table was truncated: what was acknowledged of it before must not come back with a batch that

@@ -210,7 +210,9 @@ fn write_failure(error: WriteError) -> Result<FailureReason, RequestError> {
         WriteError::Overloaded(_) | WriteError::Closed => {
             Err(RequestError::Overloaded(error.to_string()))
         }
-        WriteError::TooLarge { .. } => Err(RequestError::invalid(error.to_string())),
+        WriteError::TooLarge { .. } | WriteError::Misfit(_) => {
+            Err(RequestError::invalid(error.to_string()))
+        }
         WriteError::UnknownTable(_) => Ok(FailureReason::IncompatibleSchema),
         WriteError::CommitLog(_) => {
             tracing::error!("{error}");

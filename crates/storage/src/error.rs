@@ -7,7 +7,7 @@ use std::sync::Arc;
 use model::TableId;
 
 use crate::commitlog::{AppendError, ReplayError};
-use crate::sstable::{SSTableError, folder::FolderError};
+use crate::sstable::{Misfit, SSTableError, folder::FolderError};
 
 /// The store, or a table of it, cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -68,6 +68,9 @@ pub enum WriteError {
         /// What these are the bytes of, and what to do.
         what: &'static str,
     },
+    /// No sstable could hold it. Nothing was written.
+    #[error(transparent)]
+    Misfit(#[from] Misfit),
     /// No such table here, or it is being dropped. Nothing was written.
     #[error("no table with id {0}")]
     UnknownTable(TableId),
@@ -120,6 +123,9 @@ pub enum FlushError {
     /// Writing or opening the sstable failed; it is tried again in a while.
     #[error("{0}")]
     Failed(String),
+    /// What is in memory cannot be written, whatever the drive does; other tables are flushed.
+    #[error("{0}; restart the node: it then leaves out of the commit log what cannot be written")]
+    Unwritable(String),
     /// No such table here.
     #[error("no table with id {0}")]
     UnknownTable(TableId),

@@ -219,7 +219,7 @@ fn default_value(ty: &CqlType) -> Option<Vec<u8>> {
         }
         CqlType::Vector { element, dimension } => {
             let part = default_value(element)?;
-            collection::pack_vector(element, (0..*dimension).map(|_| &part))
+            collection::pack_vector(element, (0..*dimension).map(|_| &part)).ok()?
         }
     })
 }

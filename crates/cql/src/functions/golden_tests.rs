@@ -50,7 +50,9 @@ fn pack(ty: &CqlType, term: &Term) -> Bytes {
             collection::pack_elements(terms.iter().map(|term| pack(element, term))).into()
         }
         (CqlType::Vector { element, .. }, Term::List(terms)) => {
-            collection::pack_vector(element, terms.iter().map(|term| pack(element, term))).into()
+            let elements = terms.iter().map(|term| pack(element, term));
+            let packed = collection::pack_vector(element, elements);
+            packed.expect("a vector").into()
         }
         (CqlType::Set { element, .. }, Term::Set(terms)) => {
             let mut elements: Vec<Bytes> = terms.iter().map(|term| pack(element, term)).collect();

@@ -94,7 +94,8 @@ impl Node {
             Node::Tuple(items) => Some(collection::pack_tuple(values(items)?).into()),
             Node::List(items) => Some(collection::pack_elements(present(values(items)?)?).into()),
             Node::Vector(element, items) => {
-                Some(collection::pack_vector(element, present(values(items)?)?).into())
+                let packed = collection::pack_vector(element, present(values(items)?)?);
+                Some(packed.map_err(malformed)?.into())
             }
             Node::Set(ty, items) => Some(set(ty, present(values(items)?)?)),
             Node::Map(ty, entries) => {

@@ -124,7 +124,12 @@ impl Expression {
             }
             Expression::Map(ty, entries) => map(ty, entries, request)?,
             Expression::Vector(element, items) => {
-                Bound::Value(collection::pack_vector(element, values(items, request)?).into())
+                let packed = collection::pack_vector(element, values(items, request)?);
+                Bound::Value(
+                    packed
+                        .map_err(|error| CqlError::Invalid(error.to_string()))?
+                        .into(),
+                )
             }
             Expression::Tuple(items) => {
                 let mut components = Vec::with_capacity(items.len());

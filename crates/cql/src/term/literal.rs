@@ -106,5 +106,8 @@ pub(crate) fn value(literal: &Literal, ty: &CqlType) -> Result<Bytes, CqlError> 
         (LiteralKind::Hex, _) => CqlType::Blob.parse_string(&text[2..]),
         _ => ty.parse_string(text),
     };
-    parsed.map_err(|error| CqlError::Invalid(error.to_string()))
+    // Digits say nothing of what they are digits of.
+    parsed
+        .and_then(|value| ty.validate(&value).map(|()| value))
+        .map_err(|error| CqlError::Invalid(error.to_string()))
 }

@@ -297,10 +297,17 @@ impl Admin {
 /// The table whose data file this is, by the folder it lies in, and its name.
 fn table_of(file: &Path, tables: &[Arc<Table>]) -> Option<(TableId, String)> {
     let name = file.file_name()?.to_str()?;
-    let folder = file.parent()?.file_name()?.to_str()?;
-    let (_, id) = folder.rsplit_once('-')?;
+    let dir = file.parent()?;
+    let folder = dir.file_name()?.to_str()?;
     let mut tables = tables.iter();
-    let table = tables.find(|table| table.id.simple().to_string() == id)?;
+    let table = match folder.rsplit_once('-') {
+        Some((_, id)) => tables.find(|table| table.id.simple().to_string() == id)?,
+        // Tables of before Cassandra 2.1 lie in folders of their name alone.
+        None => {
+            let keyspace = dir.parent()?.file_name()?.to_str()?;
+            tables.find(|table| (&*table.keyspace, &*table.name) == (keyspace, folder))?
+        }
+    };
     name.ends_with("-Data.db")
         .then(|| (table.id, name.to_owned()))
 }
@@ -317,6 +324,23 @@ pub fn token_range(start: Option<i64>, end: Option<i64>) -> CompactionScope {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_names_its_table_by_id_or_by_name() {
+        let schema = crate::system::system_keyspaces();
+        let local = schema.table("system", "local").expect("it is there");
+        let tables = [local.clone()];
+        let found = |path: String| table_of(Path::new(&path), &tables);
+        let expected = Some((local.id, "nb-1-big-Data.db".to_owned()));
+        let with_id = format!("/d/system/local-{}/nb-1-big-Data.db", local.id.simple());
+        assert_eq!(found(with_id), expected);
+        assert_eq!(
+            found("/d/system/local/nb-1-big-Data.db".to_owned()),
+            expected
+        );
+        assert_eq!(found("/d/other/local/nb-1-big-Data.db".to_owned()), None);
+        assert_eq!(found("/d/system/local/nb-1-big-Index.db".to_owned()), None);
+    }
 
     #[test]
     fn a_range_has_two_tokens() {

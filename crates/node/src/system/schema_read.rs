@@ -277,6 +277,7 @@ impl<'a> Reader<'a> {
             }
         }
         check_keys(&columns)?;
+        check_orders(&columns)?;
         let mut table = Table::new(id, keyspace.name.clone(), name, columns, options(row));
         table.is_compact = is_compact;
         let values = table.regulars().len();
@@ -335,6 +336,26 @@ fn check_keys(columns: &[Column]) -> Result<(), String> {
         }
         if kind == ColumnKind::PartitionKey && positions.is_empty() {
             return Err("its partition key is missing".to_owned());
+        }
+    }
+    Ok(())
+}
+
+/// What is kept in the order of a class that is not known would be looked for where it is not.
+fn check_orders(columns: &[Column]) -> Result<(), String> {
+    for column in columns {
+        let is_unknown = |ty: &CqlType| !ty.has_known_order();
+        let is_kept_in_it = |ty: &CqlType| match ty {
+            CqlType::Set { element, .. } => element.any(&is_unknown),
+            CqlType::Map { key, .. } => key.any(&is_unknown),
+            _ => false,
+        };
+        let in_key = column.kind == ColumnKind::Clustering && column.ty.any(&is_unknown);
+        if in_key || column.ty.any(&is_kept_in_it) {
+            return Err(format!(
+                "its column {} of type {} keeps values in the order of a class that is not known",
+                column.name, column.ty
+            ));
         }
     }
     Ok(())
@@ -429,6 +450,42 @@ mod tests {
             let options = options(&RowReader::new(tables, row));
             assert_eq!(options.speculative_retry, read);
             assert_eq!(options.additional_write_policy, read);
+        }
+    }
+
+    fn refused(kind: ColumnKind, ty: &str) -> bool {
+        let ty = CqlType::from_cql(ty, &BTreeMap::new()).expect("a type");
+        let column = Column {
+            id: ColumnId(0),
+            name: "c".into(),
+            ty,
+            kind,
+            position: 0,
+            order: Order::Ascending,
+        };
+        check_orders(&[column]).is_err()
+    }
+
+    #[test]
+    fn nothing_is_kept_in_an_order_that_is_not_known() {
+        use ColumnKind::{Clustering, PartitionKey, Regular};
+        const COMPOSITE: &str = "'org.apache.cassandra.db.marshal.CompositeType(\
+                                 org.apache.cassandra.db.marshal.Int32Type,\
+                                 org.apache.cassandra.db.marshal.UTF8Type)'";
+        let with = |form: &str| form.replace('%', COMPOSITE);
+        assert!(!refused(PartitionKey, &with("%")));
+        assert!(!refused(Regular, &with("%")));
+        assert!(!refused(Regular, &with("list<%>")));
+        assert!(!refused(Regular, &with("map<int, %>")));
+        assert!(refused(Clustering, &with("%")));
+        assert!(refused(Clustering, &with("frozen<list<%>>")));
+        assert!(refused(Regular, &with("set<%>")));
+        assert!(refused(Regular, &with("map<%, int>")));
+        assert!(refused(Regular, &with("list<frozen<set<%>>>")));
+        for known in ["DateType", "LexicalUUIDType"] {
+            let class = format!("'org.apache.cassandra.db.marshal.{known}'");
+            assert!(!refused(Clustering, &class));
+            assert!(!refused(Regular, &format!("set<{class}>")));
         }
     }
 }

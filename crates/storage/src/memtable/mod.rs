@@ -17,10 +17,11 @@ mod stream;
 mod tombstones;
 mod tree;
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use model::{DecoratedKey, PartitionBound, PartitionUpdate, Table};
 
@@ -47,6 +48,8 @@ pub(crate) struct Memtable {
     times: Cell<EncodingStatsCollector>,
     /// Its number among what its table consists of; 0 as long as it is written to.
     number: Cell<u64>,
+    /// The table that it is written with, if the table has lost columns since.
+    schema: OnceCell<Arc<Table>>,
     /// How many mutations of each commit-log segment are in here.
     commits: RefCell<BTreeMap<SegmentName, u64>>,
     /// Where rows are laid out.
@@ -136,6 +139,17 @@ impl Memtable {
     /// It is written to no more.
     pub(crate) fn set_number(&self, number: u64) {
         self.number.set(number);
+    }
+
+    /// The table is about to lose columns, of which there may be something in it.
+    pub(crate) fn set_schema(&self, table: &Arc<Table>) {
+        // What it had before it lost some earlier is more.
+        self.schema.get_or_init(|| table.clone());
+    }
+
+    /// The table that it is to be written with, unless that is the one of today.
+    pub(crate) fn schema(&self) -> Option<Arc<Table>> {
+        self.schema.get().cloned()
     }
 
     /// How many updates it took in.

@@ -37,6 +37,9 @@ const DEFAULT_CHUNK_LENGTH: usize = 16 * 1024;
 /// The largest chunk that is believed: Cassandra's own limit is what fits in an `int`, but no
 /// sensible table has chunks that come near.
 const MAX_CHUNK_LENGTH: usize = 64 << 20;
+/// The largest chunk that is written. Whoever reads a row has its whole chunk in memory, and a
+/// compaction one of each input.
+const MAX_WRITTEN_CHUNK: usize = 1 << 20;
 /// What a chunk takes in the file at least: a byte and the checksum.
 pub(crate) const LEAST_CHUNK: u64 = 5;
 const DEFAULT_ZSTD_LEVEL: i32 = 3;
@@ -55,64 +58,94 @@ pub struct CompressionParameters {
 }
 
 impl CompressionParameters {
-    /// From the table option `compression`; `None`: not compressed. Errors name the option.
-    pub fn from_options(
+    /// From the table option `compression`; `None`: not compressed. What cannot be done as the option
+    /// says is done in a way that every reader knows, or no flush of the table could ever succeed;
+    /// `doubt` is told what, and how it is done instead.
+    pub(crate) fn from_options(
         options: &BTreeMap<String, String>,
-    ) -> Result<Option<CompressionParameters>, String> {
+        doubt: &mut dyn FnMut(String),
+    ) -> Option<CompressionParameters> {
         let class = options
             .get("class")
             .or_else(|| options.get("sstable_compression"));
         let enabled = options.get("enabled").is_none_or(|e| e != "false");
-        let Some(class) = class.filter(|c| enabled && !c.is_empty()) else {
-            return Ok(None);
-        };
+        let class = class.filter(|c| enabled && !c.is_empty())?;
         let others: BTreeMap<String, String> = options
             .iter()
-            .filter(|(key, _)| {
-                !matches!(
-                    key.as_str(),
-                    "class"
-                        | "sstable_compression"
-                        | "enabled"
-                        | "chunk_length_in_kb"
-                        | "chunk_length_kb"
-                        | "min_compress_ratio"
-                        | "crc_check_chance"
-                )
-            })
+            .filter(|(key, _)| !OWN_OPTIONS.contains(&key.as_str()))
             .map(|(k, v)| (k.clone(), v.clone()))
             .collect();
-        let chunk_length = match options
-            .get("chunk_length_in_kb")
-            .or_else(|| options.get("chunk_length_kb"))
-        {
-            None => DEFAULT_CHUNK_LENGTH,
-            Some(text) => text
-                .parse::<usize>()
-                .ok()
-                .and_then(|kb| kb.checked_mul(1024))
-                .filter(|l| l.is_power_of_two() && *l <= MAX_CHUNK_LENGTH)
-                .ok_or_else(|| format!("chunk_length_in_kb '{text}' is not a power of two"))?,
+        let (algorithm, kept) = match algorithm(class, &others) {
+            Ok(algorithm) => (algorithm, others),
+            Err(what) => {
+                doubt(format!("{what}: LZ4Compressor is used"));
+                (Algorithm::Lz4, BTreeMap::new())
+            }
         };
+        let chunk_length = chunk_length(options, doubt);
         let ratio = match options.get("min_compress_ratio") {
             None => 0.0,
-            Some(text) => text
-                .parse::<f64>()
-                .ok()
-                .filter(|r| *r == 0.0 || *r >= 1.0)
-                .ok_or_else(|| format!("min_compress_ratio '{text}' is not 0 or at least 1"))?,
+            // As in Cassandra, what is no number leaves all chunks as they are.
+            Some(text) => match text.trim().parse::<f64>() {
+                Ok(ratio) if ratio == 0.0 || ratio >= 1.0 || ratio.is_nan() => ratio,
+                _ => {
+                    doubt(format!(
+                        "min_compress_ratio '{text}' is not 0 or at least 1: 0 is used"
+                    ));
+                    0.0
+                }
+            },
         };
         let max_compressed_length = if ratio == 0.0 {
             i32::MAX as usize
         } else {
             (chunk_length as f64 / ratio).ceil() as usize
         };
-        Ok(Some(CompressionParameters {
-            algorithm: algorithm(class, &others)?,
+        Some(CompressionParameters {
+            algorithm,
             chunk_length,
             max_compressed_length,
-            options: others,
-        }))
+            options: kept,
+        })
+    }
+}
+
+/// The options that are no compressor's.
+const OWN_OPTIONS: [&str; 7] = [
+    "class",
+    "sstable_compression",
+    "enabled",
+    "chunk_length_in_kb",
+    "chunk_length_kb",
+    "min_compress_ratio",
+    "crc_check_chance",
+];
+
+/// The length of chunks, in bytes.
+fn chunk_length(options: &BTreeMap<String, String>, doubt: &mut dyn FnMut(String)) -> usize {
+    let given = options
+        .get("chunk_length_in_kb")
+        .or_else(|| options.get("chunk_length_kb"));
+    let Some(text) = given else {
+        return DEFAULT_CHUNK_LENGTH;
+    };
+    let parsed = text.trim().parse::<usize>().ok();
+    match parsed.and_then(|kb| kb.checked_mul(1024)) {
+        Some(length) if length.is_power_of_two() && length <= MAX_WRITTEN_CHUNK => length,
+        Some(length) if length.is_power_of_two() => {
+            let most = MAX_WRITTEN_CHUNK / 1024;
+            doubt(format!(
+                "chunk_length_in_kb '{text}' would take too much memory: {most} is used"
+            ));
+            MAX_WRITTEN_CHUNK
+        }
+        _ => {
+            let usual = DEFAULT_CHUNK_LENGTH / 1024;
+            doubt(format!(
+                "chunk_length_in_kb '{text}' is not a power of two: {usual} is used"
+            ));
+            DEFAULT_CHUNK_LENGTH
+        }
     }
 }
 
@@ -383,28 +416,69 @@ mod tests {
         Algorithm::Noop,
     ];
 
+    /// What is written with these options, and how many of them are not followed.
+    fn of(pairs: &[(&str, &str)]) -> (Option<CompressionParameters>, usize) {
+        let options = pairs
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
+        let mut doubts = 0;
+        let mut doubt = |_| doubts += 1;
+        let parameters = CompressionParameters::from_options(&options.collect(), &mut doubt);
+        (parameters, doubts)
+    }
+
     #[test]
     fn options_of_a_table_are_understood() {
-        let options = |pairs: &[(&str, &str)]| {
-            pairs
-                .iter()
-                .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
-                .collect::<BTreeMap<_, _>>()
-        };
-        let none = CompressionParameters::from_options(&options(&[("enabled", "false")]));
-        assert_eq!(none, Ok(None));
-        let zstd = CompressionParameters::from_options(&options(&[
+        assert_eq!(of(&[("enabled", "false")]), (None, 0));
+        let (zstd, doubts) = of(&[
             ("class", "org.apache.cassandra.io.compress.ZstdCompressor"),
             ("compression_level", "5"),
             ("chunk_length_in_kb", "64"),
             ("min_compress_ratio", "2.0"),
-        ]))
-        .expect("valid")
-        .expect("compressed");
+        ]);
+        let zstd = zstd.expect("compressed");
+        assert_eq!(doubts, 0);
         assert_eq!(zstd.algorithm, Algorithm::Zstd { level: 5 });
         assert_eq!(zstd.chunk_length, 65536);
         assert_eq!(zstd.max_compressed_length, 32768);
-        assert!(CompressionParameters::from_options(&options(&[("class", "Nonsense")])).is_err());
+    }
+
+    #[test]
+    fn what_cannot_be_written_as_asked_is_written_otherwise() {
+        let lz4 = ("class", "LZ4Compressor");
+        for (pairs, chunk_length, doubts) in [
+            (&[lz4, ("chunk_length_in_kb", "131072")][..], 1 << 20, 1),
+            (&[lz4, ("chunk_length_in_kb", "2097151")], 16 << 10, 1),
+            (&[lz4, ("chunk_length_in_kb", "1024")], 1 << 20, 0),
+            (&[lz4, ("chunk_length_in_kb", "much")], 16 << 10, 1),
+            (&[lz4, ("min_compress_ratio", "0.5")], 16 << 10, 1),
+            (
+                &[("class", "com.example.Nonsense"), ("level", "9")],
+                16 << 10,
+                1,
+            ),
+            (
+                &[("class", "ZstdCompressor"), ("compression_level", "x")],
+                16 << 10,
+                1,
+            ),
+        ] {
+            let (parameters, found) = of(pairs);
+            let parameters = parameters.expect("compressed");
+            assert_eq!(
+                (parameters.chunk_length, found),
+                (chunk_length, doubts),
+                "{pairs:?}"
+            );
+            assert_eq!(parameters.algorithm, Algorithm::Lz4, "{pairs:?}");
+            assert!(parameters.options.is_empty(), "{pairs:?}");
+        }
+        // As in Cassandra, nothing is compressed then.
+        let (parameters, doubts) = of(&[lz4, ("min_compress_ratio", "NaN")]);
+        assert_eq!(
+            parameters.map(|p| (p.max_compressed_length, doubts)),
+            Some((0, 0))
+        );
     }
 
     proptest! {

@@ -344,17 +344,25 @@ fn write_columns(
     }
 }
 
-/// Appends a value, with its length unless its type says it.
-fn write_value(out: &mut Vec<u8>, value: &[u8], length: Option<usize>) -> Result<(), EncodeError> {
+/// Is a value as long as all of its type are, if they are, or empty?
+pub(super) fn check_length(value: &[u8], length: Option<usize>) -> Result<(), EncodeError> {
     match length {
-        None => write_vint_bytes(out, value),
-        Some(expected) if expected == value.len() => out.extend(value),
-        Some(expected) => {
-            return Err(EncodeError::WrongLength {
+        Some(expected) if expected != value.len() && !value.is_empty() => {
+            Err(EncodeError::WrongLength {
                 expected,
                 actual: value.len(),
-            });
+            })
         }
+        _ => Ok(()),
+    }
+}
+
+/// Appends a value that is not empty, with its length unless its type says it.
+fn write_value(out: &mut Vec<u8>, value: &[u8], length: Option<usize>) -> Result<(), EncodeError> {
+    check_length(value, length)?;
+    match length {
+        None => write_vint_bytes(out, value),
+        Some(_) => out.extend(value),
     }
     Ok(())
 }

@@ -108,10 +108,12 @@ fn layout_column(header: &HeaderColumn, kind: ColumnKind, table: &Table) -> Layo
         .column_named(&header.name)
         .filter(|c| c.kind == kind && c.ty.is_multi_cell() == complex)
         .map(|c| c.id);
+    // By its name alone: schemas of before Cassandra 3.11 do not say whether it was static
+    // (`DeserializationHelper`).
     let dropped_at = table
         .dropped
         .iter()
-        .filter(|d| *d.name == *header.name && d.is_static == (kind == ColumnKind::Static))
+        .filter(|d| *d.name == *header.name)
         .map(|d| d.dropped_at)
         .max()
         .unwrap_or(NO_TIMESTAMP);
@@ -144,9 +146,8 @@ fn may_be_in_one_cell(table: &Table, kind: ColumnKind, name: &str) -> bool {
     if let Some(column) = table.column_named(name).filter(|c| c.kind == kind) {
         return fits(&column.ty);
     }
-    let is_static = kind == ColumnKind::Static;
     let mut dropped = table.dropped.iter();
-    dropped.any(|d| *d.name == *name && d.is_static == is_static && fits(&d.ty))
+    dropped.any(|d| *d.name == *name && fits(&d.ty))
 }
 
 #[cfg(test)]
@@ -187,6 +188,25 @@ mod tests {
         assert!(!frozen.complex && frozen.id.is_some());
         let free = layout(user_type(false));
         assert!(free.complex && free.id.is_some());
+    }
+
+    #[test]
+    fn what_was_dropped_is_known_by_its_name() {
+        let mut own = Table::clone(&table(Order::Ascending));
+        own.dropped.push(DroppedColumn {
+            name: "s".into(),
+            ty: CqlType::Int,
+            // As it is read where nothing says what it was.
+            is_static: false,
+            dropped_at: 7,
+        });
+        let column = HeaderColumn {
+            name: "s".to_owned(),
+            ty: CqlType::Int,
+        };
+        let layout = layout_column(&column, ColumnKind::Static, &own);
+        assert_eq!(layout.dropped_at, 7);
+        assert!(layout.id.is_some(), "it was added again");
     }
 
     #[test]

@@ -207,9 +207,9 @@ fn column_type(table: &Table, kind: ColumnKind, name: &str) -> Option<CqlType> {
     if let Some(column) = column {
         return Some(column.ty.clone());
     }
-    let is_static = kind == ColumnKind::Static;
+    // Old schemas do not say whether it was static.
     let mut dropped = table.dropped.iter();
-    let dropped = dropped.find(|d| *d.name == *name && d.is_static == is_static);
+    let dropped = dropped.find(|d| *d.name == *name);
     dropped.map(|dropped| dropped.ty.clone())
 }
 
@@ -296,4 +296,26 @@ fn close_range(
     let tombstone = RangeTombstone { slice, deletion };
     update.range_tombstones.push(tombstone);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{DroppedColumn, Order};
+
+    use super::*;
+
+    #[test]
+    fn a_dropped_column_is_known_by_its_name() {
+        let mut own = Table::clone(&crate::testing::table(Order::Ascending));
+        own.dropped.push(DroppedColumn {
+            name: "gone".into(),
+            ty: CqlType::Text,
+            is_static: false,
+            dropped_at: 7,
+        });
+        for kind in [ColumnKind::Static, ColumnKind::Regular] {
+            assert_eq!(column_type(&own, kind, "gone"), Some(CqlType::Text));
+        }
+        assert_eq!(column_type(&own, ColumnKind::Static, "v"), None);
+    }
 }

@@ -40,6 +40,7 @@ mod items;
 mod key_cache;
 mod layout;
 mod message;
+mod misfit;
 mod open;
 mod output;
 mod partition;
@@ -69,6 +70,8 @@ pub use header::{EncodingStats, EncodingStatsCollector, HeaderColumn, Serializat
 pub use layout::Unkept;
 pub(crate) use message::MessageMutation;
 pub use message::decode_cassandra_mutation;
+pub use misfit::Misfit;
+pub(crate) use misfit::{check as check_fits, take_out as take_out_misfits};
 pub use partition::PartitionReader;
 pub use reader::SSTable;
 pub use scan::{ScanOptions, Scanner};

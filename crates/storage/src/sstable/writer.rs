@@ -16,12 +16,13 @@ use uuid::Uuid;
 use super::chunk_writer::ChunkWriter;
 use super::compression::CompressionParameters;
 use super::descriptor::{Component, Descriptor, ShardOrigin, encode_toc};
-use super::encode::{EncodeError, Encoder};
+use super::encode::Encoder;
 use super::error::WriteError;
 use super::filter::BloomFilter;
 use super::header::{EncodingStats, SerializationHeader};
 use super::index_writer::IndexesWriter;
 use super::layout::Layout;
+use super::misfit;
 use super::output::Output;
 use super::seal::Seal;
 use super::statistics::{Collector, PARTITIONER, Statistics};
@@ -126,7 +127,7 @@ impl Writer {
             )));
         }
         let compression =
-            CompressionParameters::from_options(&table.options.compression).map_err(invalid)?;
+            CompressionParameters::from_options(&table.options.compression, &mut |_| {});
         let header = SerializationHeader::of_table(table, options.encoding);
         let layout = Layout::new(&header, descriptor.version, table);
         let data_file = Output::create(env, descriptor.temporary_path(Component::Data)).await?;
@@ -204,7 +205,12 @@ impl Writer {
         let start = self.data.position();
         self.item.clear();
         let encoded = self.encoder.head(&mut self.item, head);
-        self.write_item(encoded)?;
+        encoded
+            .map_err(|error| {
+                misfit::locate(&self.table, &head.key, head.static_row.as_ref(), &error)
+            })
+            .map_err(|misfit| self.invalid(&misfit.to_string()))?;
+        self.write_item()?;
         self.indexes.begin(self.item.len() as u64);
         self.collector.begin_partition(head);
         self.partition = Some(OpenPartition {
@@ -226,11 +232,17 @@ impl Writer {
         partition.previous = position;
         self.item.clear();
         let encoded = self.encoder.unfiltered(&mut self.item, item, previous);
-        self.write_item(encoded)?;
         let end = position + self.item.len() as u64;
         let layout = self.encoder.layout();
-        let indexed = self.indexes.item(item, position, end, layout);
-        indexed.map_err(|e| self.invalid(&e.to_string()))?;
+        let indexed = encoded.and_then(|()| self.indexes.item(item, position, end, layout));
+        let row = match item {
+            Unfiltered::Row(row) => Some(row),
+            Unfiltered::Marker(_) => None,
+        };
+        indexed
+            .map_err(|error| misfit::locate(&self.table, &partition.key, row, &error))
+            .map_err(|misfit| self.invalid(&misfit.to_string()))?;
+        self.write_item()?;
         self.collector.unfiltered(item);
         self.flush().await
     }
@@ -242,7 +254,7 @@ impl Writer {
         };
         self.item.clear();
         self.encoder.end(&mut self.item);
-        self.write_item(Ok(()))?;
+        self.write_item()?;
         let length = self.data.position() - partition.start;
         let hash = murmur3_x64_128(partition.key.key());
         self.indexes.end(
@@ -332,8 +344,7 @@ impl Writer {
         Ok(())
     }
 
-    fn write_item(&mut self, encoded: Result<(), EncodeError>) -> Result<(), WriteError> {
-        encoded.map_err(|e| self.invalid(&e.to_string()))?;
+    fn write_item(&mut self) -> Result<(), WriteError> {
         self.data
             .append(&self.item)
             .map_err(|e| self.data_file.failed(e))

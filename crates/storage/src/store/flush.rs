@@ -3,7 +3,8 @@
 //! A memtable that is to be flushed is switched for an empty one at once and stays readable until
 //! its sstable is open. One task writes them one after the other. A flush that fails, be it that
 //! the drive is full, is tried again until it succeeds: the writes are in the commit log, and
-//! memory stays bounded because writers are refused meanwhile.
+//! memory stays bounded because writers are refused meanwhile. Where it is not the drive that fails
+//! but what is to be written, it is tried behind the others: they have nothing to do with it.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -18,7 +19,7 @@ use crate::error::FlushError;
 use crate::memtable::{MemStream, Memtable};
 use crate::merge::{MergedPartition, Source};
 use crate::sstable::{
-    Descriptor, SSTable, ShardOrigin, Writer, WriterOptions, folder as sstable_folder,
+    Descriptor, SSTable, ShardOrigin, WriteError, Writer, WriterOptions, folder as sstable_folder,
 };
 
 /// How long to wait before a flush that failed is tried again.
@@ -33,6 +34,8 @@ pub(super) struct FlushJob {
     memtable: Option<Rc<Memtable>>,
     /// Who waits for it.
     waiter: Option<oneshot::Sender<Result<(), FlushError>>>,
+    /// Was it tried, and cannot be written?
+    is_stuck: bool,
 }
 
 impl Inner {
@@ -63,6 +66,7 @@ impl Inner {
             table: table.clone(),
             memtable,
             waiter,
+            is_stuck: false,
         });
         self.flush_work.notify_one();
     }
@@ -82,10 +86,13 @@ impl Inner {
             self.queue_flush(&table, self.switch(&table), Some(sender));
             waiting.push(receiver);
         }
+        let mut result = Ok(());
         for receiver in waiting {
-            receiver.await.unwrap_or(Err(FlushError::Closed))?;
+            let flushed = receiver.await.unwrap_or(Err(FlushError::Closed));
+            // Those behind one that fails are not over yet.
+            result = result.and(flushed);
         }
-        Ok(())
+        result
     }
 
     /// Writes memtables as they come, until the store is closed and all are written.
@@ -113,10 +120,40 @@ impl Inner {
             if let Some(waiter) = job.waiter.take() {
                 let _ = waiter.send(result);
             }
-            if let Some(error) = failure {
-                self.flush_failed(job, &error);
-                self.env.sleep(RETRY).await;
+            match failure {
+                None => {}
+                Some(error @ FlushError::Unwritable(_)) => self.set_aside(job, &error).await,
+                Some(error) => {
+                    self.flush_failed(job, &error);
+                    self.env.sleep(RETRY).await;
+                }
             }
+        }
+    }
+
+    /// Puts a job that cannot be written behind the others, and tells all who wait for the ones of
+    /// the same table. If all are like that it waits a while.
+    async fn set_aside(&self, mut job: FlushJob, error: &FlushError) {
+        if !job.is_stuck {
+            tracing::error!("{error}; the table is not flushed, the others are");
+            add(&self.counters.failed_flushes, 1);
+        }
+        job.table.strays.set(true);
+        job.is_stuck = true;
+        let others = {
+            let mut flushes = self.flushes.borrow_mut();
+            let same = |waiting: &&mut FlushJob| Rc::ptr_eq(&waiting.table, &job.table);
+            for waiting in flushes.iter_mut().filter(same) {
+                if let Some(waiter) = waiting.waiter.take() {
+                    let _ = waiter.send(Err(error.clone()));
+                }
+            }
+            let others = flushes.iter().any(|waiting| !waiting.is_stuck);
+            flushes.push_back(job);
+            others
+        };
+        if !others {
+            let _ = self.env.timeout(RETRY, self.flush_work.notified()).await;
         }
     }
 
@@ -156,7 +193,7 @@ impl Inner {
                     // It is tried again under another name: a full drive must not fill up with
                     // what failed before.
                     sstable_folder::discard(&self.env, &descriptor).await;
-                    return Err(FlushError::Failed(error));
+                    return Err(error);
                 }
             }
         }
@@ -214,13 +251,14 @@ impl Inner {
         table: &TableStore,
         memtable: &Rc<Memtable>,
         descriptor: &Descriptor,
-    ) -> Result<Option<SSTable>, String> {
+    ) -> Result<Option<SSTable>, FlushError> {
         let written = self.write_partitions(table, memtable, descriptor).await;
-        let written = written.map_err(|error| {
-            if let crate::sstable::WriteError::Io { source, .. } = &error {
+        let written = written.map_err(|error| match &error {
+            WriteError::Io { source, .. } => {
                 self.writing_failed(source, &error);
+                FlushError::Failed(error.to_string())
             }
-            error.to_string()
+            WriteError::Invalid { .. } => FlushError::Unwritable(error.to_string()),
         });
         if written?.is_none() {
             return Ok(None);
@@ -228,7 +266,7 @@ impl Inner {
         let opened = SSTable::open(&self.env, descriptor, &table.table(), &self.cache).await;
         opened.map(Some).map_err(|error| {
             self.tell_of(&error);
-            error.to_string()
+            FlushError::Failed(error.to_string())
         })
     }
 
@@ -237,8 +275,8 @@ impl Inner {
         table: &TableStore,
         memtable: &Rc<Memtable>,
         descriptor: &Descriptor,
-    ) -> Result<Option<Descriptor>, crate::sstable::WriteError> {
-        let schema = table.table();
+    ) -> Result<Option<Descriptor>, WriteError> {
+        let schema = memtable.schema().unwrap_or_else(|| table.table());
         let options = WriterOptions::new(memtable.len() as u64, memtable.times(), self.origin());
         let mut writer = Writer::create(&self.env, descriptor.clone(), &schema, options).await?;
         let all = std::rc::Rc::new([model::Slice::ALL]);
@@ -278,7 +316,7 @@ async fn write_partition(
     table: &Table,
     written: impl Fn(&Row),
     env: &Env,
-) -> Result<(), crate::sstable::WriteError> {
+) -> Result<(), WriteError> {
     let mut head = partition.head().clone();
     if let Some(row) = &mut head.static_row {
         row.retain_columns_of(table);

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use io::Env;
+use model::Table;
 
 use super::StoreConfig;
 use crate::commitlog::{SPARE_EXTENSION, SegmentName, Truncations};
@@ -108,6 +109,27 @@ async fn remove_if_there(env: &Env, path: &Path) -> Result<(), OpenError> {
     match env.remove_file(path).await {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io_error(path)(error)),
         _ => Ok(()),
+    }
+}
+
+/// The table that Cassandra keeps in the order of its keys instead of that of their tokens
+/// (`LocalPartitioner`). It would not open files in ring order: they go to a folder that it does
+/// not look into.
+const IN_KEY_ORDER: (&str, &str) = ("system", "batches");
+
+/// The folder of a table in `data`: `<keyspace>/<table>-<id without dashes>`, or without the id if
+/// there is such a one, as Cassandra before 2.1 made them and later ones use them on
+/// (`Directories`).
+pub(super) async fn of_table(env: &Env, data: &Path, table: &Table) -> Result<PathBuf, OpenError> {
+    let keyspace = data.join(&*table.keyspace);
+    let with_id = format!("{}-{}", table.name, table.id.simple());
+    if (&*table.keyspace, &*table.name) == IN_KEY_ORDER {
+        return Ok(keyspace.join(format!("helenus_{with_id}")));
+    }
+    let without = keyspace.join(&*table.name);
+    match env.exists(&without).await.map_err(io_error(&without))? {
+        true => Ok(without),
+        false => Ok(keyspace.join(with_id)),
     }
 }
 

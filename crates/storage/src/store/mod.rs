@@ -18,6 +18,8 @@ mod cassandra;
 mod compact;
 mod faults;
 mod flush;
+#[cfg(test)]
+mod flush_tests;
 mod folder;
 #[cfg(test)]
 mod full_drive_tests;
@@ -53,7 +55,7 @@ use crate::SharedFiles;
 use crate::cache::RowCache;
 use crate::commitlog::{AppendError, CommitLog, CommitLogConfig, SegmentName, Ticket, Truncations};
 use crate::error::{FlushError, OpenError, ReadError, WriteError};
-use crate::sstable::{ChunkCache, Format};
+use crate::sstable::{ChunkCache, Format, check_fits};
 use flush::FlushJob;
 use memory::Memory;
 use period::FlushPeriods;
@@ -244,6 +246,7 @@ impl Store {
     pub async fn apply(&self, mutation: Mutation) -> Result<(), WriteError> {
         let inner = &*self.inner;
         let begun = inner.env.now();
+        mutation.updates.iter().try_for_each(check_fits)?;
         let _memory = inner.admit(&mutation).await?;
         let write = Write::begin(inner, &mutation).await?;
         if let Some(ticket) = write.ticket {

@@ -14,7 +14,10 @@ use super::table::{TableStore, Unreadable};
 use super::{Inner, folder};
 use crate::commitlog::{Position, Replay, ReplayedGroup, max_timestamp};
 use crate::error::OpenError;
-use crate::sstable::{Descriptor, SSTable, SSTableError, ShardOrigin, folder as sstable_folder};
+use crate::sstable::{
+    CompressionParameters, Descriptor, SSTable, SSTableError, ShardOrigin,
+    folder as sstable_folder, take_out_misfits,
+};
 
 /// How many sstables of a table are opened at once.
 const OPENED_AT_ONCE: usize = 16;
@@ -44,7 +47,10 @@ impl Inner {
                 Some(known) => {
                     let period = table.options.memtable_flush_period_in_ms;
                     let before = known.table().options.memtable_flush_period_in_ms;
-                    known.set_table(&table);
+                    if known.table().options.compression != table.options.compression {
+                        self.doubt_compression(&table);
+                    }
+                    self.alter(&known, &table).await;
                     known.durable.set(durable);
                     if before != period {
                         self.begin_period(&known);
@@ -53,6 +59,7 @@ impl Inner {
                     self.compaction_work.notify_one();
                 }
                 None => {
+                    self.doubt_compression(&table);
                     let opened = Rc::new(self.open_table(table, durable).await?);
                     self.tables.borrow_mut().insert(id, opened.clone());
                     self.begin_period(&opened);
@@ -70,8 +77,48 @@ impl Inner {
         Ok(())
     }
 
+    /// A table goes over to a new form. What memory has of columns that it loses goes to the drive
+    /// under their names: what of it is newer than the drop belongs to the column that may be added
+    /// again, and is there when it is.
+    async fn alter(&self, known: &Rc<TableStore>, table: &Arc<Table>) {
+        let before = known.table();
+        let loses = before.columns().any(|c| table.column(c.id).is_none());
+        let mut added = table.columns().filter(|c| before.column(c.id).is_none());
+        let is_back = added.any(|c| table.dropped.iter().any(|d| d.name == c.name));
+        if loses {
+            self.begin_flush(known);
+            known.keep_columns();
+        }
+        if is_back {
+            self.flush_for_change(table).await;
+        }
+        known.set_table(table);
+        if loses {
+            self.flush_for_change(table).await;
+        }
+    }
+
+    /// A flush that fails is tried again, and need not keep the schema from being changed.
+    async fn flush_for_change(&self, table: &Table) {
+        if let Err(error) = self.flush(Some(table.id)).await {
+            let (keyspace, name) = (&table.keyspace, &table.name);
+            tracing::warn!("flushing {keyspace}.{name} before it changes: {error}");
+        }
+    }
+
+    /// Says, once for all shards, what of a table's compression is not done as it asks for.
+    fn doubt_compression(&self, table: &Table) {
+        if self.env.shard().0 != 0 {
+            return;
+        }
+        let (keyspace, name) = (&table.keyspace, &table.name);
+        CompressionParameters::from_options(&table.options.compression, &mut |doubt| {
+            tracing::warn!("compression of {keyspace}.{name}: {doubt}");
+        });
+    }
+
     async fn open_table(&self, table: Arc<Table>, durable: bool) -> Result<TableStore, OpenError> {
-        let dir = TableStore::folder(&self.config.sstables, &table);
+        let dir = folder::of_table(&self.env, &self.config.sstables, &table).await?;
         let found = folder::open_table(&self.env, &self.config, &dir).await?;
         let mut there = Vec::new();
         for sstable in found.sstables {
@@ -295,7 +342,7 @@ impl Inner {
             if sharder.shard_of(token) != shard {
                 continue;
             }
-            for update in mutation.updates {
+            for mut update in mutation.updates {
                 let id = update.table.id;
                 if self.is_truncated(id, token, group.position) {
                     continue;
@@ -303,6 +350,12 @@ impl Inner {
                 let Some(table) = tables.get(&id) else {
                     continue;
                 };
+                for misfit in take_out_misfits(&mut update) {
+                    tracing::error!("left out of what the commit log holds: {misfit}");
+                }
+                if update.is_empty() {
+                    continue;
+                }
                 self.log.count(group.segment, &update);
                 let schema = table.table();
                 let grown = table.active().apply(update, &schema, Some(group.segment));

@@ -17,11 +17,6 @@ use crate::read::{CachedTable, ReadCounters, View};
 use crate::sstable::{Component, Descriptor, Generation, SSTable, SSTableError, ShardOrigin};
 use crate::tally::Tally;
 
-/// The table that Cassandra keeps in the order of its keys instead of that of their tokens
-/// (`LocalPartitioner`). It would not open files in ring order: they go to a folder that it does
-/// not look into.
-const IN_KEY_ORDER: (&str, &str) = ("system", "batches");
-
 /// One table on one shard.
 pub(crate) struct TableStore {
     /// The table as of now.
@@ -160,6 +155,13 @@ impl TableStore {
     /// The table as of now.
     pub(crate) fn table(&self) -> Arc<Table> {
         self.schema.borrow().clone()
+    }
+
+    /// What is on its way to the drive is written as the table is now, whatever it loses meanwhile.
+    pub(crate) fn keep_columns(&self) {
+        for memtable in self.flushing.borrow().iter() {
+            memtable.set_schema(&self.table());
+        }
     }
 
     /// The table was altered.
@@ -540,15 +542,6 @@ impl TableStore {
         let (sharder, shard) = self.owner;
         let ours = origin.is_some_and(|o| (o.shard, o.shards) == (shard, sharder.shards()));
         !ours && sharder.shards() > 1
-    }
-
-    /// The folder of a table in `data`: `<keyspace>/<table>-<id without dashes>`.
-    pub(crate) fn folder(data: &Path, table: &Table) -> PathBuf {
-        let mut name = format!("{}-{}", table.name, table.id.simple());
-        if (&*table.keyspace, &*table.name) == IN_KEY_ORDER {
-            name.insert_str(0, "helenus_");
-        }
-        data.join(&*table.keyspace).join(name)
     }
 }
 

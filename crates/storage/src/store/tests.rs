@@ -418,6 +418,31 @@ fn a_table_knows_its_own_folder_and_when_its_sstables_were_written() {
 }
 
 #[test]
+fn a_folder_of_before_ids_is_used_on() {
+    let dir = TempDir::new();
+    let old = dir.0.join("data/ks/t");
+    std::fs::create_dir_all(&old).expect("it can be made");
+    for writes in [true, false] {
+        let path = dir.0.clone();
+        run(move |env| async move {
+            let table = table(Order::Ascending);
+            let store = open(&env, path.clone(), &table).await;
+            if writes {
+                let updates = vec![update(&table, &[Saying::Written([1, 1], 1, 1)])];
+                let applied = store.apply(Mutation { updates }).await;
+                applied.expect("the write is taken");
+                store.drain().await.expect("it is flushed");
+            }
+            let page = store.read(&command(&table, vec![Slice::ALL], false)).await;
+            assert_eq!(page.expect("it reads").partitions.len(), 1);
+        });
+    }
+    assert_eq!(files_ending(&old, "Data.db").len(), 1);
+    let folders = std::fs::read_dir(dir.0.join("data/ks")).expect("a folder");
+    assert_eq!(folders.count(), 1, "none with an id was made");
+}
+
+#[test]
 fn a_quick_verification_leaves_the_data_unread() {
     let dir = TempDir::new();
     let path = dir.0.clone();

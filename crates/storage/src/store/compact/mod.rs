@@ -7,6 +7,7 @@
 //! `purging`, what people ask for in `operations`, and how much of the shard's time all of it gets
 //! in `pace`.
 
+mod dropped;
 mod history;
 mod operations;
 mod pace;

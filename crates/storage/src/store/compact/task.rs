@@ -268,8 +268,8 @@ impl Inner {
         transaction: &mut Transaction,
     ) -> Result<Vec<SSTable>, CompactionError> {
         let table = &job.table;
-        let schema = table.table();
         let inputs = self.needed(job);
+        let (schema, inputs) = self.with_dropped(table.table(), inputs).await?;
         let mut outputs = Outputs {
             inner: self,
             table,
