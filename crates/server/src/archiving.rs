@@ -27,6 +27,8 @@ pub(crate) struct Archiving {
     restore_directories: Vec<PathBuf>,
     /// The highest timestamp of mutations that are replayed, in their own unit.
     pub(crate) restore_until: Option<i64>,
+    /// The same point in time in microseconds since 1970.
+    pub(crate) restore_point: Option<i64>,
 }
 
 /// Why segments cannot be archived or brought back.
@@ -118,6 +120,7 @@ impl Archiving {
                 _ => return Err(bad("there is no such property".to_owned())),
             }
         }
+        archiving.restore_point = until;
         archiving.restore_until = until.map(|until: i64| until.div_euclid(micros_per_unit));
         Ok(archiving)
     }
@@ -242,6 +245,7 @@ mod tests {
         assert_eq!(archiving.archive_command, Some(words.to_vec()));
         assert_eq!(archiving.restore_directories.len(), 2);
         assert_eq!(archiving.restore_until, Some(86_401_000));
+        assert_eq!(archiving.restore_point, Some(86_401_000_000));
         assert_eq!(point_in_time("1970:01:01 00:00:00.000005"), Ok(5));
         for bad in [
             "archive_comand=x",

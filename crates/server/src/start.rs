@@ -203,6 +203,7 @@ fn node_config(settings: &Settings, folder: &DataFolder, archiving: &Archiving) 
         sstable_format: settings.sstable_format,
         commitlog: CommitLogConfig {
             restore_until: archiving.restore_until.unwrap_or(i64::MAX),
+            restore_point: archiving.restore_point.unwrap_or(i64::MAX),
             ..settings.commitlog
         },
         commitlog_total_space: settings.commitlog_total_space,

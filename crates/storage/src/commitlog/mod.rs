@@ -72,9 +72,12 @@ pub struct CommitLogConfig {
     /// Is damage passed over at replay (`cassandra.commitlog.ignorereplayerrors`)? What cannot be
     /// read is lost then.
     pub ignore_replay_errors: bool,
-    /// Mutations with a later timestamp, in microseconds since 1970, are not replayed
+    /// Mutations with a later timestamp, in the unit of timestamps, are not replayed
     /// (`restore_point_in_time`).
     pub restore_until: i64,
+    /// The same point in time in microseconds since 1970, whatever the unit of timestamps: what was
+    /// truncated later is replayed.
+    pub restore_point: i64,
     /// Is the page cache bypassed where the file system can (`commitlog_disk_access_mode`)?
     pub direct: bool,
 }
@@ -89,6 +92,7 @@ impl Default for CommitLogConfig {
             pending_bytes: 32 << 20,
             ignore_replay_errors: false,
             restore_until: i64::MAX,
+            restore_point: i64::MAX,
             direct: true,
         }
     }

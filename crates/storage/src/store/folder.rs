@@ -81,7 +81,32 @@ pub(super) async fn open_commitlog(env: &Env, config: &StoreConfig) -> Result<Fo
             }
         }
     }
+    forget_later(env, config, &mut found.truncations).await?;
     Ok(found)
+}
+
+/// Drops the notes of truncations after the point in time that is to be restored: what they emptied
+/// is to come back. This shard's file says so at once, as without the point in time the next start
+/// would leave out what was brought back.
+async fn forget_later(
+    env: &Env,
+    config: &StoreConfig,
+    noted: &mut [Truncations],
+) -> Result<(), OpenError> {
+    let dir = &config.commitlog_dir;
+    for noted in noted {
+        let forgotten = noted.forget_after(config.commitlog.restore_point);
+        if forgotten.is_empty() || !noted.is_of(env.shard().0, config.sharder.shards()) {
+            continue;
+        }
+        for table in forgotten {
+            tracing::info!(
+                "the point in time to restore is before the truncation of table {table}"
+            );
+        }
+        noted.save(env, dir).await.map_err(io_error(dir))?;
+    }
+    Ok(())
 }
 
 /// Makes sure that the data folder and those in it are there after a crash as well: without them
@@ -332,7 +357,7 @@ pub(super) async fn remove_sstable(
     Ok(())
 }
 
-/// Is the sstable gone by a truncation that its writer noted?
+/// Has the sstable to go by a truncation that its writer noted?
 pub(super) fn is_truncated(
     truncations: &[Truncations],
     table: model::TableId,
