@@ -2,10 +2,12 @@
 //! the commit log are copied by a command before they go, and brought back by another one at
 //! start. Commands run on a thread of their own.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
@@ -13,7 +15,7 @@ use storage::SharedFiles;
 
 /// How often to look for segments to copy.
 const LOOK: Duration = Duration::from_millis(250);
-/// How long to wait after a command that failed.
+/// How long to wait with a segment whose command failed.
 const RETRY: Duration = Duration::from_secs(10);
 
 /// What the file says.
@@ -125,23 +127,42 @@ impl Archiving {
         Ok(archiving)
     }
 
+    /// Copies the segments that earlier runs left, before others are brought back: those came from
+    /// the archive. Some may have been copied by the run that left them, and many commands refuse to do
+    /// it again, so one that fails is not tried again (`CommitLog.recoverSegmentsOnDisk`).
+    pub(crate) fn archive_found(&self, commitlog: &Path) -> Result<(), ArchivingError> {
+        let Some(command) = &self.archive_command else {
+            return Ok(());
+        };
+        let names = match names(commitlog) {
+            Err(ArchivingError::Unreadable { source, .. })
+                if source.kind() == std::io::ErrorKind::NotFound =>
+            {
+                return Ok(());
+            }
+            names => names?,
+        };
+        let is_segment = |name: &&OsString| name.to_str().is_some_and(storage::is_commitlog_file);
+        for name in names.iter().filter(is_segment) {
+            let path = commitlog.join(name);
+            if let Err(reason) = copy(command, &path) {
+                let path = path.display();
+                tracing::warn!(
+                    "archiving {path} failed, it may have been archived before: {reason}"
+                );
+            }
+        }
+        Ok(())
+    }
+
     /// Brings segments back into the folder of the commit log, before anybody reads it.
     pub(crate) fn restore(&self, commitlog: &Path) -> Result<(), ArchivingError> {
         let Some(command) = &self.restore_command else {
             return Ok(());
         };
-        let unreadable = |path: &Path| {
-            let path = path.to_owned();
-            move |source| ArchivingError::Unreadable { path, source }
-        };
         std::fs::create_dir_all(commitlog).map_err(unreadable(commitlog))?;
         for folder in &self.restore_directories {
-            let mut names = Vec::new();
-            for entry in std::fs::read_dir(folder).map_err(unreadable(folder))? {
-                names.push(entry.map_err(unreadable(folder))?.file_name());
-            }
-            names.sort();
-            for name in names {
+            for name in names(folder)? {
                 let (from, to) = (folder.join(&name), commitlog.join(&name));
                 let is_segment = name.to_str().is_some_and(storage::is_commitlog_file);
                 if !is_segment || to.exists() {
@@ -164,20 +185,15 @@ impl Archiving {
             return Ok(());
         };
         let work = move || {
+            let mut failed = BTreeMap::new();
             loop {
-                let pause = match copy_waiting(&command, &files) {
-                    Ok(()) => LOOK,
-                    Err((path, reason)) => {
-                        let path = path.display();
-                        tracing::error!(
-                            "archiving {path} failed: {reason}; it stays, trying again"
-                        );
-                        RETRY
-                    }
-                };
+                let waiting = files.archive.waiting();
+                copy_waiting(&command, waiting, &mut failed, |path| {
+                    files.archive.is_copied(path);
+                });
                 // This thread is none of the shards'.
                 #[allow(clippy::disallowed_methods)]
-                std::thread::sleep(pause);
+                std::thread::sleep(LOOK);
             }
         };
         let thread = std::thread::Builder::new().name("archiver".to_owned());
@@ -185,14 +201,51 @@ impl Archiving {
     }
 }
 
-fn copy_waiting(command: &[String], files: &SharedFiles) -> Result<(), (PathBuf, String)> {
-    for path in files.archive.waiting() {
-        let name = path.file_name().map(Path::new).unwrap_or(&path);
-        let words = [("%path", path.as_path()), ("%name", name)];
-        run(command, &words).map_err(|reason| (path.clone(), reason))?;
-        files.archive.is_copied(&path);
+fn unreadable(path: &Path) -> impl FnOnce(std::io::Error) -> ArchivingError {
+    let path = path.to_owned();
+    move |source| ArchivingError::Unreadable { path, source }
+}
+
+/// The names in a folder, sorted.
+fn names(folder: &Path) -> Result<Vec<OsString>, ArchivingError> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(unreadable(folder))? {
+        names.push(entry.map_err(unreadable(folder))?.file_name());
     }
-    Ok(())
+    names.sort();
+    Ok(names)
+}
+
+/// Copies those that wait, and says of which it succeeded. One that has `failed` holds back no other,
+/// and is tried again later.
+fn copy_waiting(
+    command: &[String],
+    waiting: Vec<PathBuf>,
+    failed: &mut BTreeMap<PathBuf, Instant>,
+    is_copied: impl Fn(&Path),
+) {
+    failed.retain(|path, since| waiting.contains(path) && since.elapsed() < RETRY);
+    for path in waiting {
+        if failed.contains_key(&path) {
+            continue;
+        }
+        match copy(command, &path) {
+            Ok(()) => is_copied(&path),
+            Err(reason) => {
+                let shown = path.display();
+                tracing::error!("archiving {shown} failed: {reason}; it stays, trying again");
+                // This thread is none of the shards'.
+                #[allow(clippy::disallowed_methods)]
+                failed.insert(path, Instant::now());
+            }
+        }
+    }
+}
+
+/// Copies a segment.
+fn copy(command: &[String], path: &Path) -> Result<(), String> {
+    let name = path.file_name().map(Path::new).unwrap_or(path);
+    run(command, &[("%path", path), ("%name", name)])
 }
 
 /// Runs a command with these words replaced, without a shell, as Cassandra does.
@@ -289,6 +342,69 @@ mod tests {
         ];
         let error = run(&failing, &name).expect_err("there is no such file");
         assert!(error.contains("/bin/cp"), "{error}");
+        std::fs::remove_dir_all(&base).expect("it can be removed");
+    }
+
+    /// Files in a folder of their own, and what it is.
+    fn folder(name: &str, files: &[&str]) -> PathBuf {
+        let base = format!("helenus-archiving-{name}-{}", std::process::id());
+        let base = std::env::temp_dir().join(base);
+        for folder in ["commitlog", "backup"] {
+            std::fs::create_dir_all(base.join(folder)).expect("a folder");
+        }
+        for file in files {
+            std::fs::write(base.join(file), *file).expect("a file");
+        }
+        base
+    }
+
+    fn linking(base: &Path) -> Archiving {
+        let text = "archive_command=/bin/ln %path BASE/backup/%name\n\
+                    restore_command=/bin/cp %from %to\nrestore_directories=BASE/backup";
+        let text = text.replace("BASE", &base.to_string_lossy());
+        Archiving::parse(&text).expect("it is good")
+    }
+
+    #[test]
+    fn what_is_found_at_start_is_archived_before_the_rest_is_restored() {
+        let first = "commitlog/helenus-0of1-000000000001.log";
+        let second = "commitlog/helenus-0of1-000000000002.log";
+        let before = "backup/helenus-0of1-000000000001.log";
+        let other = "backup/helenus-0of1-000000000007.log";
+        let base = folder("found", &[first, second, before, other]);
+        let archiving = linking(&base);
+        let log = base.join("commitlog");
+        archiving.archive_found(&log).expect("it goes on");
+        archiving.restore(&log).expect("they are brought back");
+        let text = |file: &str| std::fs::read_to_string(base.join(file)).expect("a file");
+        assert_eq!(text(before), before, "ln does not replace it");
+        assert_eq!(text("backup/helenus-0of1-000000000002.log"), second);
+        assert_eq!(text("commitlog/helenus-0of1-000000000007.log"), other);
+        let none = archiving.archive_found(&base.join("nowhere"));
+        none.expect("there is nothing to archive");
+        std::fs::remove_dir_all(&base).expect("it can be removed");
+    }
+
+    #[test]
+    fn one_that_cannot_be_copied_holds_back_no_other() {
+        let [first, second] = ["commitlog/1", "commitlog/2"];
+        let base = folder("failing", &[first, second, "backup/1"]);
+        let archiving = linking(&base);
+        let command = archiving.archive_command.expect("a command");
+        let waiting = vec![base.join(first), base.join(second)];
+        let (mut failed, copied) = (BTreeMap::new(), std::cell::RefCell::new(Vec::new()));
+        let mut look = || {
+            copy_waiting(&command, waiting.clone(), &mut failed, |path| {
+                copied.borrow_mut().push(path.to_owned());
+            });
+            failed.keys().cloned().collect::<Vec<_>>()
+        };
+        assert_eq!(look(), [base.join(first)]);
+        assert_eq!(copied.take(), [base.join(second)]);
+        std::fs::remove_file(base.join("backup/1")).expect("it can be removed");
+        std::fs::remove_file(base.join("backup/2")).expect("it can be removed");
+        assert_eq!(look(), [base.join(first)], "it is not tried at once");
+        assert_eq!(copied.take(), [base.join(second)]);
         std::fs::remove_dir_all(&base).expect("it can be removed");
     }
 }

@@ -142,6 +142,7 @@ fn run(settings: &Settings, folder: &DataFolder, control: &Control) -> Result<()
         Some(path) => Archiving::read(path)?,
         None => Archiving::default(),
     };
+    archiving.archive_found(&folder.commitlog)?;
     archiving.restore(&folder.commitlog)?;
     let node = Node::start(node_config(settings, folder, &archiving))?;
     let started = archiving.start(Arc::clone(node.files()));

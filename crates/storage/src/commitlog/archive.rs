@@ -39,6 +39,14 @@ impl Archive {
         }
     }
 
+    /// An earlier run left a segment, or it was brought back from where it had been copied to. Whoever
+    /// runs the process has seen to it before the start.
+    pub(crate) fn was_found(&self, path: &Path) {
+        if self.enabled {
+            self.with(|segments| segments.insert(path.to_owned(), true));
+        }
+    }
+
     /// May a segment go?
     pub(crate) fn may_go(&self, path: &Path) -> bool {
         !self.enabled || self.with(|segments| segments.get(path) == Some(&true))
@@ -98,5 +106,7 @@ mod tests {
         archive.went(path);
         archive.is_copied(path);
         assert!(archive.waiting().is_empty());
+        archive.was_found(path);
+        assert!(archive.may_go(path) && archive.waiting().is_empty());
     }
 }
