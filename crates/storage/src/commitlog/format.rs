@@ -289,6 +289,10 @@ mod tests {
     fn names_name_the_header() {
         let name = SegmentName::of_shard(77, 2, 5);
         assert_eq!(SegmentName::parse(&name.file_name()), Some(name));
+        // Numbers begin with the time, and once did with 1.
+        let timed = SegmentName::of_shard(1_795_258_768_842, 2, 5);
+        assert_eq!(SegmentName::parse(&timed.file_name()), Some(timed));
+        assert!(name.file_name() < timed.file_name());
         let foreign = "CommitLog-7-1795258768842.log";
         let foreign = SegmentName::parse(foreign).expect("it is Cassandra's");
         assert_eq!(foreign.file_name(), "CommitLog-7-1795258768842.log");

@@ -18,7 +18,7 @@ use crate::sstable::{
 pub(super) struct FoundLog {
     /// Segments that concern this shard, with the lengths of their files.
     pub(super) segments: Vec<(SegmentName, u64)>,
-    /// A number that no segment of any shard has.
+    /// A number that no segment of any shard has, nor had.
     pub(super) next_segment: u64,
     /// The truncations that any shard noted, this shard's first.
     pub(super) truncations: Vec<Truncations>,
@@ -40,9 +40,12 @@ pub(super) async fn open_commitlog(env: &Env, config: &StoreConfig) -> Result<Fo
     }
     let (shard, shards) = (env.shard().0, config.sharder.shards());
     let own = Truncations::new(shard, shards);
+    // Milliseconds, as Cassandra counts (`CommitLogSegment.idBase`): where segments are archived by
+    // their names, those of a log that begins anew must not take the place of older ones.
+    let millis = u64::try_from(env.wall_micros() / 1000).unwrap_or(0);
     let mut found = FoundLog {
         segments: Vec::new(),
-        next_segment: 1,
+        next_segment: millis.max(1),
         truncations: vec![own],
     };
     for entry in env.read_dir(&dir).await.map_err(io_error(&dir))? {

@@ -183,3 +183,24 @@ fn what_is_archived_by_links_is_never_written_to() {
         assert!(now == content, "{}", path.display());
     }
 }
+
+#[test]
+fn a_log_that_begins_anew_takes_no_name_of_before() {
+    let folder = TempDir::new();
+    let mut names: Vec<String> = Vec::new();
+    for _ in 0..3 {
+        let dir = folder.0.clone();
+        let found = run(move |env| async move {
+            let table = table(Order::Ascending);
+            let store = open_with(&env, config(dir.clone()), &schema(&table)).await;
+            fill_segments(&store, &table).await;
+            let files = env.read_dir(&dir.join("commitlog")).await;
+            store.drain().await.expect("drained");
+            let files = files.expect("a folder").into_iter();
+            let names = files.filter(|file| crate::is_commitlog_file(&file.name));
+            names.map(|file| file.name).collect::<Vec<_>>()
+        });
+        assert!(!found.is_empty() && found.iter().all(|name| names.iter().all(|n| n < name)));
+        names.extend(found);
+    }
+}
