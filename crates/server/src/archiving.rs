@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use std::time::{Duration, Instant};
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use storage::SharedFiles;
+use storage::sstable::CommitLogPosition;
 
 /// How often to look for segments to copy.
 const LOOK: Duration = Duration::from_millis(250);
@@ -31,6 +33,8 @@ pub(crate) struct Archiving {
     pub(crate) restore_until: Option<i64>,
     /// The same point in time in microseconds since 1970.
     pub(crate) restore_point: Option<i64>,
+    /// Up to where the sstables have what is in a Cassandra's segments.
+    pub(crate) snapshot_position: Option<CommitLogPosition>,
 }
 
 /// Why segments cannot be archived or brought back.
@@ -51,6 +55,26 @@ pub(crate) enum ArchivingError {
         path: PathBuf,
         /// The property.
         name: String,
+        /// Why.
+        reason: String,
+    },
+    /// A folder that segments are brought back from cannot be made.
+    #[error("restore_directories: cannot make {path}: {source}", path = .path.display())]
+    NoFolder {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file in one of those folders is none that can be brought back.
+    #[error(
+        "{file} {reason}: it cannot be restored, and what it holds would be missing; unpack it, \
+         or move it out of restore_directories",
+        file = .file.display()
+    )]
+    NoSegment {
+        /// The file.
+        file: PathBuf,
         /// Why.
         reason: String,
     },
@@ -117,8 +141,10 @@ impl Archiving {
                         }
                     }
                 }
-                // Of Cassandra's other versions.
-                "snapshot_commitlog_position" => {}
+                "snapshot_commitlog_position" if value.is_empty() => {}
+                "snapshot_commitlog_position" => {
+                    archiving.snapshot_position = Some(position(value).map_err(bad)?);
+                }
                 _ => return Err(bad("there is no such property".to_owned())),
             }
         }
@@ -157,25 +183,50 @@ impl Archiving {
 
     /// Brings segments back into the folder of the commit log, before anybody reads it.
     pub(crate) fn restore(&self, commitlog: &Path) -> Result<(), ArchivingError> {
-        let Some(command) = &self.restore_command else {
+        if self.restore_directories.is_empty() {
             return Ok(());
-        };
+        }
         std::fs::create_dir_all(commitlog).map_err(unreadable(commitlog))?;
         for folder in &self.restore_directories {
+            let made = std::fs::create_dir_all(folder);
+            made.map_err(|source| ArchivingError::NoFolder {
+                path: folder.clone(),
+                source,
+            })?;
             for name in names(folder)? {
-                let (from, to) = (folder.join(&name), commitlog.join(&name));
-                let is_segment = name.to_str().is_some_and(storage::is_commitlog_file);
-                if !is_segment || to.exists() {
-                    continue;
-                }
-                let paths = [("%from", from.as_path()), ("%to", to.as_path())];
-                run(command, &paths).map_err(|reason| ArchivingError::Restore {
-                    file: from.clone(),
-                    reason,
-                })?;
-                tracing::info!("restored {}", to.display());
+                self.restore_file(&folder.join(name), commitlog)?;
             }
         }
+        Ok(())
+    }
+
+    /// Brings one file back under its true name, unless it is there already.
+    fn restore_file(&self, from: &Path, commitlog: &Path) -> Result<(), ArchivingError> {
+        if from.is_dir() {
+            tracing::warn!(
+                "nothing is restored from {}: it is a folder",
+                from.display()
+            );
+            return Ok(());
+        }
+        let called = from.file_name().unwrap_or_default().to_string_lossy();
+        let head = head(from).map_err(unreadable(from))?;
+        let name = storage::segment_name(&called, &head);
+        let name = name.map_err(|reason| ArchivingError::NoSegment {
+            file: from.to_owned(),
+            reason,
+        })?;
+        let to = match name.map(|name| commitlog.join(name)) {
+            Some(to) if !to.exists() => to,
+            _ => return Ok(()),
+        };
+        let command = self.restore_command.as_deref().unwrap_or_default();
+        let paths = [("%from", from), ("%to", to.as_path())];
+        run(command, &paths).map_err(|reason| ArchivingError::Restore {
+            file: from.to_owned(),
+            reason,
+        })?;
+        tracing::info!("restored {}", to.display());
         Ok(())
     }
 
@@ -214,6 +265,15 @@ fn names(folder: &Path) -> Result<Vec<OsString>, ArchivingError> {
     }
     names.sort();
     Ok(names)
+}
+
+/// What stands at the beginning of a file.
+fn head(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    let file = std::fs::File::open(path)?;
+    file.take(storage::SEGMENT_HEAD as u64)
+        .read_to_end(&mut head)?;
+    Ok(head)
 }
 
 /// Copies those that wait, and says of which it succeeded. One that has `failed` holds back no other,
@@ -268,6 +328,18 @@ fn run(command: &[String], words: &[(&str, &Path)]) -> Result<(), String> {
     Err(format!("{program}: {}: {said}", output.status))
 }
 
+/// A place in a Cassandra's commit log, as `1795258768842, 4711`: segment and offset
+/// (`CommitLogPositionSerializer.fromString`).
+fn position(text: &str) -> Result<CommitLogPosition, String> {
+    let parsed = text.split_once(',').and_then(|(segment, position)| {
+        Some(CommitLogPosition {
+            segment: segment.trim().parse().ok()?,
+            position: position.trim().parse().ok()?,
+        })
+    });
+    parsed.ok_or_else(|| format!("`{text}` is no position; one looks like 1795258768842,4711"))
+}
+
 /// A time as `2026:11:21 12:35:00` or with a fraction of a second, UTC, in microseconds since
 /// 1970.
 fn point_in_time(text: &str) -> Result<i64, String> {
@@ -291,12 +363,14 @@ mod tests {
         let archiving = Archiving::parse(
             "archive_command=/bin/ln %path /backup/%name\nrestore_command = /bin/cp -f %from %to\n\
              restore_directories=/backup, /older\nrestore_point_in_time=1970:01:02 00:00:01\n\
-             precision=MILLISECONDS\n",
+             precision=MILLISECONDS\nsnapshot_commitlog_position=1795258768842, 4711\n",
         )
         .expect("it is good");
         let words = ["/bin/ln", "%path", "/backup/%name"].map(str::to_owned);
         assert_eq!(archiving.archive_command, Some(words.to_vec()));
         assert_eq!(archiving.restore_directories.len(), 2);
+        let place = archiving.snapshot_position.map(|p| (p.segment, p.position));
+        assert_eq!(place, Some((1_795_258_768_842, 4711)));
         assert_eq!(archiving.restore_until, Some(86_401_000));
         assert_eq!(archiving.restore_point, Some(86_401_000_000));
         assert_eq!(point_in_time("1970:01:01 00:00:00.000005"), Ok(5));
@@ -304,6 +378,8 @@ mod tests {
             "archive_comand=x",
             "precision=DAYS",
             "restore_point_in_time=now",
+            "snapshot_commitlog_position=1795258768842",
+            "snapshot_commitlog_position=1795258768842,0,0",
         ] {
             assert!(Archiving::parse(bad).is_err(), "{bad}");
         }
@@ -320,7 +396,7 @@ mod tests {
         std::fs::write(&segment, "content").expect("a file");
         let text = format!(
             "archive_command=/bin/cp %path {0}/%name\nrestore_command=/bin/cp %from %to\n\
-             restore_directories={0}",
+             restore_directories={0},{0}/not-yet",
             backup.display()
         );
         let archiving = Archiving::parse(&text).expect("it is good");
@@ -330,11 +406,11 @@ mod tests {
             ("%name", Path::new("helenus-0of1-000000000001.log")),
         ];
         run(&command, &name).expect("it is copied");
-        std::fs::write(backup.join("other"), "x").expect("a file");
+        std::fs::write(backup.join("truncated-0of1"), "x").expect("a file");
         std::fs::remove_file(&segment).expect("it can be removed");
         archiving.restore(&log).expect("it is brought back");
         assert_eq!(std::fs::read_to_string(&segment).expect("text"), "content");
-        assert!(!log.join("other").exists());
+        assert!(!log.join("truncated-0of1").exists());
         let failing = [
             "/bin/cp".to_owned(),
             "/nowhere/%name".to_owned(),
@@ -382,6 +458,18 @@ mod tests {
         assert_eq!(text("commitlog/helenus-0of1-000000000007.log"), other);
         let none = archiving.archive_found(&base.join("nowhere"));
         none.expect("there is nothing to archive");
+        std::fs::remove_dir_all(&base).expect("it can be removed");
+    }
+
+    #[test]
+    fn what_is_no_segment_refuses_the_start() {
+        let other = "backup/CommitLog-7-1795258768842.log.gz";
+        let base = folder("other", &[other]);
+        let restored = linking(&base).restore(&base.join("commitlog"));
+        let said = restored.expect_err("it is no segment").to_string();
+        for part in [other, "restore_directories"] {
+            assert!(said.contains(part), "{said}");
+        }
         std::fs::remove_dir_all(&base).expect("it can be removed");
     }
 

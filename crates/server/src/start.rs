@@ -205,6 +205,7 @@ fn node_config(settings: &Settings, folder: &DataFolder, archiving: &Archiving) 
         commitlog: CommitLogConfig {
             restore_until: archiving.restore_until.unwrap_or(i64::MAX),
             restore_point: archiving.restore_point.unwrap_or(i64::MAX),
+            snapshot_position: archiving.snapshot_position,
             ..settings.commitlog
         },
         commitlog_total_space: settings.commitlog_total_space,

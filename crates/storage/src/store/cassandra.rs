@@ -78,13 +78,20 @@ impl Inner {
         Ok(())
     }
 
-    /// What of the log these tables' sstables hold, and what truncations removed.
+    /// What of the log these tables' sstables hold, and what truncations removed; or what the operator
+    /// says instead, who restored both (`CommitLogReplayer.construct`).
     async fn covered(
         &self,
         tables: &BTreeMap<TableId, Rc<TableStore>>,
     ) -> Result<Covered, OpenError> {
-        let node = self.read_local_node().await?;
         let mut covered = Covered::default();
+        if let Some(position) = self.config.commitlog.snapshot_position {
+            for id in tables.keys() {
+                covered.add(*id, CommitLogPosition::NONE, position);
+            }
+            return Ok(covered);
+        }
+        let node = self.read_local_node().await?;
         for (id, position) in node.truncated {
             covered.add(id, CommitLogPosition::NONE, position);
         }
