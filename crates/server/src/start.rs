@@ -142,6 +142,7 @@ fn run(settings: &Settings, folder: &DataFolder, control: &Control) -> Result<()
         Some(path) => Archiving::read(path)?,
         None => Archiving::default(),
     };
+    archiving.archive_found(&folder.commitlog)?;
     archiving.restore(&folder.commitlog)?;
     let node = Node::start(node_config(settings, folder, &archiving))?;
     let started = archiving.start(Arc::clone(node.files()));
@@ -203,6 +204,8 @@ fn node_config(settings: &Settings, folder: &DataFolder, archiving: &Archiving) 
         sstable_format: settings.sstable_format,
         commitlog: CommitLogConfig {
             restore_until: archiving.restore_until.unwrap_or(i64::MAX),
+            restore_point: archiving.restore_point.unwrap_or(i64::MAX),
+            snapshot_position: archiving.snapshot_position,
             ..settings.commitlog
         },
         commitlog_total_space: settings.commitlog_total_space,

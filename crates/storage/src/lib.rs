@@ -24,7 +24,8 @@ pub use any_bytes::decode_component;
 pub use cache::RowCacheStats;
 pub use commitlog::{
     Archive, CommitLogConfig, CommitlogSync, Latency, LogStats, RecordError, ReplayError,
-    count_cassandra_mutations, decode_mutation, encode_mutation, is_commitlog_file,
+    SEGMENT_HEAD, count_cassandra_mutations, decode_mutation, encode_mutation, is_commitlog_file,
+    segment_name,
 };
 pub use error::{CompactionError, FlushError, OpenError, ReadError, TruncateError, WriteError};
 pub use health::{CommitFailurePolicy, DiskFailurePolicy, FailurePolicies, Health, Verdict};

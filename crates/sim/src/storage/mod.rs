@@ -12,6 +12,8 @@ mod rot;
 mod run;
 mod snapshots;
 mod tables;
+#[cfg(test)]
+mod truncation;
 mod world;
 
 pub use run::{Report, run};

@@ -8,6 +8,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use super::format::{HeaderError, SegmentHeader, SegmentName};
+use super::{SPARE_EXTENSION, Truncations, cassandra};
+
 /// The segments of all shards that wait to be copied, or were.
 #[derive(Debug, Default)]
 pub struct Archive {
@@ -36,6 +39,14 @@ impl Archive {
             self.with(|segments| {
                 segments.entry(path.to_owned()).or_insert(false);
             });
+        }
+    }
+
+    /// An earlier run left a segment, or it was brought back from where it had been copied to. Whoever
+    /// runs the process has seen to it before the start.
+    pub(crate) fn was_found(&self, path: &Path) {
+        if self.enabled {
+            self.with(|segments| segments.insert(path.to_owned(), true));
         }
     }
 
@@ -75,12 +86,94 @@ impl Archive {
 
 /// Is this the name of a commit log's file, ours or Cassandra's?
 pub fn is_commitlog_file(name: &str) -> bool {
-    super::SegmentName::parse(name).is_some()
+    SegmentName::parse(name).is_some()
+}
+
+/// How many of its first bytes say which segment a file is.
+pub const SEGMENT_HEAD: usize = 1 << 17;
+
+/// The name that a file has in the commit log, whatever it is called elsewhere: its first bytes say
+/// it, as Cassandra has it (`CommitLogArchiver.maybeRestoreArchive`). `None` if it lies beside
+/// segments, but is none. Errors: why nobody knows.
+pub fn segment_name(called: &str, head: &[u8]) -> Result<Option<String>, String> {
+    let named = SegmentName::parse(called);
+    let found = match SegmentHeader::decode(head) {
+        Ok(header) => Ok(Some(header.name())),
+        Err(HeaderError::Version(version)) => Err(format!(
+            "is of commit-log version {version}, which this Helenus does not know"
+        )),
+        Err(HeaderError::Invalid) => cassandra::name_in(head),
+    };
+    match (named, found) {
+        (None, _) if is_beside_segments(called) => Ok(None),
+        (Some(named), Ok(Some(found))) if named != found => {
+            Err(format!("is {} by its content", found.file_name()))
+        }
+        // What brings it back may decompress it; and a crash leaves segments that have no head yet. In
+        // the log it is judged again.
+        (Some(named), _) => Ok(Some(named.file_name())),
+        (None, Ok(Some(found))) => Ok(Some(found.file_name())),
+        (None, Ok(None)) => Err("is no segment by its name, nor by its content".to_owned()),
+        (None, Err(what)) => Err(what),
+    }
+}
+
+/// Is it one of the other files in the folder of a commit log: a note on truncations, or a segment
+/// whose content is not needed any more?
+fn is_beside_segments(called: &str) -> bool {
+    let note = called.strip_suffix(".tmp").unwrap_or(called);
+    let spare = called.strip_suffix(SPARE_EXTENSION);
+    let spare = spare.and_then(|name| SegmentName::parse(name.trim_end_matches('.')));
+    spare.is_some() || Truncations::parse_file_name(note).is_some()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commitlog::format::BLOCK;
+    use model::Sharder;
+
+    #[test]
+    fn a_file_is_the_segment_that_its_head_says() {
+        let header = SegmentHeader {
+            shard: 0,
+            sharder: Sharder::new(2),
+            segment: 9,
+            run: 7,
+        };
+        let mut ours = vec![0; BLOCK];
+        header.encode(&mut ours);
+        let cassandras = include_bytes!("cassandra/segments/uncompressed-7.log");
+        let of = |name: &str, head: &[u8]| segment_name(name, head);
+        for (head, name) in [
+            (&ours[..], "helenus-0of2-000000000009.log"),
+            (cassandras, "CommitLog-7-1795259799189.log"),
+        ] {
+            for called in [name, "monday", "helenus-0of2-9.log"] {
+                assert_eq!(of(called, head), Ok(Some(name.to_owned())), "{called}");
+            }
+            // A crash left it so, or it is compressed.
+            assert_eq!(of(name, &[0; 99]), Ok(Some(name.to_owned())));
+            let error = of("CommitLog-7-1.log", head).expect_err("it is another one");
+            assert!(error.contains(name), "{error}");
+        }
+        for other in [
+            "CommitLog-7-1.log.gz",
+            "",
+            "helenus-0of2-000000000009.log.1",
+        ] {
+            assert!(of(other, b"\x1f\x8b").is_err(), "{other}");
+        }
+        ours[8] = 2;
+        let crc = crc32fast::hash(&ours[..32]);
+        ours[32..36].copy_from_slice(&crc.to_le_bytes());
+        let error = of("monday", &ours).expect_err("it is of a later version");
+        assert!(error.contains("version 2"), "{error}");
+        for beside in ["truncated-0of2", "helenus-0of2-000000000009.log.spare"] {
+            assert_eq!(of(beside, b""), Ok(None));
+            assert_eq!(of(beside, cassandras), Ok(None));
+        }
+    }
 
     #[test]
     fn a_segment_goes_once_it_is_copied() {
@@ -98,5 +191,7 @@ mod tests {
         archive.went(path);
         archive.is_copied(path);
         assert!(archive.waiting().is_empty());
+        archive.was_found(path);
+        assert!(archive.may_go(path) && archive.waiting().is_empty());
     }
 }

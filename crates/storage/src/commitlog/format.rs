@@ -84,6 +84,11 @@ impl SegmentHeader {
         out[32..36].copy_from_slice(&crc.to_le_bytes());
     }
 
+    /// The name of the file whose header this is.
+    pub(super) fn name(&self) -> SegmentName {
+        SegmentName::of_shard(self.segment, self.shard, self.sharder.shards())
+    }
+
     /// Reads the first block of a file.
     pub(super) fn decode(block: &[u8]) -> Result<SegmentHeader, HeaderError> {
         let header: &[u8; FILE_HEADER] = block.first_chunk().ok_or(HeaderError::Invalid)?;
@@ -211,6 +216,14 @@ impl SegmentName {
         }
     }
 
+    /// A segment that a Cassandra wrote.
+    pub(super) fn of_cassandra(version: u16, segment: u64) -> SegmentName {
+        SegmentName {
+            cassandra: std::cmp::Reverse(Some(version)),
+            ..SegmentName::of_shard(segment, 0, 0)
+        }
+    }
+
     /// Did a Cassandra write it?
     pub(crate) fn is_cassandra(&self) -> bool {
         self.cassandra.0.is_some()
@@ -240,10 +253,7 @@ impl SegmentName {
         let found = match name.strip_prefix("CommitLog-") {
             Some(rest) => {
                 let (version, segment) = rest.strip_suffix(".log")?.split_once('-')?;
-                SegmentName {
-                    cassandra: std::cmp::Reverse(Some(version.parse().ok()?)),
-                    ..SegmentName::of_shard(segment.parse().ok()?, 0, 0)
-                }
+                SegmentName::of_cassandra(version.parse().ok()?, segment.parse().ok()?)
             }
             None => {
                 let (writer, segment) = name
@@ -289,6 +299,10 @@ mod tests {
     fn names_name_the_header() {
         let name = SegmentName::of_shard(77, 2, 5);
         assert_eq!(SegmentName::parse(&name.file_name()), Some(name));
+        // Numbers begin with the time, and once did with 1.
+        let timed = SegmentName::of_shard(1_795_258_768_842, 2, 5);
+        assert_eq!(SegmentName::parse(&timed.file_name()), Some(timed));
+        assert!(name.file_name() < timed.file_name());
         let foreign = "CommitLog-7-1795258768842.log";
         let foreign = SegmentName::parse(foreign).expect("it is Cassandra's");
         assert_eq!(foreign.file_name(), "CommitLog-7-1795258768842.log");

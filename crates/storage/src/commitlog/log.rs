@@ -104,7 +104,7 @@ impl CommitLog {
     ) -> CommitLog {
         let mut segments = BTreeMap::new();
         for (name, bytes) in old {
-            shared.archive.is_full(&dir.join(name.file_name()));
+            shared.archive.was_found(&dir.join(name.file_name()));
             let segment = Segment {
                 bytes,
                 sealed: true,

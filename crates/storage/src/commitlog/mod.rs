@@ -28,7 +28,9 @@ pub(crate) use replay::{Replay, ReplayedGroup};
 pub(crate) use state::max_timestamp;
 pub(crate) use truncation::{Truncation, Truncations};
 
-pub use archive::{Archive, is_commitlog_file};
+use crate::sstable::CommitLogPosition;
+
+pub use archive::{Archive, SEGMENT_HEAD, is_commitlog_file, segment_name};
 pub use cassandra::count_mutations as count_cassandra_mutations;
 pub use record::RecordError;
 pub use replay::ReplayError;
@@ -72,9 +74,15 @@ pub struct CommitLogConfig {
     /// Is damage passed over at replay (`cassandra.commitlog.ignorereplayerrors`)? What cannot be
     /// read is lost then.
     pub ignore_replay_errors: bool,
-    /// Mutations with a later timestamp, in microseconds since 1970, are not replayed
+    /// Mutations with a later timestamp, in the unit of timestamps, are not replayed
     /// (`restore_point_in_time`).
     pub restore_until: i64,
+    /// The same point in time in microseconds since 1970, whatever the unit of timestamps: what was
+    /// truncated later is replayed.
+    pub restore_point: i64,
+    /// Up to here, and no further, the sstables have what is in the log of the Cassandra that left it
+    /// (`snapshot_commitlog_position`); `None`: they say it themselves.
+    pub snapshot_position: Option<CommitLogPosition>,
     /// Is the page cache bypassed where the file system can (`commitlog_disk_access_mode`)?
     pub direct: bool,
 }
@@ -89,6 +97,8 @@ impl Default for CommitLogConfig {
             pending_bytes: 32 << 20,
             ignore_replay_errors: false,
             restore_until: i64::MAX,
+            restore_point: i64::MAX,
+            snapshot_position: None,
             direct: true,
         }
     }

@@ -134,7 +134,11 @@ impl Inner {
     async fn remove(&self, name: SegmentName) -> std::io::Result<()> {
         let path = self.dir.join(name.file_name());
         let ours = name.shards == self.sharder.shards();
-        let spare = (ours && self.keeps_spare()).then(|| self.spare_path(name));
+        // What is archived or was restored by a link is this very file: to use it again would change it
+        // there too. Of earlier runs' files nobody knows what has links to them.
+        let linked = self.shared.archive.is_enabled() || name.segment < self.run.get();
+        let again = ours && !linked && self.keeps_spare();
+        let spare = again.then(|| self.spare_path(name));
         let removed = match &spare {
             Some(spare) => self.env.rename(&path, spare).await,
             None => self.env.remove_file(&path).await,

@@ -2,7 +2,9 @@
 //!
 //! A truncated table's writes may still stand in segments that other tables hold. So a truncation
 //! is first noted in `DIR/commitlog/truncated-<shard>of<shards>`, which is replaced whole, and
-//! only then are the table's sstables removed. Notes are dropped once no segment is as old.
+//! only then are the table's sstables removed. As long as some may be left the note says so, and a
+//! start removes them; afterwards it speaks of the log alone, as files of these names are then what
+//! somebody put back. Notes are dropped once no segment is as old.
 //!
 //! A flush of all that a table has is noted in the same way: what is in sstables need not be
 //! replayed, and only if it never is may a compaction forget deletions (Cassandra finds the same in
@@ -10,8 +12,9 @@
 //!
 //! ```text
 //! file  = magic [8], count u32, note*, crc u32
-//! note  = table id [16], segment u64, offset u64, generation u64
+//! note  = table id [16], segment u64, offset u64, generation u64, truncated at i64, unfinished u64
 //! ```
+//! Files of the first version lack the last two of a note.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,16 +24,23 @@ use model::{Sharder, TableId, Token};
 
 use super::format::Position;
 
-const MAGIC: [u8; 8] = *b"HelenusT";
-const NOTE: usize = 40;
+const MAGIC: [u8; 8] = *b"HelenuT2";
+const NOTE: usize = 56;
+/// The same of the first version.
+const MAGIC_1: [u8; 8] = *b"HelenusT";
+const NOTE_1: usize = 40;
 
 /// Until where a table of a shard was emptied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Truncation {
     /// Mutations before this place are gone.
     pub(crate) position: Position,
-    /// sstables up to this generation are gone.
+    /// sstables up to this generation were to go.
     pub(crate) generation: u64,
+    /// When the table was truncated, in microseconds since 1970; 0 if it was not, or nobody knows.
+    pub(crate) at: i64,
+    /// May some of the sstables be left?
+    pub(crate) unfinished: bool,
 }
 
 /// The truncations that one shard noted.
@@ -67,8 +77,14 @@ impl Truncations {
         (self.shard, self.shards) == (shard, shards)
     }
 
-    fn file_name(&self) -> String {
-        format!("truncated-{}of{}", self.shard, self.shards)
+    /// Were they noted when there were another number of shards?
+    pub(crate) fn is_of_former(&self, shards: u16) -> bool {
+        self.shards != shards
+    }
+
+    /// The file in `dir`.
+    pub(crate) fn path(&self, dir: &Path) -> PathBuf {
+        dir.join(format!("truncated-{}of{}", self.shard, self.shards))
     }
 
     /// Is a mutation of `table` for `token` that stands at `position` gone?
@@ -79,7 +95,7 @@ impl Truncations {
             && Sharder::new(self.shards).shard_of(token) == self.shard
     }
 
-    /// Is an sstable of `table` gone that this very shard wrote?
+    /// Has an sstable of `table` that this very shard wrote still to go?
     pub(crate) fn covers_sstable(
         &self,
         table: TableId,
@@ -90,7 +106,7 @@ impl Truncations {
             && self
                 .tables
                 .get(&table)
-                .is_some_and(|truncation| generation <= truncation.generation)
+                .is_some_and(|noted| noted.unfinished && generation <= noted.generation)
     }
 
     /// A segment number that is behind all that is noted.
@@ -107,12 +123,13 @@ impl Truncations {
 
     /// Notes that all of a table before `position` is in sstables.
     pub(crate) fn note_flush(&mut self, table: TableId, position: Position) {
-        let generation = self.generation(table);
-        let truncation = Truncation {
+        let flush = Truncation {
             position,
-            generation,
+            generation: 0,
+            at: 0,
+            unfinished: false,
         };
-        self.note(table, truncation);
+        self.tables.entry(table).or_insert(flush).position = position;
     }
 
     /// Notes one.
@@ -120,12 +137,42 @@ impl Truncations {
         self.tables.insert(table, truncation);
     }
 
-    /// Drops those that no segment can contradict any more; were there any?
+    /// The sstables of a table are gone; gives what was noted before, if it said otherwise.
+    pub(crate) fn finish(&mut self, table: TableId) -> Option<Truncation> {
+        let noted = self.tables.get_mut(&table).filter(|t| t.unfinished)?;
+        let before = *noted;
+        noted.unfinished = false;
+        Some(before)
+    }
+
+    /// What [`Truncations::finish`] noted could not be saved.
+    pub(crate) fn reopen(&mut self, table: TableId, before: &Truncation) {
+        let noted = self.tables.get_mut(&table);
+        if let Some(noted) = noted.filter(|noted| noted.generation == before.generation) {
+            noted.unfinished = true;
+        }
+    }
+
+    /// The sstables of all tables that `are_gone` are; was that not noted?
+    pub(crate) fn finish_all(&mut self, are_gone: impl Fn(TableId) -> bool) -> bool {
+        let tables = self.tables.iter_mut();
+        let finished = tables.filter(|(id, noted)| noted.unfinished && are_gone(**id));
+        finished.map(|(_, noted)| noted.unfinished = false).count() > 0
+    }
+
+    /// Drops those that no segment and no sstable can contradict any more; were there any?
     pub(crate) fn forget_before(&mut self, oldest_segment: u64) -> bool {
         let before = self.tables.len();
         self.tables
-            .retain(|_, truncation| truncation.position.segment >= oldest_segment);
+            .retain(|_, noted| noted.unfinished || noted.position.segment >= oldest_segment);
         self.tables.len() != before
+    }
+
+    /// Drops those of truncations after a time, in microseconds since 1970, to which all is brought
+    /// back; gives their tables (`CommitLogReplayer.construct`, CASSANDRA-9195).
+    pub(crate) fn forget_after(&mut self, time: i64) -> Vec<TableId> {
+        let after = self.tables.extract_if(.., |_, noted| noted.at > time);
+        after.map(|(id, _)| id).collect()
     }
 
     /// Reads what a file says, into these.
@@ -134,32 +181,18 @@ impl Truncations {
         if crc32fast::hash(content) != u32::from_le_bytes(*crc) {
             return Err(Malformed);
         }
-        let notes = content.strip_prefix(&MAGIC).ok_or(Malformed)?;
+        let (notes, len) = match content.strip_prefix(&MAGIC) {
+            Some(notes) => (notes, NOTE),
+            None => (content.strip_prefix(&MAGIC_1).ok_or(Malformed)?, NOTE_1),
+        };
         let (count, notes) = notes.split_first_chunk::<4>().ok_or(Malformed)?;
-        let (notes, rest) = notes.as_chunks::<NOTE>();
-        if notes.len() != u32::from_le_bytes(*count) as usize || !rest.is_empty() {
+        let count = u32::from_le_bytes(*count) as usize;
+        if Some(notes.len()) != count.checked_mul(len) {
             return Err(Malformed);
         }
-        for note in notes {
-            let number = |at: usize| {
-                let mut bytes = [0; 8];
-                bytes.copy_from_slice(&note[at..at + 8]);
-                u64::from_le_bytes(bytes)
-            };
-            let mut id = [0; 16];
-            id.copy_from_slice(&note[..16]);
-            let position = Position {
-                segment: number(16),
-                offset: number(24),
-            };
-            let generation = number(32);
-            self.note(
-                TableId::from_bytes(id),
-                Truncation {
-                    position,
-                    generation,
-                },
-            );
+        for note in notes.chunks_exact(len) {
+            let (id, truncation) = read_note(note).ok_or(Malformed)?;
+            self.note(id, truncation);
         }
         Ok(())
     }
@@ -172,6 +205,8 @@ impl Truncations {
             out.extend_from_slice(&truncation.position.segment.to_le_bytes());
             out.extend_from_slice(&truncation.position.offset.to_le_bytes());
             out.extend_from_slice(&truncation.generation.to_le_bytes());
+            out.extend_from_slice(&truncation.at.to_le_bytes());
+            out.extend_from_slice(&u64::from(truncation.unfinished).to_le_bytes());
         }
         let crc = crc32fast::hash(&out);
         out.extend_from_slice(&crc.to_le_bytes());
@@ -180,9 +215,36 @@ impl Truncations {
 
     /// Replaces the file in `dir`; on the drive when this returns.
     pub(crate) async fn save(&self, env: &Env, dir: &Path) -> std::io::Result<()> {
-        let path = dir.join(self.file_name());
-        replace_file(env, &path, self.encode()).await
+        replace_file(env, &self.path(dir), self.encode()).await
     }
+
+    /// Removes the file in `dir`, or replaces it if there is something to say.
+    pub(crate) async fn save_or_remove(&self, env: &Env, dir: &Path) -> std::io::Result<()> {
+        if !self.tables.is_empty() {
+            return self.save(env, dir).await;
+        }
+        env.remove_file(&self.path(dir)).await?;
+        env.sync_dir(dir).await
+    }
+}
+
+/// A note of either version.
+fn read_note(note: &[u8]) -> Option<(TableId, Truncation)> {
+    let (id, rest) = note.split_first_chunk::<16>()?;
+    let (numbers, _) = rest.as_chunks::<8>();
+    let number = |at: usize| numbers.get(at).map(|bytes| u64::from_le_bytes(*bytes));
+    let generation = number(2)?;
+    let truncation = Truncation {
+        position: Position {
+            segment: number(0)?,
+            offset: number(1)?,
+        },
+        generation,
+        at: number(3).unwrap_or(0).cast_signed(),
+        // The first version does not say, so some may be left.
+        unfinished: number(4).map_or(generation > 0, |unfinished| unfinished != 0),
+    };
+    Some((TableId::from_bytes(*id), truncation))
 }
 
 /// Writes `content` beside `path` and renames it there, each step on the drive before the next.
@@ -202,21 +264,32 @@ async fn replace_file(env: &Env, path: &Path, content: Vec<u8>) -> std::io::Resu
 mod tests {
     use super::*;
 
+    const ID: TableId = TableId::from_u128(1);
+
+    fn at(offset: u64) -> Position {
+        Position { segment: 5, offset }
+    }
+
+    /// Of this table, to a place, of sstables up to the seventh.
+    fn truncation(offset: u64) -> Truncation {
+        Truncation {
+            position: at(offset),
+            generation: 7,
+            at: 1_000,
+            unfinished: true,
+        }
+    }
+
     #[test]
     fn a_file_says_what_was_noted_and_damage_is_seen() {
         let mut noted = Truncations::new(1, 3);
-        let position = Position {
-            segment: 9,
-            offset: 8192,
-        };
         for id in 0..3 {
-            noted.note(
-                TableId::from_u128(id),
-                Truncation {
-                    position,
-                    generation: 40 + id as u64,
-                },
-            );
+            let truncation = Truncation {
+                generation: 40 + id as u64,
+                unfinished: id == 1,
+                ..truncation(8192)
+            };
+            noted.note(TableId::from_u128(id), truncation);
         }
         let mut bytes = noted.encode();
         let mut read = Truncations::new(1, 3);
@@ -229,40 +302,78 @@ mod tests {
         }
     }
 
+    /// It does not say whether the sstables are gone, nor when the table was truncated.
+    #[test]
+    fn a_file_of_the_first_version_is_read() {
+        let mut bytes = MAGIC_1.to_vec();
+        bytes.extend(2u32.to_le_bytes());
+        for (id, generation) in [(ID, 7u64), (TableId::from_u128(2), 0)] {
+            bytes.extend(id.as_bytes());
+            for number in [5, 100, generation] {
+                bytes.extend(number.to_le_bytes());
+            }
+        }
+        bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+        let mut read = Truncations::new(0, 1);
+        assert_eq!(read.decode(&bytes), Ok(()));
+        assert!(read.covers(ID, Token(1), at(99)));
+        assert!(read.covers_sstable(ID, (0, 1), 7));
+        assert!(read.forget_after(0).is_empty(), "nobody knows when it was");
+        let is_unfinished = |noted: &Truncation| noted.unfinished;
+        let unfinished: Vec<bool> = read.tables.values().map(is_unfinished).collect();
+        assert_eq!(unfinished, [true, false], "the other was a flush");
+        let mut again = Truncations::new(0, 1);
+        assert_eq!(again.decode(&read.encode()), Ok(()));
+        assert_eq!(again, read);
+    }
+
     #[test]
     fn a_truncation_covers_what_its_shard_owned_before() {
         let mut noted = Truncations::new(0, 1);
-        let id = TableId::from_u128(1);
-        let at = |offset| Position { segment: 5, offset };
-        let truncation = Truncation {
-            position: at(100),
-            generation: 7,
-        };
-        noted.note(id, truncation);
-        assert!(noted.covers(id, Token(1), at(99)));
-        assert!(!noted.covers(id, Token(1), at(100)));
+        noted.note(ID, truncation(100));
+        assert!(noted.covers(ID, Token(1), at(99)));
+        assert!(!noted.covers(ID, Token(1), at(100)));
         assert!(!noted.covers(TableId::from_u128(2), Token(1), at(0)));
-        assert!(noted.covers_sstable(id, (0, 1), 7));
-        assert!(!noted.covers_sstable(id, (0, 2), 7));
+        assert!(noted.covers_sstable(ID, (0, 1), 7));
+        assert!(!noted.covers_sstable(ID, (0, 2), 7));
+        assert!(!noted.forget_before(6), "some sstables may be left");
+        assert_eq!(noted.finish(ID), Some(truncation(100)));
         assert!(noted.forget_before(6));
-        assert!(!noted.covers(id, Token(1), at(99)));
+        assert!(!noted.covers(ID, Token(1), at(99)));
+    }
+
+    #[test]
+    fn what_is_finished_speaks_of_the_log_alone() {
+        let mut noted = Truncations::new(0, 1);
+        noted.note(ID, truncation(100));
+        assert!(!noted.finish_all(|id| id != ID));
+        assert!(noted.finish_all(|_| true) && !noted.finish_all(|_| true));
+        assert!(!noted.covers_sstable(ID, (0, 1), 7));
+        assert_eq!(noted.generation(ID), 7, "no sstable to come has it");
+        assert!(noted.covers(ID, Token(1), at(99)));
+    }
+
+    #[test]
+    fn who_goes_back_to_before_a_truncation_does_not_mind_it() {
+        let mut noted = Truncations::new(0, 1);
+        noted.note(ID, truncation(100));
+        noted.note_flush(ID, at(200));
+        noted.note_flush(TableId::from_u128(2), at(200));
+        assert!(noted.forget_after(1_000).is_empty());
+        assert_eq!(noted.forget_after(999), [ID]);
+        assert!(!noted.covers(ID, Token(1), at(0)) && !noted.covers_sstable(ID, (0, 1), 1));
+        assert!(noted.covers(TableId::from_u128(2), Token(1), at(199)));
     }
 
     #[test]
     fn a_flush_does_not_undo_a_truncation() {
         let mut noted = Truncations::new(0, 1);
-        let id = TableId::from_u128(1);
-        let at = |offset| Position { segment: 5, offset };
-        noted.note_flush(id, at(10));
-        assert!(noted.covers(id, Token(1), at(9)));
-        assert!(!noted.covers_sstable(id, (0, 1), 1));
-        let truncation = Truncation {
-            position: at(100),
-            generation: 7,
-        };
-        noted.note(id, truncation);
-        noted.note_flush(id, at(200));
-        assert!(noted.covers(id, Token(1), at(199)));
-        assert!(noted.covers_sstable(id, (0, 1), 7));
+        noted.note_flush(ID, at(10));
+        assert!(noted.covers(ID, Token(1), at(9)));
+        assert!(!noted.covers_sstable(ID, (0, 1), 1));
+        noted.note(ID, truncation(100));
+        noted.note_flush(ID, at(200));
+        assert!(noted.covers(ID, Token(1), at(199)));
+        assert!(noted.covers_sstable(ID, (0, 1), 7));
     }
 }

@@ -26,7 +26,8 @@ use crate::sstable::CommitLogPosition;
 struct LocalNode {
     /// Its host id.
     host: Option<uuid::Uuid>,
-    /// Up to where in the log tables were truncated.
+    /// Up to where in the log tables were truncated, but for what happened after the point in time to
+    /// restore.
     truncated: BTreeMap<TableId, CommitLogPosition>,
 }
 
@@ -77,13 +78,20 @@ impl Inner {
         Ok(())
     }
 
-    /// What of the log these tables' sstables hold, and what truncations removed.
+    /// What of the log these tables' sstables hold, and what truncations removed; or what the operator
+    /// says instead, who restored both (`CommitLogReplayer.construct`).
     async fn covered(
         &self,
         tables: &BTreeMap<TableId, Rc<TableStore>>,
     ) -> Result<Covered, OpenError> {
-        let node = self.read_local_node().await?;
         let mut covered = Covered::default();
+        if let Some(position) = self.config.commitlog.snapshot_position {
+            for id in tables.keys() {
+                covered.add(*id, CommitLogPosition::NONE, position);
+            }
+            return Ok(covered);
+        }
+        let node = self.read_local_node().await?;
         for (id, position) in node.truncated {
             covered.add(id, CommitLogPosition::NONE, position);
         }
@@ -148,21 +156,58 @@ impl Inner {
             if Some(cell.column) == host {
                 node.host = uuid::Uuid::from_slice(&cell.value).ok();
             } else if Some(cell.column) == truncated {
-                node.truncated.extend(truncation(cell));
+                let until = self.config.commitlog.restore_point;
+                let noted = truncation(cell);
+                let noted = noted.filter(|(.., millis)| millis.saturating_mul(1000) <= until);
+                let noted = noted.map(|(table, position, _)| (table, position));
+                node.truncated.extend(noted);
             }
         }
         Ok(node)
     }
 }
 
-/// An entry of `truncated_at`: a table, and the position and time of its truncation
-/// (`SystemKeyspace.truncationAsMapEntry`).
-fn truncation(cell: &Cell) -> Option<(TableId, CommitLogPosition)> {
+/// An entry of `truncated_at`: a table, and the position and time of its truncation, in milliseconds
+/// since 1970 (`SystemKeyspace.truncationAsMapEntry`).
+fn truncation(cell: &Cell) -> Option<(TableId, CommitLogPosition, i64)> {
     let table = TableId::from_slice(cell.path.as_ref()?).ok()?;
     let (segment, rest) = cell.value.split_first_chunk::<8>()?;
+    let (position, millis) = rest.split_first_chunk::<4>()?;
     let position = CommitLogPosition {
         segment: i64::from_be_bytes(*segment),
-        position: i32::from_be_bytes(*rest.first_chunk()?),
+        position: i32::from_be_bytes(*position),
     };
-    Some((table, position))
+    Some((table, position, i64::from_be_bytes(*millis.first_chunk()?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{ColumnId, NO_DELETION_TIME, NO_TTL};
+
+    use super::*;
+
+    #[test]
+    fn a_truncation_says_which_table_where_and_when() {
+        let table = TableId::from_u128(7);
+        let mut value = 1_795_258_768_842i64.to_be_bytes().to_vec();
+        value.extend(4711i32.to_be_bytes());
+        value.extend(1_795_258_769_000i64.to_be_bytes());
+        let cell = |value: &[u8]| Cell {
+            column: ColumnId(1),
+            path: Some(Bytes::copy_from_slice(table.as_bytes())),
+            timestamp: 1,
+            ttl: NO_TTL,
+            local_deletion_time: NO_DELETION_TIME,
+            value: Bytes::copy_from_slice(value),
+        };
+        let position = CommitLogPosition {
+            segment: 1_795_258_768_842,
+            position: 4711,
+        };
+        let expected = Some((table, position, 1_795_258_769_000));
+        assert_eq!(truncation(&cell(&value)), expected);
+        for len in 0..value.len() {
+            assert_eq!(truncation(&cell(&value[..len])), None, "{len}");
+        }
+    }
 }

@@ -110,7 +110,14 @@ impl Inner {
                 Some(memtable) => {
                     // A truncation under way decides first whether there is anything to write.
                     job.table.entrance().await;
-                    self.flush_memtable(&job.table, memtable).await
+                    job.table.flushing_now.set(true);
+                    let flushed = self.flush_memtable(&job.table, memtable).await;
+                    job.table.flushing_now.set(false);
+                    // One that came meanwhile could not say whether all is gone.
+                    if flushed.is_ok() && !job.table.is_blocked() {
+                        self.finish_truncation(&job.table).await;
+                    }
+                    flushed
                 }
                 None => Ok(()),
             };

@@ -19,7 +19,7 @@ use crate::sstable::{
 pub(super) struct FoundLog {
     /// Segments that concern this shard, with the lengths of their files.
     pub(super) segments: Vec<(SegmentName, u64)>,
-    /// A number that no segment of any shard has.
+    /// A number that no segment of any shard has, nor had.
     pub(super) next_segment: u64,
     /// The truncations that any shard noted, this shard's first.
     pub(super) truncations: Vec<Truncations>,
@@ -41,9 +41,12 @@ pub(super) async fn open_commitlog(env: &Env, config: &StoreConfig) -> Result<Fo
     }
     let (shard, shards) = (env.shard().0, config.sharder.shards());
     let own = Truncations::new(shard, shards);
+    // Milliseconds, as Cassandra counts (`CommitLogSegment.idBase`): where segments are archived by
+    // their names, those of a log that begins anew must not take the place of older ones.
+    let millis = u64::try_from(env.wall_micros() / 1000).unwrap_or(0);
     let mut found = FoundLog {
         segments: Vec::new(),
-        next_segment: 1,
+        next_segment: millis.max(1),
         truncations: vec![own],
     };
     for entry in env.read_dir(&dir).await.map_err(io_error(&dir))? {
@@ -82,7 +85,32 @@ pub(super) async fn open_commitlog(env: &Env, config: &StoreConfig) -> Result<Fo
             }
         }
     }
+    forget_later(env, config, &mut found.truncations).await?;
     Ok(found)
+}
+
+/// Drops the notes of truncations after the point in time that is to be restored: what they emptied
+/// is to come back. This shard's file says so at once, as without the point in time the next start
+/// would leave out what was brought back.
+async fn forget_later(
+    env: &Env,
+    config: &StoreConfig,
+    noted: &mut [Truncations],
+) -> Result<(), OpenError> {
+    let dir = &config.commitlog_dir;
+    for noted in noted {
+        let forgotten = noted.forget_after(config.commitlog.restore_point);
+        if forgotten.is_empty() || !noted.is_of(env.shard().0, config.sharder.shards()) {
+            continue;
+        }
+        for table in forgotten {
+            tracing::info!(
+                "the point in time to restore is before the truncation of table {table}"
+            );
+        }
+        noted.save(env, dir).await.map_err(io_error(dir))?;
+    }
+    Ok(())
 }
 
 /// Makes sure that the data folder and those in it are there after a crash as well: without them
@@ -354,7 +382,7 @@ pub(super) async fn remove_sstable(
     Ok(())
 }
 
-/// Is the sstable gone by a truncation that its writer noted?
+/// Has the sstable to go by a truncation that its writer noted?
 pub(super) fn is_truncated(
     truncations: &[Truncations],
     table: model::TableId,

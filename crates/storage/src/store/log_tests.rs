@@ -9,6 +9,7 @@ use model::{Mutation, Table, TableId};
 
 use super::tests::{config, open_with, schema};
 use super::*;
+use crate::FailurePolicies;
 use crate::testing::{Saying, TempDir, run, table, update};
 use model::Order;
 
@@ -129,4 +130,77 @@ fn a_quiet_table_does_not_hold_the_log() {
         assert!(written > 2 * long, "the log would be {written} bytes long");
         assert!(most <= long + 2 * segment, "it was {most} bytes long");
     });
+}
+
+/// Writes as much as a few segments hold, and flushes it.
+async fn fill_segments(store: &Store, table: &Arc<Table>) {
+    for a in 0..100 {
+        let rows: Vec<_> = (0..100).map(|b| Saying::Written([a, b], 1, 1)).collect();
+        let updates = vec![update(table, &rows)];
+        store.apply(Mutation { updates }).await.expect("applied");
+    }
+    store.flush(None).await.expect("flushed");
+}
+
+/// Links the full segments into a folder, as `ln %path %name` does; gives what was in them.
+fn link_waiting(store: &Store, backup: &std::path::Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let archive = &store.inner.config.shared.archive;
+    let link = |path: PathBuf| {
+        archive.is_copied(&path);
+        let linked = backup.join(path.file_name()?);
+        std::fs::hard_link(&path, &linked).ok()?;
+        let content = std::fs::read(&linked).expect("readable");
+        Some((linked, content))
+    };
+    archive.waiting().into_iter().filter_map(link).collect()
+}
+
+#[test]
+fn what_is_archived_by_links_is_never_written_to() {
+    let folder = TempDir::new();
+    let backup = folder.0.join("backup");
+    std::fs::create_dir_all(&backup).expect("a folder");
+    let mut archived = Vec::new();
+    // The last life has no archiving, but segments of one that had.
+    for archives in [true, true, false] {
+        let (dir, backup) = (folder.0.clone(), backup.clone());
+        archived.extend(run(move |env| async move {
+            let table = table(Order::Ascending);
+            let mut config = config(dir);
+            config.shared = Arc::new(SharedFiles::new(FailurePolicies::default(), archives));
+            let store = open_with(&env, config, &schema(&table)).await;
+            let mut linked = Vec::new();
+            for _ in 0..3 {
+                fill_segments(&store, &table).await;
+                linked.extend(link_waiting(&store, &backup));
+            }
+            linked
+        }));
+    }
+    assert!(archived.len() >= 6, "{}", archived.len());
+    for (path, content) in archived {
+        let now = std::fs::read(&path).expect("readable");
+        assert!(now == content, "{}", path.display());
+    }
+}
+
+#[test]
+fn a_log_that_begins_anew_takes_no_name_of_before() {
+    let folder = TempDir::new();
+    let mut names: Vec<String> = Vec::new();
+    for _ in 0..3 {
+        let dir = folder.0.clone();
+        let found = run(move |env| async move {
+            let table = table(Order::Ascending);
+            let store = open_with(&env, config(dir.clone()), &schema(&table)).await;
+            fill_segments(&store, &table).await;
+            let files = env.read_dir(&dir.join("commitlog")).await;
+            store.drain().await.expect("drained");
+            let files = files.expect("a folder").into_iter();
+            let names = files.filter(|file| crate::is_commitlog_file(&file.name));
+            names.map(|file| file.name).collect::<Vec<_>>()
+        });
+        assert!(!found.is_empty() && found.iter().all(|name| names.iter().all(|n| n < name)));
+        names.extend(found);
+    }
 }

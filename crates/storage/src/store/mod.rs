@@ -41,6 +41,8 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod truncate;
+#[cfg(test)]
+mod truncate_tests;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -126,8 +128,6 @@ pub(crate) struct Inner {
     /// Wakes the task that compacts.
     compaction_work: Notify,
     compactions: compact::Compactions,
-    /// Did removing the files of a truncated table fail, so that the next start has to do it?
-    half_truncated: Cell<bool>,
     /// Is replay through, so that compaction may begin?
     ready: Cell<bool>,
     /// Are new sstables linked into the backups now?
@@ -195,7 +195,6 @@ impl Store {
             periods: FlushPeriods::default(),
             compaction_work: Notify::new(),
             compactions: compact::Compactions::default(),
-            half_truncated: Cell::new(false),
             ready: Cell::new(false),
             incremental_backups: Cell::new(config.incremental_backups),
             closed: Cell::new(false),
@@ -309,11 +308,8 @@ impl Store {
         let closed = inner.log.close().await;
         flushed?;
         let emptied = closed.map_err(|error| FlushError::Failed(error.to_string()))?;
-        if emptied && !inner.half_truncated.get() {
-            let forgotten = inner.forget_all_truncations().await;
-            forgotten.map_err(|error| FlushError::Failed(error.to_string()))?;
-        }
-        Ok(())
+        let forgotten = inner.forget_drained_truncations(emptied).await;
+        forgotten.map_err(|error| FlushError::Failed(error.to_string()))
     }
 
     /// Why no write is acknowledged any more, if so: the commit log's drive failed.

@@ -129,6 +129,11 @@ impl Inner {
                 let shared = origin.is_none_or(|o| o.shards != shards) && shards > 1;
                 let path = descriptor.path(crate::sstable::Component::Data);
                 if !shared || self.config.shared.let_go(&path, shards) {
+                    tracing::warn!(
+                        "removing {}: its table was truncated, and the process ended before this \
+                         was gone",
+                        path.display()
+                    );
                     let removed = sstable_folder::remove(&self.env, &descriptor).await;
                     removed.map_err(|error| OpenError::Io {
                         path: error.path,
@@ -378,25 +383,44 @@ impl Inner {
         Ok(())
     }
 
-    /// Drops the notes on truncations that no segment contradicts any more.
+    /// Drops the notes on truncations that no segment contradicts any more. All tables are open, and
+    /// so nothing is left of what a truncation that was cut off had to remove.
     pub(super) async fn forget_truncations(&self) -> Result<(), OpenError> {
-        self.forget_truncations_before(self.log.oldest_segment())
-            .await
+        let oldest = self.log.oldest_segment();
+        self.forget_former_truncations(oldest).await?;
+        let finished = self.truncations.borrow_mut()[0].finish_all(|_| true);
+        self.forget_truncations_before(oldest, finished).await
     }
 
-    /// Drops all notes on truncations: there are no segments any more, and what was truncated is
-    /// gone. They would take sstables for truncated that somebody restores from a backup.
-    pub(super) async fn forget_all_truncations(&self) -> Result<(), OpenError> {
-        self.forget_truncations_before(u64::MAX).await
-    }
-
-    async fn forget_truncations_before(&self, oldest: u64) -> Result<(), OpenError> {
-        {
-            let mut truncations = self.truncations.borrow_mut();
-            truncations.truncate(1);
-            if !truncations[0].forget_before(oldest) {
-                return Ok(());
+    /// The same of those that other numbers of shards noted: the last shard to come here sees to their
+    /// files.
+    async fn forget_former_truncations(&self, oldest: u64) -> Result<(), OpenError> {
+        let others = self.truncations.borrow_mut().split_off(1);
+        let (dir, shards) = (&self.config.commitlog_dir, self.config.sharder.shards());
+        for mut noted in others.into_iter().filter(|n| n.is_of_former(shards)) {
+            let path = noted.path(dir);
+            if self.config.shared.let_go(&path, shards) {
+                noted.finish_all(|_| true);
+                noted.forget_before(oldest);
+                let saved = noted.save_or_remove(&self.env, dir).await;
+                saved.map_err(folder::io_error(&path))?;
             }
+        }
+        Ok(())
+    }
+
+    /// All is flushed and nothing goes on. If the log is `emptied` no note has anything to say; else
+    /// they speak of the log alone, and not of sstables that somebody may restore from a backup.
+    pub(super) async fn forget_drained_truncations(&self, emptied: bool) -> Result<(), OpenError> {
+        let finished = self.finish_truncations();
+        let oldest = if emptied { u64::MAX } else { 0 };
+        self.forget_truncations_before(oldest, finished).await
+    }
+
+    async fn forget_truncations_before(&self, oldest: u64, changed: bool) -> Result<(), OpenError> {
+        let forgotten = self.truncations.borrow_mut()[0].forget_before(oldest);
+        if !forgotten && !changed {
+            return Ok(());
         }
         let saved = self.save_truncations().await;
         saved.map_err(folder::io_error(&self.config.commitlog_dir))

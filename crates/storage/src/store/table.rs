@@ -62,6 +62,8 @@ pub(crate) struct TableStore {
     blocked: Cell<bool>,
     /// Was it dropped?
     pub(crate) dropped: Cell<bool>,
+    /// Is a memtable of it being written right now?
+    pub(crate) flushing_now: Cell<bool>,
     /// Writes that are in the log but not in the memtable yet, and a compaction whose inputs are
     /// not removed yet.
     in_flight: Cell<usize>,
@@ -141,6 +143,7 @@ impl TableStore {
             compaction: TableCompaction::default(),
             blocked: Cell::new(false),
             dropped: Cell::new(false),
+            flushing_now: Cell::new(false),
             in_flight: Cell::new(0),
             changed: Notify::new(),
             keepers: Cell::new(0),

@@ -2,7 +2,9 @@
 //!
 //! Writes are held off and those under way awaited. Then the truncation is noted beside the commit
 //! log; from there on it has happened, also if the machine stops: a start removes the sstables the
-//! note covers and replays nothing that it covers. Then memory is emptied and the files go.
+//! note covers and replays nothing that it covers. Then memory is emptied and the files go. When the
+//! last of them is gone that is noted too: what a start finds under their names from then on, somebody
+//! has put back.
 
 use std::rc::Rc;
 
@@ -33,6 +35,8 @@ impl Inner {
         let truncation = Truncation {
             position: self.log.position(),
             generation: table.last_generation(),
+            at: self.env.wall_micros(),
+            unfinished: true,
         };
         self.truncations.borrow_mut()[0].note(id, truncation);
         let saved = self.save_truncations().await;
@@ -40,12 +44,39 @@ impl Inner {
             path: self.config.commitlog_dir.clone(),
             error,
         })?;
-        let removed = self.remove_content(table).await;
-        // Of a compaction that failed half-way a start may bring back what nobody knows of here.
-        if removed.is_err() || table.strays.get() {
-            self.half_truncated.set(true);
+        self.remove_content(table).await?;
+        self.finish_truncation(table).await;
+        Ok(())
+    }
+
+    /// May there be an sstable of before its truncation in the table's folder? A flush that began
+    /// before is removed when it is through, and of what failed half-way nobody knows here.
+    fn may_have_truncated(table: &TableStore) -> bool {
+        table.flushing_now.get() || table.strays.get()
+    }
+
+    /// Notes that nothing is left of a table that was truncated, once nothing is.
+    pub(super) async fn finish_truncation(&self, table: &TableStore) {
+        if Self::may_have_truncated(table) {
+            return;
         }
-        Ok(removed?)
+        let id = table.table().id;
+        let Some(unfinished) = self.truncations.borrow_mut()[0].finish(id) else {
+            return;
+        };
+        if let Err(error) = self.save_truncations().await {
+            tracing::warn!("noting the end of a truncation beside the commit log: {error}");
+            self.truncations.borrow_mut()[0].reopen(id, &unfinished);
+        }
+    }
+
+    /// The same of all tables, in memory; was there something to note?
+    pub(super) fn finish_truncations(&self) -> bool {
+        let is_gone = |id| {
+            let table = self.table(id);
+            table.is_none_or(|table| !table.is_blocked() && !Self::may_have_truncated(&table))
+        };
+        self.truncations.borrow_mut()[0].finish_all(is_gone)
     }
 
     /// Writes what this shard has noted to its file, one after the other: a file that is being

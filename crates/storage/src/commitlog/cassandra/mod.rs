@@ -9,6 +9,7 @@ mod segment;
 
 pub(crate) use replay::{CassandraReplay, Covered};
 pub use segment::count_mutations;
+pub(super) use segment::name_in;
 
 #[cfg(test)]
 mod tests;

@@ -14,6 +14,7 @@
 
 use bytes::Bytes;
 
+use crate::commitlog::format::SegmentName;
 use crate::sstable::{Algorithm, CommitLogPosition, Decompressor};
 
 /// Bytes of a section before its content.
@@ -85,9 +86,28 @@ impl Descriptor {
         })
     }
 
+    /// The name of the file that begins so.
+    fn name(&self) -> Option<SegmentName> {
+        let version = u16::try_from(self.version).ok()?;
+        Some(SegmentName::of_cassandra(
+            version,
+            u64::try_from(self.id).ok()?,
+        ))
+    }
+
     /// Are deletion times unsigned?
     pub(super) fn unsigned_deletion_time(&self) -> bool {
         self.version >= UNSIGNED_DELETION_TIME
+    }
+}
+
+/// The name of a file, by its first bytes; `None` if they do not say. Errors: what about it is not
+/// supported.
+pub(in crate::commitlog) fn name_in(head: &[u8]) -> Result<Option<SegmentName>, String> {
+    match Descriptor::decode(head) {
+        Ok(descriptor) => Ok(descriptor.name()),
+        Err(DescriptorError::Unsupported(what)) => Err(what),
+        Err(DescriptorError::Empty | DescriptorError::Invalid) => Ok(None),
     }
 }
 

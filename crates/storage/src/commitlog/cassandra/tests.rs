@@ -13,7 +13,7 @@ use model::{
 };
 
 use super::count_mutations;
-use crate::sstable::Format;
+use crate::sstable::{CommitLogPosition, Format};
 use crate::testing::{TempDir, run};
 use crate::{CommitLogConfig, OpenError, SharedFiles, Store, StoreConfig};
 
@@ -181,6 +181,19 @@ async fn open_all(
     schema: &Schema,
     ignore: bool,
 ) -> Result<Store, OpenError> {
+    let log = CommitLogConfig {
+        ignore_replay_errors: ignore,
+        ..CommitLogConfig::default()
+    };
+    open_with(env, dir, schema, log).await
+}
+
+async fn open_with(
+    env: &Env,
+    dir: &Path,
+    schema: &Schema,
+    log: CommitLogConfig,
+) -> Result<Store, OpenError> {
     let config = StoreConfig {
         sstables: dir.join("data"),
         commitlog_dir: dir.join("commitlog"),
@@ -189,8 +202,7 @@ async fn open_all(
         memory: 1 << 22,
         commitlog: CommitLogConfig {
             segment_bytes: 1 << 17,
-            ignore_replay_errors: ignore,
-            ..CommitLogConfig::default()
+            ..log
         },
         incremental_backups: false,
         shared: Arc::new(SharedFiles::default()),
@@ -342,6 +354,34 @@ fn damage_in_the_middle_refuses_with_file_offset_and_remedy() {
             let store = open(&env, &path, &tables, true).await.expect("it opens");
             let found = rows(&store, &tables[2]).await;
             assert!(!found.is_empty(), "{}", left.name);
+            store.drain().await.expect("it is drained");
+        });
+    }
+}
+
+#[test]
+fn what_stands_behind_the_position_of_a_snapshot_is_replayed() {
+    let left = &ALL[0];
+    let segment = 1_795_259_799_189;
+    for (segment, position, expected) in [
+        (segment - 1, i32::MAX, 43),
+        (segment, 0, 43),
+        (segment, i32::MAX, 0),
+        (segment + 1, 0, 0),
+    ] {
+        let dir = in_folder(left, left.bytes);
+        let path = dir.0.clone();
+        run(move |env| async move {
+            let tables = tables(left.ids);
+            let log = CommitLogConfig {
+                snapshot_position: Some(CommitLogPosition { segment, position }),
+                ..CommitLogConfig::default()
+            };
+            let store = open_with(&env, &path, &schema(&tables), log).await;
+            let store = store.expect("it opens");
+            let found = rows(&store, &tables[2]).await;
+            let found: usize = found.iter().map(|p| p.rows.len()).sum();
+            assert_eq!(found, expected, "{segment},{position}");
             store.drain().await.expect("it is drained");
         });
     }
