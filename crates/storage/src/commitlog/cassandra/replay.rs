@@ -93,7 +93,7 @@ impl CassandraReplay {
                 self.current = self.open(name).await?.map(|reader| (name, reader));
                 continue;
             }
-            if let Some(group) = self.group(owns, find)? {
+            if let Some(group) = self.group(owns, find).await? {
                 return Ok(Some(group));
             }
             self.current = None;
@@ -114,21 +114,17 @@ impl CassandraReplay {
     }
 
     async fn open(&self, name: SegmentName) -> Result<Option<SegmentReader>, ReplayError> {
-        let path = self.dir.join(name.file_name());
-        let bytes = match read_segment(&self.env, &path).await {
-            Ok(bytes) => bytes,
-            Err(error) => return Err(ReplayError::Io { path, error }),
-        };
-        let reason = match SegmentReader::new(bytes) {
+        let reason = match self.read_head(name).await? {
             Ok(reader) if reader.descriptor().id as u64 == name.segment => {
                 return Ok(Some(reader));
             }
             Ok(_) => "its head names another segment",
             Err(DescriptorError::Unsupported(what)) => {
+                let path = self.dir.join(name.file_name());
                 return Err(ReplayError::Foreign { path, what });
             }
             // The crash came before anything was in it.
-            Err(DescriptorError::Empty) if self.names.is_empty() => return Ok(None),
+            Err(DescriptorError::Empty) if self.is_last().await? => return Ok(None),
             Err(DescriptorError::Empty | DescriptorError::Invalid) => "its head does not check out",
         };
         let damage = Damage {
@@ -136,14 +132,42 @@ impl CassandraReplay {
             what: reason,
             in_last_section: false,
         };
-        self.damaged(name, damage).map(|()| None)
+        self.damaged(name, damage).await.map(|()| None)
+    }
+
+    async fn read_head(
+        &self,
+        name: SegmentName,
+    ) -> Result<Result<SegmentReader, DescriptorError>, ReplayError> {
+        let path = self.dir.join(name.file_name());
+        match read_segment(&self.env, &path).await {
+            Ok(bytes) => Ok(SegmentReader::new(bytes)),
+            Err(error) => Err(ReplayError::Io { path, error }),
+        }
+    }
+
+    /// Is there nothing in the files that are still to be read? A Cassandra makes segments before
+    /// it needs them, so that the file that it wrote to last is seldom the last one
+    /// (`CommitLogReader.filterCommitLogFiles`). What a power failure left of a new one may be
+    /// less than its head.
+    async fn is_last(&self) -> Result<bool, ReplayError> {
+        for name in self.names.iter().rev() {
+            let empty = match self.read_head(*name).await? {
+                Ok(reader) => reader.descriptor().id as u64 == name.segment && reader.is_empty(),
+                Err(error) => error == DescriptorError::Empty,
+            };
+            if !empty {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// What to do about damage: nothing, if a crash explains it or the operator wants it so.
-    fn damaged(&self, name: SegmentName, damage: Damage) -> Result<(), ReplayError> {
+    async fn damaged(&self, name: SegmentName, damage: Damage) -> Result<(), ReplayError> {
         let path = self.dir.join(name.file_name());
         let Damage { offset, what, .. } = damage;
-        if damage.in_last_section && self.names.is_empty() {
+        if damage.in_last_section && self.is_last().await? {
             let path = path.display();
             tracing::warn!("{path}: {what} at offset {offset}: the end that a crash tore");
             return Ok(());
@@ -163,7 +187,7 @@ impl CassandraReplay {
     }
 
     /// Some mutations of the open segment; `None` at its end.
-    fn group(
+    async fn group(
         &mut self,
         owns: &dyn Fn(Token) -> bool,
         find: &dyn Fn(TableId) -> Option<Arc<Table>>,
@@ -183,7 +207,7 @@ impl CassandraReplay {
                     ended = true;
                     break;
                 }
-                Err(damage) => self.damaged(name, damage)?,
+                Err(damage) => self.damaged(name, damage).await?,
             }
         }
         if !ended || !mutations.is_empty() {

@@ -176,8 +176,10 @@ enum Marker {
     End,
     /// There is one, up to here.
     Section(usize),
+    /// There is one, but the file does not go to its end.
+    CutOff,
     /// Neither.
-    Damaged(&'static str),
+    Damaged,
 }
 
 impl SegmentReader {
@@ -196,6 +198,11 @@ impl SegmentReader {
     /// What the file says of itself.
     pub(super) fn descriptor(&self) -> &Descriptor {
         &self.descriptor
+    }
+
+    /// Is there no section in it? So is a segment that Cassandra has made, but not come to yet.
+    pub(super) fn is_empty(&self) -> bool {
+        matches!(self.marker(self.descriptor.len), Marker::End)
     }
 
     /// The next mutation; `None` at the end.
@@ -228,9 +235,19 @@ impl SegmentReader {
                     self.next = Some(end);
                     self.open_section(at + MARKER, end)?;
                 }
-                Marker::Damaged(what) => {
+                Marker::CutOff => {
                     self.next = None;
-                    return Err(self.damage(at as u64, what));
+                    return Err(self.damage(at as u64, "a section ends beyond the file"));
+                }
+                // A crash leaves a head or none, and what is behind it may be whole: as in
+                // Cassandra (`SegmentReadException.invalidCrc`), this is never a torn end.
+                Marker::Damaged => {
+                    self.next = None;
+                    return Err(Damage {
+                        offset: at as u64,
+                        what: "the head of a section does not check out",
+                        in_last_section: false,
+                    });
                 }
             }
         }
@@ -269,11 +286,11 @@ impl SegmentReader {
         if hasher.finalize() != crc {
             return match (end, crc) {
                 (0, 0) => Marker::End,
-                _ => Marker::Damaged("the head of a section does not check out"),
+                _ => Marker::Damaged,
             };
         }
         if end_there < at + MARKER || end_there > self.file.len() {
-            return Marker::Damaged("a section ends beyond the file");
+            return Marker::CutOff;
         }
         Marker::Section(end_there)
     }
@@ -389,6 +406,30 @@ pub fn count_mutations(
     }
 }
 
+/// The beginning of a segment of this number, without compression.
+#[cfg(test)]
+pub(super) fn head(id: i64) -> Vec<u8> {
+    let mut file = Vec::new();
+    file.extend(7u32.to_be_bytes());
+    file.extend(id.to_be_bytes());
+    file.extend(2u16.to_be_bytes());
+    file.extend(b"{}");
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&7u32.to_be_bytes());
+    hash_id(&mut hasher, id);
+    hasher.update(&2u32.to_be_bytes());
+    hasher.update(b"{}");
+    file.extend(hasher.finalize().to_be_bytes());
+    file
+}
+
+/// Where in a file the head of its second section stands.
+#[cfg(test)]
+pub(super) fn second_section(file: &[u8]) -> usize {
+    let first = Descriptor::decode(file).expect("it is whole").len;
+    be32(&file[first..]) as usize
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -396,17 +437,7 @@ mod tests {
     /// A segment of these mutations, one section each, and zeros behind.
     fn segment(mutations: &[&[u8]]) -> Vec<u8> {
         let id = 0x1_2345_6789_i64;
-        let mut file = Vec::new();
-        file.extend(7u32.to_be_bytes());
-        file.extend(id.to_be_bytes());
-        file.extend(2u16.to_be_bytes());
-        file.extend(b"{}");
-        let mut hasher = crc32fast::Hasher::new();
-        hasher.update(&7u32.to_be_bytes());
-        hash_id(&mut hasher, id);
-        hasher.update(&2u32.to_be_bytes());
-        hasher.update(b"{}");
-        file.extend(hasher.finalize().to_be_bytes());
+        let mut file = head(id);
         for mutation in mutations {
             let at = file.len();
             let mut hasher = crc32fast::Hasher::new();
@@ -464,12 +495,42 @@ mod tests {
             let good = [&b"0123456789"[..], &b"abcdefghijklmno"[..]];
             assert!(bodies.iter().all(|b| good.contains(&&b[..])), "bit {bit}");
             assert!(bodies.len() == 2 || !damages.is_empty(), "bit {bit}");
-            // Only the last section may be what a crash tore.
+            // Only the content of the last section may be what a crash tore.
             let first_section = bit / 8 < 50 && bit / 8 >= 28;
-            if first_section {
+            let crc_of_a_head = [24..28, 54..58].iter().any(|crc| crc.contains(&(bit / 8)));
+            if first_section || crc_of_a_head {
                 assert!(damages.iter().any(|d| !d.in_last_section), "bit {bit}");
             }
         }
+    }
+
+    #[test]
+    fn a_head_that_does_not_check_out_is_no_torn_end_and_a_missing_end_is() {
+        let whole = segment(&[b"0123456789", b"abcdefghijklmno"]);
+        let mut file = whole.clone();
+        file[54] ^= 1;
+        let (bodies, damages) = all(file);
+        assert_eq!((bodies.len(), damages.len()), (1, 1));
+        assert_eq!((damages[0].offset, damages[0].in_last_section), (50, false));
+        let (bodies, damages) = all(whole[..70].to_vec());
+        assert_eq!((bodies.len(), damages.len()), (1, 1));
+        assert_eq!((damages[0].offset, damages[0].in_last_section), (50, true));
+        // As if neither the head nor anything behind it had come to the drive.
+        let mut file = whole;
+        file[50..].fill(0);
+        let (bodies, damages) = all(file);
+        assert_eq!((bodies.len(), damages.len()), (1, 0));
+    }
+
+    #[test]
+    fn a_segment_made_ahead_is_empty() {
+        let empty = |file: Vec<u8>| SegmentReader::new(file.into()).expect("a head").is_empty();
+        assert!(empty(segment(&[])));
+        assert!(empty(segment(&[])[..20].to_vec()), "as compressed ones are");
+        assert!(!empty(segment(&[b"0123456789"])));
+        let mut damaged = segment(&[]);
+        damaged[21] = 1;
+        assert!(!empty(damaged));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use model::{
     Slice, Table, TableId, TableOptions,
 };
 
-use super::count_mutations;
+use super::{count_mutations, segment};
 use crate::sstable::Format;
 use crate::testing::{TempDir, run};
 use crate::{CommitLogConfig, OpenError, SharedFiles, Store, StoreConfig};
@@ -350,6 +350,55 @@ fn a_torn_end_is_none() {
         let found = rows(&store, &tables[2]).await;
         assert_eq!(found.iter().map(|p| p.rows.len()).sum::<usize>(), 42);
         store.drain().await.expect("it is drained");
+    });
+}
+
+/// Opens a folder with these files beside the first of the kept segments, which is cut off.
+fn open_torn(others: &[(&str, Vec<u8>)]) -> Result<(), String> {
+    let left = &ALL[0];
+    let dir = in_folder(left, &left.bytes[..left.bytes.len() - 40]);
+    for (name, bytes) in others {
+        std::fs::write(dir.0.join("commitlog").join(name), bytes).expect("a file");
+    }
+    let path = dir.0.clone();
+    run(move |env| async move {
+        let store = open(&env, &path, &tables(left.ids), false).await;
+        let store = store.map_err(|error| error.to_string())?;
+        store.drain().await.map_err(|error| error.to_string())
+    })
+}
+
+#[test]
+fn segments_made_ahead_do_not_keep_a_torn_end_from_being_one() {
+    const NEXT: &str = "CommitLog-7-1795259799190.log";
+    const LAST: &str = "CommitLog-7-1795259799191.log";
+    let head = || segment::head(1_795_259_799_190);
+    let mapped = [head(), vec![0; 500]].concat();
+    // As they come, as compressed ones do, and what a power failure may leave of them.
+    for next in [mapped, head(), vec![0; 500], Vec::new()] {
+        let others = [(NEXT, next), (LAST, vec![0; 500])];
+        assert_eq!(open_torn(&others), Ok(()));
+    }
+    // What a later one holds was written when the end was on the drive.
+    let mut written = head();
+    written.resize(500, 1);
+    let error = open_torn(&[(NEXT, written)]).expect_err("it refuses");
+    assert!(error.contains(ALL[0].name), "{error}");
+}
+
+#[test]
+fn the_head_of_a_section_is_never_a_torn_end() {
+    let left = &ALL[0];
+    let mut bytes = left.bytes.to_vec();
+    let head = segment::second_section(&bytes);
+    // The last byte of its checksum.
+    bytes[head + 7] ^= 1;
+    let dir = in_folder(left, &bytes);
+    let path = dir.0.clone();
+    run(move |env| async move {
+        let error = open(&env, &path, &tables(left.ids), false).await.err();
+        let error = error.expect("it refuses").to_string();
+        assert!(error.contains(&format!("offset {head}")), "{error}");
     });
 }
 
