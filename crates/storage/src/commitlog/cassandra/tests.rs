@@ -12,7 +12,9 @@ use model::{
     Slice, Table, TableId, TableOptions, UnservedTable,
 };
 
-use super::count_mutations;
+use super::{CassandraReplay, Covered, count_mutations, descriptor, segment};
+use crate::commitlog::SegmentName;
+use crate::commitlog::window::{WINDOW, held};
 use crate::sstable::{CommitLogPosition, Format};
 use crate::testing::{TempDir, run};
 use crate::{CommitLogConfig, OpenError, SharedFiles, Store, StoreConfig};
@@ -400,6 +402,90 @@ fn a_torn_end_is_none() {
         let found = rows(&store, &tables[2]).await;
         assert_eq!(found.iter().map(|p| p.rows.len()).sum::<usize>(), 42);
         store.drain().await.expect("it is drained");
+    });
+}
+
+/// Opens a folder with these files beside the first of the kept segments, which is cut off.
+fn open_torn(others: &[(&str, Vec<u8>)]) -> Result<(), String> {
+    let left = &ALL[0];
+    let dir = in_folder(left, &left.bytes[..left.bytes.len() - 40]);
+    for (name, bytes) in others {
+        std::fs::write(dir.0.join("commitlog").join(name), bytes).expect("a file");
+    }
+    let path = dir.0.clone();
+    run(move |env| async move {
+        let store = open(&env, &path, &tables(left.ids), false).await;
+        let store = store.map_err(|error| error.to_string())?;
+        store.drain().await.map_err(|error| error.to_string())
+    })
+}
+
+#[test]
+fn segments_made_ahead_do_not_keep_a_torn_end_from_being_one() {
+    const NEXT: &str = "CommitLog-7-1795259799190.log";
+    const LAST: &str = "CommitLog-7-1795259799191.log";
+    let head = || descriptor::head(1_795_259_799_190);
+    let mapped = [head(), vec![0; 500]].concat();
+    // As they come, as compressed ones do, and what a power failure may leave of them.
+    for next in [mapped, head(), vec![0; 500], Vec::new()] {
+        let others = [(NEXT, next), (LAST, vec![0; 500])];
+        assert_eq!(open_torn(&others), Ok(()));
+    }
+    // What a later one holds was written when the end was on the drive.
+    let mut written = head();
+    written.resize(500, 1);
+    let error = open_torn(&[(NEXT, written)]).expect_err("it refuses");
+    assert!(error.contains(ALL[0].name), "{error}");
+}
+
+#[test]
+fn the_head_of_a_section_is_never_a_torn_end() {
+    let left = &ALL[0];
+    let mut bytes = left.bytes.to_vec();
+    let head = segment::second_section(&bytes);
+    // The last byte of its checksum.
+    bytes[head + 7] ^= 1;
+    let dir = in_folder(left, &bytes);
+    let path = dir.0.clone();
+    run(move |env| async move {
+        let error = open(&env, &path, &tables(left.ids), false).await.err();
+        let error = error.expect("it refuses").to_string();
+        assert!(error.contains(&format!("offset {head}")), "{error}");
+    });
+}
+
+#[test]
+fn a_section_larger_than_memory_is_read() {
+    const ID: i64 = 1_795_259_799_190;
+    // Of a key, and of a table that nobody knows.
+    let mut mutation = vec![1];
+    mutation.extend([7; 16]);
+    mutation.extend([3, b'k', b'e', b'y']);
+    mutation.resize(10_000, 0);
+    let count = 5 * WINDOW / mutation.len();
+    let mut file = descriptor::head(ID);
+    segment::add_section(&mut file, ID, std::iter::repeat_n(&mutation[..], count));
+    // One that is larger than the window itself.
+    mutation.resize(WINDOW + 10_000, 0);
+    segment::add_section(&mut file, ID, [&mutation[..]]);
+    let dir = TempDir::new();
+    let name = format!("CommitLog-7-{ID}.log");
+    std::fs::write(dir.0.join(&name), file).expect("a file");
+    let path = dir.0.clone();
+    run(move |env| async move {
+        let names = vec![SegmentName::parse(&name).expect("a name")];
+        let covered = Covered::default();
+        let mut replay = CassandraReplay::new(env, &path, names, covered, false);
+        let mut groups = 0;
+        while let Some(group) = replay.next(&|_| true, &|_| None).await.expect("whole") {
+            groups += group.mutations.len();
+        }
+        assert_eq!(groups, count + 1);
+        let most = held::most();
+        assert!(
+            (WINDOW..2 * WINDOW).contains(&most),
+            "{most} bytes of files in memory"
+        );
     });
 }
 
