@@ -20,6 +20,8 @@ mod faults;
 mod flush;
 mod folder;
 mod import;
+#[cfg(test)]
+mod import_tests;
 mod inspect;
 #[cfg(test)]
 mod log_tests;
