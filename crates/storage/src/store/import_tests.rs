@@ -336,3 +336,52 @@ fn no_file_that_is_there_is_written_into_or_removed() {
         }
     });
 }
+
+/// Shards tell each other by paths who needs a file no more, and a table that was dropped and made
+/// again has the same paths.
+#[test]
+fn a_table_that_was_made_again_shares_its_files_anew() {
+    on_node(2, |node| async move {
+        node.flush(0..100).await;
+        let snapshot = node.snapshot().await;
+        for entry in node.env().read_dir(&snapshot).await.expect("it is there") {
+            // As Cassandra writes them: of no shard.
+            if entry.name.ends_with(Component::Helenus.name()) {
+                let removed = node.env().remove_file(&snapshot.join(&entry.name)).await;
+                removed.expect("it is removed");
+            }
+        }
+        let mut before = None;
+        for round in 0..3 {
+            node.drop_and_make_again().await;
+            node.link(&snapshot).await;
+            assert_eq!(node.refresh().await.expect("they are taken"), 2);
+            let sstables = || {
+                node.leader()
+                    .inner
+                    .table(node.table.id)
+                    .map(|t| t.sstables())
+            };
+            let placed = sstables().expect("it is there");
+            let placed: Vec<PathBuf> = placed
+                .iter()
+                .map(|sstable| sstable.descriptor().path(Component::Data))
+                .collect();
+            let before = before.get_or_insert(placed.clone());
+            assert_eq!(*before, placed, "the same names");
+            for (at, store) in node.stores().enumerate() {
+                let compacted = store.compact(node.table.id).await;
+                compacted.expect("it is compacted");
+                for path in &placed {
+                    let there = node.env().exists(path).await.expect("it can be asked");
+                    assert_eq!(there, at == 0, "round {round}, shard {at}");
+                    let gone = store.inner.config.shared.is_gone(path);
+                    assert_eq!(gone, at == 1, "round {round}, shard {at}");
+                }
+            }
+            assert_eq!(node.rows().await, 100);
+        }
+        let node = node.restart().await;
+        assert_eq!(node.rows().await, 100);
+    });
+}

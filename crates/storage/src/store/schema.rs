@@ -161,8 +161,8 @@ impl Inner {
             .let_go(&table.dir, self.config.sharder.shards())
         {
             let removed = self.remove_folder(&table.dir).await;
+            self.config.shared.forget_folder(&table.dir);
             removed.map_err(folder::io_error(&table.dir))?;
-            self.config.shared.removed(&table.dir);
         }
         Ok(())
     }
