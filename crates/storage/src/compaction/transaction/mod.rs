@@ -328,11 +328,28 @@ fn owner_of(name: &str) -> Option<u16> {
     let stem = name
         .strip_suffix(SUFFIX)
         .or_else(|| name.strip_suffix(TEMPORARY_SUFFIX))?;
-    let (version, rest) = stem.split_once("_txn_")?;
-    let (_, id) = rest.rsplit_once('_')?;
-    let id = Uuid::parse_str(id).ok().filter(|_| version.len() == 2)?;
+    let (_, id) = behind_version(stem)?.rsplit_once('_')?;
+    let id = Uuid::parse_str(id).ok()?;
     let bytes = id.as_bytes();
     Some(u16::from_be_bytes([bytes[8] & 0x3f, bytes[9]]))
+}
+
+/// `<operation>_<id>` of a log's name. Cassandra puts the version that it writes before it, with the
+/// format if that is not BIG (`bti-da_txn_`), and does not look at it when it reads
+/// (`LogFile.FILE_REGEX`).
+fn behind_version(stem: &str) -> Option<&str> {
+    if let Some(rest) = stem.strip_prefix("txn_") {
+        return Some(rest);
+    }
+    let (version, rest) = stem.split_once("_txn_")?;
+    let is_format = |format: &str| {
+        !format.is_empty() && format.bytes().all(|letter| letter.is_ascii_lowercase())
+    };
+    let letters = match version.split_once('-') {
+        Some((format, letters)) if is_format(format) => letters,
+        _ => version,
+    };
+    (letters.chars().count() == 2).then_some(rest)
 }
 
 /// What a folder has of the sstable whose files begin like this.
