@@ -106,20 +106,26 @@ pub(crate) async fn write_new(env: &Env, path: &Path, content: Vec<u8>) -> std::
 }
 
 /// Removes an sstable. The data goes first, so that after a crash the rest is known to be
-/// garbage.
+/// garbage. What somebody else has removed before is gone all the same.
 pub async fn remove(env: &Env, descriptor: &Descriptor) -> Result<(), FolderError> {
     let data = descriptor.path(Component::Data);
-    env.remove_file(&data).await.map_err(at(&data))?;
+    remove_if_there(env, &data).await?;
     let dir = &descriptor.dir;
     env.sync_dir(dir).await.map_err(at(dir))?;
     for entry in env.read_dir(dir).await.map_err(at(dir))? {
         let of_this = Descriptor::parse(dir, &entry.name).is_some_and(|(d, _)| d == *descriptor);
         if of_this && !entry.is_dir {
-            let path = dir.join(&entry.name);
-            env.remove_file(&path).await.map_err(at(&path))?;
+            remove_if_there(env, &dir.join(&entry.name)).await?;
         }
     }
     Ok(())
+}
+
+async fn remove_if_there(env: &Env, path: &Path) -> Result<(), FolderError> {
+    match env.remove_file(path).await {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(at(path)(error)),
+        _ => Ok(()),
+    }
 }
 
 /// Removes whatever there is of an sstable that could not be finished, or not be opened once it

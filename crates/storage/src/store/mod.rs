@@ -19,9 +19,9 @@ mod compact;
 mod faults;
 mod flush;
 mod folder;
-mod import;
 #[cfg(test)]
-mod import_tests;
+mod folder_tests;
+mod import;
 mod inspect;
 #[cfg(test)]
 mod log_tests;

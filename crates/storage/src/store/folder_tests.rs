@@ -1,5 +1,5 @@
-//! What lies in a table's folder under any name becomes part of the table, and nothing that was
-//! there before is lost by that.
+//! What becomes of the files in a table's folder: what lies there under any name becomes part of the
+//! table, nothing that was there before is lost by that, and what is dropped goes.
 
 use std::cell::{Cell as Flag, RefCell};
 use std::collections::BTreeSet;
@@ -383,5 +383,59 @@ fn a_table_that_was_made_again_shares_its_files_anew() {
         }
         let node = node.restart().await;
         assert_eq!(node.rows().await, 100);
+    });
+}
+
+#[test]
+fn a_table_whose_files_are_gone_is_truncated_and_dropped() {
+    on_node(2, |node| async move {
+        let id = node.table.id;
+        for dropped in [false, true] {
+            node.flush(0..100).await;
+            for entry in node.env().read_dir(&node.dir()).await.expect("it is there") {
+                if entry.name.ends_with(Component::Data.name()) {
+                    let removed = node.env().remove_file(&node.dir().join(&entry.name)).await;
+                    removed.expect("it is removed");
+                }
+            }
+            let dir = node.dir();
+            match dropped {
+                true => node.set_schema(&Schema::default()).await,
+                false => {
+                    for store in node.stores() {
+                        store.truncate(id).await.expect("it is truncated");
+                    }
+                }
+            }
+            let left = node.env().read_dir(&dir).await.unwrap_or_default();
+            assert!(left.is_empty(), "{left:?}");
+        }
+    });
+}
+
+/// The rows of `system_schema` are gone by then: the table must not stay on some shards only.
+#[test]
+fn a_table_is_dropped_though_its_files_cannot_be_removed() {
+    on_node(2, |node| async move {
+        node.flush(0..100).await;
+        let (snapshot, dir) = (node.snapshot().await, node.dir());
+        for name in ["nb-1-big-Data.db", "nb-2-big-Index.db"] {
+            let removed = node.env().remove_file(&dir.join(name)).await;
+            removed.expect("it is removed");
+            let made = node.env().create_dir_all(&dir.join(name).join("x")).await;
+            made.expect("it is made");
+        }
+        node.set_schema(&Schema::default()).await;
+        for store in node.stores() {
+            let all = command(&node.table, vec![Slice::ALL], false);
+            let read = store.read(&all).await;
+            assert!(matches!(read, Err(ReadError::UnknownTable(_))), "{read:?}");
+        }
+        let left = node.env().read_dir(&dir).await.expect("its snapshot stays");
+        let left = left.iter().filter(|entry| !entry.is_dir).count();
+        assert_eq!(left, 0, "all that can go does");
+        assert_eq!(node.verify(&snapshot).await, 2);
+        node.set_schema(&schema(&node.table)).await;
+        assert_eq!(node.rows().await, 0);
     });
 }
