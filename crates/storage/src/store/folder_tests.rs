@@ -104,6 +104,11 @@ impl Node {
         for store in self.stores() {
             store.drain().await.expect("it is drained");
         }
+        self.kill().await
+    }
+
+    /// The next process, where this one ended without a word.
+    async fn kill(self) -> Node {
         Node::open(self.shards.into_iter().map(|(env, _)| env).collect()).await
     }
 
@@ -411,6 +416,62 @@ fn a_table_whose_files_are_gone_is_truncated_and_dropped() {
             assert!(left.is_empty(), "{left:?}");
         }
     });
+}
+
+/// What a table shows after an import is what it shows after the next start, whenever a truncation
+/// comes in between.
+#[test]
+fn an_import_beside_a_truncation_comes_before_or_after_it() {
+    for (shards, at_open) in [(1, false), (2, false), (1, true), (2, true)] {
+        on_node(shards, move |node| async move {
+            let id = node.table.id;
+            node.flush(0..100).await;
+            let snapshot = node.snapshot().await;
+            let leader = node.leader();
+            let found = leader.find_sstables(id, Some(&snapshot)).await;
+            let mut placed = Vec::new();
+            for source in found.expect("they are found") {
+                let options = ImportOptions::default();
+                let given = leader.place(id, &source, 100, options).await;
+                placed.push(given.expect("it is placed"));
+            }
+            let truncate = || async {
+                for (env, store) in &node.shards {
+                    let store = store.clone();
+                    let truncate = async move { store.truncate(id).await };
+                    drop(env.spawn(TaskGroup::Foreground, truncate));
+                }
+                node.env().sleep(Duration::from_secs(1)).await;
+            };
+            if !at_open {
+                truncate().await;
+            }
+            let mut opened = Ok(());
+            for store in node.stores() {
+                opened = opened.and(store.open_arrivals(id, &placed).await);
+            }
+            if at_open {
+                opened.as_ref().expect("nothing has come in between");
+                truncate().await;
+            }
+            for store in node.stores() {
+                match &opened {
+                    Ok(()) => store.show_arrivals(id).await.expect("it is there"),
+                    Err(_) => store.forget_arrivals(id),
+                }
+            }
+            if opened.is_err() {
+                for placed in &placed {
+                    node.leader().unplace(placed).await;
+                }
+            }
+            node.env().sleep(Duration::from_secs(1)).await;
+            let rows = node.rows().await;
+            let node = node.kill().await;
+            let after = node.rows().await;
+            assert_eq!(after, rows, "{shards} shards, at open: {at_open}");
+        });
+    }
 }
 
 /// The rows of `system_schema` are gone by then: the table must not stay on some shards only.

@@ -24,7 +24,7 @@ use io::{Env, OpenOptions};
 use model::{Table, TableId};
 
 use super::table::TableStore;
-use super::{Inner, Store};
+use super::{Inner, Store, folder};
 use crate::sstable::{
     Component, Descriptor, Generation, SSTable, SSTableError, Seal, ShardOrigin,
     folder::{self as sstable_folder, FolderError},
@@ -71,6 +71,9 @@ pub enum ImportError {
         path = .0.display()
     )]
     UnknownFormat(PathBuf),
+    /// The table was truncated when it had its place already.
+    #[error("{path}: the table was truncated meanwhile; import it again", path = .0.display())]
+    Truncated(PathBuf),
     /// It is another table's.
     #[error("{path} is not of {keyspace}.{table}: {what}", path = .path.display())]
     OtherTable {
@@ -217,39 +220,49 @@ impl Store {
         removed.map_err(in_folder)
     }
 
-    /// Opens what of these sstables concerns this shard.
+    /// Opens what of these sstables concerns this shard. From then on the table is not truncated until
+    /// they are shown or forgotten.
     pub async fn open_arrivals(
         &self,
         table: TableId,
         placed: &[Descriptor],
     ) -> Result<(), ImportError> {
-        let (inner, table) = (&self.inner, self.importing(table)?);
+        let (inner, id, table) = (&self.inner, table, self.importing(table)?);
         let numbers = placed.iter().filter_map(|d| match d.generation {
             Generation::Number(number) => Some(number),
             Generation::Time(_) => None,
         });
         table.raise_generation(numbers.max().unwrap_or(0));
+        // What a truncation has noted as gone a start removes.
+        let entered = table.keep_content().await;
+        let entered = entered.ok_or(ImportError::UnknownTable(id))?;
         let mut arrivals = Vec::new();
         for descriptor in placed {
-            if inner.is_anothers(descriptor).await? {
+            let origin = inner.origin_of(descriptor).await?;
+            if inner.is_of_another(origin) {
                 continue;
+            }
+            let sstable = (descriptor.clone(), origin);
+            if folder::is_truncated(&inner.truncations.borrow(), id, &sstable) {
+                return Err(ImportError::Truncated(descriptor.path(Component::Data)));
             }
             let schema = table.table();
             let opened = SSTable::open(&inner.env, descriptor, &schema, &inner.cache).await;
             arrivals.push(opened.inspect_err(|error| inner.tell_of(error))?);
         }
-        table.arrivals.replace(arrivals);
+        table.arrivals.replace(Some((arrivals, entered)));
         Ok(())
     }
 
     /// Makes what was opened part of the table.
     pub async fn show_arrivals(&self, table: TableId) -> Result<(), ImportError> {
         let (inner, table) = (&self.inner, self.importing(table)?);
-        // Not between a truncation's look at the sstables and its end.
-        table.entrance().await;
-        let arrivals = table.arrivals.take();
+        let Some((arrivals, entered)) = table.arrivals.take() else {
+            return Ok(());
+        };
         table.replace_sstables(&[], arrivals.clone(), inner.now_seconds());
         inner.memory.tell_caches();
+        drop(entered);
         inner.back_up(&table, &arrivals).await;
         inner.compaction_work.notify_one();
         Ok(())
@@ -287,14 +300,14 @@ impl Inner {
         Ok(())
     }
 
-    /// Was it written by another shard of as many, for itself?
-    async fn is_anothers(&self, descriptor: &Descriptor) -> Result<bool, ImportError> {
+    /// Which shard of how many wrote it for itself, if one did?
+    async fn origin_of(&self, descriptor: &Descriptor) -> Result<Option<ShardOrigin>, ImportError> {
         let path = descriptor.path(Component::Helenus);
         if !self.env.exists(&path).await.map_err(at(&path))? {
-            return Ok(false);
+            return Ok(None);
         }
         let seal = Seal::decode(&read(&self.env, &path).await?);
-        Ok(self.is_of_another(seal.map(|seal| seal.origin)))
+        Ok(seal.map(|seal| seal.origin))
     }
 
     /// Is what was written by `origin` another shard's of as many?

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use io::{Env, Notify};
@@ -61,8 +61,9 @@ pub(crate) struct TableStore {
     coming: RefCell<BTreeSet<Descriptor>>,
     /// sstables that are no longer part of the table, but whose files are not removed yet.
     leaving: RefCell<BTreeSet<Descriptor>>,
-    /// sstables that are opened, to become part of the table when all shards have opened theirs.
-    pub(crate) arrivals: RefCell<Vec<SSTable>>,
+    /// sstables that are opened, to become part of the table when all shards have opened theirs; until
+    /// then it is not truncated.
+    pub(crate) arrivals: RefCell<Option<(Vec<SSTable>, Entered)>>,
     owner: (Sharder, ShardId),
     /// sstables that could not be read when somebody tried: no compaction is chosen for them again.
     suspects: RefCell<BTreeSet<Descriptor>>,
@@ -485,7 +486,9 @@ impl TableStore {
         known.extend(leaving.iter().cloned());
         let descriptor = |sstable: &SSTable| sstable.descriptor().clone();
         known.extend(self.sstables.borrow().iter().map(descriptor));
-        known.extend(self.arrivals.borrow().iter().map(descriptor));
+        let arrivals = self.arrivals.borrow();
+        let arrivals = arrivals.iter().flat_map(|(sstables, _)| sstables);
+        known.extend(arrivals.map(descriptor));
         known
     }
 
@@ -536,6 +539,17 @@ impl TableStore {
         }
     }
 
+    /// Waits until nobody truncates the table; as long as what is returned lives nobody does. `None`:
+    /// it was dropped.
+    pub(crate) async fn keep_content(self: &Rc<TableStore>) -> Option<Entered> {
+        self.entrance().await;
+        if self.dropped.get() {
+            return None;
+        }
+        self.enter();
+        Some(Entered(Rc::downgrade(self)))
+    }
+
     /// As long as what is returned lives, no file of the table is removed.
     pub(crate) fn keep_files(self: &Rc<TableStore>) -> Kept {
         self.keepers.set(self.keepers.get() + 1);
@@ -568,6 +582,17 @@ impl TableStore {
             name.insert_str(0, "helenus_");
         }
         data.join(&*table.keyspace).join(name)
+    }
+}
+
+/// Keeps a table, which may hold this itself, from being truncated or dropped.
+pub(crate) struct Entered(Weak<TableStore>);
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        if let Some(table) = self.0.upgrade() {
+            table.leave();
+        }
     }
 }
 
