@@ -196,3 +196,36 @@ def test_refresh_takes_what_lies_in_the_folder(source, target):
     server.start()
     assert rows(server) == 1100
     assert nodetool.refused("refresh", "ks", "nope") == "Unknown keyspace/cf pair (ks.nope)"
+
+
+@pytest.mark.parametrize("put", [os.link, shutil.copy], ids=["linked", "copied"])
+@pytest.mark.parametrize("shards", [1, 3])
+def test_a_dropped_table_comes_back_from_its_snapshot(node, shards, put):
+    server = node(shards=shards).start()
+    make_tables(server)
+    nodetool = Nodetool(server)
+    nodetool("disableautocompaction", "ks", "t")
+    with Connection(server.address) as connection:
+        for first in (100, 200, 300):
+            nodetool("flush")
+            write_rows(connection, range(first, first + 100))
+        nodetool("snapshot", "-t", "s", "-cf", "t", "ks")
+        folder = sstables(server, "t")[0].parent
+        kept = folder / "snapshots" / "s"
+        content = {path: path.read_bytes() for path in kept.iterdir()}
+        connection.query("DROP TABLE ks.t")
+        for statement in filter(str.strip, (kept / "schema.cql").read_text().split(";\n")):
+            connection.query(statement)
+        # The names that they had: a table that was made anew has given none of them.
+        for path in kept.glob("*-big-*"):
+            put(path, folder / path.name)
+        write_rows(connection, range(400, 410))
+    nodetool("flush", "ks", "t")
+    nodetool("refresh", "ks", "t")
+    assert rows(server) == 4100
+    server.kill()
+    server.start()
+    assert rows(server) == 4100
+    assert {path: path.read_bytes() for path in kept.iterdir()} == content
+    nodetool("refresh", "ks", "t")
+    assert rows(server) == 4100

@@ -14,8 +14,8 @@ pub fn decode_component(choice: u8, bytes: &Bytes) -> bool {
     match kind {
         15 => {
             let on_disk = |prefix: &str| OnDisk {
-                updated_millis: 0,
                 files: prefix.len() as i32,
+                ..OnDisk::default()
             };
             resolve(bytes, on_disk).is_ok()
         }

@@ -61,9 +61,11 @@ pub(crate) enum DiskFailure {
 }
 
 impl DiskFailure {
-    /// Of an operation that writes. `None`: there is no room, which is no failure of the drive.
+    /// Of an operation that writes. `None`: there is no room, or somebody else has put a file there,
+    /// which is no failure of the drive.
     pub(crate) fn of_writing(error: &std::io::Error) -> Option<DiskFailure> {
-        (!is_full(error)).then_some(DiskFailure::Writing)
+        let passes = is_full(error) || error.kind() == ErrorKind::AlreadyExists;
+        (!passes).then_some(DiskFailure::Writing)
     }
 }
 

@@ -16,6 +16,10 @@ use crate::space::Space;
 /// Nothing of this is kept on disk: after a restart all shards open the file again and let go of
 /// it again. What it holds twice does no harm, because as long as the file is there no deletion is
 /// purged that shadows anything in it, and no younger segment of the log is removed.
+///
+/// A path tells which file is meant because no name is given twice in a folder as long as its table
+/// lives; with the table all that is known of its folder is forgotten, for another life of it begins
+/// to count anew.
 #[derive(Debug, Default)]
 pub struct SharedFiles {
     files: Mutex<BTreeMap<PathBuf, File>>,
@@ -62,9 +66,44 @@ impl SharedFiles {
         files.entry(path.to_owned()).or_default().gone = true;
     }
 
+    /// The last shard has dropped the table of this folder: whatever has such paths from now on is
+    /// something else.
+    pub fn forget_folder(&self, dir: &Path) {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        files.retain(|path, _| !path.starts_with(dir));
+    }
+
     /// Has the last shard removed the file?
     pub fn is_gone(&self, path: &Path) -> bool {
         let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         files.get(path).is_some_and(|file| file.gone)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_forgotten_with_all_that_is_in_it() {
+        let shared = SharedFiles::default();
+        let paths = [
+            "/d/ks/t-1",
+            "/d/ks/t-1/nb-2-big-Data.db",
+            "/d/ks/t-11/nb-2-big-Data.db",
+        ];
+        for path in paths.map(Path::new) {
+            assert!(!shared.let_go(path, 2));
+            assert!(shared.let_go(path, 2));
+            shared.removed(path);
+        }
+        shared.forget_folder(Path::new("/d/ks/t-1"));
+        assert_eq!(
+            paths.map(|path| shared.is_gone(Path::new(path))),
+            [false, false, true]
+        );
+        for path in &paths[..2] {
+            assert!(!shared.let_go(Path::new(path), 2), "it begins anew");
+        }
     }
 }

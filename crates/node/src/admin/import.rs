@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::{Arc, PoisonError};
 
 use model::TableId;
-use storage::sstable::{Descriptor, Generation};
+use storage::sstable::Descriptor;
 use storage::{ImportError, ImportOptions};
 
 use super::{Admin, AdminError};
@@ -131,20 +131,26 @@ impl Admin {
             let known = shard.store.known_sstables(table);
             async move { known }
         })?;
-        let above = known.iter().map(|(generation, _)| *generation).max();
-        let known: BTreeSet<Generation> = known.into_iter().flat_map(|(_, known)| known).collect();
+        let given = known.iter().map(|(generation, _)| *generation).max();
+        let known: BTreeSet<Descriptor> = known.into_iter().flat_map(|(_, known)| known).collect();
         let new: Vec<Descriptor> = found
             .into_iter()
-            .filter(|found| !own_folder || !known.contains(&found.generation))
+            .filter(|found| !own_folder || !known.contains(found))
             .collect();
         if new.is_empty() {
             return Ok(0);
         }
+        // Above the sources too, which may lie in the folder with generations that nobody has given
+        // yet: a table that was dropped and made again begins to count anew.
+        let there = async move |shard: Rc<Shard>| shard.store.highest_generation(table).await;
+        let above = self.store(there)?.max(given.unwrap_or(0));
+        self.try_everywhere(move |shard: Rc<Shard>| async move {
+            shard.store.raise_generation(table, above)
+        })?;
         let sources: Arc<[Descriptor]> = new.into();
         let leading = sources.clone();
-        let place = async move |shard: Rc<Shard>| {
-            place_all(&shard, table, &leading, above.unwrap_or(0), options).await
-        };
+        let place =
+            async move |shard: Rc<Shard>| place_all(&shard, table, &leading, above, options).await;
         let placed: Arc<[Descriptor]> = self.store(place)?.into();
         if let Err(error) = self.open_everywhere(table, &placed) {
             self.give_up(table, placed)?;

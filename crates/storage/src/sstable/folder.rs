@@ -1,11 +1,11 @@
 //! The sstables of a table's folder.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use io::Env;
+use io::{Env, OpenOptions};
 
-use super::descriptor::{Component, Descriptor, TEMPORARY_SUFFIX};
+use super::descriptor::{Component, Descriptor, Generation, TEMPORARY_SUFFIX};
 
 /// The file system failed.
 #[derive(Debug, thiserror::Error)]
@@ -81,21 +81,51 @@ pub async fn recover(
     Ok(found)
 }
 
+/// The numbers that files of sstables in a folder bear, be there all of an sstable or a part.
+pub(crate) async fn numbers(env: &Env, dir: &Path) -> Result<BTreeSet<u64>, FolderError> {
+    let entries = env.read_dir(dir).await.map_err(at(dir))?;
+    let number = |name: &str| match Descriptor::parse(dir, name)?.0.generation {
+        Generation::Number(number) => Some(number),
+        Generation::Time(_) => None,
+    };
+    let numbers = entries.iter().filter_map(|entry| number(&entry.name));
+    Ok(numbers.collect())
+}
+
+/// As [`Env::write_file`], of a file that must not be there: it may be linked to elsewhere, and what
+/// is written into it would be written there.
+pub(crate) async fn write_new(env: &Env, path: &Path, content: Vec<u8>) -> std::io::Result<()> {
+    let options = OpenOptions {
+        write: true,
+        create_new: true,
+        ..OpenOptions::default()
+    };
+    let file = env.open(path, options).await?;
+    file.write_all_at(content, 0).await.0?;
+    file.sync_all().await
+}
+
 /// Removes an sstable. The data goes first, so that after a crash the rest is known to be
-/// garbage.
+/// garbage. What somebody else has removed before is gone all the same.
 pub async fn remove(env: &Env, descriptor: &Descriptor) -> Result<(), FolderError> {
     let data = descriptor.path(Component::Data);
-    env.remove_file(&data).await.map_err(at(&data))?;
+    remove_if_there(env, &data).await?;
     let dir = &descriptor.dir;
     env.sync_dir(dir).await.map_err(at(dir))?;
     for entry in env.read_dir(dir).await.map_err(at(dir))? {
         let of_this = Descriptor::parse(dir, &entry.name).is_some_and(|(d, _)| d == *descriptor);
         if of_this && !entry.is_dir {
-            let path = dir.join(&entry.name);
-            env.remove_file(&path).await.map_err(at(&path))?;
+            remove_if_there(env, &dir.join(&entry.name)).await?;
         }
     }
     Ok(())
+}
+
+async fn remove_if_there(env: &Env, path: &Path) -> Result<(), FolderError> {
+    match env.remove_file(path).await {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(at(path)(error)),
+        _ => Ok(()),
+    }
 }
 
 /// Removes whatever there is of an sstable that could not be finished, or not be opened once it

@@ -28,12 +28,11 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Makes the file, or empties it.
+    /// Makes the file. One that is there is somebody else's, and may have other names.
     pub(super) async fn create(env: &Env, path: PathBuf) -> Result<Output, WriteError> {
         let options = OpenOptions {
             write: true,
-            create: true,
-            truncate: true,
+            create_new: true,
             direct: true,
             ..OpenOptions::default()
         };

@@ -191,15 +191,15 @@ impl Inner {
     ) -> Result<(), FlushError> {
         let mut written = None;
         if table.holds(memtable) {
-            let generation = table.next_generation();
-            let format = self.config.sstable_format;
-            let descriptor = Descriptor::new(table.dir.clone(), format, generation);
+            let version = self.config.sstable_format.written();
+            let descriptor = table.new_descriptor(&self.env, version).await;
             match self.write_memtable(table, memtable, &descriptor).await {
                 Ok(sstable) => written = sstable,
                 Err(error) => {
                     // It is tried again under another name: a full drive must not fill up with
                     // what failed before.
                     sstable_folder::discard(&self.env, &descriptor).await;
+                    table.files_gone(&descriptor);
                     return Err(error);
                 }
             }

@@ -9,8 +9,10 @@
 //! ([`Store::show_arrivals`]). If anything fails before that, what was placed is removed again and
 //! the sources are as they were; afterwards they are removed, unless they are to stay.
 //!
-//! **Generations.** What was placed gets a generation above all that any shard has given, and all
-//! shards give only higher ones from then on: a truncation covers what is below its generation.
+//! **Generations.** What was placed gets a generation above all that any shard has given and that any
+//! file in the folder bears, and all shards give only higher ones from then on: a truncation covers
+//! what is below its generation, and the sources may lie in the folder of the table itself, under the
+//! names that they had in a former life of it.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -22,10 +24,11 @@ use io::{Env, OpenOptions};
 use model::{Table, TableId};
 
 use super::table::TableStore;
-use super::{Inner, Store};
+use super::{Inner, Store, folder};
 use crate::sstable::{
     Component, Descriptor, Generation, SSTable, SSTableError, Seal, ShardOrigin,
-    folder as sstable_folder, mismatch, mutate_statistics,
+    folder::{self as sstable_folder, FolderError},
+    mismatch, mutate_statistics,
 };
 
 /// Bytes that are copied at once.
@@ -68,6 +71,9 @@ pub enum ImportError {
         path = .0.display()
     )]
     UnknownFormat(PathBuf),
+    /// The table was truncated when it had its place already.
+    #[error("{path}: the table was truncated meanwhile; import it again", path = .0.display())]
+    Truncated(PathBuf),
     /// It is another table's.
     #[error("{path} is not of {keyspace}.{table}: {what}", path = .path.display())]
     OtherTable {
@@ -82,9 +88,21 @@ pub enum ImportError {
     },
 }
 
+impl ImportError {
+    /// Does it say that a file was there before?
+    fn is_there_already(&self) -> bool {
+        let exists = std::io::ErrorKind::AlreadyExists;
+        matches!(self, ImportError::Io { error, .. } if error.kind() == exists)
+    }
+}
+
 fn at(path: &Path) -> impl FnOnce(std::io::Error) -> ImportError {
     let path = path.to_owned();
     move |error| ImportError::Io { path, error }
+}
+
+fn in_folder(error: FolderError) -> ImportError {
+    at(&error.path)(error.source)
 }
 
 impl Store {
@@ -130,13 +148,26 @@ impl Store {
         Ok(found)
     }
 
+    /// The highest generation of all files in a table's folder, whoever put them there.
+    pub async fn highest_generation(&self, table: TableId) -> Result<u64, ImportError> {
+        let table = self.importing(table)?;
+        let numbers = sstable_folder::numbers(&self.inner.env, &table.dir).await;
+        Ok(numbers.map_err(in_folder)?.last().copied().unwrap_or(0))
+    }
+
+    /// From now on this shard gives a table's sstables only generations above this one.
+    pub fn raise_generation(&self, table: TableId, above: u64) -> Result<(), ImportError> {
+        self.importing(table)?.raise_generation(above);
+        Ok(())
+    }
+
     /// The highest generation that this shard has given for a table, and the sstables in its folder
     /// that it knows of.
-    pub fn known_sstables(&self, table: TableId) -> (u64, BTreeSet<Generation>) {
+    pub fn known_sstables(&self, table: TableId) -> (u64, BTreeSet<Descriptor>) {
         let known = self.inner.table(table);
         known.map_or_else(Default::default, |table| {
             let shared = &self.inner.config.shared;
-            let known = table.known_generations(|path| shared.is_gone(path));
+            let known = table.known_descriptors(|path| shared.is_gone(path));
             (table.last_generation(), known)
         })
     }
@@ -164,15 +195,16 @@ impl Store {
     ) -> Result<Descriptor, ImportError> {
         let (env, table) = (&self.inner.env, self.importing(table)?);
         table.raise_generation(above);
-        let placed = Descriptor {
-            dir: table.dir.clone(),
-            version: source.version,
-            generation: Generation::Number(table.next_generation()),
-        };
-        let done = place_files(env, source, &placed, options).await;
+        let placed = table.new_descriptor(env, source.version).await;
+        let mut made = Vec::new();
+        let done = place_files(env, source, &placed, options, &mut made).await;
         if let Err(error) = &done {
             self.inner.import_failed(error);
-            sstable_folder::discard(env, &placed).await;
+            // Nothing else: what has such a name too is not ours.
+            for path in made.iter().rev() {
+                remove_made(env, path).await;
+            }
+            table.files_gone(&placed);
         }
         done.map(|()| placed)
     }
@@ -185,45 +217,52 @@ impl Store {
     /// Removes an sstable that was placed under another name.
     pub async fn remove_source(&self, source: &Descriptor) -> Result<(), ImportError> {
         let removed = sstable_folder::remove(&self.inner.env, source).await;
-        removed.map_err(|error| ImportError::Io {
-            path: error.path,
-            error: error.source,
-        })
+        removed.map_err(in_folder)
     }
 
-    /// Opens what of these sstables concerns this shard.
+    /// Opens what of these sstables concerns this shard. From then on the table is not truncated until
+    /// they are shown or forgotten.
     pub async fn open_arrivals(
         &self,
         table: TableId,
         placed: &[Descriptor],
     ) -> Result<(), ImportError> {
-        let (inner, table) = (&self.inner, self.importing(table)?);
+        let (inner, id, table) = (&self.inner, table, self.importing(table)?);
         let numbers = placed.iter().filter_map(|d| match d.generation {
             Generation::Number(number) => Some(number),
             Generation::Time(_) => None,
         });
         table.raise_generation(numbers.max().unwrap_or(0));
+        // What a truncation has noted as gone a start removes.
+        let entered = table.keep_content().await;
+        let entered = entered.ok_or(ImportError::UnknownTable(id))?;
         let mut arrivals = Vec::new();
         for descriptor in placed {
-            if inner.is_anothers(descriptor).await? {
+            let origin = inner.origin_of(descriptor).await?;
+            if inner.is_of_another(origin) {
                 continue;
+            }
+            let sstable = (descriptor.clone(), origin);
+            if folder::is_truncated(&inner.truncations.borrow(), id, &sstable) {
+                return Err(ImportError::Truncated(descriptor.path(Component::Data)));
             }
             let schema = table.table();
             let opened = SSTable::open(&inner.env, descriptor, &schema, &inner.cache).await;
             arrivals.push(opened.inspect_err(|error| inner.tell_of(error))?);
         }
-        table.arrivals.replace(arrivals);
+        table.arrivals.replace(Some((arrivals, entered)));
         Ok(())
     }
 
     /// Makes what was opened part of the table.
     pub async fn show_arrivals(&self, table: TableId) -> Result<(), ImportError> {
         let (inner, table) = (&self.inner, self.importing(table)?);
-        // Not between a truncation's look at the sstables and its end.
-        table.entrance().await;
-        let arrivals = table.arrivals.take();
+        let Some((arrivals, entered)) = table.arrivals.take() else {
+            return Ok(());
+        };
         table.replace_sstables(&[], arrivals.clone(), inner.now_seconds());
         inner.memory.tell_caches();
+        drop(entered);
         inner.back_up(&table, &arrivals).await;
         inner.compaction_work.notify_one();
         Ok(())
@@ -261,14 +300,14 @@ impl Inner {
         Ok(())
     }
 
-    /// Was it written by another shard of as many, for itself?
-    async fn is_anothers(&self, descriptor: &Descriptor) -> Result<bool, ImportError> {
+    /// Which shard of how many wrote it for itself, if one did?
+    async fn origin_of(&self, descriptor: &Descriptor) -> Result<Option<ShardOrigin>, ImportError> {
         let path = descriptor.path(Component::Helenus);
         if !self.env.exists(&path).await.map_err(at(&path))? {
-            return Ok(false);
+            return Ok(None);
         }
         let seal = Seal::decode(&read(&self.env, &path).await?);
-        Ok(self.is_of_another(seal.map(|seal| seal.origin)))
+        Ok(seal.map(|seal| seal.origin))
     }
 
     /// Is what was written by `origin` another shard's of as many?
@@ -278,12 +317,14 @@ impl Inner {
     }
 }
 
-/// Links or copies all components, the data last.
-async fn place_files(
+/// Links or copies all components, the data last. None of the files may be there; `made` are those
+/// that were not.
+pub(super) async fn place_files(
     env: &Env,
     source: &Descriptor,
     placed: &Descriptor,
     options: ImportOptions,
+    made: &mut Vec<PathBuf>,
 ) -> Result<(), ImportError> {
     let mut components = Vec::new();
     for entry in env.read_dir(&source.dir).await.map_err(at(&source.dir))? {
@@ -295,25 +336,52 @@ async fn place_files(
     components.sort_by_key(|component| *component == Component::Data.name());
     for component in &components {
         let (from, to) = (source.path_named(component), placed.path_named(component));
-        if component == Component::Statistics.name()
-            && let Some(bytes) = mutated(env, source, options).await?
-        {
-            write(env, &to, bytes).await?;
-            continue;
-        }
+        let mutated = match component == Component::Statistics.name() {
+            true => mutated(env, source, options).await?,
+            false => None,
+        };
         if component == Component::Data.name() {
             env.sync_dir(&placed.dir).await.map_err(at(&placed.dir))?;
         }
-        match env.hard_link(&from, &to).await {
-            Ok(()) => {}
-            // Another file system, or one without hard links, or another user's file.
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                copy(env, &from, &to).await?;
-            }
-            Err(error) => return Err(at(&from)(error)),
+        let done = match mutated {
+            Some(bytes) => sstable_folder::write_new(env, &to, bytes)
+                .await
+                .map_err(at(&to)),
+            None => link_or_copy(env, &from, &to).await,
+        };
+        if !matches!(&done, Err(error) if error.is_there_already()) {
+            made.push(to);
         }
+        done?;
     }
     env.sync_dir(&placed.dir).await.map_err(at(&placed.dir))
+}
+
+async fn link_or_copy(env: &Env, from: &Path, to: &Path) -> Result<(), ImportError> {
+    use std::io::ErrorKind;
+    match env.hard_link(from, to).await {
+        Ok(()) => Ok(()),
+        Err(error) => match error.kind() {
+            // Another file system, or one without hard links or with too many of this file, or
+            // another user's file.
+            ErrorKind::CrossesDevices
+            | ErrorKind::Unsupported
+            | ErrorKind::TooManyLinks
+            | ErrorKind::PermissionDenied => copy(env, from, to).await,
+            ErrorKind::NotFound => Err(at(from)(error)),
+            _ => Err(at(to)(error)),
+        },
+    }
+}
+
+async fn remove_made(env: &Env, path: &Path) {
+    match env.remove_file(path).await {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            let path = path.display();
+            tracing::warn!("removing what an import has left: {path}: {error}");
+        }
+        _ => {}
+    }
 }
 
 /// The statistics as they are to be, if they are to be other than they are.
@@ -334,32 +402,35 @@ async fn read(env: &Env, path: &Path) -> Result<Vec<u8>, ImportError> {
     env.read_file(path).await.map_err(at(path))
 }
 
-fn new() -> OpenOptions {
-    OpenOptions {
-        write: true,
-        create: true,
-        truncate: true,
-        ..OpenOptions::default()
-    }
-}
-
-async fn write(env: &Env, path: &Path, bytes: Vec<u8>) -> Result<(), ImportError> {
-    env.write_file(path, bytes).await.map_err(at(path))
-}
-
 /// Copies a file. It has a temporary name until it is whole and on the drive: data under its own
 /// name makes an sstable.
 async fn copy(env: &Env, from: &Path, to: &Path) -> Result<(), ImportError> {
     let mut name = to.as_os_str().to_owned();
     name.push(crate::sstable::TEMPORARY_SUFFIX);
     let temporary = PathBuf::from(name);
+    let mut copied = copy_as(env, from, &temporary).await;
+    if copied.is_ok() {
+        copied = env.rename(&temporary, to).await.map_err(at(to));
+    }
+    if matches!(&copied, Err(error) if !error.is_there_already()) {
+        remove_made(env, &temporary).await;
+    }
+    copied
+}
+
+async fn copy_as(env: &Env, from: &Path, to: &Path) -> Result<(), ImportError> {
+    let new = OpenOptions {
+        write: true,
+        create_new: true,
+        ..OpenOptions::default()
+    };
     let read = OpenOptions {
         read: true,
         ..OpenOptions::default()
     };
     let source = env.open(from, read).await.map_err(at(from))?;
     let length = source.len().await.map_err(at(from))?;
-    let target = env.open(&temporary, new()).await.map_err(at(&temporary))?;
+    let target = env.open(to, new).await.map_err(at(to))?;
     let mut position = 0;
     while position < length {
         let piece = usize::try_from(length - position).map_or(PIECE, |left| left.min(PIECE));
@@ -368,10 +439,9 @@ async fn copy(env: &Env, from: &Path, to: &Path) -> Result<(), ImportError> {
             .await
             .map_err(at(from))?;
         let written = target.write_all_at(bytes.into(), position).await.0;
-        written.map_err(at(&temporary))?;
+        written.map_err(at(to))?;
         position += piece as u64;
         env.maybe_yield().await;
     }
-    target.sync_all().await.map_err(at(&temporary))?;
-    env.rename(&temporary, to).await.map_err(at(to))
+    target.sync_all().await.map_err(at(to))
 }

@@ -22,6 +22,8 @@ mod flush;
 mod flush_tests;
 mod folder;
 #[cfg(test)]
+mod folder_tests;
+#[cfg(test)]
 mod full_drive_tests;
 mod import;
 mod inspect;

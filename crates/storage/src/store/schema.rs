@@ -1,6 +1,7 @@
 //! Tables come, change and go; the commit log is replayed for them.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -38,7 +39,7 @@ impl Inner {
         if all {
             for table in self.all_tables() {
                 if !wanted.contains_key(&table.table().id) {
-                    self.drop_table(&table).await?;
+                    self.drop_table(&table).await;
                 }
             }
         }
@@ -206,47 +207,63 @@ impl Inner {
         (sstables, unreadable)
     }
 
-    async fn drop_table(&self, table: &Rc<TableStore>) -> Result<(), OpenError> {
+    /// Drops a table, whatever becomes of its files: the schema has it no more, and it must not stay
+    /// on some shards only.
+    async fn drop_table(&self, table: &Rc<TableStore>) {
         let id = table.table().id;
         table.dropped.set(true);
         table.block().await;
         // They see that it is blocked; until then they write into its folder.
         table.compaction.idle().await;
         self.tables.borrow_mut().remove(&id);
-        let removed = self.remove_content(table).await;
+        let mut removed = self.remove_content(table).await;
         table.unblock();
-        removed.map_err(|error| OpenError::Io {
-            path: error.path,
-            error: error.source,
-        })?;
         // The last shard to drop the table removes its folder.
         if self
             .config
             .shared
             .let_go(&table.dir, self.config.sharder.shards())
         {
-            let removed = self.remove_folder(&table.dir).await;
-            removed.map_err(folder::io_error(&table.dir))?;
-            self.config.shared.removed(&table.dir);
+            // All that the shards could not remove too.
+            removed = self.remove_folder(&table.dir).await;
+            self.config.shared.forget_folder(&table.dir);
         }
-        Ok(())
+        if let Err(error) = removed {
+            let dir = table.dir.display();
+            tracing::warn!(
+                "removing the files of a dropped table: {error}. What is left in {dir} can be removed \
+                 by hand"
+            );
+        }
     }
 
     /// Removes the folder of a dropped table, but not its snapshots and backups: they are there for
     /// the day on which somebody misses what was dropped.
-    async fn remove_folder(&self, dir: &Path) -> std::io::Result<()> {
-        let entries = self.env.read_dir(dir).await?;
+    async fn remove_folder(&self, dir: &Path) -> Result<(), sstable_folder::FolderError> {
+        let at = |path: &Path| {
+            let path = path.to_owned();
+            |source| sstable_folder::FolderError { path, source }
+        };
+        let entries = self.env.read_dir(dir).await.map_err(at(dir))?;
         let kept = |name: &str| [SNAPSHOTS, BACKUPS].contains(&name);
         if !entries
             .iter()
             .any(|entry| entry.is_dir && kept(&entry.name))
         {
-            return self.env.remove_dir_all(dir).await;
+            return self.env.remove_dir_all(dir).await.map_err(at(dir));
         }
+        let mut removed = Ok(());
         for entry in entries.iter().filter(|entry| !entry.is_dir) {
-            self.env.remove_file(&dir.join(&entry.name)).await?;
+            let path = dir.join(&entry.name);
+            match self.env.remove_file(&path).await {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    removed = Err(at(&path)(error))
+                }
+                _ => {}
+            }
         }
-        self.env.sync_dir(dir).await
+        self.env.sync_dir(dir).await.map_err(at(dir))?;
+        removed
     }
 
     /// Empties a blocked table in memory and on disk.

@@ -7,10 +7,11 @@
 //! is about to link is removed before it is done, so it holds exactly what was there at one moment.
 
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use io::Env;
+use io::{DirEntry, Env};
 use model::TableId;
 
 use super::table::TableStore;
@@ -182,14 +183,15 @@ impl Store {
         sync_up(env, &dir, &table.dir).await
     }
 
-    /// All snapshots there are, those of dropped tables too, by name, keyspace and table.
+    /// All snapshots there are, those of dropped tables too, by name, keyspace and table. Folders that
+    /// may not be read hold none of ours.
     pub async fn snapshots(&self) -> Result<Vec<SnapshotDetails>, SnapshotError> {
         let env = &self.inner.env;
         let mut found = Vec::new();
         for (keyspace, table, dir) in self.inner.table_folders().await? {
             for tag in folders(env, &dir.join(SNAPSHOTS)).await? {
                 let place = (keyspace.clone(), table.clone());
-                found.push(details(env, &dir, place, tag).await?);
+                found.extend(details(env, &dir, place, tag).await?);
             }
         }
         found.sort_by(|a, b| {
@@ -268,7 +270,7 @@ impl Inner {
             }
             let to = dir.join(&entry.name);
             match env.hard_link(&table.dir.join(&entry.name), &to).await {
-                Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+                Err(error) if error.kind() != ErrorKind::AlreadyExists => {
                     return Err(at(&to)(error));
                 }
                 _ => {}
@@ -286,7 +288,8 @@ impl Inner {
     async fn table_folders(&self) -> Result<Vec<(String, String, PathBuf)>, SnapshotError> {
         let data = self.config.sstables.clone();
         let mut found = Vec::new();
-        for keyspace in folders(&self.env, &data).await? {
+        let entries = self.env.read_dir(&data).await.map_err(at(&data))?;
+        for keyspace in names_of_folders(entries) {
             let above = data.join(&keyspace);
             for name in folders(&self.env, &above).await? {
                 let table = name.rsplit_once('-').map_or(&*name, |(table, _)| table);
@@ -300,7 +303,7 @@ impl Inner {
     async fn remove_snapshot(&self, snapshot: &SnapshotDetails) -> Result<(), SnapshotError> {
         let env = &self.env;
         match env.remove_dir_all(&snapshot.dir).await {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
                 return Err(at(&snapshot.dir)(error));
             }
             _ => {}
@@ -308,7 +311,7 @@ impl Inner {
         let Some(all) = snapshot.dir.parent() else {
             return Ok(());
         };
-        env.sync_dir(all).await.map_err(at(all))
+        there(all, env.sync_dir(all).await).map(|_| ())
     }
 }
 
@@ -316,28 +319,47 @@ fn snapshot_dir(table: &Path, tag: &str) -> PathBuf {
     table.join(SNAPSHOTS).join(tag)
 }
 
-/// The names of the folders in a folder; none if there is no such folder.
+/// The names of the folders in a folder; none if there is no such folder, or if it is not for us to
+/// read.
 async fn folders(env: &Env, dir: &Path) -> Result<Vec<String>, SnapshotError> {
-    match env.read_dir(dir).await {
-        Ok(entries) => {
-            let folders = entries.into_iter().filter(|entry| entry.is_dir);
-            Ok(folders.map(|entry| entry.name).collect())
+    let entries = there(dir, env.read_dir(dir).await)?;
+    Ok(names_of_folders(entries.unwrap_or_default()))
+}
+
+fn names_of_folders(entries: Vec<DirEntry>) -> Vec<String> {
+    let folders = entries.into_iter().filter(|entry| entry.is_dir);
+    folders.map(|entry| entry.name).collect()
+}
+
+/// `None` of what is not there, be it that it went meanwhile, and of what may not be read, as is the
+/// `lost+found` of a mounted drive.
+fn there<T>(path: &Path, found: std::io::Result<T>) -> Result<Option<T>, SnapshotError> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            let path = path.display();
+            tracing::warn!("snapshots are looked for elsewhere only: {path}: {error}");
+            Ok(None)
         }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(error) => Err(at(dir)(error)),
+        Err(error) => Err(at(path)(error)),
     }
 }
 
+/// `None`: it has gone meanwhile.
 async fn details(
     env: &Env,
     table_dir: &Path,
     (keyspace, table): (String, String),
     tag: String,
-) -> Result<SnapshotDetails, SnapshotError> {
+) -> Result<Option<SnapshotDetails>, SnapshotError> {
     let dir = snapshot_dir(table_dir, &tag);
-    let live = env.read_dir(table_dir).await.map_err(at(table_dir))?;
+    let live = there(table_dir, env.read_dir(table_dir).await)?;
     let (mut size, mut true_size, mut true_data_size) = (0, 0, 0);
-    let entries = env.read_dir(&dir).await.map_err(at(&dir))?;
+    let entries = there(&dir, env.read_dir(&dir).await)?;
+    let (Some(live), Some(entries)) = (live, entries) else {
+        return Ok(None);
+    };
     for entry in &entries {
         size += entry.len;
         let is_live = live
@@ -351,11 +373,17 @@ async fn details(
         }
     }
     let manifest = match entries.iter().any(|entry| entry.name == MANIFEST) {
-        true => SnapshotManifest::decode(&read(env, &dir.join(MANIFEST)).await?),
+        true => {
+            let path = dir.join(MANIFEST);
+            match env.read_file(&path).await {
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+                found => SnapshotManifest::decode(&there(&path, found)?.unwrap_or_default()),
+            }
+        }
         // The process ended before the snapshot was finished.
         false => SnapshotManifest::default(),
     };
-    Ok(SnapshotDetails {
+    Ok(Some(SnapshotDetails {
         tag,
         keyspace,
         table,
@@ -364,11 +392,7 @@ async fn details(
         size,
         manifest,
         dir,
-    })
-}
-
-async fn read(env: &Env, path: &Path) -> Result<Vec<u8>, SnapshotError> {
-    env.read_file(path).await.map_err(at(path))
+    }))
 }
 
 async fn write(env: &Env, path: &Path, bytes: &[u8]) -> Result<(), SnapshotError> {
@@ -390,6 +414,27 @@ async fn sync_up(env: &Env, dir: &Path, table: &Path) -> Result<(), SnapshotErro
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{TempDir, run};
+
+    #[test]
+    fn what_is_gone_or_not_ours_to_read_is_passed_over() {
+        let refused = |kind: ErrorKind| there::<()>(Path::new("/x"), Err(kind.into()));
+        for kind in [ErrorKind::NotFound, ErrorKind::PermissionDenied] {
+            assert!(matches!(refused(kind), Ok(None)), "{kind}");
+        }
+        assert!(refused(ErrorKind::Other).is_err());
+
+        let folder = TempDir::new();
+        let dir = folder.0.clone();
+        std::fs::create_dir_all(dir.join("snapshots/empty")).expect("it is made");
+        run(move |env| async move {
+            for (tag, there) in [("empty", true), ("gone", false)] {
+                let place = ("ks".to_owned(), "t".to_owned());
+                let details = details(&env, &dir, place, tag.to_owned()).await;
+                assert_eq!(details.expect("it can be read").is_some(), there, "{tag}");
+            }
+        });
+    }
 
     #[test]
     fn the_manifest_is_cassandras() {

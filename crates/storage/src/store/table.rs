@@ -3,10 +3,10 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
-use io::Notify;
+use io::{Env, Notify};
 use model::{Clustering, DecoratedKey, ShardId, Sharder, Table};
 use smallvec::SmallVec;
 
@@ -14,8 +14,15 @@ use super::compact::TableCompaction;
 use crate::cache::RowCache;
 use crate::memtable::Memtable;
 use crate::read::{CachedTable, ReadCounters, View};
-use crate::sstable::{Component, Descriptor, Generation, SSTable, SSTableError, ShardOrigin};
+use crate::sstable::{
+    Component, Descriptor, Generation, SSTable, SSTableError, ShardOrigin, Version,
+    folder as sstable_folder,
+};
 use crate::tally::Tally;
+
+/// The highest generation from which is counted on: no count gets there, but somebody may give a file
+/// any name.
+const LAST_GENERATION: u64 = u64::MAX / 2;
 
 /// One table on one shard.
 pub(crate) struct TableStore {
@@ -45,12 +52,13 @@ pub(crate) struct TableStore {
     /// hold what it covers.
     pub(crate) strays: Cell<bool>,
     generation: Cell<u64>,
-    /// Generations given to sstables that are not part of the table yet.
-    coming: RefCell<BTreeSet<Generation>>,
+    /// sstables that are given a name and are not part of the table yet.
+    coming: RefCell<BTreeSet<Descriptor>>,
     /// sstables that are no longer part of the table, but whose files are not removed yet.
     leaving: RefCell<BTreeSet<Descriptor>>,
-    /// sstables that are opened, to become part of the table when all shards have opened theirs.
-    pub(crate) arrivals: RefCell<Vec<SSTable>>,
+    /// sstables that are opened, to become part of the table when all shards have opened theirs; until
+    /// then it is not truncated.
+    pub(crate) arrivals: RefCell<Option<(Vec<SSTable>, Entered)>>,
     owner: (Sharder, ShardId),
     /// sstables that could not be read when somebody tried: no compaction is chosen for them again.
     suspects: RefCell<BTreeSet<Descriptor>>,
@@ -133,7 +141,7 @@ impl TableStore {
             rows,
             written: RefCell::default(),
             strays: Cell::new(false),
-            generation: Cell::new(generation),
+            generation: Cell::new(0),
             coming: RefCell::default(),
             leaving: RefCell::default(),
             arrivals: RefCell::default(),
@@ -150,6 +158,7 @@ impl TableStore {
             reads: ReadCounters::default(),
             counters: TableCounters::default(),
         };
+        store.raise_generation(generation);
         store.forget_cached();
         store.replace_sstables(&[], sstables, now_seconds);
         store
@@ -367,7 +376,7 @@ impl TableStore {
         self.leaving.borrow_mut().extend(left);
         for sstable in &new {
             let mut coming = self.coming.borrow_mut();
-            coming.remove(&sstable.descriptor().generation);
+            coming.remove(sstable.descriptor());
         }
         written.extend(
             new.iter()
@@ -431,8 +440,28 @@ impl TableStore {
         (memtables, sstables)
     }
 
-    /// A generation that no sstable of the folder has, nor gets from another shard.
-    pub(crate) fn next_generation(&self) -> u64 {
+    /// A name for an sstable that nothing in the folder has, also not what somebody has put there
+    /// behind our back, and that none gets from another shard (Cassandra's
+    /// `ColumnFamilyStore.getUniqueDescriptorFor`).
+    pub(crate) async fn new_descriptor(&self, env: &Env, version: Version) -> Descriptor {
+        // A folder that cannot be listed will not take the files either.
+        let taken = sstable_folder::numbers(env, &self.dir).await;
+        let taken = taken.unwrap_or_default();
+        let mut number = self.next_generation();
+        while taken.contains(&number) {
+            number = self.next_generation();
+        }
+        let descriptor = Descriptor {
+            dir: self.dir.clone(),
+            version,
+            generation: Generation::Number(number),
+        };
+        self.coming.borrow_mut().insert(descriptor.clone());
+        descriptor
+    }
+
+    /// A generation that this shard has not given yet, and that no other gives.
+    fn next_generation(&self) -> u64 {
         let (sharder, shard) = self.owner;
         let shards = u64::from(sharder.shards());
         let mut generation = self.generation.get() + 1;
@@ -440,38 +469,36 @@ impl TableStore {
             generation += 1;
         }
         self.generation.set(generation);
-        let mut coming = self.coming.borrow_mut();
-        coming.insert(Generation::Number(generation));
         generation
     }
 
     /// From now on only higher generations are given.
     pub(crate) fn raise_generation(&self, generation: u64) {
+        let generation = generation.min(LAST_GENERATION);
         self.generation.set(self.generation.get().max(generation));
     }
 
     /// The files of an sstable are gone: others may have its name.
     pub(crate) fn files_gone(&self, descriptor: &Descriptor) {
         self.leaving.borrow_mut().remove(descriptor);
+        self.coming.borrow_mut().remove(descriptor);
     }
 
     /// All sstables in its folder that this shard knows of, be they part of the table or not.
     /// `is_gone` tells whether another shard has removed a data file.
-    pub(crate) fn known_generations(
+    pub(crate) fn known_descriptors(
         &self,
         is_gone: impl Fn(&Path) -> bool,
-    ) -> BTreeSet<Generation> {
+    ) -> BTreeSet<Descriptor> {
         let mut leaving = self.leaving.borrow_mut();
         leaving.retain(|descriptor| !is_gone(&descriptor.path(Component::Data)));
         let mut known = self.coming.borrow().clone();
-        known.extend(
-            leaving
-                .iter()
-                .map(|descriptor| descriptor.generation.clone()),
-        );
-        let generation = |sstable: &SSTable| sstable.descriptor().generation.clone();
-        known.extend(self.sstables.borrow().iter().map(generation));
-        known.extend(self.arrivals.borrow().iter().map(generation));
+        known.extend(leaving.iter().cloned());
+        let descriptor = |sstable: &SSTable| sstable.descriptor().clone();
+        known.extend(self.sstables.borrow().iter().map(descriptor));
+        let arrivals = self.arrivals.borrow();
+        let arrivals = arrivals.iter().flat_map(|(sstables, _)| sstables);
+        known.extend(arrivals.map(descriptor));
         known
     }
 
@@ -522,6 +549,17 @@ impl TableStore {
         }
     }
 
+    /// Waits until nobody truncates the table; as long as what is returned lives nobody does. `None`:
+    /// it was dropped.
+    pub(crate) async fn keep_content(self: &Rc<TableStore>) -> Option<Entered> {
+        self.entrance().await;
+        if self.dropped.get() {
+            return None;
+        }
+        self.enter();
+        Some(Entered(Rc::downgrade(self)))
+    }
+
     /// As long as what is returned lives, no file of the table is removed.
     pub(crate) fn keep_files(self: &Rc<TableStore>) -> Kept {
         self.keepers.set(self.keepers.get() + 1);
@@ -545,6 +583,17 @@ impl TableStore {
         let (sharder, shard) = self.owner;
         let ours = origin.is_some_and(|o| (o.shard, o.shards) == (shard, sharder.shards()));
         !ours && sharder.shards() > 1
+    }
+}
+
+/// Keeps a table, which may hold this itself, from being truncated or dropped.
+pub(crate) struct Entered(Weak<TableStore>);
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        if let Some(table) = self.0.upgrade() {
+            table.leave();
+        }
     }
 }
 

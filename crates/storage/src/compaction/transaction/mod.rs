@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use io::{DirEntry, Env};
 use uuid::Uuid;
 
-use crate::sstable::{Descriptor, Generation};
+use crate::sstable::{self, Component, Descriptor, Generation};
 use record::Record;
 pub(crate) use record::{OnDisk, resolve};
 
@@ -249,12 +249,12 @@ impl Leftover {
         env.sync_dir(dir).await.map_err(at(dir))?;
         let entries = env.read_dir(dir).await.map_err(at(dir))?;
         // Of each sstable the youngest file stays until the others are gone for certain: it tells
-        // that these are the files that were meant.
+        // that these are the files that were meant. The statistics tell nothing.
         let mut last = Vec::new();
         for prefix in &self.remove {
             let of_this = |entry: &&DirEntry| !entry.is_dir && entry.name.starts_with(prefix);
             let mut files: Vec<&DirEntry> = entries.iter().filter(of_this).collect();
-            files.sort_by_key(|entry| entry.modified_micros);
+            files.sort_by_key(|entry| (!is_statistics(&entry.name), entry.modified_micros));
             last.extend(files.pop());
             for entry in files {
                 remove_if_there(env, &dir.join(&entry.name)).await?;
@@ -328,21 +328,50 @@ fn owner_of(name: &str) -> Option<u16> {
     let stem = name
         .strip_suffix(SUFFIX)
         .or_else(|| name.strip_suffix(TEMPORARY_SUFFIX))?;
-    let (version, rest) = stem.split_once("_txn_")?;
-    let (_, id) = rest.rsplit_once('_')?;
-    let id = Uuid::parse_str(id).ok().filter(|_| version.len() == 2)?;
+    let (_, id) = behind_version(stem)?.rsplit_once('_')?;
+    let id = Uuid::parse_str(id).ok()?;
     let bytes = id.as_bytes();
     Some(u16::from_be_bytes([bytes[8] & 0x3f, bytes[9]]))
 }
 
-/// What a folder has of the sstable whose files begin like this.
+/// `<operation>_<id>` of a log's name. Cassandra puts the version that it writes before it, with the
+/// format if that is not BIG (`bti-da_txn_`), and does not look at it when it reads
+/// (`LogFile.FILE_REGEX`).
+fn behind_version(stem: &str) -> Option<&str> {
+    if let Some(rest) = stem.strip_prefix("txn_") {
+        return Some(rest);
+    }
+    let (version, rest) = stem.split_once("_txn_")?;
+    let is_format = |format: &str| {
+        !format.is_empty() && format.bytes().all(|letter| letter.is_ascii_lowercase())
+    };
+    let letters = match version.split_once('-') {
+        Some((format, letters)) if is_format(format) => letters,
+        _ => version,
+    };
+    (letters.chars().count() == 2).then_some(rest)
+}
+
+fn is_statistics(name: &str) -> bool {
+    name.ends_with(Component::Statistics.name())
+}
+
+/// What a folder has of the sstable whose files begin like this (`LogRecord.make`).
 fn on_disk(entries: &[DirEntry], prefix: &str) -> OnDisk {
-    let files = entries
-        .iter()
-        .filter(|entry| !entry.is_dir && entry.name.starts_with(prefix));
-    files.fold(OnDisk::default(), |found, entry| OnDisk {
-        updated_millis: found.updated_millis.max(entry.modified_micros / 1000),
-        files: found.files.saturating_add(1),
+    let files = entries.iter().filter(|entry| {
+        let is_whole = !entry.name.ends_with(sstable::TEMPORARY_SUFFIX);
+        !entry.is_dir && is_whole && entry.name.starts_with(prefix)
+    });
+    files.fold(OnDisk::default(), |found, entry| {
+        let updated = entry.modified_micros / 1000;
+        OnDisk {
+            updated_millis: match is_statistics(&entry.name) {
+                true => found.updated_millis,
+                false => found.updated_millis.max(updated),
+            },
+            with_statistics_millis: found.with_statistics_millis.max(updated),
+            files: found.files.saturating_add(1),
+        }
     })
 }
 

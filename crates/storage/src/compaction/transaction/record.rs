@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A line names what all components of an sstable begin with. For an sstable to be removed it says
-//! when the youngest of its files was changed last (milliseconds since 1970) and how many there
-//! are; the last number is a CRC-32 of the line.
+//! when the youngest of its files but the statistics was changed last (milliseconds since 1970) and
+//! how many there are; the last number is a CRC-32 of the line.
 
 use std::fmt;
 
@@ -58,8 +58,11 @@ pub(crate) struct Record {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OnDisk {
     /// When the youngest of its files was changed last, in milliseconds since 1970; 0 if there are
-    /// none.
+    /// none. Without the statistics, which are written anew when the level or the time of the repair
+    /// changes.
     pub(crate) updated_millis: i64,
+    /// The same with the statistics, as older versions had it.
+    pub(crate) with_statistics_millis: i64,
     /// How many files there are.
     pub(crate) files: i32,
 }
@@ -220,13 +223,17 @@ pub(crate) fn resolve(bytes: &[u8], on_disk: impl Fn(&str) -> OnDisk) -> Result<
 impl Record {
     /// Are the files that are to be removed the ones that were meant? Somebody may have restored
     /// them from a backup. Files are removed from the oldest to the youngest, so that the youngest
-    /// one tells as long as there is any.
+    /// one tells as long as there is any. By the second, as not every file system and not every copy
+    /// of a folder keeps more (`LogFile.truncateMillis`).
     fn fits(&self, on_disk: &impl Fn(&str) -> OnDisk) -> bool {
         if self.kind != Kind::Remove {
             return true;
         }
-        let found = on_disk(&self.prefix()).updated_millis;
-        found <= 0 || found == self.updated_millis
+        let found = on_disk(&self.prefix());
+        let is_meant = |millis: i64| millis / 1000 == self.updated_millis / 1000;
+        found.updated_millis <= 0
+            || is_meant(found.updated_millis)
+            || is_meant(found.with_statistics_millis)
     }
 }
 
@@ -237,6 +244,7 @@ mod tests {
 
     const FOUND: OnDisk = OnDisk {
         updated_millis: 1_767_225_600_123,
+        with_statistics_millis: 1_767_225_600_456,
         files: 10,
     };
 
@@ -315,11 +323,42 @@ mod tests {
         let restored = |prefix: &str| match prefix {
             "nb-3-big-" => OnDisk {
                 updated_millis: 5,
+                with_statistics_millis: 5,
                 files: 10,
             },
             prefix => all_there(prefix),
         };
         assert!(resolve(&encode(&log()), restored).is_err());
+    }
+
+    /// `LogFile.verifyRecord`, `LogRecord.make`
+    #[test]
+    fn times_are_compared_by_the_second_and_without_statistics() {
+        let now = FOUND.updated_millis;
+        for (found, with_statistics, fits) in [
+            (now - 123, now - 123, true),
+            (now + 876, now + 876, true),
+            (now - 124, now - 124, false),
+            (now + 877, now + 877, false),
+            // Somebody changed the level, or marked it as repaired.
+            (now, now + 3_600_000, true),
+            // Logged by a version that looked at the statistics too.
+            (now - 5_000, now, true),
+            (now - 5_000, now + 5_000, false),
+            // All others are removed already.
+            (0, now + 5_000, true),
+        ] {
+            let found = |prefix: &str| match prefix {
+                "nb-3-big-" => OnDisk {
+                    updated_millis: found,
+                    with_statistics_millis: with_statistics,
+                    files: 10,
+                },
+                prefix => all_there(prefix),
+            };
+            let outcome = resolve(&encode(&log()), found);
+            assert_eq!(outcome.is_ok(), fits, "{outcome:?}");
+        }
     }
 
     #[test]

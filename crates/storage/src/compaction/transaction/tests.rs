@@ -17,9 +17,23 @@ fn names_tell_whose_they_are() {
     let name = format!("nb_txn_compaction_{id}.log");
     assert_eq!(owner_of(&name), Some(300));
     assert_eq!(owner_of(&format!("{name}.tmp")), Some(300));
+    // `LogFile.FILE_REGEX`: of a Cassandra that writes `da`, and of one that names no version.
+    for of_cassandra in [
+        format!("bti-da_txn_compaction_{id}.log"),
+        format!("big-oa_txn_compaction_{id}.log"),
+        format!("txn_compaction_{id}.log"),
+        format!("mc_txn_tree_a_b_{id}.log"),
+    ] {
+        assert_eq!(owner_of(&of_cassandra), Some(300), "{of_cassandra}");
+    }
     for other in [
         "nb-1-big-Data.db",
         "nb_txn_compaction_1.log",
+        "nbx_txn_compaction_72aa3800-e6a5-11f0-812c-ffffffffffff.log",
+        "bti-da1_txn_compaction_72aa3800-e6a5-11f0-812c-ffffffffffff.log",
+        "BTI-da_txn_compaction_72aa3800-e6a5-11f0-812c-ffffffffffff.log",
+        "-da_txn_compaction_72aa3800-e6a5-11f0-812c-ffffffffffff.log",
+        "nb_txn_72aa3800-e6a5-11f0-812c-ffffffffffff.log",
         "nb_compaction_72aa3800-e6a5-11f0-812c-ffffffffffff.log",
         "helenus-compaction-3.log",
     ] {

@@ -499,14 +499,13 @@ impl Outputs<'_> {
     }
 
     async fn begin(&mut self) -> Result<Writer, CompactionError> {
-        let generation = self.table.next_generation();
-        let descriptor = Descriptor::new(self.table.dir.clone(), self.format, generation);
+        let (env, version) = (&self.inner.env, self.format.written());
+        let descriptor = self.table.new_descriptor(env, version).await;
         self.transaction.add(&descriptor).await.map_err(failed)?;
         let options = WriterOptions {
             level: self.cutter.level(),
             ..self.options.clone()
         };
-        let env = &self.inner.env;
         Ok(Writer::create(env, descriptor, &self.schema, options).await?)
     }
 
