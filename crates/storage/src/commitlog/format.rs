@@ -123,9 +123,14 @@ pub(super) struct GroupHeader {
 }
 
 impl GroupHeader {
+    /// How many bytes it and its payload are.
+    pub(super) fn len(&self) -> usize {
+        GROUP_HEADER + self.payload
+    }
+
     /// How many bytes of the file the group takes.
     pub(super) fn len_in_file(&self) -> usize {
-        (GROUP_HEADER + self.payload).next_multiple_of(BLOCK)
+        self.len().next_multiple_of(BLOCK)
     }
 }
 
@@ -170,7 +175,12 @@ pub(super) fn peek_group(block: &[u8], at: Position, file_len: u64) -> Option<Gr
 
 /// Does the checksum of a group hold? `group` is its header and its payload.
 pub(super) fn group_checks_out(group: &[u8]) -> bool {
-    group.len() >= GROUP_HEADER && group_crc(group) == u32::from_le_bytes(field(group, 44))
+    let Some((header, payload)) = group.split_first_chunk() else {
+        return false;
+    };
+    let mut check = GroupCheck::begin(header);
+    check.add(payload);
+    check.holds()
 }
 
 fn group_crc(group: &[u8]) -> u32 {
@@ -178,6 +188,34 @@ fn group_crc(group: &[u8]) -> u32 {
     hasher.update(&group[..44]);
     hasher.update(&group[GROUP_HEADER..]);
     hasher.finalize()
+}
+
+/// The checksum of a group of which not all is in memory at once.
+pub(super) struct GroupCheck {
+    hasher: crc32fast::Hasher,
+    expected: u32,
+}
+
+impl GroupCheck {
+    /// Begins with the group's header.
+    pub(super) fn begin(header: &[u8; GROUP_HEADER]) -> GroupCheck {
+        let mut hasher = crc32fast::Hasher::new();
+        hasher.update(&header[..44]);
+        GroupCheck {
+            hasher,
+            expected: u32::from_le_bytes(field(header, 44)),
+        }
+    }
+
+    /// Goes on with the next piece of its payload.
+    pub(super) fn add(&mut self, piece: &[u8]) {
+        self.hasher.update(piece);
+    }
+
+    /// Does it hold, now that all of the payload was added?
+    pub(super) fn holds(self) -> bool {
+        self.hasher.finalize() == self.expected
+    }
 }
 
 fn field<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {

@@ -3,7 +3,8 @@
 //! `DIR/commitlog` holds the segments of all shards. [`format`] says what is in a file,
 //! [`record`] what a group's payload is; [`log`] appends and lets go, [`writer`] brings groups to
 //! the drive, [`release`] removes segments, [`replay`] reads them at start, and [`truncation`]
-//! keeps what replay must not bring back. [`cassandra`] reads what a Cassandra left. [`single`] is a mutation outside of a log.
+//! keeps what replay must not bring back. [`window`] is the part of a file that a replay has in
+//! memory. [`cassandra`] reads what a Cassandra left. [`single`] is a mutation outside of a log.
 
 mod archive;
 mod cassandra;
@@ -15,6 +16,7 @@ mod replay;
 mod single;
 mod state;
 mod truncation;
+mod window;
 mod writer;
 
 use std::sync::Arc;

@@ -5,17 +5,24 @@
 //! that the same run wrote later vouches that this place was on the drive: then the file is
 //! damaged, and replay refuses to go on. Of a segment that this number of shards wrote, only its
 //! own shard reads; others are read by all shards, each taking the tokens that it owns today.
+//!
+//! All shards read at once, so that of a segment only a [`window`](super::window) is in memory, and
+//! no more than a group if that is larger.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use io::{Env, OpenOptions};
+use io::Env;
 use model::{Table, TableId};
 
-use super::format::{self, BLOCK, GROUP_HEADER, HeaderError, Position, SegmentHeader, SegmentName};
+use super::format::{
+    self, BLOCK, GROUP_HEADER, GroupCheck, GroupHeader, HeaderError, Position, SegmentHeader,
+    SegmentName,
+};
 use super::record::{self, Declared, RecordError, RecordedMutation};
+use super::window::{LogFile, WINDOW};
 
 /// Why the commit log cannot be replayed.
 #[derive(Debug, thiserror::Error)]
@@ -97,6 +104,8 @@ pub(crate) struct Replay {
     ignore_errors: bool,
     /// Where the last segment of a writer that was read to the end of its file ended.
     read_to: BTreeMap<(u16, u16), Position>,
+    /// How much of a file is read at once.
+    at_once: usize,
 }
 
 struct EndedRun {
@@ -108,9 +117,11 @@ struct EndedRun {
 struct OpenSegment {
     name: SegmentName,
     header: SegmentHeader,
-    bytes: Bytes,
-    offset: usize,
+    file: LogFile,
+    offset: u64,
     declared: Vec<Option<Declared>>,
+    /// Up to where later groups vouch for the log, once that had to be known.
+    vouched: Option<Position>,
 }
 
 impl Replay {
@@ -131,6 +142,7 @@ impl Replay {
             ended: Vec::new(),
             ignore_errors,
             read_to: BTreeMap::new(),
+            at_once: WINDOW,
         }
     }
 
@@ -148,48 +160,47 @@ impl Replay {
                 continue;
             };
             let at = open.position();
-            if open.offset >= open.bytes.len() {
+            if open.offset >= open.file.len() {
                 self.read_to.insert(open.name.writer(), at);
                 self.current = None;
                 continue;
             }
-            let Some(group) = valid_group(&open.bytes, at) else {
+            let segment = open.name;
+            let found = valid_group(&mut open.file, at).await;
+            let found = found.map_err(|error| io_error(&self.dir, segment, error))?;
+            let Some((group, payload)) = found else {
                 let mut open = self.current.take().expect("matched above");
-                match self.end_of_run(&open).await {
+                match self.end_of_run(&mut open).await {
                     Ok(()) => {}
                     Err(error) => {
                         self.pass_over(error)?;
                         // Whatever is whole behind it counts.
-                        open.offset += BLOCK;
+                        open.offset += BLOCK as u64;
                         self.current = Some(open);
                     }
                 }
                 continue;
             };
-            if let Some(end) = self.read_to.get(&open.name.writer())
+            if let Some(end) = self.read_to.get(&segment.writer())
                 && end.segment == group.durable.segment
                 && *end < group.durable
             {
-                let (shard, shards) = open.name.writer();
+                let (shard, shards) = segment.writer();
                 let name = SegmentName::of_shard(end.segment, shard, shards);
                 let error = ReplayError::Damaged {
                     path: self.dir.join(name.file_name()),
                     offset: end.offset.min(group.durable.offset),
                     reason: "it was longer before".to_owned(),
                 };
-                let writer = open.name.writer();
                 self.pass_over(error)?;
-                self.read_to.remove(&writer);
+                self.read_to.remove(&segment.writer());
                 continue;
             }
-            let start = open.offset + GROUP_HEADER;
-            let payload = open.bytes.slice(start..start + group.payload);
-            open.offset += group.len_in_file();
+            open.offset += group.len_in_file() as u64;
             if group.records == 0 {
                 self.current = None;
                 continue;
             }
-            let segment = open.name;
             match open.read_records(payload, find) {
                 Ok(mutations) => {
                     return Ok(Some(ReplayedGroup {
@@ -220,10 +231,10 @@ impl Replay {
         Ok(())
     }
 
-    /// Reads a segment's file; `None` if nothing in it counts.
+    /// Opens a segment's file; `None` if nothing in it counts.
     async fn open(&mut self, name: SegmentName) -> Result<Option<OpenSegment>, ReplayError> {
-        let bytes = self.read_file(name).await?;
-        let header = match SegmentHeader::decode(&bytes) {
+        let (file, header) = self.open_file(name).await?;
+        let header = match header {
             Ok(header) if header.segment == name.segment => header,
             Err(HeaderError::Version(version)) => {
                 let path = self.dir.join(name.file_name());
@@ -231,8 +242,8 @@ impl Replay {
             }
             // The crash came before the header was on the drive, or it is damaged.
             Ok(_) | Err(HeaderError::Invalid) => {
-                let checked = self.check_not_vouched(name, None, 0, Bytes::new()).await;
-                if let Err(error) = checked {
+                let vouched = self.vouched_behind(name, None).await?;
+                if let Err(error) = self.check_not_vouched(name, 0, vouched) {
                     self.pass_over(error)?;
                 }
                 return Ok(None);
@@ -250,16 +261,26 @@ impl Replay {
         Ok(Some(OpenSegment {
             name,
             header,
-            bytes,
-            offset: BLOCK,
+            file,
+            offset: BLOCK as u64,
             declared: Vec::new(),
+            vouched: None,
         }))
     }
 
-    async fn read_file(&self, name: SegmentName) -> Result<Bytes, ReplayError> {
+    /// A segment's file, and what its first block says.
+    async fn open_file(
+        &self,
+        name: SegmentName,
+    ) -> Result<(LogFile, Result<SegmentHeader, HeaderError>), ReplayError> {
         let path = self.dir.join(name.file_name());
-        let read = read_segment(&self.env, &path).await;
-        read.map_err(|error| ReplayError::Io { path, error })
+        let opened = async {
+            let mut file = LogFile::open(&self.env, &path, self.at_once).await?;
+            let block = file.at(0, BLOCK).await?;
+            Ok((file, SegmentHeader::decode(&block)))
+        };
+        let opened = opened.await;
+        opened.map_err(|error| io_error(&self.dir, name, error))
     }
 
     /// Segments of one run are numbered without gaps, and go in order.
@@ -282,52 +303,62 @@ impl Replay {
     }
 
     /// No group begins where one should: a torn tail, or damage?
-    async fn end_of_run(&mut self, open: &OpenSegment) -> Result<(), ReplayError> {
-        let at = open.position();
-        let rest = open.bytes.slice(open.offset..);
-        self.check_not_vouched(open.name, Some(open.header.run), at.offset, rest)
-            .await?;
+    async fn end_of_run(&mut self, open: &mut OpenSegment) -> Result<(), ReplayError> {
+        let (name, at) = (open.name, open.position());
+        let vouched = match open.vouched {
+            Some(vouched) => vouched,
+            None => {
+                let here = vouched_in(&self.env, &mut open.file, at).await;
+                let here = here.map_err(|error| io_error(&self.dir, name, error))?;
+                let behind = self.vouched_behind(name, Some(open.header.run)).await?;
+                *open.vouched.insert(here.max(behind))
+            }
+        };
+        self.check_not_vouched(name, at.offset, vouched)?;
         self.ended.push(EndedRun {
-            shard: open.name.shard,
-            shards: open.name.shards,
+            shard: name.shard,
+            shards: name.shards,
             run: open.header.run,
         });
         Ok(())
     }
 
-    /// Fails if a group that the same run wrote later (in `rest`, the bytes of the file from
-    /// `offset` on, or in a later segment) says that the place was on the drive. Without a run,
-    /// whichever run could have written the segment counts.
-    async fn check_not_vouched(
+    /// The furthest place that the segments behind this one vouch for, as far as the same run wrote
+    /// them. Without a run, whichever could have written this segment counts.
+    async fn vouched_behind(
         &self,
         name: SegmentName,
         run: Option<u64>,
+    ) -> Result<Position, ReplayError> {
+        let mut vouched = Position::default();
+        let of_writer = self.all.iter().filter(|n| n.writer() == name.writer());
+        for later in of_writer.filter(|n| n.segment > name.segment) {
+            let (mut file, header) = self.open_file(*later).await?;
+            let same_run = |found: u64| run.map_or(found <= name.segment, |run| run == found);
+            if header.is_ok_and(|header| header.segment == later.segment && !same_run(header.run)) {
+                break;
+            }
+            let from = Position {
+                segment: later.segment,
+                offset: 0,
+            };
+            let found = vouched_in(&self.env, &mut file, from).await;
+            vouched = vouched.max(found.map_err(|error| io_error(&self.dir, *later, error))?);
+        }
+        Ok(vouched)
+    }
+
+    /// Fails if a group that was written later says that this place was on the drive.
+    fn check_not_vouched(
+        &self,
+        name: SegmentName,
         offset: u64,
-        rest: Bytes,
+        vouched: Position,
     ) -> Result<(), ReplayError> {
         let place = Position {
             segment: name.segment,
             offset,
         };
-        let mut vouched = vouched_in(&rest, name.segment, offset);
-        let later: Vec<SegmentName> = self
-            .all
-            .iter()
-            .filter(|n| (n.shard, n.shards) == (name.shard, name.shards))
-            .filter(|n| n.segment > name.segment)
-            .copied()
-            .collect();
-        for later in later {
-            let bytes = self.read_file(later).await?;
-            let same_run = |found: u64| run.map_or(found <= name.segment, |run| run == found);
-            match SegmentHeader::decode(&bytes) {
-                Ok(header) if header.segment == later.segment && !same_run(header.run) => break,
-                _ => {
-                    let found = vouched_in(&bytes, later.segment, 0);
-                    vouched = vouched.max(found);
-                }
-            }
-        }
         if vouched > place {
             return Err(ReplayError::Damaged {
                 path: self.dir.join(name.file_name()),
@@ -340,43 +371,73 @@ impl Replay {
     }
 }
 
-/// The furthest place that a group in these bytes vouches for; they begin at `offset` of the
-/// file of `segment`.
-fn vouched_in(bytes: &Bytes, segment: u64, offset: u64) -> Position {
-    let end = offset + bytes.len() as u64;
-    let mut vouched = Position::default();
-    let mut from = 0;
-    while from + BLOCK <= bytes.len() {
-        let at = Position {
-            segment,
-            offset: offset + from as u64,
-        };
-        let block = &bytes[from..];
-        let found = format::peek_group(block, at, end)
-            .filter(|group| format::group_checks_out(&block[..GROUP_HEADER + group.payload]));
-        match found {
-            Some(group) => {
-                vouched = vouched.max(group.durable);
-                from += group.len_in_file();
-            }
-            None => from += BLOCK,
-        }
-    }
-    vouched
+/// What the drive said of a segment's file.
+pub(super) fn io_error(dir: &Path, name: SegmentName, error: std::io::Error) -> ReplayError {
+    let path = dir.join(name.file_name());
+    ReplayError::Io { path, error }
 }
 
-/// The group that begins at a place of a file, if a valid one does.
-fn valid_group(file: &Bytes, at: Position) -> Option<format::GroupHeader> {
-    let from = at.offset as usize;
-    let group = format::peek_group(&file[from..], at, file.len() as u64)?;
-    format::group_checks_out(&file[from..from + GROUP_HEADER + group.payload]).then_some(group)
+/// The furthest place that a group in this file vouches for, from `at` on.
+async fn vouched_in(env: &Env, file: &mut LogFile, mut at: Position) -> std::io::Result<Position> {
+    let mut vouched = Position::default();
+    while at.offset + BLOCK as u64 <= file.len() {
+        match group_at(file, at).await? {
+            Some(group) => {
+                vouched = vouched.max(group.durable);
+                at.offset += group.len_in_file() as u64;
+            }
+            None => at.offset += BLOCK as u64,
+        }
+        env.maybe_yield().await;
+    }
+    Ok(vouched)
+}
+
+/// The group that begins at a place of a file and its payload, if a valid one does.
+async fn valid_group(
+    file: &mut LogFile,
+    at: Position,
+) -> std::io::Result<Option<(GroupHeader, Bytes)>> {
+    let Some(group) = group_at(file, at).await? else {
+        return Ok(None);
+    };
+    let whole = file.at(at.offset, group.len()).await?;
+    // What is larger than the window was read twice.
+    let valid = group.len() <= file.at_once() || format::group_checks_out(&whole);
+    Ok(valid.then(|| (group, whole.slice(GROUP_HEADER..))))
+}
+
+/// What stands before the payload of the group at a place of a file, if a valid one begins there.
+/// Until that is known nothing is taken into memory because the header says so: what is larger
+/// than the window goes through it.
+async fn group_at(file: &mut LogFile, at: Position) -> std::io::Result<Option<GroupHeader>> {
+    let header = file.at(at.offset, GROUP_HEADER).await?;
+    let Some(group) = format::peek_group(&header, at, file.len()) else {
+        return Ok(None);
+    };
+    if group.len() <= file.at_once() {
+        let whole = file.at(at.offset, group.len()).await?;
+        return Ok(format::group_checks_out(&whole).then_some(group));
+    }
+    let mut check = match header.first_chunk() {
+        Some(header) => GroupCheck::begin(header),
+        None => return Ok(None),
+    };
+    drop(header);
+    let mut from = GROUP_HEADER;
+    while from < group.len() {
+        let len = (group.len() - from).min(file.at_once());
+        check.add(&file.at(at.offset + from as u64, len).await?);
+        from += len;
+    }
+    Ok(check.holds().then_some(group))
 }
 
 impl OpenSegment {
     fn position(&self) -> Position {
         Position {
             segment: self.name.segment,
-            offset: self.offset as u64,
+            offset: self.offset,
         }
     }
 
@@ -410,15 +471,5 @@ impl OpenSegment {
     }
 }
 
-/// What is in a segment. A process that was killed may have left there what only the kernel has
-/// yet; the drive has it when this returns.
-pub(in crate::commitlog) async fn read_segment(env: &Env, path: &Path) -> std::io::Result<Bytes> {
-    let options = OpenOptions {
-        read: true,
-        ..OpenOptions::default()
-    };
-    let file = env.open(path, options).await?;
-    file.sync_data().await?;
-    let len = file.len().await?;
-    file.read_exact_at(0, len as usize).await
-}
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 //! An sstable says which intervals of the log of which node it holds; a truncation says up to
 //! where a table's mutations are gone (`CommitLogReplayer.persistedIntervals`). All other
 //! mutations are replayed; a second time does no harm. Every shard reads all files and takes the
-//! keys that it owns today.
+//! keys that it owns today, with a [`window`](crate::commitlog::window) of one file in memory.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -12,10 +12,11 @@ use std::sync::Arc;
 use io::Env;
 use model::{Table, TableId, Token};
 
-use super::segment::{Damage, DescriptorError, Entry, SegmentReader};
+use super::segment::{Damage, DescriptorError, Entry, HEAD, Pause, SegmentReader};
 use crate::commitlog::format::{Position, SegmentName};
 use crate::commitlog::record::RecordedMutation;
-use crate::commitlog::replay::{ReplayError, ReplayedGroup, read_segment};
+use crate::commitlog::replay::{ReplayError, ReplayedGroup, io_error};
+use crate::commitlog::window::{LogFile, WINDOW};
 use crate::sstable::{CommitLogPosition, MessageMutation};
 
 /// How many bytes of mutations are given away at once, about.
@@ -48,12 +49,18 @@ pub(crate) struct CassandraReplay {
     covered: Covered,
     /// Is damage passed over?
     ignore_errors: bool,
-    current: Option<(SegmentName, SegmentReader)>,
+    current: Option<OpenSegment>,
     /// How many mutations there were of tables that are not known.
     unknown: BTreeMap<TableId, u64>,
     /// How many updates were taken, and how many of them needed no replay.
     taken: u64,
     covered_updates: u64,
+}
+
+struct OpenSegment {
+    name: SegmentName,
+    file: LogFile,
+    reader: SegmentReader,
 }
 
 impl CassandraReplay {
@@ -90,7 +97,7 @@ impl CassandraReplay {
                 let Some(name) = self.names.pop_front() else {
                     return Ok(None);
                 };
-                self.current = self.open(name).await?.map(|reader| (name, reader));
+                self.current = self.open(name).await?;
                 continue;
             }
             if let Some(group) = self.group(owns, find).await? {
@@ -113,10 +120,11 @@ impl CassandraReplay {
         )
     }
 
-    async fn open(&self, name: SegmentName) -> Result<Option<SegmentReader>, ReplayError> {
-        let reason = match self.read_head(name).await? {
+    async fn open(&self, name: SegmentName) -> Result<Option<OpenSegment>, ReplayError> {
+        let (file, reader) = self.open_file(name).await?;
+        let reason = match reader {
             Ok(reader) if reader.descriptor().id as u64 == name.segment => {
-                return Ok(Some(reader));
+                return Ok(Some(OpenSegment { name, file, reader }));
             }
             Ok(_) => "its head names another segment",
             Err(DescriptorError::Unsupported(what)) => {
@@ -135,15 +143,19 @@ impl CassandraReplay {
         self.damaged(name, damage).await.map(|()| None)
     }
 
-    async fn read_head(
+    async fn open_file(
         &self,
         name: SegmentName,
-    ) -> Result<Result<SegmentReader, DescriptorError>, ReplayError> {
+    ) -> Result<(LogFile, Result<SegmentReader, DescriptorError>), ReplayError> {
         let path = self.dir.join(name.file_name());
-        match read_segment(&self.env, &path).await {
-            Ok(bytes) => Ok(SegmentReader::new(bytes)),
-            Err(error) => Err(ReplayError::Io { path, error }),
-        }
+        let opened = async {
+            let mut file = LogFile::open(&self.env, &path, WINDOW).await?;
+            let head = file.at(0, HEAD).await?;
+            let reader = SegmentReader::new(&head, file.len());
+            Ok((file, reader))
+        };
+        let opened = opened.await;
+        opened.map_err(|error| io_error(&self.dir, name, error))
     }
 
     /// Is there nothing in the files that are still to be read? A Cassandra makes segments before
@@ -152,8 +164,12 @@ impl CassandraReplay {
     /// less than its head.
     async fn is_last(&self) -> Result<bool, ReplayError> {
         for name in self.names.iter().rev() {
-            let empty = match self.read_head(*name).await? {
-                Ok(reader) => reader.descriptor().id as u64 == name.segment && reader.is_empty(),
+            let (file, reader) = self.open_file(*name).await?;
+            let empty = match reader {
+                Ok(reader) => {
+                    let named = reader.descriptor().id as u64 == name.segment;
+                    named && reader.is_empty(file.window())
+                }
                 Err(error) => error == DescriptorError::Empty,
             };
             if !empty {
@@ -192,13 +208,14 @@ impl CassandraReplay {
         owns: &dyn Fn(Token) -> bool,
         find: &dyn Fn(TableId) -> Option<Arc<Table>>,
     ) -> Result<Option<ReplayedGroup>, ReplayError> {
-        let Some((name, mut reader)) = self.current.take() else {
+        let Some(mut open) = self.current.take() else {
             return Ok(None);
         };
-        let unsigned = reader.descriptor().unsigned_deletion_time();
+        let name = open.name;
+        let unsigned = open.reader.descriptor().unsigned_deletion_time();
         let (mut mutations, mut bytes, mut ended) = (Vec::new(), 0, false);
         while bytes < GROUP_BYTES {
-            match reader.next() {
+            match open.reader.next(open.file.window()) {
                 Ok(Some(entry)) => {
                     bytes += entry.body.len();
                     mutations.extend(self.decode(name, &entry, unsigned, owns, find)?);
@@ -207,11 +224,17 @@ impl CassandraReplay {
                     ended = true;
                     break;
                 }
-                Err(damage) => self.damaged(name, damage).await?,
+                Err(Pause::Damaged(damage)) => self.damaged(name, damage).await?,
+                // These keep the window that they were in.
+                Err(Pause::Absent(_)) if !mutations.is_empty() => break,
+                Err(Pause::Absent(absent)) => {
+                    let loaded = open.file.load(absent).await;
+                    loaded.map_err(|error| io_error(&self.dir, name, error))?;
+                }
             }
         }
         if !ended || !mutations.is_empty() {
-            self.current = Some((name, reader));
+            self.current = Some(open);
             return Ok(Some(ReplayedGroup {
                 segment: name,
                 // Before all that is ours.

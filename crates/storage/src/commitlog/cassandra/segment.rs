@@ -11,9 +11,14 @@
 //! All numbers are big-endian. A section ends where a sync of Cassandra did; zeros in the place of
 //! a section's head or of a mutation mean that nothing was written there. Positions, by which
 //! sstables say what they hold, count bytes as if nothing were compressed.
+//!
+//! What is read has to be in a [`Window`] of the file: a mutation, or a whole section if it is
+//! compressed. Cassandra allows a mutation half of `commitlog_segment_size`, and a section is what
+//! one buffer of that size held (`CompressedSegment.write`).
 
 use bytes::Bytes;
 
+use crate::commitlog::window::{Absent, Window};
 use crate::sstable::{Algorithm, CommitLogPosition, Decompressor};
 
 /// Bytes of a section before its content.
@@ -26,6 +31,8 @@ const UNSIGNED_DELETION_TIME: u32 = 8;
 const MIN_MUTATION: usize = 10;
 /// The longest section that is believed.
 const MAX_SECTION: usize = 1 << 30;
+/// A file's beginning up to behind the head of its first section, at most.
+pub(super) const HEAD: usize = 14 + u16::MAX as usize + 4 + MARKER;
 
 /// What stands at the beginning of a file (`CommitLogDescriptor`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +57,7 @@ pub(super) enum DescriptorError {
 }
 
 impl Descriptor {
+    /// Reads the beginning of a file, [`HEAD`] bytes if it has so many.
     fn decode(file: &[u8]) -> Result<Descriptor, DescriptorError> {
         let head: &[u8; 14] = match file.first_chunk() {
             Some(head) if head.iter().any(|byte| *byte != 0) => head,
@@ -151,23 +159,43 @@ pub(super) struct Entry {
     pub(super) body: Bytes,
 }
 
+/// Why the next mutation is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pause {
+    /// These bytes of the file must be in the window first.
+    Absent(Absent),
+    /// Something else stands where it should. The one behind it comes next.
+    Damaged(Damage),
+}
+
+impl From<Absent> for Pause {
+    fn from(absent: Absent) -> Pause {
+        Pause::Absent(absent)
+    }
+}
+
 /// Reads a file from its beginning to its end. After damage it goes on behind it.
 pub(super) struct SegmentReader {
-    file: Bytes,
+    /// How long the file is.
+    len: u64,
     descriptor: Descriptor,
     /// Where the head of the next section stands; `None` behind the last one.
-    next: Option<usize>,
+    next: Option<u64>,
     /// Where that is if nothing is compressed.
     logical: u64,
     section: Option<Section>,
+    /// Damage that nobody was told of yet: its place, and what it is.
+    found: Option<(u64, &'static str)>,
 }
 
 struct Section {
-    /// Its content, decompressed.
-    bytes: Bytes,
-    at: usize,
+    /// Its content, if it was compressed.
+    decompressed: Option<Bytes>,
+    /// How long that is, decompressed.
+    len: u64,
+    at: u64,
     /// Where its content begins: in the file, and if nothing were compressed.
-    file_start: usize,
+    file_start: u64,
     logical_start: u64,
 }
 
@@ -175,7 +203,7 @@ enum Marker {
     /// There is no section.
     End,
     /// There is one, up to here.
-    Section(usize),
+    Section(u64),
     /// There is one, but the file does not go to its end.
     CutOff,
     /// Neither.
@@ -183,15 +211,16 @@ enum Marker {
 }
 
 impl SegmentReader {
-    /// Begins to read a file.
-    pub(super) fn new(file: Bytes) -> Result<SegmentReader, DescriptorError> {
-        let descriptor = Descriptor::decode(&file)?;
+    /// Begins to read a file that is so long and begins with these bytes, [`HEAD`] if it has them.
+    pub(super) fn new(head: &[u8], len: u64) -> Result<SegmentReader, DescriptorError> {
+        let descriptor = Descriptor::decode(head)?;
         Ok(SegmentReader {
-            file,
+            len,
             descriptor,
-            next: Some(descriptor.len),
+            next: Some(descriptor.len as u64),
             logical: descriptor.len as u64,
             section: None,
+            found: None,
         })
     }
 
@@ -201,27 +230,35 @@ impl SegmentReader {
     }
 
     /// Is there no section in it? So is a segment that Cassandra has made, but not come to yet.
-    pub(super) fn is_empty(&self) -> bool {
-        matches!(self.marker(self.descriptor.len), Marker::End)
+    /// What was given to [`SegmentReader::new`] must be in the window.
+    pub(super) fn is_empty(&self, window: &Window) -> bool {
+        matches!(
+            self.marker(window, self.descriptor.len as u64),
+            Ok(Marker::End)
+        )
     }
 
     /// The next mutation; `None` at the end.
-    pub(super) fn next(&mut self) -> Result<Option<Entry>, Damage> {
+    pub(super) fn next(&mut self, window: &Window) -> Result<Option<Entry>, Pause> {
         loop {
+            if let Some((offset, what)) = self.found {
+                let in_last_section = self.is_last_section(window)?;
+                self.found = None;
+                return Err(Pause::Damaged(Damage {
+                    offset,
+                    what,
+                    in_last_section,
+                }));
+            }
             if let Some(section) = &mut self.section {
-                match section.next(self.descriptor.id) {
-                    Ok(Some(mut entry)) => {
-                        entry.offset = self.file_offset(entry.offset as usize);
-                        return Ok(Some(entry));
-                    }
-                    Ok(None) => self.section = None,
-                    Err(what) => {
-                        let at = section.at;
-                        let damage = self.damage(self.file_offset(at), what);
+                match section.next(window, self.descriptor.id)? {
+                    Item::Mutation(entry) => return Ok(Some(entry)),
+                    Item::End => self.section = None,
+                    Item::Damaged(what) => {
+                        self.found = Some((section.file_offset(section.at), what));
                         if what != BAD_CRC {
                             self.section = None;
                         }
-                        return Err(damage);
                     }
                 }
                 continue;
@@ -229,91 +266,82 @@ impl SegmentReader {
             let Some(at) = self.next else {
                 return Ok(None);
             };
-            match self.marker(at) {
+            match self.marker(window, at)? {
                 Marker::End => self.next = None,
-                Marker::Section(end) => {
-                    self.next = Some(end);
-                    self.open_section(at + MARKER, end)?;
-                }
+                Marker::Section(end) => self.open_section(window, at, end)?,
                 Marker::CutOff => {
                     self.next = None;
-                    return Err(self.damage(at as u64, "a section ends beyond the file"));
+                    self.found = Some((at, "a section ends beyond the file"));
                 }
                 // A crash leaves a head or none, and what is behind it may be whole: as in
                 // Cassandra (`SegmentReadException.invalidCrc`), this is never a torn end.
                 Marker::Damaged => {
                     self.next = None;
-                    return Err(Damage {
-                        offset: at as u64,
+                    return Err(Pause::Damaged(Damage {
+                        offset: at,
                         what: "the head of a section does not check out",
                         in_last_section: false,
-                    });
+                    }));
                 }
             }
         }
     }
 
-    /// Where in the file a place of the open section is.
-    fn file_offset(&self, at: usize) -> u64 {
-        let section = self.section.as_ref();
-        let start = section.map_or(0, |section| section.file_start);
-        match self.descriptor.compression {
-            Some(_) => start as u64,
-            None => (start + at) as u64,
-        }
+    /// Is nothing behind the section that was read last?
+    fn is_last_section(&self, window: &Window) -> Result<bool, Absent> {
+        Ok(match self.next {
+            Some(at) => matches!(self.marker(window, at)?, Marker::End),
+            None => true,
+        })
     }
 
-    fn damage(&self, offset: u64, what: &'static str) -> Damage {
-        let ends = self
-            .next
-            .is_none_or(|at| matches!(self.marker(at), Marker::End));
-        Damage {
-            offset,
-            what,
-            in_last_section: ends,
+    fn marker(&self, window: &Window, at: u64) -> Result<Marker, Absent> {
+        if at + MARKER as u64 > self.len {
+            return Ok(Marker::End);
         }
-    }
-
-    fn marker(&self, at: usize) -> Marker {
-        let Some(marker) = at.checked_add(MARKER).and_then(|to| self.file.get(at..to)) else {
-            return Marker::End;
-        };
-        let (end, crc) = (be32(marker), be32(&marker[4..]));
+        let marker = window.get(at, MARKER)?;
+        let (end, crc) = (be32(&marker), be32(&marker[4..]));
         let mut hasher = crc32fast::Hasher::new();
         hash_id(&mut hasher, self.descriptor.id);
         hasher.update(&(at as u32).to_be_bytes());
-        let end_there = end as usize;
         if hasher.finalize() != crc {
-            return match (end, crc) {
+            return Ok(match (end, crc) {
                 (0, 0) => Marker::End,
                 _ => Marker::Damaged,
-            };
+            });
         }
-        if end_there < at + MARKER || end_there > self.file.len() {
-            return Marker::CutOff;
+        let end = u64::from(end);
+        if end < at + MARKER as u64 || end > self.len {
+            return Ok(Marker::CutOff);
         }
-        Marker::Section(end_there)
+        Ok(Marker::Section(end))
     }
 
-    fn open_section(&mut self, start: usize, end: usize) -> Result<(), Damage> {
-        self.logical += MARKER as u64;
-        let content = self.file.slice(start..end);
-        let bytes = match self.descriptor.compression {
-            None => content,
-            Some(algorithm) => match decompress(algorithm, &content) {
-                Some(bytes) => bytes,
-                None => {
-                    let len = content
-                        .first_chunk()
-                        .map_or(0, |len| u32::from_be_bytes(*len));
-                    self.logical += u64::from(len);
-                    return Err(self.damage(start as u64, "a section does not decompress"));
-                }
-            },
+    /// Goes on to the section whose head stands at `at`.
+    fn open_section(&mut self, window: &Window, at: u64, end: u64) -> Result<(), Absent> {
+        let start = at + MARKER as u64;
+        let content = match self.descriptor.compression {
+            None => Content::Plain(end - start),
+            // With its head, which is looked at again when all of it is there.
+            Some(algorithm) => {
+                let section = window.get(at, (end - at) as usize)?;
+                decompress(algorithm, &section[MARKER..])
+            }
         };
-        let len = bytes.len() as u64;
+        self.next = Some(end);
+        self.logical += MARKER as u64;
+        let (len, decompressed) = match content {
+            Content::Plain(len) => (len, None),
+            Content::Decompressed(bytes) => (bytes.len() as u64, Some(bytes)),
+            Content::Damaged(len) => {
+                self.logical += len;
+                self.found = Some((start, "a section does not decompress"));
+                return Ok(());
+            }
+        };
         self.section = Some(Section {
-            bytes,
+            decompressed,
+            len,
             at: 0,
             file_start: start,
             logical_start: self.logical,
@@ -323,59 +351,123 @@ impl SegmentReader {
     }
 }
 
-fn decompress(algorithm: Algorithm, content: &[u8]) -> Option<Bytes> {
-    let (len, compressed) = content.split_first_chunk::<4>()?;
-    let len = u32::from_be_bytes(*len) as usize;
-    if len > MAX_SECTION {
-        return None;
+/// What is in a section.
+enum Content {
+    /// So many bytes, as they stand there.
+    Plain(u64),
+    /// These.
+    Decompressed(Bytes),
+    /// Nobody knows; so many bytes are said to be.
+    Damaged(u64),
+}
+
+fn decompress(algorithm: Algorithm, content: &[u8]) -> Content {
+    let Some((len, compressed)) = content.split_first_chunk::<4>() else {
+        return Content::Damaged(0);
+    };
+    let len = u32::from_be_bytes(*len);
+    if len as usize > MAX_SECTION {
+        return Content::Damaged(u64::from(len));
     }
-    let bytes = Decompressor::new(algorithm).decompress(compressed, len);
-    bytes.ok().map(Bytes::from)
+    match Decompressor::new(algorithm).decompress(compressed, len as usize) {
+        Ok(bytes) => Content::Decompressed(bytes.into()),
+        Err(_) => Content::Damaged(u64::from(len)),
+    }
 }
 
 /// The only damage behind which the next mutation can be found.
 const BAD_CRC: &str = "a mutation does not check out";
 
+/// What stands next in a section.
+enum Item {
+    Mutation(Entry),
+    End,
+    Damaged(&'static str),
+}
+
 impl Section {
-    /// The next mutation, its offset being that in the section.
-    fn next(&mut self, segment: i64) -> Result<Option<Entry>, &'static str> {
-        let rest = &self.bytes[self.at..];
+    /// What comes next.
+    fn next(&mut self, window: &Window, segment: i64) -> Result<Item, Absent> {
         // Less than a length is no mutation, and neither are zeros.
-        let Some(len) = rest.first_chunk::<4>().filter(|len| **len != [0; 4]) else {
-            return Ok(None);
+        let len = self.get(window, 4)?.map(|len| chunk::<4>(&len));
+        let Some(len) = len.filter(|len| *len != [0; 4]) else {
+            return Ok(Item::End);
         };
-        let size = u32::from_be_bytes(*len) as usize;
+        let size = u32::from_be_bytes(len) as usize;
         if size < MIN_MUTATION {
-            return Err("a mutation is too short");
+            return Ok(Item::Damaged("a mutation is too short"));
         }
-        let Some(crc) = rest.get(4..8) else {
-            return Err("a mutation is cut off");
+        let Some(head) = self.get(window, 8)? else {
+            return Ok(Item::Damaged("a mutation is cut off"));
         };
         let mut hasher = crc32fast::Hasher::new();
-        hasher.update(len);
-        if hasher.clone().finalize() != be32(crc) {
-            return Err("the length of a mutation does not check out");
+        hasher.update(&len);
+        if hasher.clone().finalize() != be32(&head[4..]) {
+            return Ok(Item::Damaged("the length of a mutation does not check out"));
         }
-        let (Some(body), Some(crc)) = (rest.get(8..8 + size), rest.get(8 + size..12 + size)) else {
-            return Err("a mutation is cut off");
+        // From its head on, which is looked at again when all of it is there.
+        let Some(whole) = self.get(window, 12 + size)? else {
+            return Ok(Item::Damaged("a mutation is cut off"));
         };
-        hasher.update(body);
-        let offset = self.at;
-        let checks_out = hasher.finalize() == be32(crc);
-        let body = self.bytes.slice_ref(body);
-        self.at += 12 + size;
-        if !checks_out {
-            return Err(BAD_CRC);
+        let body = whole.slice(8..8 + size);
+        hasher.update(&body);
+        let offset = self.file_offset(self.at);
+        self.at += whole.len() as u64;
+        if hasher.finalize() != be32(&whole[8 + size..]) {
+            return Ok(Item::Damaged(BAD_CRC));
         }
-        let end = self.logical_start + self.at as u64;
-        Ok(Some(Entry {
+        let end = self.logical_start + self.at;
+        Ok(Item::Mutation(Entry {
             end: CommitLogPosition {
                 segment,
                 position: i32::try_from(end).unwrap_or(i32::MAX),
             },
-            offset: offset as u64,
+            offset,
             body,
         }))
+    }
+
+    /// The next bytes of it; `None` if it ends before.
+    fn get(&self, window: &Window, len: usize) -> Result<Option<Bytes>, Absent> {
+        if self.len - self.at < len as u64 {
+            return Ok(None);
+        }
+        match &self.decompressed {
+            Some(bytes) => {
+                let at = self.at as usize;
+                Ok(Some(bytes.slice(at..at + len)))
+            }
+            None => window.get(self.file_start + self.at, len).map(Some),
+        }
+    }
+
+    /// Where in the file a place of it is.
+    fn file_offset(&self, at: u64) -> u64 {
+        match self.decompressed {
+            Some(_) => self.file_start,
+            None => self.file_start + at,
+        }
+    }
+}
+
+/// The next mutation of a file that is in memory as a whole, as if no more than `at_once` bytes of
+/// it were, if they are enough.
+fn next_of(
+    reader: &mut SegmentReader,
+    file: &Bytes,
+    window: &mut Window,
+    at_once: usize,
+) -> Result<Option<Entry>, Damage> {
+    loop {
+        match reader.next(window) {
+            Ok(entry) => return Ok(entry),
+            Err(Pause::Damaged(damage)) => return Err(damage),
+            Err(Pause::Absent(Absent { offset, len })) => {
+                let from = offset as usize;
+                let to = (from + len.max(at_once)).min(file.len());
+                *window = Window::new(offset, file.slice(from..to));
+            }
+        }
     }
 }
 
@@ -386,13 +478,15 @@ pub fn count_mutations(
     file: Bytes,
     find: &dyn Fn(model::TableId) -> Option<std::sync::Arc<model::Table>>,
 ) -> (usize, usize) {
-    let Ok(mut reader) = SegmentReader::new(file) else {
+    let head = &file[..HEAD.min(file.len())];
+    let Ok(mut reader) = SegmentReader::new(head, file.len() as u64) else {
         return (0, 0);
     };
+    let mut window = Window::default();
     let unsigned = reader.descriptor().unsigned_deletion_time();
     let (mut mutations, mut damages) = (0, 0);
     loop {
-        match reader.next() {
+        match next_of(&mut reader, &file, &mut window, 64) {
             Ok(None) => return (mutations, damages),
             Err(_) => damages += 1,
             Ok(Some(entry)) => {
@@ -423,6 +517,33 @@ pub(super) fn head(id: i64) -> Vec<u8> {
     file
 }
 
+/// Puts a section of these mutations behind what is there of a segment of this number.
+#[cfg(test)]
+pub(super) fn add_section<'m>(
+    file: &mut Vec<u8>,
+    id: i64,
+    mutations: impl IntoIterator<Item = &'m [u8]>,
+) {
+    let at = file.len();
+    file.extend([0; MARKER]);
+    for mutation in mutations {
+        let mut hasher = crc32fast::Hasher::new();
+        let len = (mutation.len() as u32).to_be_bytes();
+        hasher.update(&len);
+        file.extend(len);
+        file.extend(hasher.clone().finalize().to_be_bytes());
+        hasher.update(mutation);
+        file.extend(mutation);
+        file.extend(hasher.finalize().to_be_bytes());
+    }
+    let end = (file.len() as u32).to_be_bytes();
+    let mut hasher = crc32fast::Hasher::new();
+    hash_id(&mut hasher, id);
+    hasher.update(&(at as u32).to_be_bytes());
+    file[at..at + 4].copy_from_slice(&end);
+    file[at + 4..at + MARKER].copy_from_slice(&hasher.finalize().to_be_bytes());
+}
+
 /// Where in a file the head of its second section stands.
 #[cfg(test)]
 pub(super) fn second_section(file: &[u8]) -> usize {
@@ -439,49 +560,53 @@ mod tests {
         let id = 0x1_2345_6789_i64;
         let mut file = head(id);
         for mutation in mutations {
-            let at = file.len();
-            let mut hasher = crc32fast::Hasher::new();
-            hash_id(&mut hasher, id);
-            hasher.update(&(at as u32).to_be_bytes());
-            file.extend(((at + MARKER + 12 + mutation.len()) as u32).to_be_bytes());
-            file.extend(hasher.finalize().to_be_bytes());
-            let mut hasher = crc32fast::Hasher::new();
-            let len = (mutation.len() as u32).to_be_bytes();
-            hasher.update(&len);
-            file.extend(len);
-            file.extend(hasher.clone().finalize().to_be_bytes());
-            hasher.update(mutation);
-            file.extend(*mutation);
-            file.extend(hasher.finalize().to_be_bytes());
+            add_section(&mut file, id, [*mutation]);
         }
         file.extend([0; 100]);
         file
     }
 
-    fn all(file: Vec<u8>) -> (Vec<Bytes>, Vec<Damage>) {
-        let mut reader = SegmentReader::new(file.into()).expect("its head is whole");
-        let (mut bodies, mut damages) = (Vec::new(), Vec::new());
+    type Read = (Vec<Entry>, Vec<Damage>);
+
+    /// All of a file, of which so many bytes are in memory at once.
+    fn read(file: &Bytes, at_once: usize) -> Read {
+        let head = &file[..HEAD.min(file.len())];
+        let mut reader = SegmentReader::new(head, file.len() as u64).expect("its head is whole");
+        let mut window = Window::default();
+        let (mut entries, mut damages) = (Vec::new(), Vec::new());
         loop {
-            match reader.next() {
-                Ok(Some(entry)) => bodies.push(entry.body),
-                Ok(None) => return (bodies, damages),
+            match next_of(&mut reader, file, &mut window, at_once) {
+                Ok(Some(entry)) => entries.push(entry),
+                Ok(None) => return (entries, damages),
                 Err(damage) => damages.push(damage),
             }
         }
     }
 
+    fn all(file: Vec<u8>) -> (Vec<Bytes>, Vec<Damage>) {
+        let file = Bytes::from(file);
+        let (entries, damages) = read(&file, file.len());
+        let bodies = entries.into_iter().map(|entry| entry.body).collect();
+        (bodies, damages)
+    }
+
+    fn begin(file: &[u8]) -> Result<(), DescriptorError> {
+        SegmentReader::new(file, file.len() as u64).map(|_| ())
+    }
+
     #[test]
     fn mutations_and_their_positions() {
         let file = segment(&[b"0123456789", b"abcdefghijklmno"]);
-        let mut reader = SegmentReader::new(file.into()).expect("it is whole");
-        let first = reader.next().expect("no damage").expect("a mutation");
+        let (entries, damages) = read(&file.into(), 1);
+        let [first, second] = &entries[..] else {
+            panic!("{entries:?}");
+        };
         assert_eq!(&first.body[..], b"0123456789");
         // The head of the file, of the section, the mutation.
         assert_eq!(first.end.position, 20 + 8 + 22);
         assert_eq!(first.offset, 28);
-        let second = reader.next().expect("no damage").expect("a mutation");
         assert_eq!(second.end.position, 50 + 8 + 27);
-        assert_eq!(reader.next(), Ok(None));
+        assert_eq!(damages, []);
     }
 
     #[test]
@@ -524,7 +649,10 @@ mod tests {
 
     #[test]
     fn a_segment_made_ahead_is_empty() {
-        let empty = |file: Vec<u8>| SegmentReader::new(file.into()).expect("a head").is_empty();
+        let empty = |file: Vec<u8>| {
+            let reader = SegmentReader::new(&file, file.len() as u64).expect("a head");
+            reader.is_empty(&Window::new(0, file.into()))
+        };
         assert!(empty(segment(&[])));
         assert!(empty(segment(&[])[..20].to_vec()), "as compressed ones are");
         assert!(!empty(segment(&[b"0123456789"])));
@@ -534,16 +662,37 @@ mod tests {
     }
 
     #[test]
+    fn the_size_of_the_window_changes_nothing() {
+        let files = [
+            &include_bytes!("segments/uncompressed-7.log")[..],
+            &include_bytes!("segments/lz4.log")[..],
+            &include_bytes!("segments/zstd.log")[..],
+        ];
+        for file in files {
+            // Whole, and with a bit flipped here and there.
+            for at in (4..file.len()).step_by(97) {
+                let mut file = file.to_vec();
+                if at > 200 {
+                    file[at] ^= 1 << (at % 8);
+                }
+                let file = Bytes::from(file);
+                let whole = read(&file, file.len());
+                for at_once in [1, 50, 1000] {
+                    assert_eq!(read(&file, at_once), whole, "{at}, {at_once}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn heads_that_cannot_be_read_say_why() {
         let whole = segment(&[]);
         for bit in 0..20 * 8 {
             let mut file = whole.clone();
             file[bit / 8] ^= 1 << (bit % 8);
-            let read = SegmentReader::new(file.into()).map(|_| ());
-            assert_eq!(read, Err(DescriptorError::Invalid), "bit {bit}");
+            assert_eq!(begin(&file), Err(DescriptorError::Invalid), "bit {bit}");
         }
-        let empty = SegmentReader::new(vec![0; 50].into()).map(|_| ());
-        assert_eq!(empty, Err(DescriptorError::Empty));
+        assert_eq!(begin(&[0; 50]), Err(DescriptorError::Empty));
         let encrypted = compression(br#"{"encCipher":"AES\/CBC\/PKCS5Padding"}"#);
         assert!(
             matches!(encrypted, Err(DescriptorError::Unsupported(what)) if what.contains("encrypted"))

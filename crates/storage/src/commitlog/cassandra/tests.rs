@@ -12,7 +12,9 @@ use model::{
     Slice, Table, TableId, TableOptions,
 };
 
-use super::{count_mutations, segment};
+use super::{CassandraReplay, Covered, count_mutations, segment};
+use crate::commitlog::SegmentName;
+use crate::commitlog::window::{WINDOW, held};
 use crate::sstable::Format;
 use crate::testing::{TempDir, run};
 use crate::{CommitLogConfig, OpenError, SharedFiles, Store, StoreConfig};
@@ -399,6 +401,41 @@ fn the_head_of_a_section_is_never_a_torn_end() {
         let error = open(&env, &path, &tables(left.ids), false).await.err();
         let error = error.expect("it refuses").to_string();
         assert!(error.contains(&format!("offset {head}")), "{error}");
+    });
+}
+
+#[test]
+fn a_section_larger_than_memory_is_read() {
+    const ID: i64 = 1_795_259_799_190;
+    // Of a key, and of a table that nobody knows.
+    let mut mutation = vec![1];
+    mutation.extend([7; 16]);
+    mutation.extend([3, b'k', b'e', b'y']);
+    mutation.resize(10_000, 0);
+    let count = 5 * WINDOW / mutation.len();
+    let mut file = segment::head(ID);
+    segment::add_section(&mut file, ID, std::iter::repeat_n(&mutation[..], count));
+    // One that is larger than the window itself.
+    mutation.resize(WINDOW + 10_000, 0);
+    segment::add_section(&mut file, ID, [&mutation[..]]);
+    let dir = TempDir::new();
+    let name = format!("CommitLog-7-{ID}.log");
+    std::fs::write(dir.0.join(&name), file).expect("a file");
+    let path = dir.0.clone();
+    run(move |env| async move {
+        let names = vec![SegmentName::parse(&name).expect("a name")];
+        let covered = Covered::default();
+        let mut replay = CassandraReplay::new(env, &path, names, covered, false);
+        let mut groups = 0;
+        while let Some(group) = replay.next(&|_| true, &|_| None).await.expect("whole") {
+            groups += group.mutations.len();
+        }
+        assert_eq!(groups, count + 1);
+        let most = held::most();
+        assert!(
+            (WINDOW..2 * WINDOW).contains(&most),
+            "{most} bytes of files in memory"
+        );
     });
 }
 
