@@ -12,7 +12,8 @@ use std::sync::Arc;
 use io::Env;
 use model::{Table, TableId, Token};
 
-use super::segment::{Damage, DescriptorError, Entry, HEAD, Pause, SegmentReader};
+use super::descriptor::{DescriptorError, HEAD};
+use super::segment::{Damage, Entry, Pause, SegmentReader};
 use crate::commitlog::format::{Position, SegmentName};
 use crate::commitlog::record::RecordedMutation;
 use crate::commitlog::replay::{ReplayError, ReplayedGroup, io_error};

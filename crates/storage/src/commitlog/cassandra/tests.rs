@@ -12,7 +12,7 @@ use model::{
     Slice, Table, TableId, TableOptions,
 };
 
-use super::{CassandraReplay, Covered, count_mutations, segment};
+use super::{CassandraReplay, Covered, count_mutations, descriptor, segment};
 use crate::commitlog::SegmentName;
 use crate::commitlog::window::{WINDOW, held};
 use crate::sstable::Format;
@@ -374,7 +374,7 @@ fn open_torn(others: &[(&str, Vec<u8>)]) -> Result<(), String> {
 fn segments_made_ahead_do_not_keep_a_torn_end_from_being_one() {
     const NEXT: &str = "CommitLog-7-1795259799190.log";
     const LAST: &str = "CommitLog-7-1795259799191.log";
-    let head = || segment::head(1_795_259_799_190);
+    let head = || descriptor::head(1_795_259_799_190);
     let mapped = [head(), vec![0; 500]].concat();
     // As they come, as compressed ones do, and what a power failure may leave of them.
     for next in [mapped, head(), vec![0; 500], Vec::new()] {
@@ -413,7 +413,7 @@ fn a_section_larger_than_memory_is_read() {
     mutation.extend([3, b'k', b'e', b'y']);
     mutation.resize(10_000, 0);
     let count = 5 * WINDOW / mutation.len();
-    let mut file = segment::head(ID);
+    let mut file = descriptor::head(ID);
     segment::add_section(&mut file, ID, std::iter::repeat_n(&mutation[..], count));
     // One that is larger than the window itself.
     mutation.resize(WINDOW + 10_000, 0);
