@@ -181,20 +181,19 @@ impl Replay {
                 }
                 continue;
             };
-            if let Some(end) = self.read_to.get(&open.name.writer())
+            if let Some(end) = self.read_to.get(&segment.writer())
                 && end.segment == group.durable.segment
                 && *end < group.durable
             {
-                let (shard, shards) = open.name.writer();
+                let (shard, shards) = segment.writer();
                 let name = SegmentName::of_shard(end.segment, shard, shards);
                 let error = ReplayError::Damaged {
                     path: self.dir.join(name.file_name()),
                     offset: end.offset.min(group.durable.offset),
                     reason: "it was longer before".to_owned(),
                 };
-                let writer = open.name.writer();
                 self.pass_over(error)?;
-                self.read_to.remove(&writer);
+                self.read_to.remove(&segment.writer());
                 continue;
             }
             open.offset += group.len_in_file() as u64;
