@@ -6,7 +6,7 @@
 //! * names: [`Descriptor`], `folder`; checksums of what has none in Cassandra's formats: `seal`;
 //! * the format as functions over bytes, bounds-checked, without I/O: `input`, `compression`,
 //!   `filter`, `summary`, `index`, `statistics`, `header` and its match with a table `layout`,
-//!   rows in `encode` and `decode`, `chunk_writer`;
+//!   rows in `encode` and `decode`, what cannot be one in `misfit`, `chunk_writer`;
 //! * reading: [`SSTable`] opens and looks up, [`PartitionReader`] gives the slices of a partition,
 //!   [`Scanner`] a range of partitions, all of them through `cursor`s over `chunked_file`s, whose
 //!   chunks the [`ChunkCache`] keeps, and with it what look-ups found (`key_cache`);
