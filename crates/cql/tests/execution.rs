@@ -414,3 +414,30 @@ fn a_select_may_say_how_long_it_may_take() {
         assert!(refused.is_err(), "{wrong}");
     }
 }
+
+#[test]
+fn a_field_may_not_make_types_deeper_than_can_be_read_back() {
+    let mut memory = with_tables();
+    run(&mut memory, "CREATE TYPE ks.t0 (a int)");
+    for i in 1..40 {
+        let create = format!("CREATE TYPE ks.t{i} (a frozen<t{}>)", i - 1);
+        run(&mut memory, &create);
+    }
+    run(
+        &mut memory,
+        "CREATE TABLE ks.deep (k int PRIMARY KEY, v frozen<list<t39>>)",
+    );
+    // A list, 40 user types, and what is in the last of them.
+    let add = |lists: usize| {
+        let (open, close) = ("list<".repeat(lists), ">".repeat(lists));
+        format!("ALTER TYPE ks.t0 ADD b{lists} frozen<{open}int{close}>")
+    };
+    run(&mut memory, &add(23));
+    let prepared = memory.prepare(&add(24)).expect("a statement");
+    let refused = memory.execute(&prepared, &[], None, None);
+    let message = refused.expect_err("too deep").to_string();
+    assert!(
+        message.contains("type of v of ks.deep") && message.contains("more than 64 deep"),
+        "{message}"
+    );
+}

@@ -20,7 +20,7 @@ use crate::CqlError;
 use crate::ast::{Marker, Statement};
 use crate::lexer::{Keyword, Symbol, Token, TokenKind, tokens};
 
-/// How deep terms, types and selectors may nest.
+/// How deep terms and selectors may nest; types nest as deep as they are printed.
 const MAX_DEPTH: usize = 100;
 /// How many operators and modifiers one term or selector may have: they nest to the left.
 const MAX_OPERATORS: usize = 200;
@@ -212,12 +212,20 @@ impl<'a> Parser<'a> {
 
     /// Goes one level deeper.
     fn nested<T>(&mut self, inner: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+        self.nested_up_to(MAX_DEPTH, inner)
+    }
+
+    fn nested_up_to<T>(
+        &mut self,
+        max: usize,
+        inner: impl FnOnce(&mut Self) -> Parsed<T>,
+    ) -> Parsed<T> {
         if self.depth == 0 {
             self.operators = 0;
         }
-        if self.depth == MAX_DEPTH {
+        if self.depth >= max {
             return Err(CqlError::Syntax(format!(
-                "terms and types may nest {MAX_DEPTH} deep, not deeper"
+                "terms and types may nest {max} deep, not deeper"
             )));
         }
         self.depth += 1;
