@@ -9,6 +9,8 @@
 
 mod history;
 mod operations;
+#[cfg(test)]
+mod order_tests;
 mod pace;
 mod purging;
 mod running;
