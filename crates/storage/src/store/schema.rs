@@ -14,7 +14,9 @@ use super::table::{TableStore, Unreadable};
 use super::{Inner, folder};
 use crate::commitlog::{Position, Replay, ReplayedGroup, max_timestamp};
 use crate::error::OpenError;
-use crate::sstable::{Descriptor, SSTable, SSTableError, ShardOrigin, folder as sstable_folder};
+use crate::sstable::{
+    Descriptor, SSTable, SSTableError, ShardOrigin, check_table, folder as sstable_folder,
+};
 
 /// How many sstables of a table are opened at once.
 const OPENED_AT_ONCE: usize = 16;
@@ -113,7 +115,9 @@ impl Inner {
                 let (env, cache) = (self.env.clone(), self.cache.clone());
                 let (descriptor, table) = (descriptor.clone(), table.clone());
                 self.env.spawn(TaskGroup::Foreground, async move {
-                    SSTable::open(&env, &descriptor, &table, &cache).await
+                    let opened = SSTable::open(&env, &descriptor, &table, &cache).await?;
+                    check_table(&opened, &table)?;
+                    Ok(opened)
                 })
             };
             let opening: Vec<_> = some.iter().map(open).collect();
