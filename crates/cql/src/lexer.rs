@@ -194,15 +194,19 @@ impl Keyword {
     }
 }
 
+/// How many words, values and signs a statement may have, or the statements of a batch together.
+/// While it is parsed and analysed each takes more than 100 bytes, however short it is.
+pub const MAX_TOKENS: usize = 500_000;
+
 /// All tokens of a text, the last one [`TokenKind::End`]. Nothing follows the first invalid one.
-/// Errors: a text that is longer than 2 GiB.
-pub(crate) fn tokens(text: &str) -> Result<Vec<Token>, CqlError> {
+/// Errors: a text that is longer than 2 GiB, and more tokens than are `left`.
+pub(crate) fn tokens(text: &str, left: &mut usize) -> Result<Vec<Token>, CqlError> {
     if text.len() > i32::MAX as usize {
         return Err(CqlError::Syntax(
             "the statement is longer than 2147483647 bytes; split it".to_owned(),
         ));
     }
-    let mut tokens = Vec::with_capacity(text.len() / 4 + 1);
+    let mut tokens = Vec::with_capacity((text.len() / 4 + 1).min(*left));
     let mut at = 0;
     loop {
         let rest = &text[at..];
@@ -214,6 +218,12 @@ pub(crate) fn tokens(text: &str) -> Result<Vec<Token>, CqlError> {
             }
             Err((length, expected)) => (TokenKind::Invalid(Mistake::Expected(expected)), length),
         };
+        *left = left.checked_sub(1).ok_or_else(|| {
+            CqlError::Syntax(format!(
+                "the statement, or the batch, has more than {MAX_TOKENS} words, values and signs; \
+                 bind collections as values, or split it"
+            ))
+        })?;
         tokens.push(Token {
             kind,
             start: at as u32,
@@ -473,11 +483,21 @@ mod tests {
     use super::*;
 
     fn kinds(text: &str) -> Vec<(TokenKind, &str)> {
-        tokens(text)
+        tokens(text, &mut { MAX_TOKENS })
             .expect("short")
             .into_iter()
             .map(|t| (t.kind, &text[t.start as usize..t.end as usize]))
             .collect()
+    }
+
+    #[test]
+    fn tokens_are_counted_over_all_statements() {
+        let mut left = 10;
+        assert_eq!(tokens("a, b,,,,,", &mut left).map(|t| t.len()), Ok(9));
+        assert!(tokens("a", &mut left).is_err(), "one and the end");
+        let ones = "1,".repeat(MAX_TOKENS / 2);
+        assert!(tokens(&ones[2..], &mut { MAX_TOKENS }).is_ok());
+        assert!(tokens(&ones, &mut { MAX_TOKENS }).is_err());
     }
 
     #[test]

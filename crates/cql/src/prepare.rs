@@ -42,6 +42,16 @@ pub fn prepare(text: &str, context: &Context<'_>) -> Result<Prepared, CqlError> 
     prepare_statement(&crate::parse(text)?, context)
 }
 
+/// As [`prepare`], of several statements that may have [`MAX_TOKENS`](crate::MAX_TOKENS) together;
+/// so many are `left`.
+pub fn prepare_within(
+    text: &str,
+    context: &Context<'_>,
+    left: &mut usize,
+) -> Result<Prepared, CqlError> {
+    prepare_statement(&crate::parser::parse_within(text, left)?, context)
+}
+
 /// Analyses a statement. Errors: what the schema does not allow, and statements that are not
 /// supported yet.
 pub fn prepare_statement(

@@ -480,3 +480,95 @@ fn a_select_may_say_how_long_it_may_take() {
         assert!(refused.is_err(), "{wrong}");
     }
 }
+
+#[test]
+fn a_field_may_not_make_types_deeper_than_can_be_read_back() {
+    let mut memory = with_tables();
+    run(&mut memory, "CREATE TYPE ks.t0 (a int)");
+    for i in 1..40 {
+        let create = format!("CREATE TYPE ks.t{i} (a frozen<t{}>)", i - 1);
+        run(&mut memory, &create);
+    }
+    run(
+        &mut memory,
+        "CREATE TABLE ks.deep (k int PRIMARY KEY, v frozen<list<t39>>)",
+    );
+    // A list, 40 user types, and what is in the last of them.
+    let add = |lists: usize| {
+        let (open, close) = ("list<".repeat(lists), ">".repeat(lists));
+        format!("ALTER TYPE ks.t0 ADD b{lists} frozen<{open}int{close}>")
+    };
+    run(&mut memory, &add(23));
+    let prepared = memory.prepare(&add(24)).expect("a statement");
+    let refused = memory.execute(&prepared, &[], None, None);
+    let message = refused.expect_err("too deep").to_string();
+    assert!(
+        message.contains("type of v of ks.deep") && message.contains("more than 64 deep"),
+        "{message}"
+    );
+}
+
+/// Showing them as digits, or dividing them, would take minutes.
+#[test]
+fn numbers_of_a_million_digits_are_bytes_and_nothing_else() {
+    let mut memory = with_tables();
+    run(
+        &mut memory,
+        "CREATE TABLE ks.numbers (k int PRIMARY KEY, v varint, d decimal, l list<varint>)",
+    );
+    let digits = "9".repeat(1_000_000);
+    for literal in [
+        format!("INSERT INTO ks.numbers (k, v) VALUES (1, {digits})"),
+        format!("INSERT INTO ks.numbers (k, d) VALUES (1, {digits})"),
+        format!("INSERT INTO ks.numbers (k, d) VALUES (1, 0.{digits})"),
+        format!("INSERT INTO ks.numbers JSON '{{\"k\": 1, \"v\": {digits}}}'"),
+        format!("INSERT INTO ks.numbers JSON '{{\"k\": 1, \"v\": \"{digits}\"}}'"),
+    ] {
+        let run = memory.prepare(&literal).and_then(|prepared| {
+            let answer = memory.execute(&prepared, &[], None, None);
+            answer.map(|_| ())
+        });
+        let message = run.expect_err("it is too long").to_string();
+        assert!(message.contains("10000 digits"), "{message}");
+    }
+
+    let number = vec![0x7f; 1_000_000];
+    let decimal = [&[0, 0, 0, 3], &number[..]].concat();
+    let list = [
+        &1u32.to_be_bytes(),
+        &1_000_000u32.to_be_bytes(),
+        &number[..],
+    ]
+    .concat();
+    let prepared = memory
+        .prepare("INSERT INTO ks.numbers (k, v, d, l) VALUES (1, ?, ?, ?)")
+        .expect("a statement");
+    let values = [&number, &decimal, &list].map(|value| Value::Bytes(value));
+    let written = memory.execute(&prepared, &values, None, None);
+    written.expect("bytes are taken");
+    let rows = run(&mut memory, "SELECT v, d, l, min(v) FROM ks.numbers");
+    let same = [&number, &decimal, &list, &number].map(|value| Some(value.clone()));
+    assert_eq!(rows, [same]);
+    for what in [
+        "CAST(v AS text)",
+        "CAST(v AS double)",
+        "CAST(d AS text)",
+        "CAST(d AS varint)",
+        "toJson(v)",
+        "toJson(l)",
+        "JSON d",
+        "JSON l",
+        "v / 3",
+        "d % 7",
+        "-v",
+        "round(d)",
+        "sum(v)",
+        "avg(d)",
+    ] {
+        let prepared = memory.prepare(&format!("SELECT {what} FROM ks.numbers"));
+        let prepared = prepared.expect(what);
+        let refused = memory.execute(&prepared, &[], None, None);
+        let message = refused.expect_err(what).to_string();
+        assert!(message.contains("10000 digits"), "{what}: {message}");
+    }
+}

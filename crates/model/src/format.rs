@@ -1,11 +1,26 @@
 //! Values as text: CQL literals (`AbstractType.toCQLString`), JSON (`toJSONString`), and the bare
 //! text that `parse_string` reads (`getString`).
 //!
-//! None of them fails: what is no value of its type is shown as a blob.
+//! None of them fails: what is no value of its type is shown as a blob, as are numbers of so many
+//! digits that showing them would take too long ([`number::check_digits`]).
 
 use crate::collection::{components, elements, entries, given_components, vector_elements};
 use crate::value::to_hex;
 use crate::{CqlType, ValueError, duration, inet, number, quote_identifier, real, temporal};
+
+/// Why a value has no text of its own.
+enum NoText {
+    /// It is none of its type.
+    Invalid,
+    /// It is a number, or has one in it, of too many digits.
+    TooLong(ValueError),
+}
+
+impl From<ValueError> for NoText {
+    fn from(_: ValueError) -> NoText {
+        NoText::Invalid
+    }
+}
 
 impl CqlType {
     /// The value as a CQL literal; `null` for an empty one where that is no text or blob.
@@ -21,19 +36,33 @@ impl CqlType {
             .unwrap_or_else(|_| format!("0x{}", to_hex(value)))
     }
 
-    /// The value as JSON, as `SELECT JSON` gives it.
+    /// The value as JSON.
     pub fn to_json(&self, value: &[u8]) -> String {
+        self.json(value).unwrap_or_else(|_| json_blob(value))
+    }
+
+    /// The value as JSON, as `SELECT JSON` gives it. Fails only for numbers of too many digits.
+    pub fn try_json(&self, value: &[u8]) -> Result<String, ValueError> {
+        self.json(value).or_else(|reason| match reason {
+            NoText::TooLong(error) => Err(error),
+            NoText::Invalid => Ok(json_blob(value)),
+        })
+    }
+
+    fn json(&self, value: &[u8]) -> Result<String, NoText> {
         if let Some(ty) = self.modern() {
-            return ty.to_json(value);
+            return ty.json(value);
         }
         if value.is_empty() && self.empty_is_null() && !self.is_collection() {
-            return match self {
+            return Ok(match self {
                 CqlType::Boolean => "null".to_owned(),
                 _ => "\"\"".to_owned(),
-            };
+            });
         }
-        self.try_json(value)
-            .unwrap_or_else(|_| format!("\"0x{}\"", to_hex(value)))
+        match self.json_of_parts(value) {
+            Err(NoText::Invalid) => Ok(json_blob(value)),
+            text => text,
+        }
     }
 
     /// The value as [`CqlType::parse_string`] reads it.
@@ -46,13 +75,15 @@ impl CqlType {
         }
         let parts = match self {
             CqlType::Tuple(types) => given_components(value, types.len())
-                .map(|parts| join(parts.iter().zip(types).map(|(part, ty)| (ty, *part)))),
+                .map(|parts| join(parts.iter().zip(types).map(|(part, ty)| (ty, *part))))
+                .map_err(NoText::from),
             CqlType::Udt { definition, .. } => given_components(value, definition.fields.len())
                 .map(|parts| {
                     let types = definition.fields.iter().map(|(_, ty)| ty);
                     join(types.zip(parts))
-                }),
-            _ => self.plain(value).ok_or_else(|| ValueError::new("")),
+                })
+                .map_err(NoText::from),
+            _ => self.plain(value),
         };
         parts.unwrap_or_else(|_| to_hex(value))
     }
@@ -69,7 +100,7 @@ impl CqlType {
         )
     }
 
-    fn try_literal(&self, value: &[u8]) -> Result<String, ValueError> {
+    fn try_literal(&self, value: &[u8]) -> Result<String, NoText> {
         let list = |element: &CqlType, values: Vec<&[u8]>| {
             let texts: Vec<_> = values.iter().map(|v| element.format_literal(v)).collect();
             texts.join(", ")
@@ -119,7 +150,7 @@ impl CqlType {
             }
             CqlType::Blob | CqlType::Custom(_) => format!("0x{}", to_hex(value)),
             _ => {
-                let text = self.plain(value).ok_or_else(|| ValueError::new(""))?;
+                let text = self.plain(value)?;
                 if self.is_quoted() {
                     format!("'{}'", text.replace('\'', "''"))
                 } else {
@@ -142,29 +173,30 @@ impl CqlType {
         )
     }
 
-    fn try_json(&self, value: &[u8]) -> Result<String, ValueError> {
+    fn json_of_parts(&self, value: &[u8]) -> Result<String, NoText> {
         let list = |element: &CqlType, values: Vec<&[u8]>| {
-            let texts: Vec<_> = values.iter().map(|v| element.to_json(v)).collect();
-            format!("[{}]", texts.join(", "))
+            let texts = values.iter().map(|v| element.json(v));
+            let texts: Vec<_> = texts.collect::<Result<_, NoText>>()?;
+            Ok::<_, NoText>(format!("[{}]", texts.join(", ")))
         };
         let or_null = |ty: &CqlType, part: &Option<&[u8]>| match part {
-            Some(part) => ty.to_json(part),
-            None => "null".to_owned(),
+            Some(part) => ty.json(part),
+            None => Ok("null".to_owned()),
         };
         Ok(match self {
             CqlType::List { element, .. } | CqlType::Set { element, .. } => {
-                list(element, elements(value)?)
+                list(element, elements(value)?)?
             }
             CqlType::Vector { element, dimension } => {
-                list(element, vector_elements(value, element, *dimension)?)
+                list(element, vector_elements(value, element, *dimension)?)?
             }
             CqlType::Map {
                 key, value: values, ..
             } => {
                 let texts: Vec<_> = entries(value)?
                     .iter()
-                    .map(|(k, v)| format!("{}: {}", json_key(key.to_json(k)), values.to_json(v)))
-                    .collect();
+                    .map(|(k, v)| Ok(format!("{}: {}", json_key(key.json(k)?), values.json(v)?)))
+                    .collect::<Result<_, NoText>>()?;
                 format!("{{{}}}", texts.join(", "))
             }
             CqlType::Tuple(types) => {
@@ -173,7 +205,7 @@ impl CqlType {
                     .iter()
                     .zip(&parts)
                     .map(|(t, p)| or_null(t, p))
-                    .collect();
+                    .collect::<Result<_, NoText>>()?;
                 format!("[{}]", texts.join(", "))
             }
             CqlType::Udt { definition, .. } => {
@@ -183,21 +215,22 @@ impl CqlType {
                     .iter()
                     .zip(&parts)
                     .map(|((name, ty), part)| {
-                        format!("{}: {}", json_string(&json_name(name)), or_null(ty, part))
+                        let name = json_string(&json_name(name));
+                        Ok(format!("{name}: {}", or_null(ty, part)?))
                     })
-                    .collect();
+                    .collect::<Result<_, NoText>>()?;
                 format!("{{{}}}", texts.join(", "))
             }
-            CqlType::Blob | CqlType::Custom(_) => format!("\"0x{}\"", to_hex(value)),
+            CqlType::Blob | CqlType::Custom(_) => json_blob(value),
             CqlType::Timestamp => match value.as_array() {
                 Some(value) => {
                     let text = temporal::timestamp_to_text(i64::from_be_bytes(*value), ' ');
                     json_string(&text)
                 }
-                None => return Err(ValueError::new("")),
+                None => return Err(NoText::Invalid),
             },
             _ => {
-                let text = self.plain(value).ok_or_else(|| ValueError::new(""))?;
+                let text = self.plain(value)?;
                 self.json_constant(text)
             }
         })
@@ -221,8 +254,14 @@ impl CqlType {
         }
     }
 
-    /// The bare text of a simple value; `None` if it is none.
-    fn plain(&self, value: &[u8]) -> Option<String> {
+    /// The bare text of a simple value.
+    fn plain(&self, value: &[u8]) -> Result<String, NoText> {
+        number::check_digits(self, value).map_err(NoText::TooLong)?;
+        self.simple_text(value).ok_or(NoText::Invalid)
+    }
+
+    /// `None` if it is none of its type.
+    fn simple_text(&self, value: &[u8]) -> Option<String> {
         Some(match self {
             CqlType::Ascii | CqlType::Text => String::from_utf8_lossy(value).into_owned(),
             CqlType::Boolean => (*value.as_array::<1>()? != [0]).to_string(),
@@ -249,6 +288,11 @@ impl CqlType {
             _ => return None,
         })
     }
+}
+
+/// What has no other JSON.
+fn json_blob(value: &[u8]) -> String {
+    format!("\"0x{}\"", to_hex(value))
 }
 
 /// As `a:b:@`.

@@ -67,5 +67,5 @@ pub use schema::{
 pub use size::{SizeError, parse_size};
 pub use token::{ShardId, Sharder, Token, murmur3_x64_128};
 pub use type_name::{RESERVED, TypeNameError, quote_identifier};
-pub use types::CqlType;
+pub use types::{CqlType, MAX_BRACKETS, MAX_NESTING};
 pub use value::ValueError;

@@ -1,7 +1,6 @@
 //! Values from the text of a constant (`AbstractType.fromString`).
 
 use bytes::Bytes;
-use num_bigint::BigInt;
 
 use crate::collection::pack_tuple;
 use crate::value::{from_hex, refuse};
@@ -38,10 +37,7 @@ impl CqlType {
             CqlType::Bigint | CqlType::Counter => {
                 integer::<i64>(text, "long")?.to_be_bytes().to_vec()
             }
-            CqlType::Varint => match text.parse::<BigInt>() {
-                Ok(value) if !text.contains('_') => number::encode_varint(&value),
-                _ => return refuse!("unable to make int from '{text}'"),
-            },
+            CqlType::Varint => number::varint_from_text(text)?,
             CqlType::Decimal => number::decimal_from_text(text)?,
             CqlType::Float => match real::from_text::<f32>(text) {
                 Some(value) => value.to_be_bytes().to_vec(),

@@ -4,12 +4,9 @@
 use std::sync::Arc;
 
 use crate::value::{from_hex, to_hex};
-use crate::{CqlType, Order, UserType};
+use crate::{CqlType, MAX_BRACKETS, Order, UserType};
 
 const PACKAGE: &str = "org.apache.cassandra.db.marshal.";
-
-/// How deep types may lie in each other: what is read from outside must not exhaust the stack.
-const MAX_DEPTH: usize = 64;
 
 /// A class name that names no type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -220,7 +217,7 @@ struct Parser<'t> {
 
 impl<'t> Parser<'t> {
     fn ty(&mut self, depth: usize) -> Result<CqlType, MarshalError> {
-        if depth > MAX_DEPTH {
+        if depth > MAX_BRACKETS {
             return self.error("types lie too deep in each other");
         }
         self.skip_blank();

@@ -4,10 +4,49 @@
 use std::cmp::Ordering;
 
 use bigdecimal::BigDecimal;
-use num_bigint::{BigInt, Sign};
+use num_bigint::{BigInt, BigUint, Sign};
 
-use crate::ValueError;
 use crate::value::refuse;
+use crate::{CqlType, ValueError};
+
+/// How many digits a number may have that is read from text, shown as text or counted with: the
+/// time for that grows with their square. (Cassandra has `DecimalType.MAX_PRECISION` where it
+/// divides.) As bytes, numbers of any size are taken and given.
+pub const MAX_DIGITS: usize = 10_000;
+
+/// The longest varint that has so many: a digit takes 3.3219… bits.
+const MAX_BYTES: usize = MAX_DIGITS * 33_220 / 10_000 / 8 + 1;
+
+/// Refuses a `varint` or `decimal` of more digits than [`MAX_DIGITS`]; other values pass.
+pub fn check_digits(ty: &CqlType, value: &[u8]) -> Result<(), ValueError> {
+    let length = match ty {
+        CqlType::Varint => value.len(),
+        CqlType::Decimal => value.len().saturating_sub(4),
+        _ => 0,
+    };
+    if length > MAX_BYTES {
+        return refuse!(
+            "a {ty} of {length} bytes is too long to be shown as text or to be counted with: \
+             {MAX_DIGITS} digits are allowed"
+        );
+    }
+    Ok(())
+}
+
+/// The `varint` of a text of digits, with or without a sign.
+pub(crate) fn varint_from_text(text: &str) -> Result<Vec<u8>, ValueError> {
+    if text.len() > MAX_DIGITS + 1 {
+        return too_many_digits(text.len());
+    }
+    match text.parse::<BigInt>() {
+        Ok(value) if !text.contains('_') => Ok(encode_varint(&value)),
+        _ => refuse!("unable to make int from '{text}'"),
+    }
+}
+
+fn too_many_digits<T>(length: usize) -> Result<T, ValueError> {
+    refuse!("a number of {length} characters is too long: {MAX_DIGITS} digits are allowed")
+}
 
 /// The number a `varint` holds; 0 if it is empty.
 pub fn decode_varint(value: &[u8]) -> BigInt {
@@ -42,6 +81,11 @@ pub fn encode_decimal(number: &BigDecimal) -> Result<Vec<u8>, ValueError> {
 /// The `decimal` of a text as `-1.50` or `15E-1`; its scale is that of the text
 /// (`java.math.BigDecimal`).
 pub(crate) fn decimal_from_text(text: &str) -> Result<Vec<u8>, ValueError> {
+    /// Of sign, point and exponent.
+    const MOST_OTHERS: usize = 14;
+    if text.len() > MAX_DIGITS + MOST_OTHERS {
+        return too_many_digits(text.len());
+    }
     let read = || {
         let (mantissa, exponent) = match text.split_once(['e', 'E']) {
             Some((mantissa, exponent)) => (mantissa, exponent.parse::<i64>().ok()?),
@@ -146,20 +190,63 @@ pub(crate) fn compare_decimals(a: &[u8], b: &[u8]) -> Ordering {
     }
 }
 
-/// By the place of the first digit, then digit by digit: a scale can be so large that the numbers
-/// must not be brought to the same one.
+/// A scale can be so large that the numbers must not be brought to the same one, unless they are
+/// about as large.
 fn compare_magnitudes(a: &BigInt, scale_a: i32, b: &BigInt, scale_b: i32) -> Ordering {
-    // Decimal digits from bits, give or take one: often decides without the digits, which take
-    // time that grows with the square of the length.
+    // Decimal digits from bits, give or take one.
     let roughly = |n: &BigInt, scale: i32| n.bits() as f64 * 2f64.log10() - f64::from(scale);
     let (about_a, about_b) = (roughly(a, scale_a), roughly(b, scale_b));
     if (about_a - about_b).abs() > 2.0 {
         return about_a.total_cmp(&about_b);
     }
-    let digits = |n: &BigInt| n.magnitude().to_string();
-    let (a, b) = (digits(a), digits(b));
-    let place = |digits: &str, scale: i32| digits.len() as i64 - i64::from(scale);
-    place(&a, scale_a)
-        .cmp(&place(&b, scale_b))
-        .then_with(|| a.trim_end_matches('0').cmp(b.trim_end_matches('0')))
+    // The scales differ by no more than the numbers of digits do. Multiplying takes far less time
+    // than digits would, which grows with the square of their number.
+    let more = i64::from(scale_b) - i64::from(scale_a);
+    let ten = BigUint::from(10u32).pow(more.unsigned_abs() as u32);
+    if more > 0 {
+        (a.magnitude() * ten).cmp(b.magnitude())
+    } else {
+        a.magnitude().cmp(&(b.magnitude() * ten))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_digits_as_may_be_are_read_and_shown() {
+        for ty in [CqlType::Varint, CqlType::Decimal] {
+            for sign in ["", "-"] {
+                let text = format!("{sign}{}", "9".repeat(MAX_DIGITS));
+                let value = ty.parse_string(&text).expect("not too long");
+                assert_eq!(check_digits(&ty, &value), Ok(()));
+                assert_eq!(ty.format_string(&value), text);
+                let longer = ty.parse_string(&format!("{text}9999999999999999"));
+                assert!(longer.is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn decimals_of_many_digits_are_compared_in_no_time() {
+        let decimal = |scale: i32, unscaled: &BigInt| {
+            let mut value = scale.to_be_bytes().to_vec();
+            value.extend(encode_varint(unscaled));
+            value
+        };
+        let digits = BigInt::from(10).pow(50_000) / 7;
+        let long = decimal(0, &digits);
+        for (other, expected) in [
+            (decimal(3, &(&digits * 1000)), Ordering::Equal),
+            (decimal(3, &(&digits * 1000 + 1)), Ordering::Less),
+            (decimal(3, &(&digits * 1000 - 1)), Ordering::Greater),
+            (decimal(-49_999, &BigInt::from(1)), Ordering::Greater),
+            (decimal(-49_999, &BigInt::from(2)), Ordering::Less),
+            (decimal(-50_000, &BigInt::from(1)), Ordering::Less),
+        ] {
+            assert_eq!(compare_decimals(&long, &other), expected);
+            assert_eq!(compare_decimals(&other, &long), expected.reverse());
+        }
+    }
 }

@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{CqlType, UserType};
+use crate::{CqlType, MAX_BRACKETS, MAX_NESTING, UserType};
 
-/// How deep types may lie in each other: what is read from outside must not exhaust the stack.
-const MAX_DEPTH: usize = 64;
+const TOO_DEEP: &str = "types lie too deep in each other";
 
 /// The names of the simple types. `varchar` is another name of `text`.
 const SIMPLE: [(&str, CqlType); 22] = [
@@ -105,6 +104,9 @@ impl CqlType {
         if !parser.rest.is_empty() {
             return parser.error("more text after the type");
         }
+        if ty.nesting() > MAX_NESTING {
+            return parser.error(TOO_DEEP);
+        }
         Ok(ty)
     }
 }
@@ -155,8 +157,8 @@ struct Parser<'t> {
 
 impl<'t> Parser<'t> {
     fn ty(&mut self, depth: usize) -> Result<CqlType, TypeNameError> {
-        if depth > MAX_DEPTH {
-            return self.error("types lie too deep in each other");
+        if depth > MAX_BRACKETS {
+            return self.error(TOO_DEEP);
         }
         self.rest = self.rest.trim_start();
         if let Some(rest) = self.rest.strip_prefix('\'') {

@@ -1,8 +1,17 @@
 //! CQL types.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::UserType;
+
+/// How deep types may lie in each other, those within user types counted. Their values are walked
+/// through by recursion, so that no type may exhaust the stack.
+pub const MAX_NESTING: usize = 64;
+
+/// How many brackets may be open where such a type is written, as CQL or as Java classes: each
+/// type may stand in a `frozen<>` or a `FrozenType()`, and all of it in a `ReversedType()`.
+pub const MAX_BRACKETS: usize = 2 * MAX_NESTING + 2;
 
 /// A CQL type. `frozen` marks values that are written whole, as one cell.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -121,6 +130,29 @@ impl CqlType {
     /// Does the type, or one that it is made of, satisfy `test`?
     pub fn any(&self, test: &impl Fn(&CqlType) -> bool) -> bool {
         test(self) || self.parts().any(|part| part.any(test))
+    }
+
+    /// How deep types lie in each other here: 0 for a simple type, 2 for `list<set<int>>`.
+    pub fn nesting(&self) -> usize {
+        self.nesting_with(&mut BTreeMap::new())
+    }
+
+    /// `known` are the user types that were walked through: a few that each use the one before
+    /// twice would otherwise take for ever.
+    fn nesting_with(&self, known: &mut BTreeMap<*const UserType, usize>) -> usize {
+        let definition = match self {
+            CqlType::Udt { definition, .. } => Some(Arc::as_ptr(definition)),
+            _ => None,
+        };
+        if let Some(nesting) = definition.and_then(|definition| known.get(&definition)) {
+            return *nesting;
+        }
+        let deepest = self.parts().map(|part| part.nesting_with(known) + 1).max();
+        let nesting = deepest.unwrap_or(0);
+        if let Some(definition) = definition {
+            known.insert(definition, nesting);
+        }
+        nesting
     }
 
     /// The types this one is made of: elements, key and value, fields.

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use cql::describe::{ClusterDescription, DescribePlan, DescribePosition};
-use cql::{Context, ModifyPlan, Paging, Plan, Prepared, SelectPlan};
+use cql::{Context, MAX_TOKENS, ModifyPlan, Paging, Plan, Prepared, SelectPlan};
 use model::{Mutation, PartitionSelection, ReadCommand, Table};
 use wire::{
     Batch, BatchKind, BatchTarget, Consistency, EncodedColumns, Execute, Prepare, Query,
@@ -78,14 +78,20 @@ impl Call<'_> {
         }
     }
 
-    fn plan(&self, text: &str, of_request: Option<&str>) -> Result<Prepared, RequestError> {
+    /// `left` are the tokens that the statements of the request may still have.
+    fn plan(
+        &self,
+        text: &str,
+        of_request: Option<&str>,
+        left: &mut usize,
+    ) -> Result<Prepared, RequestError> {
         let keyspace = self.keyspace(of_request);
         let metadata = self.shard.metadata();
         let context = Context {
             schema: &metadata.schema,
             keyspace: keyspace.as_deref(),
         };
-        Ok(cql::prepare(text, &context)?)
+        Ok(cql::prepare_within(text, &context, left)?)
     }
 
     /// QUERY
@@ -96,7 +102,7 @@ impl Call<'_> {
             trace.parameters(parameters);
             trace.event(format!("Parsing {}", query.text));
         }
-        let prepared = self.plan(query.text, parameters.keyspace)?;
+        let prepared = self.plan(query.text, parameters.keyspace, &mut { MAX_TOKENS })?;
         self.trace(|| "Preparing statement");
         self.shard.metrics.text_executed.add(1);
         let columns = prepared.result_columns.as_ref();
@@ -328,12 +334,13 @@ impl Call<'_> {
             trace.parameters(parameters);
         }
         consistency.check_write()?;
+        let mut left = MAX_TOKENS;
         let mut statements = Vec::with_capacity(batch.statements.len());
         for statement in &batch.statements {
             statements.push(match statement.target {
                 BatchTarget::Prepared(id) => self.statement(id)?,
                 BatchTarget::Text(text) => {
-                    let prepared = self.plan(text, parameters.keyspace)?;
+                    let prepared = self.plan(text, parameters.keyspace, &mut left)?;
                     Arc::new(Statement::new(text, parameters.keyspace, prepared))
                 }
             });
@@ -469,7 +476,7 @@ pub(crate) async fn prepare(
         trace.request("Preparing CQL3 query", Some(prepare.text));
         trace.event(format!("Parsing {}", prepare.text));
     }
-    let prepared = call.plan(prepare.text, prepare.keyspace)?;
+    let prepared = call.plan(prepare.text, prepare.keyspace, &mut { MAX_TOKENS })?;
     call.trace(|| "Preparing statement");
     let statement = Arc::new(Statement::new(prepare.text, keyspace.as_deref(), prepared));
     let shard = call.shard;

@@ -142,7 +142,8 @@ fn count_error(shard: &Shard, reply: &ErrorReply) {
 async fn begin(shard: &Rc<Shard>, client: &Rc<Client>, envelope: Envelope) -> bool {
     let room = || client.window.has_room() && !client.output.is_full();
     wait(client, || room() || client.is_ending()).await;
-    let memory = shard.request_memory.acquire(envelope.body.len()).await;
+    let needed = memory_of(&envelope, shard.most_memory_of_request);
+    let memory = shard.request_memory.acquire(needed).await;
     if client.is_ending() {
         return false;
     }
@@ -153,6 +154,17 @@ async fn begin(shard: &Rc<Shard>, client: &Rc<Client>, envelope: Envelope) -> bo
         shard.env.spawn(TaskGroup::Foreground, request).detach();
     }
     true
+}
+
+/// How many bytes a request takes: its own, and what is made of the text of statements, which is more
+/// than 100 times as much where it is all short values and less where it has long ones. One that
+/// would take more than `most` counts as that, or it would have to wait until it is alone.
+fn memory_of(envelope: &Envelope, most: usize) -> usize {
+    const BYTES_A_CHARACTER: usize = 64;
+    let (body, text) = (envelope.body.len(), wire::text_length(envelope));
+    // Longer ones have long values: statements are no more than so many tokens.
+    let text = text.min(cql::MAX_TOKENS * 2);
+    (body + text * BYTES_A_CHARACTER).min(most).max(body)
 }
 
 /// A request under way: counted until it is dropped.
@@ -300,5 +312,35 @@ async fn read_and_forget(stream: &TcpStream, limit: usize) {
             Ok(0) | Err(_) => return,
             Ok(count) => total += count,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::{Header, Version};
+
+    use super::*;
+
+    #[test]
+    fn text_takes_more_memory_than_values() {
+        let request = |opcode, text: usize, values: usize| {
+            let mut body = (text as u32).to_be_bytes().to_vec();
+            body.resize(4 + text + values, b'1');
+            Envelope {
+                header: Header {
+                    version: Version::V4,
+                    flags: Flags::default(),
+                    stream: 1,
+                    opcode,
+                },
+                body: body.into(),
+            }
+        };
+        let most = 16 << 20;
+        let needed = |envelope| memory_of(&envelope, most);
+        assert_eq!(needed(request(Opcode::Execute, 100, 1000)), 1104);
+        assert_eq!(needed(request(Opcode::Query, 100, 1000)), 1104 + 6400);
+        assert_eq!(needed(request(Opcode::Query, 4 << 20, 0)), most);
+        assert_eq!(needed(request(Opcode::Prepare, 16 << 20, 0)), most + 4);
     }
 }

@@ -62,6 +62,8 @@ pub(crate) struct Shard {
     pub(crate) schema_change: Semaphore,
     /// Bytes of requests that may be under way at once.
     pub(crate) request_memory: Semaphore,
+    /// How many of them one request is taken to need at most.
+    pub(crate) most_memory_of_request: usize,
     pub(crate) batch_log: BatchLog,
     pub(crate) response_buffers: ResponseBuffers,
     /// Is the node about to stop?
@@ -99,6 +101,7 @@ impl Shard {
             sharder: Sharder::new(shards),
             statements: RefCell::new(StatementCache::new(bytes(memory / STATEMENTS_SHARE))),
             request_memory: Semaphore::new(bytes(requests)),
+            most_memory_of_request: bytes(requests / 2),
             env,
             state,
             mesh,

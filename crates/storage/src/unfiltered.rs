@@ -8,7 +8,9 @@
 
 use std::cmp::Ordering;
 
-use model::{Bound, BoundKind, Clustering, ClusteringComparator, DecoratedKey, DeletionTime, Row};
+use model::{
+    Bound, BoundKind, Clustering, ClusteringComparator, DecoratedKey, DeletionTime, Row, Table,
+};
 
 /// The beginning of a partition: everything that is not ordered by clustering.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,6 +49,28 @@ impl Unfiltered {
             (Unfiltered::Marker(a), Unfiltered::Marker(b)) => {
                 comparator.compare_bounds(&a.bound, &b.bound)
             }
+        }
+    }
+
+    /// Of an item and one that follows it at the same place, what they say together; `None` if
+    /// that is nothing.
+    pub fn join(self, other: Unfiltered, table: &Table) -> Option<Unfiltered> {
+        match (self, other) {
+            (Unfiltered::Row(mut row), Unfiltered::Row(other)) => {
+                row.merge(other, table);
+                Some(Unfiltered::Row(row))
+            }
+            (Unfiltered::Marker(marker), Unfiltered::Marker(other)) => {
+                let joined = match (marker.closes, other.opens) {
+                    (Some(closes), Some(opens)) => {
+                        Some(RangeTombstoneMarker::boundary(marker.bound, closes, opens))
+                    }
+                    (closes, opens) => RangeTombstoneMarker::between(marker.bound, closes, opens),
+                };
+                joined.map(Unfiltered::Marker)
+            }
+            // These are never at one place.
+            (item, _) => Some(item),
         }
     }
 

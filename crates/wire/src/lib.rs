@@ -35,7 +35,7 @@ pub use model::Value;
 pub use notation::{BodyReader, BodyWriter, DecodeError};
 pub use request::{
     Batch, BatchKind, BatchStatement, BatchTarget, CustomPayload, Execute, Prepare, Query,
-    QueryParameters, Request, Startup, custom_payload,
+    QueryParameters, Request, Startup, custom_payload, text_length,
 };
 pub use response::{
     EVENT_STREAM, ResponseExtras, ResponseWriter, ShardInfo, shard_of_client_port,

@@ -224,6 +224,41 @@ pub fn custom_payload(envelope: &Envelope) -> Result<Option<CustomPayload<'_>>, 
     BodyReader::new(&envelope.body).bytes_map().map(Some)
 }
 
+/// How many bytes of a request are text of statements, as far as it can be read: what parsing takes
+/// many times as much memory for.
+pub fn text_length(envelope: &Envelope) -> usize {
+    let mut length = 0;
+    // Who decodes the request is told what is wrong with it.
+    let _ = count_text(envelope, &mut length);
+    length
+}
+
+fn count_text(envelope: &Envelope, length: &mut usize) -> Result<(), DecodeError> {
+    let (header, body) = (&envelope.header, &mut BodyReader::new(&envelope.body));
+    if !matches!(
+        header.opcode,
+        Opcode::Query | Opcode::Prepare | Opcode::Batch
+    ) {
+        return Ok(());
+    }
+    skip_custom_payload(header, body)?;
+    if header.opcode != Opcode::Batch {
+        *length = body.bytes()?.map_or(0, <[u8]>::len);
+        return Ok(());
+    }
+    body.byte()?;
+    for _ in 0..body.short()? {
+        match body.byte()? {
+            0 => *length += body.bytes()?.map_or(0, <[u8]>::len),
+            _ => drop(body.short_bytes()?),
+        }
+        for _ in 0..body.short()? {
+            body.value(header.version)?;
+        }
+    }
+    Ok(())
+}
+
 fn skip_custom_payload(header: &Header, body: &mut BodyReader<'_>) -> Result<(), DecodeError> {
     if !header.flags.contains(Flags::CUSTOM_PAYLOAD) {
         return Ok(());

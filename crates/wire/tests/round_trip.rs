@@ -158,6 +158,19 @@ fn check_requests(version: Version, requests: &[Request<'_>], piece: usize) {
             while let Some(envelope) = server.receive(&mut input).unwrap() {
                 assert_eq!(envelope.header.stream as usize, arrived);
                 let request = Request::decode(&envelope).unwrap();
+                let text: usize = match &request {
+                    Request::Query(query) => query.text.len(),
+                    Request::Prepare(prepare) => prepare.text.len(),
+                    Request::Batch(batch) => {
+                        let of = |statement: &BatchStatement<'_>| match statement.target {
+                            BatchTarget::Text(text) => text.len(),
+                            BatchTarget::Prepared(_) => 0,
+                        };
+                        batch.statements.iter().map(of).sum()
+                    }
+                    _ => 0,
+                };
+                assert_eq!(wire::text_length(&envelope), text);
                 // As text, for a SmallVec of borrows compares only with one of the same life.
                 assert_eq!(format!("{request:?}"), format!("{:?}", requests[arrived]));
                 arrived += 1;
@@ -291,7 +304,10 @@ proptest! {
             let mut input = BytesMut::from(&bytes[..]);
             loop {
                 match server.receive(&mut input) {
-                    Ok(Some(envelope)) => drop(Request::decode(&envelope)),
+                    Ok(Some(envelope)) => {
+                        drop(Request::decode(&envelope));
+                        prop_assert!(wire::text_length(&envelope) <= envelope.body.len());
+                    }
                     Ok(None) => break,
                     Err(error) if error.fatal => break,
                     Err(_) => {}

@@ -177,6 +177,10 @@ impl Accumulator {
             return Ok(());
         };
         let ty = &self.aggregate.arguments[0];
+        let number = || {
+            let decoded = Number::decode(ty, value);
+            decoded.map_err(|error| CqlError::Invalid(error.to_string()))
+        };
         match &mut self.state {
             State::Count(count) => *count += 1,
             State::Extreme(best) => {
@@ -193,13 +197,13 @@ impl Accumulator {
                 }
             }
             State::Integer(sum, count) => {
-                if let Some(number) = Number::decode(ty, value) {
+                if let Some(number) = number()? {
                     *sum += number.to_varint();
                     *count += 1;
                 }
             }
             State::Decimal(sum, count) => {
-                if let Some(Number::Decimal(number)) = Number::decode(ty, value) {
+                if let Some(Number::Decimal(number)) = number()? {
                     if !fits(sum, &number) {
                         return Err(CqlError::Invalid(format!(
                             "{}: the exponents of the decimals are too far apart",
@@ -215,7 +219,7 @@ impl Accumulator {
                 }
             }
             State::Real(real) => {
-                if let Some(number) = Number::decode(ty, value) {
+                if let Some(number) = number()? {
                     real.add(number.to_f64());
                 }
             }

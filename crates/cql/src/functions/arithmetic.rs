@@ -78,8 +78,7 @@ pub fn negation(ty: &CqlType) -> Option<Scalar> {
     }
     Some(Scalar::new("_negate", [ty.clone()], ty.clone(), |call| {
         let ty = &call.function.result;
-        let number = call.argument(0).and_then(|v| Number::decode(ty, v));
-        Ok(number.and_then(|number| {
+        Ok(call.number(0, ty)?.and_then(|number| {
             match number {
                 Number::Int(n) => Number::Int(n.wrapping_neg()),
                 Number::Varint(n) => Number::Varint(-n),
@@ -141,11 +140,8 @@ fn failed(call: &Call<'_>, reason: &str) -> CqlError {
 }
 
 fn numbers(call: &Call<'_>) -> Result<Option<Bytes>, CqlError> {
-    let decode = |index: usize| {
-        call.argument(index)
-            .and_then(|value| Number::decode(&call.function.arguments[index], value))
-    };
-    let (Some(left), Some(right)) = (decode(0), decode(1)) else {
+    let number = |index: usize| call.number(index, &call.function.arguments[index]);
+    let (Some(left), Some(right)) = (number(0)?, number(1)?) else {
         return Ok(None);
     };
     let (operator, ty) = (operator_of(call), &call.function.result);

@@ -2,8 +2,9 @@
 
 use bytes::Bytes;
 use model::CqlType;
+use model::number::check_digits;
 
-use super::number::{Number, is_numeric};
+use super::number::is_numeric;
 use super::{Argument, Call, Function, Receiver, SYSTEM, Scalar, resolve, time};
 use crate::CqlError;
 
@@ -115,11 +116,7 @@ fn name(to: &CqlType) -> Option<&'static str> {
 }
 
 fn number(call: &Call<'_>) -> Result<Option<Bytes>, CqlError> {
-    let Some(value) = call.argument(0) else {
-        return Ok(None);
-    };
-    let from = &call.function.arguments[0];
-    let Some(number) = Number::decode(from, value) else {
+    let Some(number) = call.number(0, &call.function.arguments[0])? else {
         return Ok(None);
     };
     match number.encode(&call.function.result) {
@@ -134,7 +131,11 @@ fn number(call: &Call<'_>) -> Result<Option<Bytes>, CqlError> {
 
 fn text(call: &Call<'_>) -> Result<Option<Bytes>, CqlError> {
     let from = &call.function.arguments[0];
-    Ok(call.argument(0).map(|value| match from {
+    let Some(value) = call.argument(0) else {
+        return Ok(None);
+    };
+    check_digits(from, value).map_err(|error| call.failure(error.to_string()))?;
+    Ok(Some(match from {
         CqlType::Ascii => value.clone(),
         _ => from.format_string(value).into(),
     }))

@@ -42,10 +42,8 @@ pub(super) fn named(name: &str) -> Vec<Scalar> {
 
 fn map(call: &Call<'_>, f: fn(Number) -> Number) -> Result<Option<Bytes>, CqlError> {
     let ty = &call.function.result;
-    Ok(call
-        .argument(0)
-        .and_then(|value| Number::decode(ty, value))
-        .and_then(|number| f(number).encode(ty)))
+    let number = call.number(0, ty)?;
+    Ok(number.and_then(|number| f(number).encode(ty)))
 }
 
 /// The smallest negative integer of a type stays as it is, as in Java.

@@ -25,6 +25,7 @@ use bytes::Bytes;
 use model::CqlType;
 
 use crate::CqlError;
+use number::Number;
 
 pub use aggregate::{Accumulator, Aggregate};
 pub use arithmetic::{Operator, negation, operation};
@@ -85,6 +86,16 @@ impl Call<'_> {
             return None;
         }
         Some(value)
+    }
+
+    /// The number that an argument is, as a value of this type; `None` where there is none.
+    fn number(&self, index: usize, ty: &CqlType) -> Result<Option<Number>, CqlError> {
+        match self.argument(index) {
+            Some(value) => {
+                Number::decode(ty, value).map_err(|error| self.failure(error.to_string()))
+            }
+            None => Ok(None),
+        }
     }
 
     /// Cassandra's FUNCTION_FAILURE with this text.

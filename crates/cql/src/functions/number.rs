@@ -3,13 +3,12 @@
 
 use bigdecimal::BigDecimal;
 use bytes::Bytes;
-use model::CqlType;
-use model::number::{decode_decimal, decode_varint, encode_decimal, encode_varint};
+use model::number::{check_digits, decode_decimal, decode_varint, encode_decimal, encode_varint};
+use model::{CqlType, ValueError};
 use num_bigint::BigInt;
 
-/// More digits than this no result of arithmetic has (`DecimalType.MAX_PRECISION`); it also keeps
-/// `1e1000000000 + 1` from taking all memory.
-const MAX_DIGITS: i64 = 10_000;
+/// Also keeps `1e1000000000 + 1` from taking all memory.
+const MAX_DIGITS: i64 = model::number::MAX_DIGITS as i64;
 
 /// A number, of the narrowest representation that holds its type.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,8 +44,14 @@ pub(super) fn is_integer(ty: &CqlType) -> bool {
 }
 
 impl Number {
-    /// The number that `value` holds; `None` for an empty value or one of another length.
-    pub(super) fn decode(ty: &CqlType, value: &[u8]) -> Option<Number> {
+    /// The number that `value` holds; `None` for an empty value or one of another length. One of
+    /// too many digits is an error.
+    pub(super) fn decode(ty: &CqlType, value: &[u8]) -> Result<Option<Number>, ValueError> {
+        check_digits(ty, value)?;
+        Ok(Number::of(ty, value))
+    }
+
+    fn of(ty: &CqlType, value: &[u8]) -> Option<Number> {
         Some(match ty {
             CqlType::Tinyint => Number::Int(i8::from_be_bytes(value.try_into().ok()?).into()),
             CqlType::Smallint => Number::Int(i16::from_be_bytes(value.try_into().ok()?).into()),

@@ -195,7 +195,11 @@ fn to_json(name: &str, ty: CqlType) -> Scalar {
     Scalar::new(name, [ty], CqlType::Text, |call| {
         Ok(Some(match &call.arguments[0] {
             None => "null".into(),
-            Some(value) => call.function.arguments[0].to_json(value).into(),
+            Some(value) => {
+                let json = call.function.arguments[0].try_json(value);
+                json.map_err(|error| call.failure(error.to_string()))?
+                    .into()
+            }
         }))
     })
 }

@@ -18,9 +18,9 @@ mod term;
 
 use crate::CqlError;
 use crate::ast::{Marker, Statement};
-use crate::lexer::{Keyword, Symbol, Token, TokenKind, tokens};
+use crate::lexer::{Keyword, MAX_TOKENS, Symbol, Token, TokenKind, tokens};
 
-/// How deep terms, types and selectors may nest.
+/// How deep terms and selectors may nest; types nest as deep as they are printed.
 const MAX_DEPTH: usize = 100;
 /// How many operators and modifiers one term or selector may have: they nest to the left.
 const MAX_OPERATORS: usize = 200;
@@ -29,7 +29,12 @@ type Parsed<T> = Result<T, CqlError>;
 
 /// Parses one statement; semicolons may follow it. Errors: [`CqlError::Syntax`].
 pub fn parse(text: &str) -> Result<Statement, CqlError> {
-    let tokens = tokens(text)?;
+    parse_within(text, &mut { MAX_TOKENS })
+}
+
+/// As [`parse`], of several statements that may have [`MAX_TOKENS`] together; so many are `left`.
+pub(crate) fn parse_within(text: &str, left: &mut usize) -> Result<Statement, CqlError> {
+    let tokens = tokens(text, left)?;
     let mut parser = Parser::new(text, &tokens);
     let statement = parser.statement()?;
     while parser.take(Symbol::Semicolon) {}
@@ -42,7 +47,7 @@ pub fn parse(text: &str) -> Result<Statement, CqlError> {
 /// Parses one term: for tools that read values back as CQL prints them. Errors:
 /// [`CqlError::Syntax`].
 pub fn parse_term(text: &str) -> Result<crate::ast::Term, CqlError> {
-    let tokens = tokens(text)?;
+    let tokens = tokens(text, &mut { MAX_TOKENS })?;
     let mut parser = Parser::new(text, &tokens);
     let term = parser.term()?;
     if parser.kind() != TokenKind::End {
@@ -53,7 +58,7 @@ pub fn parse_term(text: &str) -> Result<crate::ast::Term, CqlError> {
 
 /// Parses one type as CQL writes it. Errors: [`CqlError::Syntax`].
 pub fn parse_type(text: &str) -> Result<crate::ast::DataType, CqlError> {
-    let tokens = tokens(text)?;
+    let tokens = tokens(text, &mut { MAX_TOKENS })?;
     let mut parser = Parser::new(text, &tokens);
     let ty = parser.data_type()?;
     if parser.kind() != TokenKind::End {
@@ -212,12 +217,20 @@ impl<'a> Parser<'a> {
 
     /// Goes one level deeper.
     fn nested<T>(&mut self, inner: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+        self.nested_up_to(MAX_DEPTH, inner)
+    }
+
+    fn nested_up_to<T>(
+        &mut self,
+        max: usize,
+        inner: impl FnOnce(&mut Self) -> Parsed<T>,
+    ) -> Parsed<T> {
         if self.depth == 0 {
             self.operators = 0;
         }
-        if self.depth == MAX_DEPTH {
+        if self.depth >= max {
             return Err(CqlError::Syntax(format!(
-                "terms and types may nest {MAX_DEPTH} deep, not deeper"
+                "terms and types may nest {max} deep, not deeper"
             )));
         }
         self.depth += 1;

@@ -1,6 +1,6 @@
 //! Names and types.
 
-use model::CqlType;
+use model::{CqlType, MAX_BRACKETS};
 
 use crate::CqlError;
 use crate::ast::{DataType, FunctionName, QualifiedName};
@@ -215,7 +215,7 @@ impl Parser<'_> {
 
     /// `comparatorType`
     pub(super) fn data_type(&mut self) -> Parsed<DataType> {
-        self.nested(Self::data_type_here)
+        self.nested_up_to(MAX_BRACKETS, Self::data_type_here)
     }
 
     fn data_type_here(&mut self) -> Parsed<DataType> {

@@ -126,7 +126,7 @@ impl Selection {
             values.push(output.node.evaluate(slots, aggregates, request)?);
         }
         if self.json {
-            let text = self.json_row(&values);
+            let text = self.json_row(&values)?;
             sink(&[Some(text.as_bytes())]);
             return Ok(());
         }
@@ -136,7 +136,7 @@ impl Selection {
     }
 
     /// `{"a": 1, "\"B\"": null}`
-    fn json_row(&self, values: &[Option<Bytes>]) -> String {
+    fn json_row(&self, values: &[Option<Bytes>]) -> Result<String, CqlError> {
         let mut text = String::from("{");
         for (i, (output, value)) in self.outputs.iter().zip(values).enumerate() {
             if i > 0 {
@@ -145,12 +145,17 @@ impl Selection {
             text.push_str(&json_string(&json_name(&output.name)));
             text.push_str(": ");
             match value {
-                Some(value) => text.push_str(&output.ty.to_json(value)),
+                Some(value) => {
+                    let json = output.ty.try_json(value);
+                    let json = json
+                        .map_err(|error| CqlError::Invalid(format!("{}: {error}", output.name)))?;
+                    text.push_str(&json);
+                }
                 None => text.push_str("null"),
             }
         }
         text.push('}');
-        text
+        Ok(text)
     }
 
     /// The regular and static columns that are read.

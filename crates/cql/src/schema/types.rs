@@ -2,9 +2,10 @@
 //! (`CQL3Type.Raw`).
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::sync::Arc;
 
-use model::{CqlType, UserType};
+use model::{CqlType, MAX_NESTING, UserType};
 
 use crate::CqlError;
 use crate::ast::DataType;
@@ -23,6 +24,24 @@ fn is_too_large(ty: &CqlType, budget: &mut usize) -> bool {
         None => return true,
     }
     ty.parts().any(|part| is_too_large(part, budget))
+}
+
+/// Refuses a type that `system_schema`, or the header of an sstable, could not be read back with.
+/// `shown` is what has it, for the message.
+pub(super) fn check_size(ty: &CqlType, shown: impl Display) -> Result<(), CqlError> {
+    if ty.nesting() > MAX_NESTING {
+        return invalid(format!(
+            "{shown} is made of types that lie more than {MAX_NESTING} deep in each other, those \
+             within user types counted: it cannot be part of another one or of a table"
+        ));
+    }
+    if is_too_large(ty, &mut { MAX_PARTS }) {
+        return invalid(format!(
+            "{shown} is made of more than {MAX_PARTS} types: it cannot be part of another one or \
+             of a table"
+        ));
+    }
+    Ok(())
 }
 
 /// The type that a Java class stands for. Classes that Helenus does not know as a type are
@@ -53,6 +72,12 @@ impl DataType {
 
     /// The type it stands for in `keyspace`, which has these user types.
     pub fn resolve(&self, keyspace: &str, types: &UserTypes) -> Result<CqlType, CqlError> {
+        let ty = self.resolve_part(keyspace, types)?;
+        check_size(&ty, "A type")?;
+        Ok(ty)
+    }
+
+    fn resolve_part(&self, keyspace: &str, types: &UserTypes) -> Result<CqlType, CqlError> {
         match self {
             DataType::Native(ty) => Ok(ty.clone()),
             DataType::Custom(class) => known_class(class),
@@ -66,12 +91,12 @@ impl DataType {
                 }
                 let parts: Result<Vec<CqlType>, CqlError> = parts
                     .iter()
-                    .map(|part| Ok(part.resolve(keyspace, types)?.freeze()))
+                    .map(|part| Ok(part.resolve_part(keyspace, types)?.freeze()))
                     .collect();
                 Ok(CqlType::Tuple(parts?).freeze())
             }
             DataType::Vector(element, dimension) => {
-                let element = element.resolve(keyspace, types)?;
+                let element = element.resolve_part(keyspace, types)?;
                 match u32::try_from(*dimension) {
                     Ok(dimension) if dimension > 0 => Ok(CqlType::Vector {
                         element: element.into(),
@@ -89,7 +114,7 @@ impl DataType {
                 DataType::Tuple(_)
                 | DataType::User { .. }
                 | DataType::Vector(..)
-                | DataType::Frozen(_) => Ok(inner.resolve(keyspace, types)?.freeze()),
+                | DataType::Frozen(_) => Ok(inner.resolve_part(keyspace, types)?.freeze()),
                 other => Err(CqlError::Syntax(format!(
                     "frozen<> is only allowed on collections, tuples, and user-defined types (got \
                      {other})"
@@ -116,12 +141,7 @@ impl DataType {
                     definition: definition.clone(),
                     frozen: false,
                 };
-                if is_too_large(&ty, &mut { MAX_PARTS }) {
-                    return invalid(format!(
-                        "Type {keyspace}.{name} is made of more than {MAX_PARTS} types: it cannot \
-                         be part of another one or of a table"
-                    ));
-                }
+                check_size(&ty, format_args!("Type {keyspace}.{name}"))?;
                 Ok(ty)
             }
             None => invalid(format!("Unknown type {keyspace}.{name}")),
@@ -147,7 +167,7 @@ impl DataType {
                 DataType::List(_) | DataType::Set(_) | DataType::Map(..) if frozen => {
                     ty.resolve_collection(&DataType::Frozen(ty.clone().into()), keyspace, types)?
                 }
-                _ => ty.resolve(keyspace, types)?,
+                _ => ty.resolve_part(keyspace, types)?,
             };
             if resolved.is_multi_cell() && !frozen {
                 let what = if resolved.is_collection() {
@@ -244,5 +264,81 @@ mod tests {
             types.insert(name, Arc::new(user_type));
         }
         assert_eq!(refused, Some(12));
+    }
+
+    /// The type that lies `nesting` deep in `open`s.
+    fn nested(
+        open: &str,
+        close: &str,
+        nesting: usize,
+        types: &UserTypes,
+    ) -> Result<CqlType, CqlError> {
+        let text = format!("{}int{}", open.repeat(nesting), close.repeat(nesting));
+        crate::parse_type(&text)?.resolve("ks", types)
+    }
+
+    /// As `system_schema`, DESCRIBE and the headers of sstables read it.
+    fn assert_read_back(ty: &CqlType, types: &UserTypes) {
+        let text = ty.to_string();
+        assert_eq!(CqlType::from_cql(&text, types).as_ref(), Ok(ty));
+        let parsed = crate::parse_type(&text).expect("the parser takes it");
+        assert_eq!(parsed.resolve("ks", types).as_ref(), Ok(ty));
+        let class = format!(
+            "org.apache.cassandra.db.marshal.ReversedType({})",
+            ty.to_marshal()
+        );
+        let (read, _) = CqlType::from_marshal_ordered(&class).expect("the class is read");
+        assert_eq!(read.to_marshal(), ty.to_marshal());
+    }
+
+    #[test]
+    fn what_is_accepted_can_be_read_back() {
+        let none = UserTypes::new();
+        for (open, close) in [
+            ("frozen<list<", ">>"),
+            ("frozen<set<", ">>"),
+            ("frozen<map<int, ", ">>"),
+            ("tuple<int, ", ">"),
+            ("frozen<tuple<", ">>"),
+            ("vector<", ", 1>"),
+        ] {
+            let deepest = nested(open, close, MAX_NESTING, &none).expect("at the limit");
+            assert_read_back(&deepest, &none);
+            let refused = nested(open, close, MAX_NESTING + 1, &none);
+            assert!(refused.is_err(), "{open}");
+        }
+        let lists = format!("frozen<{}int{}>", "list<".repeat(64), ">".repeat(64));
+        let lists = crate::parse_type(&lists).expect("a type");
+        assert_read_back(&lists.resolve("ks", &none).expect("at the limit"), &none);
+    }
+
+    #[test]
+    fn a_chain_of_user_types_is_as_deep_as_it_is_long() {
+        let mut types = UserTypes::new();
+        let field_of = |last: usize| {
+            let name = format!("t{last}");
+            DataType::Frozen(Box::new(DataType::User {
+                keyspace: None,
+                name,
+            }))
+        };
+        for i in 0..=MAX_NESTING {
+            let field = match i {
+                0 => CqlType::Int,
+                _ => field_of(i - 1).resolve("ks", &types).expect("not too deep"),
+            };
+            let name: Arc<str> = Arc::from(format!("t{i}"));
+            let definition = UserType {
+                keyspace: Arc::from("ks"),
+                name: name.clone(),
+                fields: vec![(Arc::from("a"), field)],
+            };
+            types.insert(name, Arc::new(definition));
+        }
+        let deepest = field_of(MAX_NESTING - 1).resolve("ks", &types);
+        assert_read_back(&deepest.expect("at the limit"), &types);
+        assert!(field_of(MAX_NESTING).resolve("ks", &types).is_err());
+        let name = format!("frozen<t{MAX_NESTING}>");
+        assert!(CqlType::from_cql(&name, &types).is_err());
     }
 }

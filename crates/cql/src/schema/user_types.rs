@@ -6,7 +6,7 @@ use model::{CqlType, Keyspace, Schema, UserType};
 
 use super::table_changes::Parts;
 use super::tables::invalid;
-use super::types::UserTypes;
+use super::types::{UserTypes, check_size};
 use super::{
     ChangeKind, ChangeTarget, SchemaChange, changed, keyspace_of, unchanged, unserved,
     with_keyspace,
@@ -95,8 +95,12 @@ pub(super) fn alter(schema: &Schema, statement: &AlterType) -> Result<SchemaChan
             rename_fields(previous, renames, *if_exists)?
         }
     };
+    let redefined = redefine(keyspace, altered);
+    if let AlterTypeAction::Add { .. } = statement.action {
+        check_users(&redefined, name)?;
+    }
     Ok(changed(
-        with_keyspace(schema, redefine(keyspace, altered)),
+        with_keyspace(schema, redefined),
         ChangeKind::Updated,
         ChangeTarget::Type,
         keyspace_name,
@@ -149,6 +153,26 @@ fn add_field(
     let mut altered = previous.clone();
     altered.fields.push((Arc::from(field), resolved));
     Ok(altered)
+}
+
+/// A field makes all that uses its type larger, too.
+fn check_users(keyspace: &Keyspace, name: &str) -> Result<(), CqlError> {
+    let fields = keyspace.types.values().flat_map(|user_type| {
+        let fields = user_type.fields.iter();
+        fields.map(|(field, ty)| (&user_type.name, field, ty))
+    });
+    let columns = keyspace.tables.values().flat_map(|table| {
+        let columns = table.columns();
+        columns.map(|column| (&table.name, &column.name, &column.ty))
+    });
+    for (of, part, ty) in fields.chain(columns).filter(|(.., ty)| uses(ty, name)) {
+        let shown = format_args!(
+            "With this field the type of {part} of {}.{of}",
+            keyspace.name
+        );
+        check_size(ty, shown)?;
+    }
+    Ok(())
 }
 
 fn rename_fields(

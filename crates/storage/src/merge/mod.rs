@@ -348,8 +348,15 @@ impl MemScan {
 
 /// sstables that lie one behind the other on the ring, read as if they were one: only one of them
 /// has buffers at a time.
+///
+/// What is read is written again, so that it must be in order. Items of one file at one place, as
+/// Cassandras with bugs have written them, are one (CASSANDRA-12144).
 pub(crate) struct ChainScan {
+    env: Env,
+    table: Arc<Table>,
     current: Option<Scanner>,
+    /// The item that was read last: the next one may be at its place.
+    held: Option<Unfiltered>,
     /// In ring order.
     later: VecDeque<SSTable>,
     options: ScanOptions,
@@ -357,15 +364,24 @@ pub(crate) struct ChainScan {
 
 impl ChainScan {
     /// Of sstables in ring order, of which none reaches to the first key of the next one.
-    pub(crate) fn new(sstables: Vec<SSTable>, options: ScanOptions) -> ChainScan {
+    pub(crate) fn new(
+        env: &Env,
+        table: Arc<Table>,
+        sstables: Vec<SSTable>,
+        options: ScanOptions,
+    ) -> ChainScan {
         ChainScan {
+            env: env.clone(),
+            table,
             current: None,
+            held: None,
             later: sstables.into(),
             options,
         }
     }
 
     async fn next_partition(&mut self) -> Result<Option<PartitionHead>, SSTableError> {
+        self.held = None;
         loop {
             if let Some(scanner) = &mut self.current
                 && let Some(head) = scanner.next_partition().await?
@@ -380,9 +396,28 @@ impl ChainScan {
     }
 
     async fn next(&mut self) -> Result<Option<Unfiltered>, SSTableError> {
-        match &mut self.current {
-            Some(scanner) => scanner.next().await,
-            None => Ok(None),
+        let Some(scanner) = &mut self.current else {
+            return Ok(None);
+        };
+        loop {
+            let Some(item) = scanner.next().await? else {
+                return Ok(self.held.take());
+            };
+            let Some(held) = self.held.take() else {
+                self.held = Some(item);
+                continue;
+            };
+            match held.compare(&item, self.table.comparator()) {
+                Ordering::Less => {
+                    self.held = Some(item);
+                    return Ok(Some(held));
+                }
+                Ordering::Equal => self.held = held.join(item, &self.table),
+                Ordering::Greater => {
+                    return Err(scanner.corrupt("the rows of a partition are not in order"));
+                }
+            }
+            self.env.maybe_yield().await;
         }
     }
 }

@@ -75,6 +75,9 @@ pub(crate) enum EncodeError {
     /// A value of a clustering column is too long.
     #[error("a clustering value of {0} bytes is longer than {MAX_CLUSTERING_VALUE}")]
     TooLong(usize),
+    /// The items of a partition do not come in the order of the table.
+    #[error("the rows of a partition are not in order")]
+    NotInOrder,
 }
 
 /// Encodes the items of partitions. Keeps its working memory.

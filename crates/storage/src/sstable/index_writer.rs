@@ -131,10 +131,7 @@ impl IndexesWriter {
     ) -> Result<(), EncodeError> {
         match self {
             IndexesWriter::Big(big) => big.writer.item(item, from, to, layout),
-            IndexesWriter::Bti(bti) => {
-                bti.rows.item(item, from, to);
-                Ok(())
-            }
+            IndexesWriter::Bti(bti) => bti.rows.item(item, from, to),
         }
     }
 
@@ -146,7 +143,7 @@ impl IndexesWriter {
         deletion: &DeletionTime,
         (position, length): (u64, u64),
         layout: &Layout,
-    ) {
+    ) -> Result<(), EncodeError> {
         match self {
             IndexesWriter::Big(big) => {
                 if big.partitions.is_multiple_of(big.interval) {
@@ -158,11 +155,12 @@ impl IndexesWriter {
                 big.writer.end(&mut big.bytes, key, deletion, place, layout);
             }
             IndexesWriter::Bti(bti) => {
-                let rows = bti.rows.end(key, deletion, (position, length - 1));
+                let rows = bti.rows.end(key, deletion, (position, length - 1))?;
                 let place = rows.map_or(Place::Data(position), Place::Rows);
                 bti.partitions.add(key, hash, place);
             }
         }
+        Ok(())
     }
 
     /// Writes what has gathered, if it is enough.

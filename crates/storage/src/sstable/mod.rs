@@ -80,7 +80,7 @@ pub(crate) use statistics::mutate as mutate_statistics;
 pub use statistics::{
     CommitLogPosition, EstimatedHistogram, PARTITIONER, Statistics, Stats, TombstoneHistogram,
 };
-pub(crate) use table_match::mismatch;
+pub(crate) use table_match::{check as check_table, mismatch};
 pub use version::{Format, Version};
 pub use writer::{Writer, WriterOptions};
 

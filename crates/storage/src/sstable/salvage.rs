@@ -9,7 +9,6 @@
 //! Where key and index differ, the data is right if it has checksums, for these were just compared;
 //! if it has none, nobody knows, and the partition is lost.
 
-use std::cmp::Ordering;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -242,12 +241,8 @@ impl Salvage {
                     return Ok(readable);
                 }
             };
-            let in_order = |previous: &Unfiltered| match previous.compare(&item, comparator) {
-                Ordering::Less => true,
-                // A range may end where the next one begins.
-                Ordering::Equal => matches!(item, Unfiltered::Marker(_)),
-                Ordering::Greater => false,
-            };
+            // Items at one place are made one when they are written.
+            let in_order = |previous: &Unfiltered| previous.compare(&item, comparator).is_le();
             let checked = match (&item, previous.as_ref().is_none_or(in_order)) {
                 (_, false) => Err(self
                     .keys

@@ -7,6 +7,7 @@ use model::{DecoratedKey, PartitionBound, ShardId, Sharder, Slice};
 
 use super::cursor::Cursor;
 use super::decode::ColumnSelection;
+use super::descriptor::Component;
 use super::error::SSTableError;
 use super::index::{Keys, Location, starts_behind};
 use super::partition::PartitionReader;
@@ -129,6 +130,14 @@ impl Scanner {
         match &self.state {
             State::In(reader) => reader.position(),
             _ => 0,
+        }
+    }
+
+    /// What was read last cannot be what it should be.
+    pub(crate) fn corrupt(&self, what: &str) -> SSTableError {
+        match &self.state {
+            State::In(reader) => reader.corrupt(what),
+            _ => SSTableError::corrupt(&self.sstable.descriptor().path(Component::Data), 0, what),
         }
     }
 

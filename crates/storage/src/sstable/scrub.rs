@@ -324,8 +324,9 @@ impl Scrub {
             self.fix(row);
         }
         writer.begin_partition(&head).await?;
-        let mut open = None;
-        for left in (0..piece.items).rev() {
+        let table = self.salvage.sstable().schema().table;
+        let (mut open, mut last): (_, Option<Unfiltered>) = (None, None);
+        for _ in 0..piece.items {
             let Some(mut item) = reader.next().await? else {
                 break;
             };
@@ -333,13 +334,26 @@ impl Scrub {
                 Unfiltered::Marker(marker) => open = marker.opens,
                 Unfiltered::Row(row) => self.fix(row),
             }
-            if left == 0 && piece.is_cut {
+            last = match last.take() {
+                Some(last) if last.compare(&item, table.comparator()).is_eq() => {
+                    last.join(item, &table)
+                }
+                behind => {
+                    if let Some(behind) = behind {
+                        writer.append(&behind).await?;
+                    }
+                    Some(item)
+                }
+            };
+        }
+        match last {
+            Some(item) if piece.is_cut => {
                 for item in closed(item, open) {
                     writer.append(&item).await?;
                 }
-            } else {
-                writer.append(&item).await?;
             }
+            Some(item) => writer.append(&item).await?,
+            None => {}
         }
         Ok(writer.end_partition().await?)
     }

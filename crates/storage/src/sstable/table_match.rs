@@ -2,7 +2,35 @@
 
 use model::{Column, CqlType, Table};
 
+use super::descriptor::Component;
+use super::error::SSTableError;
 use super::header::{HeaderColumn, SerializationHeader};
+use super::reader::SSTable;
+
+/// Refuses what lies in a table's folder and is not the table's: reads would leave out columns that
+/// it does not have, and compactions would write without them.
+pub(crate) fn check(sstable: &SSTable, table: &Table) -> Result<(), SSTableError> {
+    if is_of_system(&table.keyspace) {
+        return Ok(());
+    }
+    let Some(what) = mismatch(&sstable.statistics().header, table) else {
+        return Ok(());
+    };
+    Err(SSTableError::Unsupported {
+        path: sstable.descriptor().path(Component::Data),
+        what: format!(
+            "{what}, so that it is not of table {}.{}; move its files away, to the folder of the \
+             table they are of, or give this one what it lacks (CREATE or ALTER), and start again",
+            table.keyspace, table.name
+        ),
+    })
+}
+
+/// Is it a keyspace of the node or the cluster? What their tables had in other versions is not in
+/// their definitions.
+fn is_of_system(keyspace: &str) -> bool {
+    keyspace == "system" || keyspace.starts_with("system_")
+}
 
 /// What of an sstable does not fit a table; `None` if it can be the table's. A column that the table
 /// does not have must have been dropped from it, and types must be the same but for what CQL lets
@@ -37,14 +65,14 @@ pub(crate) fn mismatch(header: &SerializationHeader, table: &Table) -> Option<St
 fn key_mismatch(theirs: &str, table: &Table) -> Option<String> {
     let own: Vec<&CqlType> = table.partition_key().map(|c| &c.ty).collect();
     let fits = CqlType::key_types_from_marshal(theirs).is_ok_and(|theirs| {
-        // A single column that is a composite itself is another thing than several columns.
         let mut pairs = theirs.iter().zip(&own);
         theirs.len() == own.len() && pairs.all(|(a, b)| reads_as(&a.freeze(), &b.freeze()))
     });
-    if fits {
+    let own = CqlType::key_types_to_marshal(own);
+    // A single column that is a composite itself has the class that several columns have.
+    if fits || own == theirs {
         return None;
     }
-    let own = CqlType::key_types_to_marshal(own);
     Some(format!("its partition key is {theirs}, not {own}"))
 }
 

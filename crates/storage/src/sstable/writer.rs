@@ -258,12 +258,13 @@ impl Writer {
         self.write_item()?;
         let length = self.data.position() - partition.start;
         let hash = murmur3_x64_128(partition.key.key());
-        self.indexes.end(
+        let indexed = self.indexes.end(
             (&partition.key, hash),
             &partition.deletion,
             (partition.start, length),
             self.encoder.layout(),
         );
+        indexed.map_err(|e| self.invalid(&e.to_string()))?;
         self.filter.add(hash);
         self.collector.end_partition(partition.key.key(), length);
         self.partitions += 1;

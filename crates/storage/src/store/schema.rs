@@ -16,7 +16,7 @@ use super::{Inner, folder};
 use crate::commitlog::{Position, Replay, ReplayedGroup, max_timestamp};
 use crate::error::OpenError;
 use crate::sstable::{
-    CompressionParameters, Descriptor, SSTable, SSTableError, ShardOrigin,
+    CompressionParameters, Descriptor, SSTable, SSTableError, ShardOrigin, check_table,
     folder as sstable_folder, take_out_misfits,
 };
 
@@ -179,7 +179,9 @@ impl Inner {
                 let (env, cache) = (self.env.clone(), self.cache.clone());
                 let (descriptor, table) = (descriptor.clone(), table.clone());
                 self.env.spawn(TaskGroup::Foreground, async move {
-                    SSTable::open(&env, &descriptor, &table, &cache).await
+                    let opened = SSTable::open(&env, &descriptor, &table, &cache).await?;
+                    check_table(&opened, &table)?;
+                    Ok(opened)
                 })
             };
             let opening: Vec<_> = some.iter().map(open).collect();

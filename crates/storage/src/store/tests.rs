@@ -353,6 +353,74 @@ fn an_sstable_that_cannot_be_opened_keeps_only_its_table_from_being_read() {
     assert_eq!(files_ending(&data, "Data.db"), Vec::<PathBuf>::new());
 }
 
+/// The test table in this keyspace, with its regular column of this name, and with its first
+/// clustering column in this order.
+fn variant(keyspace: &str, column: &str, order: Order) -> Table {
+    let table = table(order);
+    let mut columns: Vec<model::Column> = table.columns().cloned().collect();
+    columns[3].name = column.into();
+    Table::new(table.id, keyspace, "t", columns, table.options.clone())
+}
+
+/// What a store of `own` says of reading an sstable that one of `written` wrote to its folder, if
+/// that is an error. Whatever it is, the files stay.
+fn reading_as(own: Table, written: Table) -> Option<String> {
+    let folder = TempDir::new();
+    let dir = folder.0.clone();
+    let (own, written) = (Arc::new(own), Arc::new(written));
+    run(move |env| async move {
+        let store = open(&env, dir.clone(), &written).await;
+        let update = update(&written, &[Saying::Written([1, 1], 3, 7)]);
+        let updates = vec![update];
+        store.apply(Mutation { updates }).await.expect("applied");
+        store.flush(None).await.expect("flushed");
+        store.drain().await.expect("drained");
+        drop(store);
+        let data = files_ending(&dir.join("data"), "Data.db");
+        let store = open(&env, dir.clone(), &own).await;
+        let page = store.read(&command(&own, vec![Slice::ALL], false)).await;
+        let error = page.err().map(|error| error.to_string());
+        if error.is_some() {
+            assert_eq!(store.stats().tables[0].unreadable_sstables, 1);
+            store.compact(own.id).await.expect("there is nothing to do");
+            let scrubbed = store.scrub(own.id, ScrubOptions::default()).await;
+            assert!(
+                scrubbed.is_err(),
+                "it would leave out what it does not know"
+            );
+            assert_eq!(files_ending(&dir.join("data"), "Data.db"), data);
+        }
+        error
+    })
+}
+
+#[test]
+fn sstables_of_other_tables_are_left_out_with_their_columns() {
+    let variant = |column| variant("ks", column, Order::Ascending);
+    let error = reading_as(variant("v"), variant("note")).expect("it is of another table");
+    for named in ["Data.db", "`note`", "ks.t", "move its files away"] {
+        assert!(error.contains(named), "{error}");
+    }
+    let mut dropped = variant("v");
+    dropped.dropped.push(model::DroppedColumn {
+        name: "note".into(),
+        ty: model::CqlType::Int,
+        is_static: false,
+        dropped_at: 9,
+    });
+    assert_eq!(reading_as(dropped, variant("note")), None);
+    let own = |column| super::tests::variant("system_traces", column, Order::Ascending);
+    assert_eq!(reading_as(own("v"), own("note")), None);
+}
+
+#[test]
+fn sstables_in_another_order_are_left_out() {
+    let variant = |order| variant("ks", "v", order);
+    let error = reading_as(variant(Order::Ascending), variant(Order::Descending));
+    let error = error.expect("it is of another table");
+    assert!(error.contains("clustering column `a`"), "{error}");
+}
+
 #[test]
 fn a_damaged_middle_of_the_log_refuses_and_can_be_passed_over() {
     let folder = TempDir::new();

@@ -19,6 +19,7 @@ use crate::Unfiltered;
 use crate::sstable::blocks::Block;
 use crate::sstable::chunked_file::ChunkedFile;
 use crate::sstable::cursor::Cursor;
+use crate::sstable::encode::EncodeError;
 use crate::sstable::error::{DecodeError, SSTableError};
 use crate::sstable::input::{Input, write_deletion_time, write_short_bytes};
 use crate::sstable::place::Place;
@@ -199,11 +200,17 @@ impl RowIndexWriter {
         self.trie.reset();
         self.block = None;
         self.blocks = 0;
+        self.separator.clear();
         self.open = DeletionTime::LIVE;
     }
 
     /// An item was written between these places of the partition.
-    pub(in crate::sstable) fn item(&mut self, item: &Unfiltered, from: u64, to: u64) {
+    pub(in crate::sstable) fn item(
+        &mut self,
+        item: &Unfiltered,
+        from: u64,
+        to: u64,
+    ) -> Result<(), EncodeError> {
         let open = self.open;
         if let Unfiltered::Marker(marker) = item {
             self.open = marker.opens.unwrap_or(DeletionTime::LIVE);
@@ -222,30 +229,37 @@ impl RowIndexWriter {
             }),
         };
         if to - block.start >= self.block_size {
-            self.end_block();
+            self.end_block()?;
         }
+        Ok(())
     }
 
-    fn end_block(&mut self) {
+    fn end_block(&mut self) -> Result<(), EncodeError> {
         let Some(block) = self.block.take() else {
-            return;
+            return Ok(());
         };
-        self.separator.clear();
+        let last = block.last.byte_comparable(&self.comparator);
         if self.blocks > 0 {
-            // Behind all of the block before: its last place, and one more in the first byte that
-            // differs from the first place here.
             let first = block.first.byte_comparable(&self.comparator);
-            let common = common(&self.previous, &first);
-            self.separator.extend(&self.previous[..=common]);
-            self.separator[common] += 1;
+            if first == self.previous {
+                // Two items are at one place, so that nothing lies between these blocks: they are
+                // one to the trie.
+                self.previous = last;
+                return Ok(());
+            }
+            let separator = separator(&self.previous, &first)
+                .filter(|separator| *separator > self.separator)
+                .ok_or(EncodeError::NotInOrder)?;
+            self.separator = separator;
         }
         let entry = Entry {
             offset: block.start as i64,
             open: block.open,
         };
         self.trie.add(&mut self.out, &self.separator, entry);
-        self.previous = block.last.byte_comparable(&self.comparator);
+        self.previous = last;
         self.blocks += 1;
+        Ok(())
     }
 
     /// The partition that starts at `data` has all its items, which end `length` bytes from its
@@ -255,14 +269,17 @@ impl RowIndexWriter {
         key: &DecoratedKey,
         deletion: &DeletionTime,
         (data, length): (u64, u64),
-    ) -> Option<u64> {
+    ) -> Result<Option<u64>, EncodeError> {
         if self.blocks > 0 {
-            self.end_block();
+            self.end_block()?;
         }
         if self.blocks < 2 {
-            return None;
+            return Ok(None);
         }
         let behind = behind(&self.previous, common(&self.previous, &self.separator));
+        if behind <= self.separator {
+            return Err(EncodeError::NotInOrder);
+        }
         let entry = Entry {
             offset: length as i64,
             open: DeletionTime::LIVE,
@@ -277,7 +294,7 @@ impl RowIndexWriter {
         write_signed(out, root as i64 - base as i64);
         write_unsigned(out, self.blocks);
         write_deletion_time(out, deletion, true);
-        Some(position)
+        Ok(Some(position))
     }
 
     /// The bytes that are to be written next.
@@ -294,6 +311,20 @@ impl RowIndexWriter {
 /// How many bytes two texts have in common.
 fn common(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
+}
+
+/// A short text behind `before` and not behind `first`: the one as far as it is the same as the
+/// other, and one more in the byte that differs. `None` if they are not in order.
+fn separator(before: &[u8], first: &[u8]) -> Option<Vec<u8>> {
+    let common = common(before, first);
+    let mut separator = first.get(..=common)?.to_vec();
+    match before.get(common) {
+        Some(byte) if *byte < first[common] => separator[common] = byte + 1,
+        Some(_) => return None,
+        // What has all of it goes on behind it.
+        None => {}
+    }
+    Some(separator)
 }
 
 /// Something a little behind `place`, with at least `at` of its bytes (`RowIndexWriter.nudge`).

@@ -123,6 +123,11 @@ impl PartitionReader {
         }
     }
 
+    /// What was given last cannot be what it should be.
+    pub(super) fn corrupt(&self, what: &str) -> SSTableError {
+        self.cursor.corrupt(what)
+    }
+
     /// Where the partition ends, of a reader that goes forward. What was not given is passed over,
     /// as is a marker at the very end, in whose place the end of the last slice was given.
     pub(super) async fn end(mut self) -> Result<u64, SSTableError> {

@@ -10,7 +10,7 @@ use model::{Cell, Clustering, ColumnId, DecoratedKey, Row, Table};
 use proptest::prelude::*;
 
 use super::roundtrip::{partitions, table};
-use super::support::{Partition, options_for, read_all, write_all};
+use super::support::{Partition, bare_row, options_for, read_all, write_all};
 use crate::sstable::salvage::Salvage;
 use crate::sstable::scrub::{Scrub, ScrubEvent, ScrubReport};
 use crate::sstable::*;
@@ -394,4 +394,46 @@ fn expiries_that_overflowed_are_made_good() {
     );
     row.liveness.expires_at = 1_700_000_000;
     assert!(!super::super::salvage::reinsert_overflowed(&mut row));
+}
+
+#[test]
+fn rows_that_are_not_in_order_have_no_index_of_tries() {
+    run(|env| async move {
+        let table = table("LZ4Compressor");
+        for (order, fits) in [
+            (&[1u8, 2, 3, 4][..], true),
+            // What is there twice is found in one block.
+            (&[1, 2, 2, 3, 3, 3][..], true),
+            (&[1, 1, 1][..], true),
+            (&[1, 3, 2, 4][..], false),
+            (&[0xff, 0xfe][..], false),
+        ] {
+            let dir = TempDir::new();
+            let (head, row) = bare_row(&table);
+            let rows = order.iter().map(|n| {
+                let mut row = row.clone();
+                row.clustering.0[0] = Bytes::copy_from_slice(&[*n; 300]);
+                Unfiltered::Row(row)
+            });
+            let partitions = [(head, rows.collect())];
+            let mut options = options_for(&partitions);
+            options.column_index_size = Some(200);
+            let written =
+                write_all(&env, &dir.0, &table, &partitions, (Format::Bti, options)).await;
+            match written {
+                Ok(descriptor) => {
+                    assert!(fits, "{order:?}");
+                    let cache = ChunkCache::new(1 << 20);
+                    let sstable = SSTable::open(&env, &descriptor, &table, &cache).await;
+                    let sstable = sstable.expect("it opens");
+                    let read = read_all(&sstable, ScanOptions::default()).await;
+                    assert_eq!(read.expect("it is readable"), partitions);
+                }
+                Err(error) => {
+                    assert!(!fits, "{order:?}");
+                    assert!(error.to_string().contains("not in order"), "{error}");
+                }
+            }
+        }
+    });
 }

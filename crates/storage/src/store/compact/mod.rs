@@ -10,6 +10,8 @@
 mod dropped;
 mod history;
 mod operations;
+#[cfg(test)]
+mod order_tests;
 mod pace;
 mod purging;
 mod running;

@@ -18,7 +18,7 @@ use crate::error::CompactionError;
 use crate::sstable::salvage::Salvage;
 use crate::sstable::scrub::{Piece, Scrub, ScrubError, ScrubEvent, ScrubReport};
 use crate::sstable::{
-    Component, Descriptor, SSTable, SSTableError, Writer, WriterOptions, output_format,
+    Component, Descriptor, SSTable, SSTableError, Writer, WriterOptions, check_table, output_format,
 };
 
 /// How sstables are scrubbed.
@@ -82,6 +82,7 @@ impl Store {
                 let (env, cache) = (&inner.env, &inner.cache);
                 let opened =
                     Salvage::open(env, &descriptor, &schema, cache, options.validates).await?;
+                check_table(opened.sstable(), &schema)?;
                 let scrubbed = inner.scrub(&table, opened, options).await?;
                 counts.set(counts.get().and(scrubbed));
             }

@@ -379,7 +379,12 @@ impl Inner {
                 group: TaskGroup::Compaction,
                 ..ScanOptions::default()
             };
-            ScanSource::Chain(Box::new(ChainScan::new(chain, options)))
+            ScanSource::Chain(Box::new(ChainScan::new(
+                &self.env,
+                schema.clone(),
+                chain,
+                options,
+            )))
         });
         MergedScan::new(&self.env, schema.clone(), sources.collect())
     }

@@ -21,12 +21,12 @@ use crate::error::CompactionError;
 use crate::sstable::{Component, Format, SSTable, ScanOptions, Statistics};
 use crate::testing::{Saying, TempDir, run, saying, slice, update};
 
-fn int(number: u32) -> Bytes {
+pub(super) fn int(number: u32) -> Bytes {
     Bytes::copy_from_slice(&number.to_be_bytes())
 }
 
 /// The test table with these options of `compaction`.
-fn table(class: &str, pairs: &[(&str, &str)]) -> Arc<Table> {
+pub(super) fn table(class: &str, pairs: &[(&str, &str)]) -> Arc<Table> {
     let mut table = Table::clone(&crate::testing::table(Order::Ascending));
     let options = &mut table.options.compaction;
     options.clear();
@@ -78,7 +78,7 @@ async fn flush(store: &Store, table: &Arc<Table>, keys: std::ops::Range<u32>, ti
     store.flush(None).await.expect("it is flushed");
 }
 
-fn sstables(store: &Store, table: &Arc<Table>) -> Rc<[SSTable]> {
+pub(super) fn sstables(store: &Store, table: &Arc<Table>) -> Rc<[SSTable]> {
     let table = store.inner.table(table.id).expect("it is known");
     table.sstables()
 }
