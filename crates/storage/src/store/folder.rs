@@ -498,7 +498,8 @@ mod tests {
         let dir = folder.0.clone();
         run(move |env| async move {
             leave(&env, &dir, true).await;
-            env.sleep(Duration::from_millis(20)).await;
+            // Another second.
+            env.sleep(Duration::from_millis(1020)).await;
             put(&dir, 1);
             let error = open_table(&env, &config(&dir, 1), &dir).await.err();
             let text = error.expect("it does not open").to_string();

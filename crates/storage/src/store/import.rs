@@ -16,7 +16,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -234,7 +234,7 @@ impl Store {
         });
         table.raise_generation(numbers.max().unwrap_or(0));
         // What a truncation has noted as gone a start removes.
-        let entered = table.keep_content().await;
+        let entered = Entered::begin(&table).await;
         let entered = entered.ok_or(ImportError::UnknownTable(id))?;
         let mut arrivals = Vec::new();
         for descriptor in placed {
@@ -314,6 +314,29 @@ impl Inner {
     pub(super) fn is_of_another(&self, origin: Option<ShardOrigin>) -> bool {
         let own = self.origin();
         origin.is_some_and(|origin| origin.shards == own.shards && origin.shard != own.shard)
+    }
+}
+
+/// Keeps a table, which may hold this itself, from being truncated or dropped.
+pub(super) struct Entered(Weak<TableStore>);
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        if let Some(table) = self.0.upgrade() {
+            table.leave();
+        }
+    }
+}
+
+impl Entered {
+    /// Waits until nobody truncates the table; from then on nobody does. `None`: it was dropped.
+    async fn begin(table: &Rc<TableStore>) -> Option<Entered> {
+        table.entrance().await;
+        if table.dropped.get() {
+            return None;
+        }
+        table.enter();
+        Some(Entered(Rc::downgrade(table)))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use io::{Env, Notify};
@@ -11,6 +11,7 @@ use model::{Clustering, DecoratedKey, ShardId, Sharder, Table};
 use smallvec::SmallVec;
 
 use super::compact::TableCompaction;
+use super::import::Entered;
 use crate::cache::RowCache;
 use crate::memtable::Memtable;
 use crate::read::{CachedTable, ReadCounters, View};
@@ -549,17 +550,6 @@ impl TableStore {
         }
     }
 
-    /// Waits until nobody truncates the table; as long as what is returned lives nobody does. `None`:
-    /// it was dropped.
-    pub(crate) async fn keep_content(self: &Rc<TableStore>) -> Option<Entered> {
-        self.entrance().await;
-        if self.dropped.get() {
-            return None;
-        }
-        self.enter();
-        Some(Entered(Rc::downgrade(self)))
-    }
-
     /// As long as what is returned lives, no file of the table is removed.
     pub(crate) fn keep_files(self: &Rc<TableStore>) -> Kept {
         self.keepers.set(self.keepers.get() + 1);
@@ -583,17 +573,6 @@ impl TableStore {
         let (sharder, shard) = self.owner;
         let ours = origin.is_some_and(|o| (o.shard, o.shards) == (shard, sharder.shards()));
         !ours && sharder.shards() > 1
-    }
-}
-
-/// Keeps a table, which may hold this itself, from being truncated or dropped.
-pub(crate) struct Entered(Weak<TableStore>);
-
-impl Drop for Entered {
-    fn drop(&mut self) {
-        if let Some(table) = self.0.upgrade() {
-            table.leave();
-        }
     }
 }
 
