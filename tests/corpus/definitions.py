@@ -3,6 +3,9 @@
 A definition has a name, the statements that make its types and its table, and *rounds* of statements, after each of
 which memtables are flushed. `{ks}` stands for the keyspace. ALTER TABLE statements may stand in the rounds; they
 become part of schema.cql. Timestamps are given by the order of the statements.
+
+What CQL cannot write to a table, as rows that are hidden behind COMPACT STORAGE, is written to a *twin*, a table whose
+files look the same, and imported.
 """
 
 import dataclasses
@@ -19,6 +22,9 @@ class Definition:
     rounds: list[list[str]]
     types: list[str] = dataclasses.field(default_factory=list)
     options: str = ""
+    # The columns of the twin, and what is written to it: `{ks}.<name>_twin`.
+    twin: str = ""
+    twin_writes: list[str] = dataclasses.field(default_factory=list)
 
 
 def text(randomness: random.Random, least: int, most: int) -> str:
@@ -170,6 +176,47 @@ def dense() -> Definition:
     return Definition("dense", "(k text, c1 int, c2 text, v text, PRIMARY KEY (k, c1, c2)) WITH COMPACT STORAGE", [writes])
 
 
+def compact_static() -> Definition:
+    table = "(k text PRIMARY KEY, a int, b text, c frozen<list<int>>) WITH COMPACT STORAGE"
+    first = [f"INSERT INTO {{ks}}.compact_static (k, a, b, c) VALUES ('key {k}', {k}, 'text {k}', [{k}])" for k in range(12)]
+    first += [
+        "INSERT INTO {ks}.compact_static (k, a) VALUES ('one column', 1)",
+        "INSERT INTO {ks}.compact_static (k, b) VALUES ('null only', null)",
+        "INSERT INTO {ks}.compact_static (k, a, b) VALUES ('expires', 1, 'late') USING TTL %d" % YEARS,
+    ]
+    second = [
+        "UPDATE {ks}.compact_static SET b = '', c = null WHERE k = 'key 1'",
+        "DELETE a FROM {ks}.compact_static WHERE k IN ('key 2', 'one column')",
+        "DELETE FROM {ks}.compact_static WHERE k = 'key 3'",
+        "DELETE FROM {ks}.compact_static WHERE k = 'key 4'",
+        "INSERT INTO {ks}.compact_static (k, b) VALUES ('key 4', 'again')",
+    ]
+    twin = "(k text, column1 text, value blob, a int static, b text static, c frozen<list<int>> static, PRIMARY KEY (k, column1))"
+    hidden = [
+        f"UPDATE {{ks}}.compact_static_twin SET value = 0x0{c} WHERE k = '{k}' AND column1 = 'hidden {c}'"
+        for k in ("key 5", "hidden", "key 6")
+        for c in range(3)
+    ]
+    hidden += [
+        "UPDATE {ks}.compact_static_twin SET a = 66 WHERE k = 'key 6'",
+        "DELETE value FROM {ks}.compact_static_twin WHERE k = 'key 6' AND column1 = 'hidden 1'",
+    ]
+    return Definition("compact_static", table, [first, second], twin=twin, twin_writes=hidden)
+
+
+def compact_no_value() -> Definition:
+    writes = [f"INSERT INTO {{ks}}.compact_no_value (k, c1, c2) VALUES ('{k}', {c}, 'x{c}')" for k in "abc" for c in range(5)]
+    writes += ["INSERT INTO {ks}.compact_no_value (k, c1, c2) VALUES ('d', 1, 'late') USING TTL %d" % YEARS]
+    gone = [
+        "DELETE FROM {ks}.compact_no_value WHERE k = 'a' AND c1 = 1 AND c2 = 'x1'",
+        "DELETE FROM {ks}.compact_no_value WHERE k = 'a' AND c1 > 3",
+        "DELETE FROM {ks}.compact_no_value WHERE k = 'c'",
+    ]
+    table = "(k text, c1 int, c2 text, PRIMARY KEY (k, c1, c2)) WITH COMPACT STORAGE"
+    # Not without c2, which is allowed: Cassandra's sstabledump fails on such a row.
+    return Definition("compact_no_value", table, [writes, gone])
+
+
 def many() -> Definition:
     writes = [f"INSERT INTO {{ks}}.many (k, v) VALUES ({k}, {k * k})" for k in range(900)]
     return Definition("many", "(k int PRIMARY KEY, v bigint)", [writes])
@@ -194,4 +241,4 @@ def all_definitions() -> list[Definition]:
     plains = [plain(randomness, name, f"compression = {options}") for name, options in compressed.items()]
     no_filter = plain(randomness, "no_filter", "bloom_filter_fp_chance = 1")
     made = [types(), empties(), collections(), user_types(), deletions(), wide(randomness), counters(), expiring(), dropped()]
-    return made + [keys(), keys_only(), dense(), many(), no_filter, *plains]
+    return made + [keys(), keys_only(), dense(), compact_static(), compact_no_value(), many(), no_filter, *plains]

@@ -1,4 +1,4 @@
-"""python -m corpus.generate [--only VERSION] [FOLDER]
+"""python -m corpus.generate [--only VERSION] [--table NAME ...] [FOLDER]
 
 Writes the project's own corpus (tests/data/sstables) with a real Cassandra: the tables of definitions.py in nb, oa and
 da, what Cassandra reads back from them, what its sstabledump prints, and damaged copies. Takes about five minutes.
@@ -36,7 +36,8 @@ LARGEST_CORPUS = 5_000_000
 class Maker:
     """One version."""
 
-    def __init__(self, version: str, folder: pathlib.Path, out: pathlib.Path):
+    def __init__(self, version: str, folder: pathlib.Path, out: pathlib.Path, tables: list[str]):
+        self.definitions = [definition for definition in all_definitions() if not tables or definition.name in tables]
         self.version, self.out, self.keyspace = version, out, f"own_{version}"
         options = ["--test-features"]
         for setting in COMMON + VERSIONS[version]:
@@ -46,7 +47,7 @@ class Maker:
         self.schemas: dict[str, list[str]] = {}
 
     def make(self) -> None:
-        definitions = all_definitions()
+        definitions = self.definitions
         self.server.start()
         try:
             with Connection(self.server.address, timeout=120) as connection:
@@ -61,12 +62,14 @@ class Maker:
                             self.write(connection, definition, statement)
                     self.nodetool("flush", self.keyspace)
                 for definition in definitions:
+                    self.take_twin(connection, definition)
                     self.keep(connection, definition)
         finally:
             self.server.stop()
         for definition in definitions:
             self.dump(definition)
-        self.damage()
+        if any(definition.name == "plain" for definition in definitions):
+            self.damage()
 
     def create(self, connection: Connection, definition: Definition) -> None:
         table = f"CREATE TABLE {{ks}}.{definition.name} {definition.table}"
@@ -88,6 +91,18 @@ class Maker:
         # Counters take no timestamps.
         time = None if definition.name == "counters" else self.time
         connection.query(statement.replace("{ks}", self.keyspace), timestamp=time)
+
+    def take_twin(self, connection: Connection, definition: Definition) -> None:
+        """Imports what is written to the twin."""
+        if not definition.twin:
+            return
+        name = f"{definition.name}_twin"
+        connection.query(f"CREATE TABLE {self.keyspace}.{name} {definition.twin} WITH {OPTIONS}")
+        for statement in definition.twin_writes:
+            self.write(connection, definition, statement)
+        self.nodetool("flush", self.keyspace)
+        (folder,) = (self.server.data / self.keyspace).glob(f"{name}-*")
+        self.nodetool("import", "--copy-data", self.keyspace, definition.name, str(folder))
 
     def nodetool(self, *arguments: str) -> None:
         subprocess.run([str(TOOL), "nodetool", "-h", self.server.address, *arguments], check=True, capture_output=True)
@@ -183,11 +198,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="corpus.generate", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("folder", nargs="?", type=pathlib.Path, default=OWN)
     parser.add_argument("--only", choices=VERSIONS, help="one version")
+    parser.add_argument("--table", action="append", default=[], help="one of definitions.py; all, if none is given")
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     for version in [arguments.only] if arguments.only else VERSIONS:
         with tempfile.TemporaryDirectory(prefix="helenus-corpus-") as folder:
-            Maker(version, pathlib.Path(folder), arguments.folder.resolve()).make()
+            Maker(version, pathlib.Path(folder), arguments.folder.resolve(), arguments.table).make()
         print(f"{version}: written")
     size = sum(path.stat().st_size for path in arguments.folder.rglob("*") if path.is_file())
     print(f"{size / 1e6:.1f} MB in {arguments.folder}")

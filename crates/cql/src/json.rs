@@ -251,6 +251,10 @@ fn simple_value(json: &Value, ty: &CqlType) -> Result<Bytes, ValueError> {
         (CqlType::Float, _) => unexpected("a float value"),
         (CqlType::Double, _) => unexpected("a double value"),
         (CqlType::Boolean, _) => unexpected("a boolean value"),
+        (CqlType::Empty, _) => refuse(format!(
+            "Expected an empty string, but got: {}",
+            java_text(json)
+        )),
         (CqlType::Text, _) => unexpected("a UTF-8 string"),
         (CqlType::Ascii, _) => unexpected("an ASCII string"),
         (CqlType::Timestamp, _) => {

@@ -572,3 +572,73 @@ fn numbers_of_a_million_digits_are_bytes_and_nothing_else() {
         assert!(message.contains("10000 digits"), "{what}: {message}");
     }
 }
+
+/// Rows of a table WITH COMPACT STORAGE without clustering columns that clients of old protocols
+/// wrote are there, and hidden: as a Cassandra answers that was given the same.
+#[test]
+fn hidden_rows_are_not_shown() {
+    let mut memory = Memory::new();
+    for text in [
+        "CREATE KEYSPACE ks WITH replication = {'class':'SimpleStrategy','replication_factor':1}",
+        "CREATE TABLE ks.st (k text PRIMARY KEY, a int, b int) WITH COMPACT STORAGE",
+        "INSERT INTO ks.st (k, a, b) VALUES ('both', 1, 2)",
+        "INSERT INTO ks.st (k, a) VALUES ('shown', 7)",
+    ] {
+        run(&mut memory, text);
+    }
+    for (key, name) in [
+        ("both", "x"),
+        ("both", "y"),
+        ("hidden", "x"),
+        ("hidden", "y"),
+    ] {
+        memory.write_hidden("st", key, name);
+    }
+    let text = |value: &str| Some(value.as_bytes().to_vec());
+    let number = |value: i32| Some(int(value).to_vec());
+    let count = |value: i64| Some(value.to_be_bytes().to_vec());
+    let all = vec![
+        vec![text("shown"), number(7), None],
+        vec![text("both"), number(1), number(2)],
+    ];
+    let keys = |keys: &[&str]| -> Rows { keys.iter().map(|key| vec![text(key)]).collect() };
+    let cases: [(&str, Rows); 11] = [
+        ("SELECT * FROM ks.st", all.clone()),
+        ("SELECT * FROM ks.st LIMIT 1", all[..1].to_vec()),
+        ("SELECT * FROM ks.st PER PARTITION LIMIT 1", all.clone()),
+        ("SELECT k FROM ks.st", keys(&["shown", "both"])),
+        ("SELECT a FROM ks.st WHERE k = 'hidden'", Vec::new()),
+        (
+            "SELECT k FROM ks.st WHERE k IN ('hidden', 'both')",
+            keys(&["both"]),
+        ),
+        (
+            "SELECT k FROM ks.st WHERE a > 0 ALLOW FILTERING",
+            keys(&["shown", "both"]),
+        ),
+        ("SELECT count(*) FROM ks.st", vec![vec![count(2)]]),
+        (
+            "SELECT k, count(*) FROM ks.st GROUP BY k",
+            vec![vec![text("shown"), count(1)], vec![text("both"), count(1)]],
+        ),
+        (
+            "SELECT DISTINCT k FROM ks.st",
+            keys(&["hidden", "shown", "both"]),
+        ),
+        (
+            "SELECT DISTINCT k FROM ks.st WHERE k = 'hidden'",
+            keys(&["hidden"]),
+        ),
+    ];
+    for (query, rows) in cases {
+        assert_eq!(run(&mut memory, query), rows, "{query}");
+        if !query.contains("count(") {
+            assert_eq!(pages(&mut memory, query, 1), rows, "{query}");
+        }
+    }
+    run(&mut memory, "DELETE a, b FROM ks.st WHERE k = 'both'");
+    assert_eq!(run(&mut memory, "SELECT k FROM ks.st"), keys(&["shown"]));
+    run(&mut memory, "DELETE FROM ks.st WHERE k = 'hidden'");
+    let distinct = "SELECT DISTINCT k FROM ks.st";
+    assert_eq!(run(&mut memory, distinct), keys(&["shown", "both"]));
+}

@@ -126,3 +126,13 @@ fn rows() {
 fn compact_storage() {
     check(include_str!("golden/compact_storage.cql"));
 }
+
+#[test]
+fn compact_storage_without_clustering_columns() {
+    check(include_str!("golden/compact_static.cql"));
+}
+
+#[test]
+fn compact_storage_without_a_value() {
+    check(include_str!("golden/compact_no_value.cql"));
+}

@@ -61,8 +61,8 @@ pub use read::{
 };
 pub use row::{Cell, CellRef, ComplexDeletion, RangeTombstone, Row};
 pub use schema::{
-    Column, ColumnId, ColumnKind, DroppedColumn, Function, Index, Keyspace, Order, Schema, Table,
-    TableId, TableOptions, Unserved, UnservedTable, UnservedType, UserType, View,
+    Column, ColumnId, ColumnKind, CompactForm, DroppedColumn, Function, Index, Keyspace, Order,
+    Schema, Table, TableId, TableOptions, Unserved, UnservedTable, UnservedType, UserType, View,
 };
 pub use size::{SizeError, parse_size};
 pub use token::{ShardId, Sharder, Token, murmur3_x64_128};

@@ -155,6 +155,20 @@ impl Default for TableOptions {
     }
 }
 
+/// The form of a table made WITH COMPACT STORAGE. Rows have no markers: one exists as long as a
+/// value of it does. Columns that clients did not declare are kept with the others and never shown
+/// ([`Table::hides`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CompactForm {
+    /// With clustering columns and one regular column (Cassandra's *dense* tables). Where none was
+    /// declared it is hidden, of the type `empty`.
+    Dense,
+    /// Without clustering columns: those that were declared are static columns. Behind them lie
+    /// rows in which clients of old protocols kept what was not declared, with a clustering column
+    /// and a regular one that are hidden.
+    Static,
+}
+
 /// A table. Build with [`Table::new`]; never changed once shared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
@@ -170,9 +184,8 @@ pub struct Table {
     pub dropped: Vec<DroppedColumn>,
     /// Made by the node on the fly, not stored (`system_views`, `system_virtual_schema`)?
     pub is_virtual: bool,
-    /// Made WITH COMPACT STORAGE, with clustering columns and one value (Cassandra's *dense*
-    /// tables)? Its rows have no markers: one exists as long as its value does.
-    pub is_compact: bool,
+    /// Made WITH COMPACT STORAGE, in which form?
+    pub compact: Option<CompactForm>,
     /// By id; a hole where a column was dropped.
     columns: Vec<Option<Column>>,
     partition_key: Vec<ColumnId>,
@@ -236,7 +249,7 @@ impl Table {
             options,
             dropped: Vec::new(),
             is_virtual: false,
-            is_compact: false,
+            compact: None,
             columns: by_id,
             partition_key,
             clustering_key,
@@ -254,6 +267,24 @@ impl Table {
     /// The column of this name (exact).
     pub fn column_named(&self, name: &str) -> Option<&Column> {
         self.columns().find(|c| &*c.name == name)
+    }
+
+    /// The column of this name (exact), if it is one that clients know of.
+    pub fn shown_column(&self, name: &str) -> Option<&Column> {
+        self.column_named(name).filter(|column| !self.hides(column))
+    }
+
+    /// Is it a column that clients know nothing of?
+    pub fn hides(&self, column: &Column) -> bool {
+        match self.compact {
+            None => false,
+            Some(CompactForm::Dense) => {
+                column.kind == ColumnKind::Regular && column.ty == CqlType::Empty
+            }
+            Some(CompactForm::Static) => {
+                matches!(column.kind, ColumnKind::Clustering | ColumnKind::Regular)
+            }
+        }
     }
 
     /// All columns, by id.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use model::{
-    Column, ColumnKind, CqlType, DroppedColumn, Keyspace, Order, Table, TableOptions, UserType,
-    quote_identifier as quote,
+    Column, ColumnKind, CompactForm, CqlType, DroppedColumn, Keyspace, Order, Table, TableOptions,
+    UserType, quote_identifier as quote,
 };
 
 use crate::functions::double_text;
@@ -74,7 +74,7 @@ pub fn create_table(table: &Table, with_internals: bool) -> String {
     add(&mut text, format_args!("TABLE {name} (\n"));
     add_columns(&mut text, table, with_internals);
     text.push_str(") WITH ");
-    if table.is_compact {
+    if table.compact.is_some() {
         text.push_str("COMPACT STORAGE\n    AND ");
     }
     if with_internals {
@@ -101,7 +101,7 @@ pub fn create_table(table: &Table, with_internals: bool) -> String {
     if with_internals {
         add_drops(&mut text, table, &name);
     }
-    if table.is_compact {
+    if table.compact.is_some() {
         return format!(
             "/*\nWarning: Table {name} omitted because it has constructs not compatible with CQL \
              (was created via legacy API).\nApproximate structure, for reference:\n(this should \
@@ -142,6 +142,7 @@ fn columns_in_order(table: &Table) -> Vec<&Column> {
     let mut columns: Vec<&Column> = table.partition_key().collect();
     columns.extend(table.clustering_key());
     columns.extend(values);
+    columns.retain(|column| !table.hides(column));
     columns
 }
 
@@ -166,7 +167,9 @@ fn add_columns(text: &mut String, table: &Table, with_drops: bool) {
         if dropped.iter().any(|drop| drop.name == column.name) {
             continue;
         }
-        let mut line = declaration(&column.name, &column.ty, column.kind == ColumnKind::Static);
+        let is_static =
+            column.kind == ColumnKind::Static && table.compact != Some(CompactForm::Static);
+        let mut line = declaration(&column.name, &column.ty, is_static);
         if simple_key && column.kind == ColumnKind::PartitionKey {
             line.push_str(" PRIMARY KEY");
         }
@@ -195,8 +198,9 @@ fn primary_key(table: &Table) -> String {
     if table.partition_key().len() > 1 {
         key = format!("({key})");
     }
-    if table.clustering_key().len() > 0 {
-        key = format!("{key}, {}", names(table.clustering_key().collect()));
+    let clustering: Vec<&Column> = table.clustering_key().filter(|c| !table.hides(c)).collect();
+    if !clustering.is_empty() {
+        key = format!("{key}, {}", names(clustering));
     }
     format!("PRIMARY KEY ({key})")
 }

@@ -7,7 +7,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use model::{Cell, Column, ColumnId, CqlType, NO_TTL, Partition, Row, Table, collection, counter};
+use model::{
+    Cell, Column, ColumnId, CompactForm, CqlType, NO_TTL, Partition, Row, Table, collection,
+    counter,
+};
 use smallvec::SmallVec;
 
 use crate::CqlError;
@@ -185,7 +188,8 @@ impl Fetch {
                         .skip(*position)
                         .all(|v| v.is_empty())
                 };
-                let value = value.filter(|_| !(self.table.is_compact && nulls()));
+                let may_be_null = self.table.compact == Some(CompactForm::Dense);
+                let value = value.filter(|_| !(may_be_null && nulls()));
                 *slot = value.map(|value| Cow::Borrowed(&**value));
             }
         }

@@ -16,6 +16,7 @@ use crate::term::{Analysis, Bound, Expression, Receiver, Request};
 
 use super::keys::required;
 use super::modify::{JsonRow, update_of_values};
+use super::restriction::column_of;
 use super::row_builder::WriteTime;
 
 /// The source of the values of INSERT JSON.
@@ -40,6 +41,10 @@ impl JsonInsert {
             }
             Err(marker) => analysis.marker(marker, &Receiver::new("[json]", CqlType::Text)),
         };
+        // A text brings all of a key, with a column that clients may not name: refused, as there.
+        for column in table.clustering_key() {
+            column_of(table, &column.name)?;
+        }
         Ok(JsonInsert {
             text,
             default_unset: insert.default_unset,

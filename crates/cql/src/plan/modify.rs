@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use model::{
-    Clustering, ClusteringSelection, Column, ColumnId, ColumnKind, DataLimits, DecoratedKey,
-    Mutation, PartitionSelection, PartitionUpdate, RangeTombstone, ReadCommand, ReadPage, Row,
-    Slice, Table,
+    Clustering, ClusteringSelection, Column, ColumnId, ColumnKind, CompactForm, DataLimits,
+    DecoratedKey, Mutation, PartitionSelection, PartitionUpdate, RangeTombstone, ReadCommand,
+    ReadPage, Row, Slice, Table,
 };
 
 use crate::CqlError;
@@ -345,8 +345,11 @@ impl ModifyPlan {
             return self.delete_rows(place, update, request, time);
         }
         if place.writes_rows && !self.is_only_static() {
-            for clustering in place.rows.rows(&self.table, request)? {
-                check_clustering(&clustering)?;
+            for mut clustering in place.rows.rows(&self.table, request)? {
+                check_clustering(&self.table, &clustering)?;
+                // What a row of a dense table does not give of it is null, which is kept as empty.
+                let full = self.table.clustering_key().len();
+                clustering.0.resize(full, Bytes::new());
                 let before = known.and_then(|partition| {
                     partition
                         .rows
@@ -405,8 +408,9 @@ impl ModifyPlan {
     ) -> Result<Row, CqlError> {
         let mut row = RowBuilder::new(&self.table, request, time, before, clustering)
             .with_capacity(self.row_actions.len());
-        if self.table.is_compact && self.row_actions.is_empty() {
-            return mandatory_value(&self.table);
+        if self.table.compact.is_some() && self.row_actions.is_empty() {
+            let value = hidden_value(&self.table)?;
+            row.set_value(value, Bound::Value(Bytes::new()))?;
         }
         if self.kind == StatementKind::Insert {
             row = row.with_marker();
@@ -431,7 +435,7 @@ impl ModifyPlan {
         }
         if place.rows.selects_rows() {
             for clustering in place.rows.rows(&self.table, request)? {
-                check_clustering(&clustering)?;
+                check_clustering(&self.table, &clustering)?;
                 let row = RowBuilder::new(&self.table, request, time, None, clustering);
                 update.rows.push(row.deleted().finish());
             }
@@ -489,7 +493,14 @@ fn only_static(actions: &[ColumnAction]) -> bool {
 }
 
 /// The values of the clustering columns of a row that is written.
-pub(crate) fn check_clustering(clustering: &Clustering) -> Result<(), CqlError> {
+pub(crate) fn check_clustering(table: &Table, clustering: &Clustering) -> Result<(), CqlError> {
+    if table.compact == Some(CompactForm::Dense)
+        && let ([value], Some(column)) = (&*clustering.0, table.clustering_key().next())
+        && table.clustering_key().len() == 1
+        && value.is_empty()
+    {
+        return invalid!("Invalid empty or null value for column {}", column.name);
+    }
     let bytes: usize = clustering.0.iter().map(Bytes::len).sum();
     if bytes > MAX_CLUSTERING_BYTES {
         return invalid!(
@@ -531,10 +542,16 @@ fn check_conditions(
     refuse_conditions(*conditions != Conditions::None)
 }
 
-/// A row of a compact table exists by its value only.
-fn mandatory_value<T>(table: &Table) -> Result<T, CqlError> {
-    let value = table.regulars().next().map_or("", |column| &*column.name);
-    invalid!("Column {value} is mandatory for this COMPACT STORAGE table")
+/// A row of a compact table exists by its value only: one that clients give, or the hidden one of
+/// tables that have been declared without.
+fn hidden_value(table: &Table) -> Result<&Column, CqlError> {
+    match table.regulars().next() {
+        Some(value) if table.hides(value) => Ok(value),
+        value => {
+            let name = value.map_or("", |column| &*column.name);
+            invalid!("Column {name} is mandatory for this COMPACT STORAGE table")
+        }
+    }
 }
 
 /// The columns of a row that INSERT JSON writes.
@@ -557,7 +574,7 @@ pub(crate) fn update_of_values(
         .into_iter()
         .partition(|(column, _)| column.kind == ColumnKind::Static);
     if let Some(clustering) = row.clustering {
-        check_clustering(&clustering)?;
+        check_clustering(table, &clustering)?;
         let mut builder = RowBuilder::new(table, request, time, None, clustering).with_marker();
         for (column, value) in regulars {
             builder.set_value(&column, value)?;

@@ -78,7 +78,7 @@ pub(crate) enum Restriction {
 
 /// The column of this name, or Cassandra's complaint.
 pub(crate) fn column_of<'t>(table: &'t Table, name: &str) -> Result<&'t Column, CqlError> {
-    match table.column_named(name) {
+    match table.shown_column(name) {
         Some(column) => Ok(column),
         None => invalid!(
             "Undefined column name {} in table {}.{}",

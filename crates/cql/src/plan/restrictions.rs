@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use model::{Column, ColumnId, ColumnKind, Table};
+use model::{Column, ColumnId, ColumnKind, CompactForm, Order, Table};
 
 use crate::CqlError;
 use crate::ast::Relation;
@@ -246,7 +246,13 @@ impl Restrictions {
         let clustering: Vec<&Column> = table.clustering_key().collect();
         let restrictions = std::mem::take(&mut collected.clustering);
         if matches!(kind, StatementKind::Insert | StatementKind::Update) {
-            check_written(&clustering, &restrictions, kind, only_static)?;
+            let may_end_early = table.compact == Some(CompactForm::Dense);
+            check_written(
+                &clustering,
+                &restrictions,
+                kind,
+                (only_static, may_end_early),
+            )?;
         }
         let with_contents = clustering
             .iter()
@@ -374,12 +380,14 @@ impl Restrictions {
     }
 }
 
-/// What INSERT and UPDATE demand of the clustering columns.
+/// What INSERT and UPDATE demand of the clustering columns. `may_end_early`: rows of dense tables
+/// WITH COMPACT STORAGE may leave out the last ones. Not such as descend: left out they come first
+/// in Cassandra's files, and what is kept as empty comes last in such an order.
 fn check_written(
     clustering: &[&Column],
     restrictions: &BTreeMap<usize, ClusteringRestriction>,
     kind: StatementKind,
-    only_static: bool,
+    (only_static, may_end_early): (bool, bool),
 ) -> Result<(), CqlError> {
     let sliced = restrictions
         .values()
@@ -394,16 +402,23 @@ fn check_written(
     if only_static || restricted == clustering.len() {
         return Ok(());
     }
-    let missing: Vec<&str> = clustering
+    let missing: Vec<&Column> = clustering
         .iter()
+        .copied()
         .filter(|column| {
             !restrictions.values().any(|restriction| {
                 (restriction.first..restriction.first + restriction.count)
                     .contains(&column.position)
             })
         })
-        .map(|column| &*column.name)
         .collect();
+    let descends = |column: &&Column| column.order == Order::Descending;
+    let is_end = missing.first().is_some_and(|c| c.position == restricted);
+    if may_end_early && restricted > 0 && !(is_end && missing.iter().any(descends)) {
+        // That there is no gap is seen to where slices are made.
+        return Ok(());
+    }
+    let missing: Vec<&str> = missing.iter().map(|column| &*column.name).collect();
     invalid!("Some clustering keys are missing: {}", missing.join(", "))
 }
 

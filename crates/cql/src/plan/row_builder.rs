@@ -98,15 +98,19 @@ impl<'a> RowBuilder<'a> {
 
     /// With the marker of INSERT.
     pub(crate) fn with_marker(mut self) -> Self {
-        if !self.table.is_compact {
+        if self.table.compact.is_none() {
             self.row.liveness = self.time.liveness();
         }
         self
     }
 
-    /// Deleted whole.
+    /// Deleted whole. A row of a compact table is its value, and that is what goes, as in files
+    /// of Cassandra.
     pub(crate) fn deleted(mut self) -> Self {
-        self.row.deletion = self.time.deletion();
+        match self.table.regulars().next() {
+            Some(value) if self.table.compact.is_some() => self.put(self.tombstone(value, None)),
+            _ => self.row.deletion = self.time.deletion(),
+        }
         self
     }
 

@@ -139,7 +139,11 @@ impl SelectPlan {
             plan: self,
             request,
             source,
-            slices,
+            slices: if self.only_partitions {
+                Vec::new()
+            } else {
+                slices
+            },
             filters: filters.unwrap_or_default(),
             resume: None,
             pending: 0,

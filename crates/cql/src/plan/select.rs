@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::{Column, ColumnId, ColumnKind, CqlType, Order, Table};
+use model::{Column, ColumnId, ColumnKind, CompactForm, CqlType, Order, Table};
 
 use crate::CqlError;
 use crate::ast::{Select, SelectClause, Selector, Term};
@@ -34,6 +34,10 @@ pub struct SelectPlan {
     /// Are rows chosen one by one, and static columns among what Cassandra fetches? Then it looks
     /// at the key even where no row can be found.
     pub(crate) looks_at_key: bool,
+    /// Is a row of the result that of a partition, whatever rows it has? Of tables WITH COMPACT
+    /// STORAGE without clustering columns, whose rows are hidden; but DISTINCT shows partitions
+    /// that have nothing else.
+    pub(crate) only_partitions: bool,
     /// Where several partitions are sorted together: the slots, types and orders.
     pub(crate) sort: Vec<SortKey>,
     /// The slots, or expressions, whose values make a group.
@@ -120,7 +124,9 @@ impl SelectPlan {
         let looks_at_key = slices.selects_rows()
             && table.statics().len() > 0
             && (used.is_empty() || used.iter().any(is_static));
+        let only_partitions = table.compact == Some(CompactForm::Static) && !select.distinct;
         Ok(SelectPlan {
+            only_partitions,
             table,
             selection,
             keys,

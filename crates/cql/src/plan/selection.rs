@@ -202,6 +202,7 @@ fn all_columns(table: &Table) -> Vec<SelectItem> {
         .chain(table.clustering_key())
         .chain(table.statics())
         .chain(table.regulars())
+        .filter(|column| !table.hides(column))
         .map(|column| SelectItem {
             selector: Selector::Column(column.name.to_string()),
             alias: None,

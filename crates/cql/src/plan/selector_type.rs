@@ -39,7 +39,7 @@ impl Compiler<'_> {
     /// The type of a selector that has one whatever it is for.
     pub(super) fn exact_type(&self, selector: &Selector) -> Option<CqlType> {
         match selector {
-            Selector::Column(name) => self.table.column_named(name).map(|c| c.ty.clone()),
+            Selector::Column(name) => self.table.shown_column(name).map(|c| c.ty.clone()),
             Selector::Term(_) => None,
             Selector::TypeHint(hint, _) => self.resolve(hint).ok(),
             Selector::CountRows => Some(CqlType::Bigint),

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use model::{Column, ColumnId, ColumnKind, CqlType, Keyspace, Order, Schema, Table, TableId};
+use model::{
+    Column, ColumnId, ColumnKind, CompactForm, CqlType, Keyspace, Order, Schema, Table, TableId,
+};
 
 use super::properties::Properties;
 use super::{
@@ -146,13 +148,17 @@ fn build(
     }
     let (key, in_key) = check_key(keyspace, statement, &types)?;
     let orders = clustering_orders(statement, &key.clustering)?;
-    if key.clustering.is_empty() && statement.columns.iter().any(|column| column.is_static) {
+    let mut compact = None;
+    if statement.compact_storage {
+        check_compact(key, &types, &in_key)?;
+        compact = Some(match key.clustering.is_empty() {
+            true => CompactForm::Static,
+            false => CompactForm::Dense,
+        });
+    } else if key.clustering.is_empty() && statement.columns.iter().any(|column| column.is_static) {
         return static_without_clustering();
     }
     check_counters(&types, &in_key, options.default_time_to_live)?;
-    if statement.compact_storage {
-        check_compact(key, &types, &in_key)?;
-    }
 
     let mut columns = Vec::new();
     let mut add = |name: &str, kind, position, order| {
@@ -175,18 +181,24 @@ fn build(
     }
     for (name, (column, _)) in &types {
         if !in_key.contains(name) {
-            add(&column.name, kind_of(column), 0, Order::Ascending);
+            let kind = match compact {
+                Some(CompactForm::Static) => ColumnKind::Static,
+                _ => kind_of(column),
+            };
+            add(&column.name, kind, 0, Order::Ascending);
         }
+    }
+    if let Some(form) = compact {
+        add_hidden(&mut columns, form);
     }
     let id = options::id(&properties)?.unwrap_or_else(id);
     let mut table = Table::new(id, keyspace.name.clone(), table, columns, options);
     table.is_virtual = keyspace.is_virtual;
-    table.is_compact = statement.compact_storage;
+    table.compact = compact;
     Ok(table)
 }
 
 /// What a table WITH COMPACT STORAGE must fulfil (`CreateTableStatement.validateCompactTable`).
-/// Those forms of which Cassandra shows a part only are not supported.
 fn check_compact(
     key: &PrimaryKey,
     types: &Types<'_>,
@@ -206,17 +218,10 @@ fn check_compact(
         if values.is_empty() {
             return invalid("No definition found that is not part of the PRIMARY KEY".to_owned());
         }
-        return invalid(
-            "COMPACT STORAGE without clustering columns is not supported yet".to_owned(),
-        );
+        return Ok(());
     }
     match values.as_slice() {
-        [_] => Ok(()),
-        [] => invalid(
-            "COMPACT STORAGE without a column that is not part of the PRIMARY KEY is not supported \
-             yet"
-                .to_owned(),
-        ),
+        [] | [_] => Ok(()),
         _ => {
             let names: Vec<&str> = values.iter().map(|(c, _)| c.name.as_str()).collect();
             invalid(format!(
@@ -225,6 +230,51 @@ fn check_compact(
                 names.join(", ")
             ))
         }
+    }
+}
+
+/// The columns of a table WITH COMPACT STORAGE that nobody declares, under names that are free
+/// (`CreateTableStatement.fixupCompactTable`).
+fn add_hidden(columns: &mut Vec<Column>, form: CompactForm) {
+    let numbered = (1..).map(|i: u32| format!("value{i}"));
+    let value_names = std::iter::once("value".to_owned()).chain(numbered);
+    match form {
+        CompactForm::Static => {
+            let is_counter = columns.iter().any(|column| column.ty.is_counter());
+            let value = match is_counter {
+                true => CqlType::Counter,
+                false => CqlType::Blob,
+            };
+            let names = (1..).map(|i: u32| format!("column{i}"));
+            add_under(columns, names, CqlType::Text, ColumnKind::Clustering);
+            add_under(columns, value_names, value, ColumnKind::Regular);
+        }
+        CompactForm::Dense => {
+            let has_value = columns.iter().any(|c| c.kind == ColumnKind::Regular);
+            if !has_value {
+                add_under(columns, value_names, CqlType::Empty, ColumnKind::Regular);
+            }
+        }
+    }
+}
+
+/// Adds a column under the first of the names that is free.
+fn add_under(
+    columns: &mut Vec<Column>,
+    mut names: impl Iterator<Item = String>,
+    ty: CqlType,
+    kind: ColumnKind,
+) {
+    let is_free = |name: &String| columns.iter().all(|column| *column.name != **name);
+    if let Some(name) = names.find(is_free) {
+        columns.push(Column {
+            id: ColumnId(columns.len() as u32),
+            name: Arc::from(name),
+            ty,
+            kind,
+            position: 0,
+            order: Order::Ascending,
+        });
     }
 }
 

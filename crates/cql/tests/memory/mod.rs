@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use cql::{Context, CqlError, Paging, Plan, Prepared, Request, Value, prepare};
 use model::{
-    ClusteringSelection, ColumnKind, DecoratedKey, FilterOperator, Mutation, Partition,
-    PartitionBound, PartitionSelection, PartitionUpdate, ReadCommand, ReadPage, Row, RowFilter,
-    Schema, Table, TableId, collection, decode_key,
+    Cell, Clustering, ClusteringSelection, ColumnKind, DecoratedKey, FilterOperator, Mutation,
+    NO_DELETION_TIME, NO_TTL, Partition, PartitionBound, PartitionSelection, PartitionUpdate,
+    ReadCommand, ReadPage, Row, RowFilter, Schema, Table, TableId, collection, decode_key,
 };
 use uuid::Uuid;
 
@@ -122,6 +123,28 @@ impl Memory {
                 }
             }
         }
+    }
+
+    /// Writes to the hidden columns of a table `ks.…` WITH COMPACT STORAGE, as Thrift could.
+    #[allow(dead_code)]
+    pub(crate) fn write_hidden(&mut self, table: &str, key: &str, name: &str) {
+        let table = self.schema.table("ks", table).expect("known").clone();
+        let value = table.regulars().next().expect("hidden").id;
+        let key = DecoratedKey::new(Bytes::copy_from_slice(key.as_bytes()));
+        let mut row = Row::new(Clustering([Bytes::copy_from_slice(name.as_bytes())].into()));
+        row.cells.push(Cell {
+            column: value,
+            path: None,
+            timestamp: self.now_micros,
+            ttl: NO_TTL,
+            local_deletion_time: NO_DELETION_TIME,
+            value: Bytes::from_static(b"hidden"),
+        });
+        let mut update = PartitionUpdate::new(table, key);
+        update.rows.push(row);
+        self.apply(vec![Mutation {
+            updates: vec![update],
+        }]);
     }
 
     fn read(&self, command: &ReadCommand) -> ReadPage {

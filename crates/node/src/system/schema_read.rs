@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use cql::schema::{is_local_system_keyspace, is_system_keyspace, normalize_retry, version_of};
 use model::{
-    Column, ColumnId, ColumnKind, CqlType, DroppedColumn, Keyspace, Order, Partition, Schema,
-    Table, TableOptions, Unserved, UnservedTable, UnservedType, UserType,
+    Column, ColumnId, ColumnKind, CompactForm, CqlType, DroppedColumn, Keyspace, Order, Partition,
+    Schema, Table, TableOptions, Unserved, UnservedTable, UnservedType, UserType,
 };
 
 use super::rows::RowReader;
@@ -265,10 +265,14 @@ impl<'a> Reader<'a> {
 
     fn table(&self, keyspace: &Keyspace, name: &str, row: &RowReader<'_>) -> Result<Table, String> {
         let flags = row.texts("flags").unwrap_or_default();
-        let is_compact = flags.contains(&"dense");
-        if flags.contains(&"super") || !(is_compact || flags.contains(&"compound")) {
+        if flags.contains(&"super") {
             return Err("COMPACT STORAGE of this form is not supported yet".to_owned());
         }
+        let compact = match (flags.contains(&"dense"), flags.contains(&"compound")) {
+            (true, _) => Some(CompactForm::Dense),
+            (false, true) => None,
+            (false, false) => Some(CompactForm::Static),
+        };
         let id = row.uuid("id").ok_or("its id is missing")?;
         let mut columns = Vec::new();
         for row in self.rows_of("columns", &keyspace.name) {
@@ -279,11 +283,8 @@ impl<'a> Reader<'a> {
         check_keys(&columns)?;
         check_orders(&columns)?;
         let mut table = Table::new(id, keyspace.name.clone(), name, columns, options(row));
-        table.is_compact = is_compact;
-        let values = table.regulars().len();
-        if is_compact && (values != 1 || table.regulars().any(|c| c.ty == CqlType::Empty)) {
-            return Err("COMPACT STORAGE without a value is not supported yet".to_owned());
-        }
+        table.compact = compact;
+        check_compact(&table)?;
         for row in self.rows_of("dropped_columns", &keyspace.name) {
             if row.text("table_name") == Some(name) {
                 table.dropped.push(dropped_column(keyspace, &row)?);
@@ -300,6 +301,11 @@ fn column_type(keyspace: &Keyspace, row: &RowReader<'_>) -> Result<CqlType, Stri
 
 fn column(keyspace: &Keyspace, row: &RowReader<'_>, number: usize) -> Result<Column, String> {
     let name = row.text("column_name").ok_or("a column has no name")?;
+    // Thrift took any bytes. Files have those, and would not be found to have the column.
+    let bytes = row.get("column_name_bytes");
+    if bytes.is_some_and(|bytes| bytes != name.as_bytes()) {
+        return Err(format!("the name of column {name} is not text"));
+    }
     let kind = match row.text("kind") {
         Some("partition_key") => ColumnKind::PartitionKey,
         Some("clustering") => ColumnKind::Clustering,
@@ -359,6 +365,22 @@ fn check_orders(columns: &[Column]) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// A table WITH COMPACT STORAGE has clustering columns and one value, hidden or not.
+fn check_compact(table: &Table) -> Result<(), String> {
+    let (clustering, values) = (table.clustering_key().len(), table.regulars().len());
+    let (fits, wanted) = match table.compact {
+        None => return Ok(()),
+        Some(CompactForm::Dense) => (clustering > 0 && values == 1, "clustering columns"),
+        Some(CompactForm::Static) => (clustering == 1 && values == 1, "one clustering column"),
+    };
+    match fits {
+        true => Ok(()),
+        false => Err(format!(
+            "a table WITH COMPACT STORAGE has {wanted} and one value, not {clustering} and {values}"
+        )),
+    }
 }
 
 fn dropped_column(keyspace: &Keyspace, row: &RowReader<'_>) -> Result<DroppedColumn, String> {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cql::schema::is_counter_table;
 use model::{
-    Clustering, Column, DecoratedKey, DroppedColumn, Keyspace, Mutation, PartitionUpdate,
-    RangeTombstone, Schema, Slice, Table, TableOptions, UserType, collection,
+    Clustering, Column, CompactForm, DecoratedKey, DroppedColumn, Keyspace, Mutation,
+    PartitionUpdate, RangeTombstone, Schema, Slice, Table, TableOptions, UserType, collection,
 };
 
 use super::rows::{
@@ -281,10 +281,14 @@ fn flags(table: &Table) -> Bytes {
     let flags = [
         (
             "compound",
-            !table.is_compact || table.clustering_key().len() > 1,
+            match table.compact {
+                None => true,
+                Some(CompactForm::Dense) => table.clustering_key().len() > 1,
+                Some(CompactForm::Static) => false,
+            },
         ),
         ("counter", is_counter_table(table)),
-        ("dense", table.is_compact),
+        ("dense", table.compact == Some(CompactForm::Dense)),
     ];
     text_list(flags.into_iter().filter(|flag| flag.1).map(|flag| flag.0))
 }

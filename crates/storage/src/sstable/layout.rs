@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use model::{ColumnId, ColumnKind, CqlType, NO_TIMESTAMP, Table};
+use model::{ColumnId, ColumnKind, CompactForm, CqlType, NO_TIMESTAMP, Table};
 
 use super::header::{EncodingStats, HeaderColumn, SerializationHeader};
 use super::version::Version;
@@ -37,8 +37,8 @@ pub(crate) struct Layout {
     pub unsigned_deletion_time: bool,
     /// The lengths of the values of each clustering column, where they are written without one.
     pub clustering: Vec<Option<usize>>,
-    /// Are empty values at the end of a row's clustering nulls? In tables with COMPACT STORAGE,
-    /// which need not give all of it. See [`super::encode::write_row_clustering`].
+    /// Are empty values at the end of a row's clustering nulls? In dense tables with COMPACT
+    /// STORAGE, which need not give all of it. See [`super::encode::write_row_clustering`].
     pub null_ends: bool,
     pub statics: LayoutColumns,
     pub regulars: LayoutColumns,
@@ -72,7 +72,7 @@ impl Layout {
                 .iter()
                 .map(|(ty, _)| ty.fixed_length())
                 .collect(),
-            null_ends: table.is_compact,
+            null_ends: table.compact == Some(CompactForm::Dense),
             statics: LayoutColumns::new(&header.statics, ColumnKind::Static, table),
             regulars: LayoutColumns::new(&header.regulars, ColumnKind::Regular, table),
             unkept: None,

@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use model::{
-    ColumnKind, CqlType, DecoratedKey, Mutation, PartitionUpdate, RangeTombstone, Row, Slice,
-    Table, TableId,
+    ColumnKind, CompactForm, CqlType, DecoratedKey, Mutation, PartitionUpdate, RangeTombstone, Row,
+    Slice, Table, TableId,
 };
 
 use super::decode::{self, ColumnSelection};
@@ -145,7 +145,7 @@ fn partition(
             .clustering_key()
             .map(|c| c.ty.fixed_length())
             .collect(),
-        null_ends: table.is_compact,
+        null_ends: table.compact == Some(CompactForm::Dense),
         statics: match has_static {
             true => columns(input, ColumnKind::Static, &table)?,
             false => LayoutColumns::default(),

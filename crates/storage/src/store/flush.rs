@@ -190,9 +190,7 @@ impl Inner {
         memtable: &Rc<Memtable>,
     ) -> Result<(), FlushError> {
         let mut written = None;
-        if table.holds(memtable) {
-            let version = self.config.sstable_format.written();
-            let descriptor = table.new_descriptor(&self.env, version).await;
+        if let Some(descriptor) = self.name_for(table, memtable).await {
             match self.write_memtable(table, memtable, &descriptor).await {
                 Ok(sstable) => written = sstable,
                 Err(error) => {
@@ -226,6 +224,28 @@ impl Inner {
         self.note_flush(table.table().id).await;
         self.compaction_work.notify_one();
         Ok(())
+    }
+
+    /// A name for the sstable of a memtable, if the table still holds that. A truncation notes up to
+    /// which generation sstables go: what it covers must not get a later one while it is under way.
+    async fn name_for(
+        &self,
+        table: &Rc<TableStore>,
+        memtable: &Rc<Memtable>,
+    ) -> Option<Descriptor> {
+        if !table.holds(memtable) {
+            return None;
+        }
+        let version = self.config.sstable_format.written();
+        let descriptor = table.new_descriptor(&self.env, version).await;
+        if table.is_blocked() {
+            table.entrance().await;
+        }
+        if !table.holds(memtable) {
+            table.files_gone(&descriptor);
+            return None;
+        }
+        Some(descriptor)
     }
 
     /// Gives back to the log what a memtable held.

@@ -207,9 +207,16 @@ impl Collector {
             min_ttl,
             max_ttl,
             drop_times: self.drop_times.finish(),
+            // Without rows: from the end of all of them to their beginning, as Cassandra has it.
             covered: Some(Slice {
-                start: self.first.unwrap_or(Bound::BOTTOM),
-                end: self.last.unwrap_or(Bound::TOP),
+                start: self.first.unwrap_or(Bound {
+                    prefix: Clustering::EMPTY,
+                    kind: BoundKind::ExclusiveStart,
+                }),
+                end: self.last.unwrap_or(Bound {
+                    prefix: Clustering::EMPTY,
+                    kind: BoundKind::ExclusiveEnd,
+                }),
             }),
             has_partition_deletions: self.has_partition_deletions,
             columns_set: self.columns_set,

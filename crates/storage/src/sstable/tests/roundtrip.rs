@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use model::{
-    Bound, BoundKind, Cell, Clustering, ColumnId, ColumnKind, ComplexDeletion, CqlType,
-    DecoratedKey, DeletionTime, Liveness, NO_DELETION_TIME, NO_TTL, Order, PartitionBound, Row,
-    Slice, Table,
+    Bound, BoundKind, Cell, Clustering, ColumnId, ColumnKind, CompactForm, ComplexDeletion,
+    CqlType, DecoratedKey, DeletionTime, Liveness, NO_DELETION_TIME, NO_TTL, Order, PartitionBound,
+    Row, Slice, Table,
 };
 use proptest::prelude::*;
 use smallvec::smallvec;
@@ -449,7 +449,7 @@ fn other_columns_come_without_values() {
 /// The one row of a table without compression whose clustering ends with an empty value.
 async fn written_with_an_empty_end(env: &io::Env, is_compact: bool, format: Format) -> Vec<u8> {
     let mut table = (*table("")).clone();
-    table.is_compact = is_compact;
+    table.compact = is_compact.then_some(CompactForm::Dense);
     let dir = TempDir::new();
     let head = PartitionHead {
         key: DecoratedKey::new(Bytes::from_static(&[0, 0, 0, 7])),

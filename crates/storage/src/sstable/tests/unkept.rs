@@ -1,5 +1,7 @@
 //! Tools that know no schema are told of what they would not write as it was.
 
+use model::CompactForm;
+
 use super::roundtrip::table;
 use super::support::{bare_row, options_for, read_all, write_all};
 use crate::Unfiltered;
@@ -11,7 +13,7 @@ use crate::testing::{TempDir, run};
 fn noted(is_compact: bool) -> Option<&'static str> {
     run(move |env| async move {
         let mut own = model::Table::clone(&table(""));
-        own.is_compact = is_compact;
+        own.compact = is_compact.then_some(CompactForm::Dense);
         let (own, dir) = (std::sync::Arc::new(own), TempDir::new());
         let (head, row) = bare_row(&own);
         let written = vec![(head, vec![Unfiltered::Row(row)])];

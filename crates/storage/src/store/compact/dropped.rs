@@ -90,6 +90,6 @@ fn with_columns(table: &Table, kept: &[(&DroppedColumn, ColumnKind)]) -> Table {
     let (keyspace, name) = (table.keyspace.clone(), table.name.clone());
     let mut seen = Table::new(table.id, keyspace, name, columns, table.options.clone());
     seen.dropped.clone_from(&table.dropped);
-    seen.is_compact = table.is_compact;
+    seen.compact = table.compact;
     seen
 }
