@@ -60,9 +60,9 @@ impl Folder {
         self
     }
 
-    /// A table of one column, made WITH COMPACT STORAGE in a form that is not served.
+    /// A table of one column, in a form that is not served: a super column family.
     fn left_out(self, name: &str, ty: &str) -> Folder {
-        let flags = ("flags", text_list([]));
+        let flags = ("flags", text_list(["super"]));
         self.row("tables", &[name], &[("id", uuid(LEFT_OUT_ID)), flags])
             .row(
                 "columns",
