@@ -72,6 +72,21 @@ impl Env {
             truncate: true,
             ..OpenOptions::default()
         };
+        self.fill(path, options, content).await
+    }
+
+    /// As [`Env::write_file`], of a file that must not be there: what is may be linked to elsewhere,
+    /// and what is written into it would be written there.
+    pub async fn write_new_file(&self, path: &Path, content: Vec<u8>) -> io::Result<()> {
+        let options = OpenOptions {
+            write: true,
+            create_new: true,
+            ..OpenOptions::default()
+        };
+        self.fill(path, options, content).await
+    }
+
+    async fn fill(&self, path: &Path, options: OpenOptions, content: Vec<u8>) -> io::Result<()> {
         let file = self.open(path, options).await?;
         file.write_all_at(content, 0).await.0?;
         file.sync_all().await

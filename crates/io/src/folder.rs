@@ -84,6 +84,14 @@ impl Env {
         }
     }
 
+    /// The same, if there is such a file.
+    pub async fn remove_file_if_there(&self, path: &Path) -> io::Result<()> {
+        match self.remove_file(path).await {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            result => result,
+        }
+    }
+
     /// Removes a folder and all that is in it.
     pub async fn remove_dir_all(&self, path: &Path) -> io::Result<()> {
         match &self.inner.backend {

@@ -66,6 +66,24 @@ pub(super) fn check_drop_table(keyspace: &Keyspace, name: &str) -> Result<(), Cq
     }
 }
 
+/// Refuses what an index on the column does not allow.
+fn check_indexes(
+    refused: &str,
+    keyspace: &Keyspace,
+    table: &Table,
+    column: &Column,
+) -> Result<(), CqlError> {
+    let indexes = indexes_on(keyspace, table, column);
+    if indexes.is_empty() {
+        return Ok(());
+    }
+    invalid(format!(
+        "{refused} column {} because it has dependent secondary indexes ({})",
+        column.name,
+        indexes.join(", ")
+    ))
+}
+
 /// Refuses to drop a column that an index is on, or one of a table with views.
 pub(super) fn check_drop_column(
     keyspace: &Keyspace,
@@ -73,13 +91,7 @@ pub(super) fn check_drop_column(
     column: &Column,
 ) -> Result<(), CqlError> {
     let name = &column.name;
-    let indexes = indexes_on(keyspace, table, column);
-    if !indexes.is_empty() {
-        return invalid(format!(
-            "Cannot drop column {name} because it has dependent secondary indexes ({})",
-            indexes.join(", ")
-        ));
-    }
+    check_indexes("Cannot drop", keyspace, table, column)?;
     if !views_of(keyspace, table).is_empty() {
         return invalid(format!(
             "Cannot drop column {name} on base table {} with materialized views",
@@ -96,13 +108,7 @@ pub(super) fn check_rename_column(
     column: &Column,
 ) -> Result<(), CqlError> {
     let name = &column.name;
-    let indexes = indexes_on(keyspace, table, column);
-    if !indexes.is_empty() {
-        return invalid(format!(
-            "Can't rename column {name} because it has dependent secondary indexes ({})",
-            indexes.join(", ")
-        ));
-    }
+    check_indexes("Can't rename", keyspace, table, column)?;
     // A view has all columns of its table's key; Cassandra renames them there too.
     let views = views_of(keyspace, table);
     if !views.is_empty() {

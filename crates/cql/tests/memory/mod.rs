@@ -3,12 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use bytes::Bytes;
 use cql::{Context, CqlError, Paging, Plan, Prepared, Request, Value, prepare};
 use model::{
-    Cell, Clustering, ClusteringSelection, ColumnKind, DecoratedKey, FilterOperator, Mutation,
-    NO_DELETION_TIME, NO_TTL, Partition, PartitionBound, PartitionSelection, PartitionUpdate,
-    ReadCommand, ReadPage, Row, RowFilter, Schema, Table, TableId, collection, decode_key,
+    ClusteringSelection, ColumnKind, DecoratedKey, FilterOperator, Mutation, Partition,
+    PartitionBound, PartitionSelection, PartitionUpdate, ReadCommand, ReadPage, Row, RowFilter,
+    Schema, Table, TableId, collection, decode_key,
 };
 use uuid::Uuid;
 
@@ -16,7 +15,7 @@ use uuid::Uuid;
 pub(crate) struct Memory {
     pub(crate) schema: Schema,
     tables: BTreeMap<TableId, BTreeMap<DecoratedKey, PartitionUpdate>>,
-    now_micros: i64,
+    pub(crate) now_micros: i64,
     ids: u128,
 }
 
@@ -111,7 +110,8 @@ impl Memory {
         Ok(Answer::default())
     }
 
-    fn apply(&mut self, mutations: Vec<Mutation>) {
+    /// Takes writes in.
+    pub(crate) fn apply(&mut self, mutations: Vec<Mutation>) {
         for update in mutations.into_iter().flat_map(|m| m.updates) {
             let table = self.tables.entry(update.table.id).or_default();
             let mut update = update;
@@ -123,28 +123,6 @@ impl Memory {
                 }
             }
         }
-    }
-
-    /// Writes to the hidden columns of a table `ks.…` WITH COMPACT STORAGE, as Thrift could.
-    #[allow(dead_code)]
-    pub(crate) fn write_hidden(&mut self, table: &str, key: &str, name: &str) {
-        let table = self.schema.table("ks", table).expect("known").clone();
-        let value = table.regulars().next().expect("hidden").id;
-        let key = DecoratedKey::new(Bytes::copy_from_slice(key.as_bytes()));
-        let mut row = Row::new(Clustering([Bytes::copy_from_slice(name.as_bytes())].into()));
-        row.cells.push(Cell {
-            column: value,
-            path: None,
-            timestamp: self.now_micros,
-            ttl: NO_TTL,
-            local_deletion_time: NO_DELETION_TIME,
-            value: Bytes::from_static(b"hidden"),
-        });
-        let mut update = PartitionUpdate::new(table, key);
-        update.rows.push(row);
-        self.apply(vec![Mutation {
-            updates: vec![update],
-        }]);
     }
 
     fn read(&self, command: &ReadCommand) -> ReadPage {

@@ -176,6 +176,13 @@ pub(crate) fn names_change_and_go(driver: Driver) {
         assert_eq!(error.kind(), ErrorKind::NotFound);
         let error = env.rename(&b, &a).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotFound);
+        env.remove_file_if_there(&b).await.unwrap();
+        env.write_new_file(&b, b"third".to_vec()).await.unwrap();
+        let error = env.write_new_file(&b, b"fourth".to_vec()).await;
+        assert_eq!(error.unwrap_err().kind(), ErrorKind::AlreadyExists);
+        assert_eq!(get(&env, &b).await, b"third");
+        env.remove_file_if_there(&b).await.unwrap();
+        assert!(!env.exists(&b).await.unwrap());
     });
 }
 

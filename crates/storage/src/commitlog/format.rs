@@ -189,10 +189,16 @@ pub(super) fn group_checks_out(group: &[u8]) -> bool {
 }
 
 fn group_crc(group: &[u8]) -> u32 {
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&group[..44]);
+    let mut hasher = header_crc(group);
     hasher.update(&group[GROUP_HEADER..]);
     hasher.finalize()
+}
+
+/// The checksum of a group begins with its header.
+fn header_crc(group: &[u8]) -> crc32fast::Hasher {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&group[..44]);
+    hasher
 }
 
 /// The checksum of a group of which not all is in memory at once.
@@ -204,10 +210,8 @@ pub(super) struct GroupCheck {
 impl GroupCheck {
     /// Begins with the group's header.
     pub(super) fn begin(header: &[u8; GROUP_HEADER]) -> GroupCheck {
-        let mut hasher = crc32fast::Hasher::new();
-        hasher.update(&header[..44]);
         GroupCheck {
-            hasher,
+            hasher: header_crc(header),
             expected: u32::from_le_bytes(field(header, 44)),
         }
     }

@@ -80,8 +80,6 @@ pub(super) struct Inner {
     /// Held while segments are removed.
     pub(super) releasing: Semaphore,
     pub(super) closing: Cell<bool>,
-    /// Is the drive full, as far as this log has met it?
-    pub(super) starved: Cell<bool>,
     /// Wakes who can flush what holds segments, when this log or another one on the drive has no room.
     pub(super) make_room: Notify,
     /// Wakes those who wait for room.
@@ -123,7 +121,6 @@ impl CommitLog {
             release: Notify::new(),
             releasing: Semaphore::new(1),
             closing: Cell::new(false),
-            starved: Cell::new(false),
             make_room: Notify::new(),
             written: Notify::new(),
             waiting: Cell::new(0),
@@ -443,14 +440,13 @@ impl Inner {
     /// give up what they can do without.
     pub(super) fn has_no_room(&self, reason: String) {
         {
-            let mut state = self.state.borrow_mut();
-            if state.stalled.as_deref() != Some(&reason) {
+            let stalled = &mut self.state.borrow_mut().stalled;
+            if stalled.as_deref() != Some(&reason) {
                 tracing::error!("{reason}");
-                state.stalled = Some(reason.into());
+                if stalled.replace(reason.into()).is_none() {
+                    self.shared.starved_logs.fetch_add(1, Ordering::Relaxed);
+                }
             }
-        }
-        if !self.starved.replace(true) {
-            self.shared.starved_logs.fetch_add(1, Ordering::Relaxed);
         }
         self.make_room.notify_one();
         self.release.notify_one();
@@ -458,9 +454,8 @@ impl Inner {
 
     /// The drive has taken what it had no room for.
     pub(super) fn has_room(&self) {
-        if self.starved.replace(false) {
+        if self.state.borrow_mut().stalled.take().is_some() {
             self.shared.starved_logs.fetch_sub(1, Ordering::Relaxed);
-            self.state.borrow_mut().stalled = None;
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -42,16 +42,22 @@ impl Inner {
 
     /// Has another shard's log no room on the drive, but this one has?
     fn another_is_starved(&self) -> bool {
-        !self.starved.get() && self.shared.starved_logs.load(Ordering::Relaxed) > 0
+        self.state.borrow().stalled.is_none()
+            && self.shared.starved_logs.load(Ordering::Relaxed) > 0
     }
 
     async fn remove_spares(&self) {
         loop {
             let spare = self.state.borrow_mut().spares.pop();
             let Some(spare) = spare else { return };
-            if let Err(error) = self.env.remove_file(&spare).await {
-                tracing::warn!("commit log: removing {}: {error}", spare.display());
-            }
+            self.discard(&spare).await;
+        }
+    }
+
+    /// Removes a file that holds nothing.
+    pub(super) async fn discard(&self, path: &Path) {
+        if let Err(error) = self.env.remove_file(path).await {
+            tracing::warn!("commit log: removing {}: {error}", path.display());
         }
     }
 
@@ -160,14 +166,6 @@ impl Inner {
         Ok(())
     }
 
-    /// Removes the file of a segment that was never written to.
-    pub(super) async fn discard(&self, segment: u64) {
-        let path = self.path(segment);
-        if let Err(error) = self.env.remove_file(&path).await {
-            tracing::warn!("commit log: removing {}: {error}", path.display());
-        }
-    }
-
     /// Removes all files of this shard, the oldest first.
     pub(super) async fn remove_all(&self) -> std::io::Result<()> {
         let mut names: Vec<(u64, String)> = Vec::new();
@@ -182,11 +180,9 @@ impl Inner {
         }
         names.sort();
         for (_, name) in names {
-            match self.env.remove_file(&self.dir.join(name)).await {
-                // The task that removes segments was not through yet.
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                result => result?,
-            }
+            // The task that removes segments may not have been through yet.
+            let path = self.dir.join(name);
+            self.env.remove_file_if_there(&path).await?;
             self.env.sync_dir(&self.dir).await?;
         }
         Ok(())

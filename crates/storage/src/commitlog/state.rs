@@ -45,7 +45,7 @@ pub(super) struct State {
     pub(super) lost: Vec<(u64, u64, Arc<str>)>,
     /// Since when there is something that the drive does not have (periodic mode only).
     pub(super) behind_since: Option<Instant>,
-    /// Why the next segment cannot be made, as long as that is so.
+    /// Why the drive does not take what is written next, as long as it is full.
     pub(super) stalled: Option<Arc<str>>,
     pub(super) replaying: bool,
     /// Does somebody wait for a sync that the mode alone would not do now?

@@ -313,7 +313,7 @@ impl Writer {
                     continue;
                 }
                 // The log has begun anew since, behind it.
-                NextState::Ready(unused, _) => self.inner.discard(unused).await,
+                NextState::Ready(unused, _) => self.inner.discard(&self.inner.path(unused)).await,
                 NextState::Absent => {}
             }
             match create_segment(&self.inner, segment, self.inner.run.get()).await {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use io::{Env, OpenOptions};
+use io::Env;
 
 use super::descriptor::{Component, Descriptor, Generation, TEMPORARY_SUFFIX};
 
@@ -92,40 +92,21 @@ pub(crate) async fn numbers(env: &Env, dir: &Path) -> Result<BTreeSet<u64>, Fold
     Ok(numbers.collect())
 }
 
-/// As [`Env::write_file`], of a file that must not be there: it may be linked to elsewhere, and what
-/// is written into it would be written there.
-pub(crate) async fn write_new(env: &Env, path: &Path, content: Vec<u8>) -> std::io::Result<()> {
-    let options = OpenOptions {
-        write: true,
-        create_new: true,
-        ..OpenOptions::default()
-    };
-    let file = env.open(path, options).await?;
-    file.write_all_at(content, 0).await.0?;
-    file.sync_all().await
-}
-
 /// Removes an sstable. The data goes first, so that after a crash the rest is known to be
 /// garbage. What somebody else has removed before is gone all the same.
 pub async fn remove(env: &Env, descriptor: &Descriptor) -> Result<(), FolderError> {
     let data = descriptor.path(Component::Data);
-    remove_if_there(env, &data).await?;
+    env.remove_file_if_there(&data).await.map_err(at(&data))?;
     let dir = &descriptor.dir;
     env.sync_dir(dir).await.map_err(at(dir))?;
     for entry in env.read_dir(dir).await.map_err(at(dir))? {
         let of_this = Descriptor::parse(dir, &entry.name).is_some_and(|(d, _)| d == *descriptor);
         if of_this && !entry.is_dir {
-            remove_if_there(env, &dir.join(&entry.name)).await?;
+            let path = dir.join(&entry.name);
+            env.remove_file_if_there(&path).await.map_err(at(&path))?;
         }
     }
     Ok(())
-}
-
-async fn remove_if_there(env: &Env, path: &Path) -> Result<(), FolderError> {
-    match env.remove_file(path).await {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(at(path)(error)),
-        _ => Ok(()),
-    }
 }
 
 /// Removes whatever there is of an sstable that could not be finished, or not be opened once it

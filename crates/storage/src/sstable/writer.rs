@@ -19,7 +19,6 @@ use super::descriptor::{Component, Descriptor, ShardOrigin, encode_toc};
 use super::encode::Encoder;
 use super::error::WriteError;
 use super::filter::BloomFilter;
-use super::folder::write_new;
 use super::header::{EncodingStats, SerializationHeader};
 use super::index_writer::IndexesWriter;
 use super::layout::Layout;
@@ -406,7 +405,7 @@ async fn commit(
 
 /// Writes a small file, durably.
 async fn write_file(env: &Env, path: PathBuf, content: Vec<u8>) -> Result<(), WriteError> {
-    let written = write_new(env, &path, content).await;
+    let written = env.write_new_file(&path, content).await;
     written.map_err(|source| WriteError::Io { path, source })
 }
 

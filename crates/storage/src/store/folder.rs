@@ -134,10 +134,8 @@ async fn read(env: &Env, path: &Path) -> Result<Vec<u8>, OpenError> {
 }
 
 async fn remove_if_there(env: &Env, path: &Path) -> Result<(), OpenError> {
-    match env.remove_file(path).await {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io_error(path)(error)),
-        _ => Ok(()),
-    }
+    let removed = env.remove_file_if_there(path).await;
+    removed.map_err(io_error(path))
 }
 
 /// The table that Cassandra keeps in the order of its keys instead of that of their tokens

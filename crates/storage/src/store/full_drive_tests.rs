@@ -105,6 +105,28 @@ fn a_drain_does_not_wait_for_room() {
     assert!(result.is_err(), "not all is written");
 }
 
+/// What the shards of a process share, with this policy.
+fn files(commit: CommitFailurePolicy, archives: bool) -> Arc<SharedFiles> {
+    let policies = FailurePolicies {
+        commit,
+        ..FailurePolicies::default()
+    };
+    Arc::new(SharedFiles::new(policies, archives))
+}
+
+async fn open_sharing(
+    env: &Env,
+    dir: PathBuf,
+    table: &Arc<Table>,
+    files: &Arc<SharedFiles>,
+) -> Store {
+    let config = StoreConfig {
+        shared: files.clone(),
+        ..roomy(dir)
+    };
+    open_with(env, config, &schema(table)).await
+}
+
 /// What stands where the next segment but one is to be made.
 fn block_next_segment(store: &Store, dir: &std::path::Path) {
     let next = store.inner.log.active_segment() + 1;
@@ -119,19 +141,11 @@ fn a_segment_that_cannot_be_made_is_a_failure() {
     let dir = folder.0.clone();
     run(move |env| async move {
         let table = table(Order::Ascending);
-        let policies = FailurePolicies {
-            commit: CommitFailurePolicy::Die,
-            ..FailurePolicies::default()
-        };
-        let shared = Arc::new(SharedFiles::new(policies, false));
-        let config = StoreConfig {
-            shared: shared.clone(),
-            ..roomy(dir.clone())
-        };
-        let store = open_with(&env, config, &schema(&table)).await;
+        let files = files(CommitFailurePolicy::Die, false);
+        let store = open_sharing(&env, dir.clone(), &table, &files).await;
         block_next_segment(&store, &dir);
         while store.apply(rows(&table, 0, 256)).await.is_ok() {}
-        assert_eq!(shared.health.verdict().0, Verdict::Die);
+        assert_eq!(files.health.verdict().0, Verdict::Die);
         assert!(store.failure().is_some());
     });
 }
@@ -142,16 +156,8 @@ fn a_log_that_begins_anew_lets_go_of_segments_without_files() {
     let dir = folder.0.clone();
     run(move |env| async move {
         let table = table(Order::Ascending);
-        let policies = FailurePolicies {
-            commit: CommitFailurePolicy::Ignore,
-            ..FailurePolicies::default()
-        };
-        let shared = Arc::new(SharedFiles::new(policies, true));
-        let config = StoreConfig {
-            shared: shared.clone(),
-            ..roomy(dir.clone())
-        };
-        let store = open_with(&env, config, &schema(&table)).await;
+        let files = files(CommitFailurePolicy::Ignore, true);
+        let store = open_sharing(&env, dir.clone(), &table, &files).await;
         let first = store.inner.log.active_segment();
         block_next_segment(&store, &dir);
         let mut refused = 0;
@@ -161,8 +167,8 @@ fn a_log_that_begins_anew_lets_go_of_segments_without_files() {
         assert_eq!(refused, 1, "the one that met it");
         store.flush(None).await.expect("flushed");
         for _ in 0..100 {
-            for path in shared.archive.waiting() {
-                shared.archive.is_copied(&path);
+            for path in files.archive.waiting() {
+                files.archive.is_copied(&path);
             }
             if store.stats().commitlog.segments == 1 {
                 return;

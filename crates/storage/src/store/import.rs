@@ -367,9 +367,7 @@ pub(super) async fn place_files(
             env.sync_dir(&placed.dir).await.map_err(at(&placed.dir))?;
         }
         let done = match mutated {
-            Some(bytes) => sstable_folder::write_new(env, &to, bytes)
-                .await
-                .map_err(at(&to)),
+            Some(bytes) => env.write_new_file(&to, bytes).await.map_err(at(&to)),
             None => link_or_copy(env, &from, &to).await,
         };
         if !matches!(&done, Err(error) if error.is_there_already()) {
@@ -398,12 +396,9 @@ async fn link_or_copy(env: &Env, from: &Path, to: &Path) -> Result<(), ImportErr
 }
 
 async fn remove_made(env: &Env, path: &Path) {
-    match env.remove_file(path).await {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            let path = path.display();
-            tracing::warn!("removing what an import has left: {path}: {error}");
-        }
-        _ => {}
+    if let Err(error) = env.remove_file_if_there(path).await {
+        let path = path.display();
+        tracing::warn!("removing what an import has left: {path}: {error}");
     }
 }
 

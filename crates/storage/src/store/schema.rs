@@ -1,7 +1,6 @@
 //! Tables come, change and go; the commit log is replayed for them.
 
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -257,12 +256,8 @@ impl Inner {
         let mut removed = Ok(());
         for entry in entries.iter().filter(|entry| !entry.is_dir) {
             let path = dir.join(&entry.name);
-            match self.env.remove_file(&path).await {
-                Err(error) if error.kind() != ErrorKind::NotFound => {
-                    removed = Err(at(&path)(error))
-                }
-                _ => {}
-            }
+            let gone = self.env.remove_file_if_there(&path).await;
+            removed = removed.and(gone.map_err(at(&path)));
         }
         self.env.sync_dir(dir).await.map_err(at(dir))?;
         removed

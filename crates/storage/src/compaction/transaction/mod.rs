@@ -271,10 +271,7 @@ impl Leftover {
 }
 
 async fn remove_if_there(env: &Env, path: &Path) -> Result<(), TransactionError> {
-    match env.remove_file(path).await {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(at(path)(error)),
-        _ => Ok(()),
-    }
+    env.remove_file_if_there(path).await.map_err(at(path))
 }
 
 /// What the logs in a folder doom. `None`: one of them went while it was looked at, or one that is
