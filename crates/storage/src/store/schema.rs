@@ -217,6 +217,7 @@ impl Inner {
         // They see that it is blocked; until then they write into its folder.
         table.compaction.idle().await;
         self.tables.borrow_mut().remove(&id);
+        self.note_drop(table).await;
         let mut removed = self.remove_content(table).await;
         table.unblock();
         // The last shard to drop the table removes its folder.

@@ -31,15 +31,8 @@ impl Store {
 
 impl Inner {
     async fn truncate(&self, table: &Rc<TableStore>) -> Result<(), TruncateError> {
-        let id = table.table().id;
-        let truncation = Truncation {
-            position: self.log.position(),
-            generation: table.last_generation(),
-            at: self.env.wall_micros(),
-            unfinished: true,
-        };
-        self.truncations.borrow_mut()[0].note(id, truncation);
-        let saved = self.save_truncations().await;
+        let sstables = Some(table.last_generation());
+        let saved = self.note_truncation(table, sstables).await;
         saved.map_err(|error| TruncateError::Io {
             path: self.config.commitlog_dir.clone(),
             error,
@@ -47,6 +40,32 @@ impl Inner {
         self.remove_content(table).await?;
         self.finish_truncation(table).await;
         Ok(())
+    }
+
+    /// Notes that a blocked table has nothing of before now, and up to which generation its sstables
+    /// have still to go, if they have.
+    async fn note_truncation(
+        &self,
+        table: &TableStore,
+        generation: Option<u64>,
+    ) -> std::io::Result<()> {
+        let truncation = Truncation {
+            position: self.log.position(),
+            generation: generation.unwrap_or(0),
+            at: self.env.wall_micros(),
+            unfinished: generation.is_some(),
+        };
+        self.truncations.borrow_mut()[0].note(table.table().id, truncation);
+        self.save_truncations().await
+    }
+
+    /// Notes that nothing of a dropped table is to be replayed: its segments may be there as long as
+    /// others need them, and one with its id may come. (Cassandra has them go at once:
+    /// `CommitLog.forceRecycleAllSegments`.) Of sstables the note says nothing: its folder goes.
+    pub(super) async fn note_drop(&self, table: &TableStore) {
+        if let Err(error) = self.note_truncation(table, None).await {
+            tracing::warn!("noting beside the commit log that a table was dropped: {error}");
+        }
     }
 
     /// May there be an sstable of before its truncation in the table's folder? A flush that began

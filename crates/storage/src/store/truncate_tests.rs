@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use io::Env;
-use model::{Mutation, Order, Slice, Table};
+use model::{Mutation, Order, Schema, Slice, Table};
 
 use super::tests::{command, config, open_with, schema};
 use super::*;
@@ -132,6 +132,32 @@ fn a_point_in_time_before_a_truncation_brings_back_what_it_emptied() {
                 let store = open(&env, &dir, true, restore_point).await;
                 assert_eq!(rows(&store, &table).await, expected, "{restore_point}");
             }
+        });
+    }
+}
+
+/// The segments that hold its writes are there as long as another table needs them, and the id can be
+/// given again: `CREATE TABLE ... WITH ID`.
+#[test]
+fn a_dropped_table_does_not_come_back_with_its_id() {
+    for earlier in [false, true] {
+        let folder = TempDir::new();
+        let dir = folder.0.clone();
+        run(move |env| async move {
+            let table = table(Order::Ascending);
+            let store = open(&env, &dir, true, i64::MAX).await;
+            write(&store, &table, 0..4).await;
+            let before = env.wall_micros();
+            env.sleep(std::time::Duration::from_millis(2)).await;
+            for schema in [Schema::default(), schema(&table)] {
+                store.set_schema(&schema).await.expect("it is set");
+            }
+            write(&store, &table, 10..11).await;
+            // As after a kill: nothing is flushed, and the log is all there.
+            let restore_point = if earlier { before } else { i64::MAX };
+            let store = open(&env, &dir, true, restore_point).await;
+            let expected = if earlier { 5 } else { 1 };
+            assert_eq!(rows(&store, &table).await, expected, "{restore_point}");
         });
     }
 }
