@@ -57,6 +57,16 @@ pub enum CommitlogSync {
     Batch,
 }
 
+impl CommitlogSync {
+    /// Is each group on the drive before its writes are acknowledged?
+    pub(crate) fn syncs_each_group(self) -> bool {
+        match self {
+            CommitlogSync::Group | CommitlogSync::Batch => true,
+            CommitlogSync::Periodic { .. } => false,
+        }
+    }
+}
+
 /// How a commit log is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommitLogConfig {

@@ -19,11 +19,14 @@ const RETRY: Duration = Duration::from_secs(1);
 /// How many buffers of groups are kept to be used again.
 const BUFFERS: usize = 2;
 
+/// How much of a segment is filled with zeros at once.
+const ZEROED: u64 = 1 << 20;
+
 /// The writer of a log: the only one who touches the files of the run.
 pub(super) struct Writer {
     inner: Rc<Inner>,
     /// The segment being written.
-    open: Option<(u64, File)>,
+    open: Option<(u64, SegmentFile)>,
     /// Where the writes that are not synced yet end, and how many appends they hold.
     unsynced: Option<(Position, u64)>,
     synced_at: Instant,
@@ -42,7 +45,16 @@ enum NextState {
     #[default]
     Absent,
     UnderWay,
-    Ready(u64, File),
+    Ready(u64, SegmentFile),
+}
+
+/// The file of a segment.
+#[derive(Clone)]
+struct SegmentFile {
+    file: File,
+    /// Where the part of it begins that was never written to. A synced write there costs several:
+    /// the file system has to note beside it that what it allocated holds data now.
+    blank_from: u64,
 }
 
 /// Why the writer cannot go on.
@@ -168,10 +180,15 @@ impl Writer {
         let durable = self.inner.state.borrow().durable_to;
         format::seal_group(&mut group.bytes, at, durable, group.records);
         let len = group.bytes.len().next_multiple_of(BLOCK);
-        group.bytes.resize(len, 0);
         let begun = self.inner.env.now();
         // Nothing but the group is on its way then, so that the drive has all when it has that.
-        let synced = self.unsynced.is_none() && self.syncs_each_group();
+        let synced = self.unsynced.is_none() && self.inner.config.sync.syncs_each_group();
+        let zeros = if synced {
+            self.zeros_behind(at.offset + len as u64)
+        } else {
+            0
+        };
+        group.bytes.resize(len + zeros, 0);
         let buffer = self.write_bytes(&file, at, group.bytes, synced).await?;
         {
             let mut state = self.inner.state.borrow_mut();
@@ -200,6 +217,19 @@ impl Writer {
             self.inner.state.borrow_mut().stats.group_latency.add(took);
         }
         Ok(())
+    }
+
+    /// How many zeros are to be written behind a group that ends there, so that only few groups are
+    /// written where nothing was before.
+    fn zeros_behind(&mut self, end: u64) -> usize {
+        let segment = self.inner.config.segment_bytes;
+        match &mut self.open {
+            Some((_, open)) if end > open.blank_from => {
+                open.blank_from = (end + ZEROED).min(segment).max(end);
+                (open.blank_from - end) as usize
+            }
+            _ => 0,
+        }
     }
 
     /// Writes the bytes of a group, however long a full drive takes to have room for them: with file
@@ -232,24 +262,17 @@ impl Writer {
     }
 
     async fn sync(&mut self) -> Result<(), Stop> {
-        let Some((_, file)) = &self.open else {
+        let Some((_, open)) = &self.open else {
             return Ok(());
         };
         let Some((end, sequence)) = self.unsynced else {
             return Ok(());
         };
-        if let Err(error) = file.sync_data().await {
+        if let Err(error) = open.file.sync_data().await {
             return Err(self.describe("syncing", end, &error));
         }
         self.is_durable(end, sequence);
         Ok(())
-    }
-
-    fn syncs_each_group(&self) -> bool {
-        match self.inner.config.sync {
-            CommitlogSync::Group | CommitlogSync::Batch => true,
-            CommitlogSync::Periodic { .. } => false,
-        }
     }
 
     /// The drive has all up to `end`, and so all records up to `sequence`.
@@ -280,15 +303,16 @@ impl Writer {
 
     /// The file of a segment; goes on to the next segment where that is asked for.
     async fn segment_file(&mut self, segment: u64) -> Result<File, Stop> {
-        if let Some((open, file)) = &self.open {
-            if *open == segment {
-                return Ok(file.clone());
+        if let Some((number, open)) = &self.open {
+            if *number == segment {
+                return Ok(open.file.clone());
             }
             // The end of a segment must be on the drive before anything behind it is.
             self.sync().await?;
         }
-        let file = self.next_file(segment).await?;
-        if let Some((finished, _)) = self.open.replace((segment, file.clone())) {
+        let next = self.next_file(segment).await?;
+        let file = next.file.clone();
+        if let Some((finished, _)) = self.open.replace((segment, next)) {
             let name = self.inner.name(finished);
             let path = self.inner.path(finished);
             self.inner.shared.archive.is_full(&path);
@@ -302,7 +326,7 @@ impl Writer {
     }
 
     /// Takes the file made ahead, or makes it, however long the drive takes to have room for it.
-    async fn next_file(&self, segment: u64) -> Result<File, Stop> {
+    async fn next_file(&self, segment: u64) -> Result<SegmentFile, Stop> {
         loop {
             let state = self.next.state.take();
             match state {
@@ -363,8 +387,14 @@ impl Writer {
         // behind this segment.
         let run = inner.run.get();
         let make = async move {
-            let made = create_segment(&inner, segment, run).await;
-            next.state.replace(match made {
+            let made = async {
+                let mut made = create_segment(&inner, segment, run).await?;
+                if inner.config.sync.syncs_each_group() {
+                    made.fill(inner.config.segment_bytes).await?;
+                }
+                Ok::<_, std::io::Error>(made)
+            };
+            next.state.replace(match made.await {
                 Ok(file) => NextState::Ready(segment, file),
                 // The writer tries again when it needs the file, and complains then.
                 Err(_) => NextState::Absent,
@@ -375,8 +405,27 @@ impl Writer {
     }
 }
 
+impl SegmentFile {
+    /// Fills what is blank with zeros, on the drive when this returns.
+    async fn fill(&mut self, len: u64) -> std::io::Result<()> {
+        let mut zeros = Vec::new();
+        let blank_from = self.blank_from;
+        while self.blank_from < len {
+            zeros.resize(ZEROED.min(len - self.blank_from) as usize, 0);
+            let (written, buffer) = self.file.write_all_at(zeros, self.blank_from).await;
+            written?;
+            self.blank_from += buffer.len() as u64;
+            zeros = buffer;
+        }
+        match blank_from < len {
+            true => self.file.sync_data().await,
+            false => Ok(()),
+        }
+    }
+}
+
 /// Makes the file of a segment, on the drive with its header and name when this returns.
-async fn create_segment(inner: &Inner, segment: u64, run: u64) -> std::io::Result<File> {
+async fn create_segment(inner: &Inner, segment: u64, run: u64) -> std::io::Result<SegmentFile> {
     let path = inner.path(segment);
     let spare: Option<PathBuf> = inner.state.borrow_mut().spares.pop();
     if let Some(spare) = spare
@@ -413,5 +462,6 @@ async fn create_segment(inner: &Inner, segment: u64, run: u64) -> std::io::Resul
         false => file.sync_data().await?,
     }
     inner.env.sync_dir(&inner.dir).await?;
-    Ok(file)
+    let blank_from = if fresh { BLOCK as u64 } else { bytes };
+    Ok(SegmentFile { file, blank_from })
 }
