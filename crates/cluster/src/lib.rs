@@ -1,19 +1,26 @@
-//! Which nodes a request needs: consistency levels, replication, the ring, and quorums.
+//! Which nodes a request needs: consistency levels, replication, the ring, and quorums; and who the
+//! nodes are, and how that changes.
 //!
 //! Nothing here sends anything or knows what time it is. Who asks gets replicas and
 //! requirements; what comes back from replicas goes in as events, and the outcome comes out.
 //! A single node is a ring of one, and takes the same way.
 
+mod allocation;
 mod consistency;
+mod placement;
 mod quorum;
 mod replication;
 mod ring;
-mod tokens;
+mod topology;
 
+pub use allocation::allocate_tokens;
 pub use consistency::{Consistency, ConsistencyError, UnknownConsistency};
+pub use placement::{Placement, Replicas};
 pub use quorum::{
     FailureReason, Outcome, ReadQuorum, Replica, Unavailable, WriteQuorum, quorum_of,
 };
 pub use replication::{ReplicationError, ReplicationStrategy};
-pub use ring::{Node, NodeIndex, Placement, Ring};
-pub use tokens::random_tokens;
+pub use ring::{NodeId, Place, Ring};
+pub use topology::{
+    Change, Member, MemberState, Movement, Node, Phase, Rejected, Topology, Transformation,
+};

@@ -9,13 +9,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Consistency, NodeIndex, ReplicationStrategy};
+use crate::{Consistency, NodeId, ReplicationStrategy};
 
 /// A replica of the token a request is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replica<'r> {
     /// The node.
-    pub node: NodeIndex,
+    pub node: NodeId,
     /// Its data centre.
     pub datacenter: &'r str,
     /// Is it believed to be up?
@@ -76,7 +76,7 @@ pub enum Outcome {
         /// Responses needed.
         block_for: u32,
         /// Which replicas failed, and why.
-        failures: BTreeMap<NodeIndex, FailureReason>,
+        failures: BTreeMap<NodeId, FailureReason>,
     },
 }
 
@@ -160,8 +160,8 @@ impl Group {
 struct Tally {
     groups: Vec<Group>,
     /// The replicas that were asked and have not answered, with their data centres.
-    open: BTreeMap<NodeIndex, String>,
-    failures: BTreeMap<NodeIndex, FailureReason>,
+    open: BTreeMap<NodeId, String>,
+    failures: BTreeMap<NodeId, FailureReason>,
     finished: bool,
 }
 
@@ -179,7 +179,7 @@ impl Tally {
         }
     }
 
-    fn respond(&mut self, node: NodeIndex) -> Option<Outcome> {
+    fn respond(&mut self, node: NodeId) -> Option<Outcome> {
         let datacenter = self.open.remove(&node)?;
         for group in &mut self.groups {
             group.responses += u32::from(group.counts(&datacenter));
@@ -191,7 +191,7 @@ impl Tally {
         None
     }
 
-    fn fail(&mut self, node: NodeIndex, reason: FailureReason) -> Option<Outcome> {
+    fn fail(&mut self, node: NodeId, reason: FailureReason) -> Option<Outcome> {
         let datacenter = self.open.remove(&node)?;
         self.failures.insert(node, reason);
         for group in &mut self.groups {
@@ -260,8 +260,8 @@ fn check_alive(
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteQuorum {
     tally: Tally,
-    contacts: Vec<NodeIndex>,
-    hints: Vec<NodeIndex>,
+    contacts: Vec<NodeId>,
+    hints: Vec<NodeId>,
 }
 
 impl WriteQuorum {
@@ -304,22 +304,22 @@ impl WriteQuorum {
     }
 
     /// The replicas to send the write to.
-    pub fn contacts(&self) -> &[NodeIndex] {
+    pub fn contacts(&self) -> &[NodeId] {
         &self.contacts
     }
 
     /// The replicas that are down, and get it later.
-    pub fn hints(&self) -> &[NodeIndex] {
+    pub fn hints(&self) -> &[NodeId] {
         &self.hints
     }
 
     /// A replica has the write. `Some`: the request is over.
-    pub fn respond(&mut self, node: NodeIndex) -> Option<Outcome> {
+    pub fn respond(&mut self, node: NodeId) -> Option<Outcome> {
         self.tally.respond(node)
     }
 
     /// A replica could not write. `Some`: the request is over.
-    pub fn fail(&mut self, node: NodeIndex, reason: FailureReason) -> Option<Outcome> {
+    pub fn fail(&mut self, node: NodeId, reason: FailureReason) -> Option<Outcome> {
         self.tally.fail(node, reason)
     }
 
@@ -342,8 +342,8 @@ impl WriteQuorum {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadQuorum {
     tally: Tally,
-    contacts: Vec<NodeIndex>,
-    data_from: Option<NodeIndex>,
+    contacts: Vec<NodeId>,
+    data_from: Option<NodeId>,
     data_present: bool,
 }
 
@@ -382,7 +382,7 @@ impl ReadQuorum {
     }
 
     /// The replicas to read from; the first is asked for data, the others for digests.
-    pub fn contacts(&self) -> &[NodeIndex] {
+    pub fn contacts(&self) -> &[NodeId] {
         &self.contacts
     }
 
@@ -393,13 +393,13 @@ impl ReadQuorum {
     }
 
     /// A replica has answered. `Some`: the request is over.
-    pub fn respond(&mut self, node: NodeIndex) -> Option<Outcome> {
+    pub fn respond(&mut self, node: NodeId) -> Option<Outcome> {
         self.data_present |= self.data_from == Some(node);
         self.tally.respond(node)
     }
 
     /// A replica could not read. `Some`: the request is over.
-    pub fn fail(&mut self, node: NodeIndex, reason: FailureReason) -> Option<Outcome> {
+    pub fn fail(&mut self, node: NodeId, reason: FailureReason) -> Option<Outcome> {
         self.tally.fail(node, reason)
     }
 

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use cluster::{
-    Consistency, FailureReason, NodeIndex, Outcome, ReadQuorum, Replica, ReplicationStrategy,
+    Consistency, FailureReason, NodeId, Outcome, ReadQuorum, Replica, ReplicationStrategy,
     Unavailable, WriteQuorum, quorum_of,
 };
 
@@ -21,7 +21,7 @@ fn topology(factors: &[(&str, u32)]) -> ReplicationStrategy {
 /// `a` and `b` are replicas that are up, in the data centres `a` and `b`; capitals are down.
 fn replicas(places: &str) -> Vec<Replica<'static>> {
     let replica = |(i, place): (usize, char)| Replica {
-        node: NodeIndex(i as u32),
+        node: NodeId(i as u32),
         datacenter: if place.eq_ignore_ascii_case(&'a') {
             "a"
         } else {
@@ -88,22 +88,22 @@ fn a_quorum_is_more_than_half() {
 #[test]
 fn a_write_is_done_with_enough_responses() {
     let mut write = WriteQuorum::new(Consistency::Quorum, &SIMPLE, "a", &replicas("aaA")).unwrap();
-    assert_eq!(write.contacts(), [NodeIndex(0), NodeIndex(1)]);
-    assert_eq!(write.hints(), [NodeIndex(2)]);
-    assert_eq!(write.respond(NodeIndex(0)), None);
-    assert_eq!(write.respond(NodeIndex(0)), None, "said twice");
-    assert_eq!(write.respond(NodeIndex(1)), Some(Outcome::Done));
+    assert_eq!(write.contacts(), [NodeId(0), NodeId(1)]);
+    assert_eq!(write.hints(), [NodeId(2)]);
+    assert_eq!(write.respond(NodeId(0)), None);
+    assert_eq!(write.respond(NodeId(0)), None, "said twice");
+    assert_eq!(write.respond(NodeId(1)), Some(Outcome::Done));
     assert_eq!(write.time_out(), None, "it is over");
 }
 
 #[test]
 fn a_write_fails_when_no_quorum_is_left() {
     let mut write = WriteQuorum::new(Consistency::Quorum, &SIMPLE, "a", &replicas("aaa")).unwrap();
-    assert_eq!(write.fail(NodeIndex(0), FailureReason::Unknown), None);
-    assert_eq!(write.respond(NodeIndex(1)), None);
+    assert_eq!(write.fail(NodeId(0), FailureReason::Unknown), None);
+    assert_eq!(write.respond(NodeId(1)), None);
     let failures = BTreeMap::from([
-        (NodeIndex(0), FailureReason::Unknown),
-        (NodeIndex(2), FailureReason::NodeDown),
+        (NodeId(0), FailureReason::Unknown),
+        (NodeId(2), FailureReason::NodeDown),
     ]);
     let failure = Outcome::Failure {
         received: 1,
@@ -111,7 +111,7 @@ fn a_write_fails_when_no_quorum_is_left() {
         failures,
     };
     assert_eq!(
-        write.fail(NodeIndex(2), FailureReason::NodeDown),
+        write.fail(NodeId(2), FailureReason::NodeDown),
         Some(failure)
     );
 }
@@ -119,14 +119,14 @@ fn a_write_fails_when_no_quorum_is_left() {
 #[test]
 fn a_write_times_out() {
     let mut write = WriteQuorum::new(Consistency::All, &SIMPLE, "a", &replicas("aaa")).unwrap();
-    write.respond(NodeIndex(0));
+    write.respond(NodeId(0));
     let timeout = Outcome::Timeout {
         received: 1,
         block_for: 3,
     };
     assert_eq!(write.time_out(), Some(timeout));
-    assert_eq!(write.respond(NodeIndex(1)), None);
-    assert_eq!(write.respond(NodeIndex(2)), None, "too late");
+    assert_eq!(write.respond(NodeId(1)), None);
+    assert_eq!(write.respond(NodeId(2)), None, "too late");
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn each_datacenter_needs_its_quorum() {
     let places = replicas("aaabbb");
     let mut write = WriteQuorum::new(Consistency::EachQuorum, &both, "a", &places).unwrap();
     for node in 0..4 {
-        assert_eq!(write.respond(NodeIndex(node)), None);
+        assert_eq!(write.respond(NodeId(node)), None);
     }
     let timed_out = write.clone().time_out();
     let timeout = Outcome::Timeout {
@@ -143,7 +143,7 @@ fn each_datacenter_needs_its_quorum() {
         block_for: 4,
     };
     assert_eq!(timed_out, Some(timeout));
-    assert_eq!(write.respond(NodeIndex(4)), Some(Outcome::Done));
+    assert_eq!(write.respond(NodeId(4)), Some(Outcome::Done));
 
     let error = WriteQuorum::new(Consistency::EachQuorum, &both, "a", &replicas("aaabBB"));
     let unavailable = Unavailable {
@@ -161,12 +161,12 @@ fn the_other_datacenter_does_not_count_locally() {
     let mut write = WriteQuorum::new(Consistency::LocalQuorum, &both, "a", &places).unwrap();
     assert_eq!(write.contacts().len(), 6);
     for node in 3..6 {
-        assert_eq!(write.respond(NodeIndex(node)), None);
+        assert_eq!(write.respond(NodeId(node)), None);
     }
-    assert_eq!(write.respond(NodeIndex(0)), None);
-    assert_eq!(write.respond(NodeIndex(1)), Some(Outcome::Done));
+    assert_eq!(write.respond(NodeId(0)), None);
+    assert_eq!(write.respond(NodeId(1)), Some(Outcome::Done));
     let read = ReadQuorum::new(Consistency::LocalOne, &both, "b", &places).unwrap();
-    assert_eq!(read.contacts(), [NodeIndex(3)]);
+    assert_eq!(read.contacts(), [NodeId(3)]);
     assert!(ReadQuorum::new(Consistency::LocalOne, &both, "b", &replicas("aaaBBB")).is_err());
 }
 
@@ -175,9 +175,9 @@ fn a_pending_replica_raises_what_a_write_needs() {
     let mut places = replicas("aaaa");
     places[3].pending = true;
     let mut write = WriteQuorum::new(Consistency::Quorum, &SIMPLE, "a", &places).unwrap();
-    assert_eq!(write.respond(NodeIndex(0)), None);
-    assert_eq!(write.respond(NodeIndex(1)), None);
-    assert_eq!(write.respond(NodeIndex(3)), Some(Outcome::Done));
+    assert_eq!(write.respond(NodeId(0)), None);
+    assert_eq!(write.respond(NodeId(1)), None);
+    assert_eq!(write.respond(NodeId(3)), Some(Outcome::Done));
     let read = ReadQuorum::new(Consistency::All, &SIMPLE, "a", &places).unwrap();
     assert_eq!(read.contacts().len(), 3);
 }
@@ -186,12 +186,12 @@ fn a_pending_replica_raises_what_a_write_needs() {
 fn a_read_asks_no_more_than_it_needs() {
     let places = replicas("aaa");
     let mut read = ReadQuorum::new(Consistency::Quorum, &SIMPLE, "a", &places).unwrap();
-    assert_eq!(read.contacts(), [NodeIndex(0), NodeIndex(1)]);
-    assert_eq!(read.respond(NodeIndex(1)), None);
+    assert_eq!(read.contacts(), [NodeId(0), NodeId(1)]);
+    assert_eq!(read.respond(NodeId(1)), None);
     assert!(!read.data_present());
     read.speculate(&places[2]);
-    assert_eq!(read.fail(NodeIndex(0), FailureReason::Timeout), None);
-    assert_eq!(read.respond(NodeIndex(2)), Some(Outcome::Done));
+    assert_eq!(read.fail(NodeId(0), FailureReason::Timeout), None);
+    assert_eq!(read.respond(NodeId(2)), Some(Outcome::Done));
 }
 
 #[test]

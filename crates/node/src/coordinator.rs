@@ -6,7 +6,9 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use cluster::{Consistency, FailureReason, Outcome, Placement, ReadQuorum, Replica, WriteQuorum};
+use cluster::{
+    Consistency, FailureReason, NodeId, Outcome, Placement, ReadQuorum, Replica, WriteQuorum,
+};
 use io::TaskGroup;
 use model::{Mutation, PartitionSelection, ReadCommand, ReadPage, Token};
 use smallvec::SmallVec;
@@ -183,14 +185,18 @@ fn replicas<'r>(
     token: Token,
     datacenter: &'r str,
 ) -> SmallVec<[Replica<'r>; 1]> {
-    let nodes = placement.replicas(token).iter();
-    nodes
-        .map(|node| Replica {
+    let replicas = placement.replicas(token);
+    let replica = |pending| {
+        move |node: &NodeId| Replica {
             node: *node,
             datacenter,
             alive: true,
-            pending: false,
-        })
+            pending,
+        }
+    };
+    let natural = replicas.natural.iter().map(replica(false));
+    natural
+        .chain(replicas.pending.iter().map(replica(true)))
         .collect()
 }
 

@@ -451,7 +451,7 @@ impl Call<'_> {
         let ranges = keyspace.iter().flat_map(|keyspace| {
             let placement = metadata.placement(keyspace);
             placement.ranges().map(|(end, replicas)| {
-                let nodes = replicas.iter().map(|_| node.clone());
+                let nodes = replicas.natural.iter().map(|_| node.clone());
                 (end.0.to_string(), nodes.collect())
             })
         });

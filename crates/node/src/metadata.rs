@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cluster::{NodeIndex, Placement, ReplicationStrategy, Ring};
+use cluster::{NodeId, Placement, ReplicationStrategy, Ring};
 use cql::schema::{ChangeKind, ChangeTarget, SchemaPlan};
 use model::Schema;
 use uuid::Uuid;
@@ -29,15 +29,18 @@ pub(crate) struct Metadata {
     local_only: Placement,
 }
 
-/// The place of this node in a ring of one.
-pub(crate) const LOCAL_NODE: NodeIndex = NodeIndex(0);
+/// This node, in a ring of one.
+pub(crate) const LOCAL_NODE: NodeId = NodeId(0);
 
 impl Metadata {
     /// Of a schema, in a cluster of this one node.
     pub(crate) fn new(schema: Arc<Schema>, local: Option<&LocalNode>) -> Metadata {
-        let ring = Ring::new(local.map(ring_node).into_iter().collect());
-        let placement = |strategy: &_| Placement::new(&ring, strategy, LOCAL_NODE);
-        let local_only = placement(&ReplicationStrategy::Local);
+        let mut ring = Ring::new();
+        if let Some(local) = local {
+            let tokens = local.tokens.iter().copied().collect();
+            ring.insert(LOCAL_NODE, &local.place(), &tokens);
+        }
+        let placement = |strategy: &_| Placement::new(&ring, &[], strategy, LOCAL_NODE);
         let placements = schema.keyspaces.iter().map(|(name, keyspace)| {
             // What the node itself defines or a statement has been checked to be is never wrong;
             // rows of another node's making may be, and then the data is where it is: here.
@@ -48,23 +51,13 @@ impl Metadata {
         Metadata {
             placements: placements.collect(),
             schema,
-            local_only,
+            local_only: Placement::local(LOCAL_NODE),
         }
     }
 
     /// Where the data of a keyspace lies.
     pub(crate) fn placement(&self, keyspace: &str) -> &Placement {
         self.placements.get(keyspace).unwrap_or(&self.local_only)
-    }
-}
-
-fn ring_node(local: &LocalNode) -> cluster::Node {
-    cluster::Node {
-        host_id: local.host_id,
-        address: (local.listen_address, local.listen_port).into(),
-        datacenter: local.data_center.clone(),
-        rack: local.rack.clone(),
-        tokens: local.tokens.iter().copied().collect(),
     }
 }
 

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use cluster::{Ring, allocate_tokens};
 use io::{Env, TaskGroup};
 use model::{
     ClusteringSelection, CqlType, DataLimits, DecoratedKey, PartitionBound, PartitionSelection,
@@ -458,15 +459,7 @@ async fn local_node(shard: &Rc<Shard>, system: &Schema) -> Result<LocalNode, Sta
         given.clone().or(known).unwrap_or_else(|| usual.to_owned())
     };
     let host_id = cell("host_id").and_then(|id| Uuid::from_slice(&id).ok());
-    let mut tokens = saved_tokens(&table, row);
-    if tokens.is_empty() {
-        let count = usize::from(config.num_tokens);
-        let random = || shard.env.random_u64();
-        tokens = cluster::random_tokens(count, &Default::default(), random)
-            .into_iter()
-            .collect();
-    }
-    Ok(LocalNode {
+    let mut local = LocalNode {
         host_id: host_id.unwrap_or_else(|| metadata::random_uuid(shard)),
         cluster_name: one_of(&config.cluster_name, cluster_name, CLUSTER_NAME),
         data_center: one_of(&config.data_center, known("data_center"), DATA_CENTER),
@@ -475,9 +468,14 @@ async fn local_node(shard: &Rc<Shard>, system: &Schema) -> Result<LocalNode, Sta
         rpc_port: config.port,
         listen_address: config.address,
         listen_port: STORAGE_PORT,
-        tokens,
+        tokens: saved_tokens(&table, row),
         gossip_generation: i32::try_from(shard.env.wall_micros() / 1_000_000).unwrap_or(0),
-    })
+    };
+    if local.tokens.is_empty() {
+        let tokens = allocate_tokens(&Ring::new(), &local.place(), config.num_tokens);
+        local.tokens = tokens.into_iter().collect();
+    }
+    Ok(local)
 }
 
 /// The tokens of the row of `system.local`.

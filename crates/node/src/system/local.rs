@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use bytes::Bytes;
+use cluster::Place;
 use model::{Clustering, DecoratedKey, Mutation, PartitionUpdate, Schema, Token};
 use uuid::Uuid;
 
@@ -31,6 +32,16 @@ pub struct LocalNode {
     pub tokens: Vec<Token>,
     /// Seconds since 1970 of its start.
     pub gossip_generation: i32,
+}
+
+impl LocalNode {
+    /// Where it stands.
+    pub fn place(&self) -> Place {
+        Place {
+            datacenter: self.data_center.clone(),
+            rack: self.rack.clone(),
+        }
+    }
 }
 
 /// The version that Helenus claims to be: clients choose their queries by it.
