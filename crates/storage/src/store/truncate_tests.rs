@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use io::Env;
 use model::{Mutation, Order, Schema, Slice, Table};
@@ -101,10 +102,17 @@ fn what_a_truncation_that_was_cut_off_left_goes_and_no_more() {
         store.inner.truncations.borrow_mut()[0].note(table.id, cut_off);
         store.inner.save_truncations().await.expect("noted");
         store.inner.log.sync().await.expect("synced");
-
+    });
+    let dir = folder.0.clone();
+    run(move |env| async move {
+        let table = table(Order::Ascending);
         let store = open(&env, &dir, false, i64::MAX).await;
         assert_eq!(rows(&store, &table).await, 0);
         put_back(&dir, &table, "before");
+    });
+    let dir = folder.0.clone();
+    run(move |env| async move {
+        let table = table(Order::Ascending);
         let store = open(&env, &dir, false, i64::MAX).await;
         assert_eq!(
             rows(&store, &table).await,
@@ -142,19 +150,26 @@ fn a_point_in_time_before_a_truncation_brings_back_what_it_emptied() {
 fn a_dropped_table_does_not_come_back_with_its_id() {
     for earlier in [false, true] {
         let folder = TempDir::new();
-        let dir = folder.0.clone();
+        let (dir, point) = (folder.0.clone(), Arc::new(AtomicI64::new(i64::MAX)));
+        let restore_point = point.clone();
         run(move |env| async move {
             let table = table(Order::Ascending);
             let store = open(&env, &dir, true, i64::MAX).await;
             write(&store, &table, 0..4).await;
-            let before = env.wall_micros();
+            if earlier {
+                point.store(env.wall_micros(), Ordering::Relaxed);
+            }
             env.sleep(std::time::Duration::from_millis(2)).await;
             for schema in [Schema::default(), schema(&table)] {
                 store.set_schema(&schema).await.expect("it is set");
             }
             write(&store, &table, 10..11).await;
-            // As after a kill: nothing is flushed, and the log is all there.
-            let restore_point = if earlier { before } else { i64::MAX };
+            // As with a kill: nothing is flushed, and the log is all there.
+        });
+        let dir = folder.0.clone();
+        run(move |env| async move {
+            let table = table(Order::Ascending);
+            let restore_point = restore_point.load(Ordering::Relaxed);
             let store = open(&env, &dir, true, restore_point).await;
             let expected = if earlier { 5 } else { 1 };
             assert_eq!(rows(&store, &table).await, expected, "{restore_point}");
