@@ -287,6 +287,21 @@ impl CommitLog {
         Some(self.position())
     }
 
+    /// Behind which places segments hold what was given up. What is noted beside the log is noted with
+    /// them: a replay of such a mutation, some of whose tables are noted as flushed since, would bring
+    /// back the others alone.
+    pub(crate) fn given_up(&self) -> Vec<Position> {
+        let state = self.inner.state.borrow();
+        let segments = state.segments.iter();
+        let given_up = segments.filter_map(|(name, segment)| {
+            Some(Position {
+                segment: name.segment,
+                offset: segment.given_up_from?,
+            })
+        });
+        given_up.collect()
+    }
+
     /// No replay brings back any more what [`CommitLog::flushed_to`] said to be flushed.
     pub(crate) fn is_noted(&self, table: TableId) {
         self.inner.state.borrow_mut().unnoted.remove(&table);

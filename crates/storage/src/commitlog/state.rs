@@ -82,6 +82,9 @@ pub(super) struct Segment {
     pub(super) last: bool,
     /// Was the log given up before there was a file of it?
     pub(super) without_file: bool,
+    /// From which offset on it holds what was given up: the drive may have some of it, and whoever
+    /// wrote it was told that nobody knows.
+    pub(super) given_up_from: Option<u64>,
 }
 
 impl Segment {
@@ -322,13 +325,14 @@ impl State {
     }
 
     /// Gives up all that the drive does not have for certain, and goes on in another segment, as
-    /// if the node had been started again. Of this run's segments, those from `first_without_file` on
-    /// have no file that was written to. Says whether it can.
+    /// if the node had been started again. Nothing was acknowledged behind `safe_to`; of this run's
+    /// segments, of which there is a `first`, those behind that one have no file that was written to.
+    /// Says whether it can.
     pub(super) fn begin_anew(
         &mut self,
         reason: &str,
         segment_bytes: u64,
-        first_without_file: u64,
+        (first, safe_to): (u64, Option<Position>),
         name: impl Fn(u64) -> SegmentName,
     ) -> bool {
         if self.lost.len() >= MAX_LOST {
@@ -340,6 +344,12 @@ impl State {
         for segment in self.segments.values_mut() {
             segment.sealed = true;
         }
+        if let Some(safe_to) = safe_to
+            && let Some(segment) = self.segments.get_mut(&name(safe_to.segment))
+        {
+            segment.given_up_from = Some(safe_to.offset);
+        }
+        let first_without_file = safe_to.map_or(first, |safe_to| safe_to.segment + 1);
         for number in first_without_file..=self.active {
             if let Some(segment) = self.segments.get_mut(&name(number)) {
                 segment.without_file = true;

@@ -10,11 +10,17 @@
 //! replayed, and only if it never is may a compaction forget deletions (Cassandra finds the same in
 //! the intervals of the commit log that its sstables name, `CommitLogReplayer.shouldReplay`).
 //!
+//! Notes say what is flushed of one table. A mutation of several tables that the log gave up while the
+//! drive failed may be on the drive nevertheless, and a replay must bring back all of it or nothing:
+//! so from where on segments hold such is noted along.
+//!
 //! ```text
-//! file  = magic [8], count u32, note*, crc u32
-//! note  = table id [16], segment u64, offset u64, generation u64, truncated at i64, unfinished u64
+//! file     = magic [8], count u32, note*, given up*, crc u32
+//! note     = table id [16], segment u64, offset u64, generation u64, truncated at i64, unfinished u64
+//! given up = segment u64, offset u64
 //! ```
-//! Files of the first version lack the last two of a note.
+//! Files of the first version lack the last two of a note; they, and those of the second, what was given
+//! up.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,8 +30,11 @@ use model::{Sharder, TableId, Token};
 
 use super::format::Position;
 
-const MAGIC: [u8; 8] = *b"HelenuT2";
+const MAGIC: [u8; 8] = *b"HelenuT3";
 const NOTE: usize = 56;
+const GIVEN_UP: usize = 16;
+/// Of the second version.
+const MAGIC_2: [u8; 8] = *b"HelenuT2";
 /// The same of the first version.
 const MAGIC_1: [u8; 8] = *b"HelenusT";
 const NOTE_1: usize = 40;
@@ -49,6 +58,8 @@ pub(crate) struct Truncations {
     shard: u16,
     shards: u16,
     tables: BTreeMap<TableId, Truncation>,
+    /// Of segments by their numbers: the offset from which on all is given up.
+    given_up: BTreeMap<u64, u64>,
 }
 
 /// Bytes that are not a file of truncations.
@@ -62,6 +73,7 @@ impl Truncations {
             shard,
             shards,
             tables: BTreeMap::new(),
+            given_up: BTreeMap::new(),
         }
     }
 
@@ -89,10 +101,11 @@ impl Truncations {
 
     /// Is a mutation of `table` for `token` that stands at `position` gone?
     pub(crate) fn covers(&self, table: TableId, token: Token, position: Position) -> bool {
-        self.tables
-            .get(&table)
-            .is_some_and(|truncation| position < truncation.position)
-            && Sharder::new(self.shards).shard_of(token) == self.shard
+        let noted = self.tables.get(&table);
+        let is_noted = noted.is_some_and(|truncation| position < truncation.position);
+        let from = self.given_up.get(&position.segment);
+        let is_given_up = from.is_some_and(|from| position.offset >= *from);
+        (is_noted || is_given_up) && Sharder::new(self.shards).shard_of(token) == self.shard
     }
 
     /// Has an sstable of `table` that this very shard wrote still to go?
@@ -111,8 +124,9 @@ impl Truncations {
 
     /// A segment number that is behind all that is noted.
     pub(crate) fn next_segment(&self) -> u64 {
-        let segments = self.tables.values().map(|t| t.position.segment + 1);
-        segments.max().unwrap_or(0)
+        let noted = self.tables.values().map(|t| t.position.segment);
+        let segments = noted.chain(self.given_up.keys().copied());
+        segments.max().map_or(0, |segment| segment + 1)
     }
 
     /// The highest generation of a table's sstables that is noted as gone: none that comes may have
@@ -135,6 +149,13 @@ impl Truncations {
     /// Notes one.
     pub(crate) fn note(&mut self, table: TableId, truncation: Truncation) {
         self.tables.insert(table, truncation);
+    }
+
+    /// Notes behind which places segments hold what was given up.
+    pub(crate) fn note_given_up(&mut self, places: Vec<Position>) {
+        let places = places.into_iter();
+        let places = places.map(|place| (place.segment, place.offset));
+        self.given_up.extend(places);
     }
 
     /// The sstables of a table are gone; gives what was noted before, if it said otherwise.
@@ -162,10 +183,13 @@ impl Truncations {
 
     /// Drops those that no segment and no sstable can contradict any more; were there any?
     pub(crate) fn forget_before(&mut self, oldest_segment: u64) -> bool {
-        let before = self.tables.len();
+        let len = |noted: &Truncations| noted.tables.len() + noted.given_up.len();
+        let before = len(self);
         self.tables
             .retain(|_, noted| noted.unfinished || noted.position.segment >= oldest_segment);
-        self.tables.len() != before
+        self.given_up
+            .retain(|segment, _| *segment >= oldest_segment);
+        len(self) != before
     }
 
     /// Drops those of truncations after a time, in microseconds since 1970, to which all is brought
@@ -181,18 +205,28 @@ impl Truncations {
         if crc32fast::hash(content) != u32::from_le_bytes(*crc) {
             return Err(Malformed);
         }
-        let (notes, len) = match content.strip_prefix(&MAGIC) {
-            Some(notes) => (notes, NOTE),
-            None => (content.strip_prefix(&MAGIC_1).ok_or(Malformed)?, NOTE_1),
+        let (magic, notes) = content.split_first_chunk::<8>().ok_or(Malformed)?;
+        let len = match *magic {
+            MAGIC | MAGIC_2 => NOTE,
+            MAGIC_1 => NOTE_1,
+            _ => return Err(Malformed),
         };
         let (count, notes) = notes.split_first_chunk::<4>().ok_or(Malformed)?;
-        let count = u32::from_le_bytes(*count) as usize;
-        if Some(notes.len()) != count.checked_mul(len) {
+        let len_of_all = (u32::from_le_bytes(*count) as usize).checked_mul(len);
+        let (notes, given_up) = len_of_all
+            .and_then(|len| notes.split_at_checked(len))
+            .ok_or(Malformed)?;
+        let may_follow = *magic == MAGIC && given_up.len().is_multiple_of(GIVEN_UP);
+        if !given_up.is_empty() && !may_follow {
             return Err(Malformed);
         }
         for note in notes.chunks_exact(len) {
             let (id, truncation) = read_note(note).ok_or(Malformed)?;
             self.note(id, truncation);
+        }
+        for [segment, offset] in given_up.as_chunks::<8>().0.as_chunks::<2>().0 {
+            let (segment, offset) = (u64::from_le_bytes(*segment), u64::from_le_bytes(*offset));
+            self.given_up.insert(segment, offset);
         }
         Ok(())
     }
@@ -208,6 +242,10 @@ impl Truncations {
             out.extend_from_slice(&truncation.at.to_le_bytes());
             out.extend_from_slice(&u64::from(truncation.unfinished).to_le_bytes());
         }
+        for (segment, offset) in &self.given_up {
+            out.extend_from_slice(&segment.to_le_bytes());
+            out.extend_from_slice(&offset.to_le_bytes());
+        }
         let crc = crc32fast::hash(&out);
         out.extend_from_slice(&crc.to_le_bytes());
         out
@@ -220,7 +258,7 @@ impl Truncations {
 
     /// Removes the file in `dir`, or replaces it if there is something to say.
     pub(crate) async fn save_or_remove(&self, env: &Env, dir: &Path) -> std::io::Result<()> {
-        if !self.tables.is_empty() {
+        if !self.tables.is_empty() || !self.given_up.is_empty() {
             return self.save(env, dir).await;
         }
         env.remove_file(&self.path(dir)).await?;
@@ -291,6 +329,7 @@ mod tests {
             };
             noted.note(TableId::from_u128(id), truncation);
         }
+        noted.note_given_up(vec![at(4096)]);
         let mut bytes = noted.encode();
         let mut read = Truncations::new(1, 3);
         assert_eq!(read.decode(&bytes), Ok(()));
@@ -363,6 +402,22 @@ mod tests {
         assert_eq!(noted.forget_after(999), [ID]);
         assert!(!noted.covers(ID, Token(1), at(0)) && !noted.covers_sstable(ID, (0, 1), 1));
         assert!(noted.covers(TableId::from_u128(2), Token(1), at(199)));
+    }
+
+    #[test]
+    fn what_was_given_up_is_so_for_every_table() {
+        let mut noted = Truncations::new(0, 1);
+        noted.note_given_up(vec![at(4096)]);
+        assert!(!noted.covers(ID, Token(1), at(4095)));
+        assert!(noted.covers(ID, Token(1), at(4096)) && noted.covers(ID, Token(1), at(1 << 20)));
+        let behind = Position {
+            segment: 6,
+            offset: 4096,
+        };
+        assert!(!noted.covers(ID, Token(1), behind), "the log went on there");
+        assert_eq!(noted.next_segment(), 6);
+        assert!(!noted.forget_before(5) && noted.forget_before(6));
+        assert!(!noted.covers(ID, Token(1), at(4096)));
     }
 
     #[test]

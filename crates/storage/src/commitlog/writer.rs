@@ -112,10 +112,20 @@ impl Writer {
         }
         self.inner.has_room();
         let (inner, bytes) = (&self.inner, self.inner.config.segment_bytes);
-        let open = self.open.as_ref().map(|(segment, _)| *segment);
-        let without_file = open.map_or(inner.run.get(), |segment| segment + 1);
         let mut state = inner.state.borrow_mut();
-        if !state.begin_anew(reason, bytes, without_file, |segment| inner.name(segment)) {
+        let acknowledged_to = match self.unsynced {
+            Some((end, _)) if !inner.config.sync.syncs_each_group() => end,
+            _ => state.durable_to,
+        };
+        let safe_to = self.open.as_ref().map(|(segment, _)| Position {
+            segment: *segment,
+            offset: match acknowledged_to.segment == *segment {
+                true => acknowledged_to.offset,
+                false => 0,
+            },
+        });
+        let run = (inner.run.get(), safe_to);
+        if !state.begin_anew(reason, bytes, run, |segment| inner.name(segment)) {
             return false;
         }
         inner.run.set(state.active);
@@ -180,15 +190,13 @@ impl Writer {
         let durable = self.inner.state.borrow().durable_to;
         format::seal_group(&mut group.bytes, at, durable, group.records);
         let len = group.bytes.len().next_multiple_of(BLOCK);
+        group.bytes.resize(len, 0);
         let begun = self.inner.env.now();
         // Nothing but the group is on its way then, so that the drive has all when it has that.
         let synced = self.unsynced.is_none() && self.inner.config.sync.syncs_each_group();
-        let zeros = if synced {
-            self.zeros_behind(at.offset + len as u64)
-        } else {
-            0
-        };
-        group.bytes.resize(len + zeros, 0);
+        if synced {
+            self.fill_ahead(at.offset + len as u64).await;
+        }
         let buffer = self.write_bytes(&file, at, group.bytes, synced).await?;
         {
             let mut state = self.inner.state.borrow_mut();
@@ -219,16 +227,15 @@ impl Writer {
         Ok(())
     }
 
-    /// How many zeros are to be written behind a group that ends there, so that only few groups are
-    /// written where nothing was before.
-    fn zeros_behind(&mut self, end: u64) -> usize {
+    /// Has zeros where a group is to be written, and behind it, so that only few groups come to where
+    /// nothing was written before. If that cannot be done the group is slower, and no worse.
+    async fn fill_ahead(&mut self, end: u64) {
         let segment = self.inner.config.segment_bytes;
-        match &mut self.open {
-            Some((_, open)) if end > open.blank_from => {
-                open.blank_from = (end + ZEROED).min(segment).max(end);
-                (open.blank_from - end) as usize
-            }
-            _ => 0,
+        if let Some((_, open)) = &mut self.open
+            && end > open.blank_from
+        {
+            let _ = open.fill((end + ZEROED).min(segment)).await;
+            open.blank_from = open.blank_from.max(end);
         }
     }
 
@@ -406,21 +413,18 @@ impl Writer {
 }
 
 impl SegmentFile {
-    /// Fills what is blank with zeros, on the drive when this returns.
-    async fn fill(&mut self, len: u64) -> std::io::Result<()> {
+    /// Fills what is blank up to `end` with zeros, on the drive when this returns.
+    async fn fill(&mut self, end: u64) -> std::io::Result<()> {
         let mut zeros = Vec::new();
-        let blank_from = self.blank_from;
-        while self.blank_from < len {
-            zeros.resize(ZEROED.min(len - self.blank_from) as usize, 0);
-            let (written, buffer) = self.file.write_all_at(zeros, self.blank_from).await;
+        while self.blank_from < end {
+            zeros.resize(ZEROED.min(end - self.blank_from) as usize, 0);
+            let at = self.blank_from;
+            let (written, buffer) = self.file.write_all_synced_at(zeros, at).await;
             written?;
             self.blank_from += buffer.len() as u64;
             zeros = buffer;
         }
-        match blank_from < len {
-            true => self.file.sync_data().await,
-            false => Ok(()),
-        }
+        Ok(())
     }
 }
 

@@ -102,7 +102,11 @@ impl Inner {
     /// written must not be renamed by somebody else, and the last to write must know all.
     pub(super) async fn save_truncations(&self) -> std::io::Result<()> {
         let _one_at_a_time = self.truncations_file.acquire(1).await;
-        let own = self.truncations.borrow()[0].clone();
+        let own = {
+            let own = &mut self.truncations.borrow_mut()[0];
+            own.note_given_up(self.log.given_up());
+            own.clone()
+        };
         let dir = self.config.commitlog_dir.clone();
         own.save(&self.env, &dir).await
     }

@@ -126,7 +126,8 @@ fn what_a_truncation_that_was_cut_off_left_goes_and_no_more() {
 fn a_point_in_time_before_a_truncation_brings_back_what_it_emptied() {
     for (earlier, expected) in [(true, 4), (false, 0)] {
         let folder = TempDir::new();
-        let dir = folder.0.clone();
+        let (dir, point) = (folder.0.clone(), Arc::new(AtomicI64::new(0)));
+        let restore_point = point.clone();
         run(move |env| async move {
             let table = table(Order::Ascending);
             let store = open(&env, &dir, true, i64::MAX).await;
@@ -135,12 +136,17 @@ fn a_point_in_time_before_a_truncation_brings_back_what_it_emptied() {
             env.sleep(std::time::Duration::from_millis(2)).await;
             store.truncate(table.id).await.expect("truncated");
             let after = env.wall_micros();
-            // The second time without it: what came back stays.
-            for restore_point in [if earlier { before } else { after }, i64::MAX] {
+            point.store(if earlier { before } else { after }, Ordering::Relaxed);
+        });
+        // The second time without it: what came back stays.
+        for restore_point in [restore_point.load(Ordering::Relaxed), i64::MAX] {
+            let dir = folder.0.clone();
+            run(move |env| async move {
+                let table = table(Order::Ascending);
                 let store = open(&env, &dir, true, restore_point).await;
                 assert_eq!(rows(&store, &table).await, expected, "{restore_point}");
-            }
-        });
+            });
+        }
     }
 }
 
