@@ -8,13 +8,12 @@
 //!
 //! Histories of different keys are checked one by one: linearizability is local.
 
-use std::collections::{BTreeSet, HashSet};
-use std::hash::Hash;
+use std::collections::BTreeSet;
 
 /// What is asked, answered and kept.
 pub trait Model {
     /// What the data is.
-    type State: Clone + Eq + Hash;
+    type State: Clone + Ord;
     /// What a client asked, and what it was told; that may be that nobody knows.
     type Operation;
 
@@ -72,7 +71,7 @@ struct Search<'h, M: Model> {
     places: Vec<(usize, Option<usize>)>,
     /// Which operations are in the order.
     done: Vec<u64>,
-    tried: HashSet<(Vec<u64>, M::State)>,
+    tried: BTreeSet<(Vec<u64>, M::State)>,
     /// The order, with the state before each.
     order: Vec<(usize, M::State)>,
     longest: Option<NotLinearizable>,
@@ -121,7 +120,7 @@ impl<'h, M: Model> Search<'h, M> {
             nodes,
             places,
             done: vec![0; history.len().div_ceil(64)],
-            tried: HashSet::new(),
+            tried: BTreeSet::new(),
             order: Vec::new(),
             longest: None,
         }
