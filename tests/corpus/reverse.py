@@ -11,6 +11,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 from decimal import Decimal
@@ -116,9 +117,21 @@ def compact_all(node: Node, sent: list[Case], format: str, results: dict) -> Non
         result.before, result.after = len(before), len(after)
         if set(before) & set(after):
             result.faults.append(f"not rewritten: {sorted(set(before) & set(after))}")
-        if any(not name.startswith(VERSION[format]) for name in after):
-            result.faults.append(f"not of the format {VERSION[format]}*: {after}")
+        others = [name for name in after if not name.startswith(VERSION[format])]
+        stay = format == "big" and all(name.startswith(VERSION["bti"]) for name in others)
+        if others and not (stay and outlives_nb(case)):
+            result.faults.append(f"not of the format {VERSION[format]}*: {others}")
     node.stop()
+
+
+def outlives_nb(case: Case) -> bool:
+    """Does something in it expire after January 2038, for which nb has no room? Then it stays in the format da."""
+    dumps = (
+        subprocess.run([binary(), "sstable", "dump", case.sstables / name], capture_output=True, text=True, timeout=TIMEOUT)
+        for name in case.data_files()
+    )
+    years = (int(year) for dump in dumps for year in re.findall(r'"expires_at" : "(\d+)-', dump.stdout))
+    return any(year > 2038 for year in years)
 
 
 def data_files(folder: pathlib.Path) -> list[str]:

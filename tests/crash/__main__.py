@@ -19,6 +19,8 @@ from .model import TABLE, Partition
 from .writer import Writer, new_partitions
 
 PARTITIONS = 400
+# Rounds between two lines of progress.
+PROGRESS = 10
 
 
 class Damage(Exception):
@@ -184,6 +186,8 @@ def main() -> int:
         loop.prepare()
         for number in range(arguments.rounds):
             loop.round(number)
+            if (number + 1) % PROGRESS == 0:
+                print(f"crash: {number + 1} of {arguments.rounds} rounds, {time.monotonic() - began:.0f} s", flush=True)
         code = 0
     except (Damage, Failure, harness.ServerError) as damage:
         print(f"crash: {damage}\n(seed {arguments.seed}, folder {server.directory})", file=sys.stderr)

@@ -149,10 +149,11 @@ impl Descriptor {
         let (generation, rest) = rest.split_once('-')?;
         let component = rest.strip_prefix(version.format().name())?;
         let component = component.strip_prefix('-')?;
-        let generation = match generation.parse() {
-            Ok(number) => Generation::Number(number),
+        let generation = match generation.parse::<u64>() {
+            // What is not written as a number is would not be found again under its name.
+            Ok(number) if number.to_string() == generation => Generation::Number(number),
             Err(_) if is_time_id(generation) => Generation::Time(generation.into()),
-            Err(_) => return None,
+            _ => return None,
         };
         let descriptor = Descriptor {
             dir: dir.to_owned(),
@@ -240,10 +241,12 @@ mod tests {
             "nb-1-bti-Data.db",
             "da-1-big-Data.db",
             "zz-1-big-Data.db",
+            "nb-01-big-Data.db",
+            "nb-+1-big-Data.db",
             "manifest.json",
             "",
         ] {
-            assert_eq!(Descriptor::parse(dir, other), None);
+            assert_eq!(Descriptor::parse(dir, other), None, "{other}");
         }
     }
 }
