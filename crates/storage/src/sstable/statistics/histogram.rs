@@ -88,16 +88,14 @@ impl EstimatedHistogram {
         if count == 0 {
             return 0;
         }
-        let sum: i128 = self
-            .buckets
-            .iter()
-            .enumerate()
-            .map(|(i, b)| {
-                let offset = self.offsets.get(i).or(self.offsets.last());
-                i128::from(*b) * i128::from(offset.copied().unwrap_or(0))
-            })
-            .sum();
-        i64::try_from((sum + count - 1) / count).unwrap_or(i64::MAX)
+        let products = self.buckets.iter().enumerate().map(|(i, b)| {
+            let offset = self.offsets.get(i).or(self.offsets.last());
+            i128::from(*b) * i128::from(offset.copied().unwrap_or(0))
+        });
+        // A file may say anything.
+        let sum = products.fold(0i128, i128::saturating_add);
+        let mean = sum.saturating_add(count - 1) / count;
+        i64::try_from(mean).unwrap_or(i64::MAX)
     }
 
     /// Counts what the other one counted. Both have to be of one kind, or nothing is.
@@ -113,7 +111,7 @@ impl EstimatedHistogram {
     pub fn min(&self) -> i64 {
         match self.buckets.iter().position(|count| *count > 0) {
             None | Some(0) => 0,
-            Some(bucket) => self.offsets[bucket - 1] + 1,
+            Some(bucket) => self.offsets[bucket - 1].saturating_add(1),
         }
     }
 
