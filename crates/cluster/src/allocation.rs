@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::Token;
 
-use crate::placement::range_share;
+use crate::placement::{Search, range_share};
 use crate::{NodeId, Place, Ring};
 
 /// The replicas in a data centre that are evened out (`allocate_tokens_for_local_replication_factor`).
@@ -23,33 +23,27 @@ const RANGES: usize = 64;
 /// `count` tokens with which a new node at `place` has about as much as the others there.
 pub fn allocate_tokens(ring: &Ring, place: &Place, count: u16) -> BTreeSet<Token> {
     let own = NodeId(ring.places().keys().last().map_or(0, |id| id.0 + 1));
-    let is_free = |token: &Token| *token != Token::MIN && !ring_has(ring, *token);
     let mut layout = Layout::new(ring, place, own);
     if layout.owners.is_empty() {
-        return evenly(count, &is_free);
+        return evenly(count, &layout.taken);
     }
     let mut tokens = BTreeSet::new();
     for left in (1..=u32::from(count)).rev() {
-        let token = layout.best(own, left, &is_free);
+        let token = layout.best(own, left);
         layout.insert(token, own);
         tokens.insert(token);
     }
     tokens
 }
 
-fn ring_has(ring: &Ring, token: Token) -> bool {
-    let owners = ring.owners();
-    owners.binary_search_by_key(&token, |(own, _)| *own).is_ok()
-}
-
 /// The tokens of the first node of a data centre: as far from each other as can be, where none is taken.
-fn evenly(count: u16, is_free: &dyn Fn(&Token) -> bool) -> BTreeSet<Token> {
+fn evenly(count: u16, taken: &BTreeSet<Token>) -> BTreeSet<Token> {
     let step = u64::MAX / u64::from(count.max(1));
     let from = |first: i64| {
         let token = move |n: u16| Token(first.wrapping_add_unsigned(step * u64::from(n)));
         (0..count).map(token)
     };
-    let first = (1..).find(|first| from(*first).all(|token| is_free(&token)));
+    let first = (1..).find(|first| from(*first).all(|token| !taken.contains(&token)));
     from(first.expect("there are 2^64 tokens")).collect()
 }
 
@@ -57,38 +51,34 @@ fn evenly(count: u16, is_free: &dyn Fn(&Token) -> bool) -> BTreeSet<Token> {
 type Held = [f64; 2];
 
 /// The ring of one data centre.
-struct Layout {
+struct Layout<'r> {
     owners: Vec<(Token, NodeId)>,
-    racks: BTreeMap<NodeId, usize>,
-    /// Replicas of each token, and how many of them may share a rack with another one.
-    replicas: usize,
-    repeats: usize,
+    /// The tokens that nobody can take any more, those of other data centres too.
+    taken: BTreeSet<Token>,
+    racks: BTreeMap<NodeId, &'r str>,
+    /// For the replicas of a token, as it begins.
+    search: Search<'r>,
     held: BTreeMap<NodeId, Held>,
 }
 
-impl Layout {
-    fn new(ring: &Ring, place: &Place, own: NodeId) -> Layout {
+impl<'r> Layout<'r> {
+    fn new(ring: &'r Ring, place: &'r Place, own: NodeId) -> Layout<'r> {
         let neighbours = ring.places().iter();
         let neighbours = neighbours.filter(|(_, other)| other.datacenter == place.datacenter);
-        let mut names: BTreeMap<NodeId, &str> =
+        let mut racks: BTreeMap<NodeId, &str> =
             neighbours.map(|(id, other)| (*id, &*other.rack)).collect();
-        names.insert(own, &place.rack);
-        let distinct: Vec<&str> = names
-            .values()
-            .copied()
-            .collect::<BTreeSet<_>>()
-            .into_iter()
-            .collect();
-        let number = |name: &&str| distinct.binary_search(name).unwrap_or(0);
+        racks.insert(own, &place.rack);
         let owners = ring.owners().iter().copied();
+        let taken = owners.clone().map(|(token, _)| token).chain([Token::MIN]);
+        let of_each: Vec<&str> = racks.values().copied().collect();
         let mut layout = Layout {
+            taken: taken.collect(),
             owners: owners
-                .filter(|(_, node)| names.contains_key(node))
+                .filter(|(_, node)| racks.contains_key(node))
                 .collect(),
-            replicas: REPLICAS.min(names.len()),
-            repeats: REPLICAS.saturating_sub(distinct.len()),
-            racks: names.iter().map(|(id, name)| (*id, number(name))).collect(),
-            held: names.keys().map(|id| (*id, Held::default())).collect(),
+            search: Search::new(REPLICAS, &of_each),
+            held: racks.keys().map(|id| (*id, Held::default())).collect(),
+            racks,
         };
         for at in 0..layout.owners.len() {
             let (share, replicas) = (layout.share(at), layout.walk(at).0);
@@ -110,24 +100,16 @@ impl Layout {
     /// The replicas of the range that ends there, and how many places of the ring it took to find
     /// them.
     fn walk(&self, at: usize) -> (Vec<NodeId>, usize) {
-        let (mut found, mut racks) = (Vec::with_capacity(self.replicas), BTreeSet::new());
-        let mut repeats = self.repeats;
+        let (mut found, mut search) = (Vec::new(), self.search.clone());
         let len = self.owners.len();
         for step in 0..len {
-            if found.len() == self.replicas {
+            if search.missing() == 0 {
                 return (found, step);
             }
             let node = self.owners[(at + step) % len].1;
-            if found.contains(&node) {
-                continue;
+            if !found.contains(&node) && search.takes(self.racks[&node]) {
+                found.push(node);
             }
-            if !racks.insert(self.racks[&node]) {
-                if repeats == 0 {
-                    continue;
-                }
-                repeats -= 1;
-            }
-            found.push(node);
         }
         (found, len)
     }
@@ -168,17 +150,18 @@ impl Layout {
         }
         let at = self.owners.partition_point(|(end, _)| *end < token);
         self.owners.insert(at, (token, own));
+        self.taken.insert(token);
     }
 
     /// The token that evens out most, if `left` are still to be chosen with it: each is to bring its part
     /// of what the node lacks.
-    fn best(&mut self, own: NodeId, left: u32, is_free: &dyn Fn(&Token) -> bool) -> Token {
+    fn best(&mut self, own: NodeId, left: u32) -> Token {
         let nodes = self.held.len() as f64;
-        let fair: Held = [1.0 / nodes, self.replicas as f64 / nodes];
+        let fair: Held = [1.0 / nodes, self.search.missing() as f64 / nodes];
         let own_held = self.held[&own];
         let mut best: Option<(f64, Token)> = None;
         for token in self.candidates() {
-            if !is_free(&token) || self.has(token) {
+            if self.taken.contains(&token) {
                 continue;
             }
             let mut cost = 0.0;
@@ -198,18 +181,9 @@ impl Layout {
             }
         }
         // A ring that has no room there: the first that is free.
-        let any = || {
-            (1..)
-                .map(Token)
-                .find(|token| is_free(token) && !self.has(*token))
-        };
+        let any = || (1..).map(Token).find(|token| !self.taken.contains(token));
         let token = best.map(|(_, token)| token).or_else(any);
         token.expect("there are 2^64 tokens")
-    }
-
-    fn has(&self, token: Token) -> bool {
-        let owners = &self.owners;
-        owners.binary_search_by_key(&token, |(own, _)| *own).is_ok()
     }
 
     fn candidates(&self) -> Vec<Token> {
@@ -247,6 +221,10 @@ mod tests {
     use super::*;
     use crate::{Placement, ReplicationStrategy};
 
+    fn tokens_of(ring: &Ring) -> BTreeSet<Token> {
+        ring.owners().iter().map(|(token, _)| *token).collect()
+    }
+
     /// What the nodes of a data centre hold that came one after the other, by rack.
     fn held(nodes: u32, racks: u32) -> Vec<Vec<f64>> {
         let mut ring = Ring::new();
@@ -258,11 +236,10 @@ mod tests {
             };
             let tokens = allocate_tokens(&ring, &place, 16);
             assert_eq!(tokens.len(), 16);
-            assert!(tokens.iter().all(|token| !ring_has(&ring, *token)));
+            assert!(tokens.is_disjoint(&tokens_of(&ring)));
             ring.insert(NodeId(node), &place, &tokens);
         }
-        let datacenters = BTreeMap::from([("dc1".to_owned(), 3)]);
-        let strategy = ReplicationStrategy::NetworkTopology { datacenters };
+        let strategy = ReplicationStrategy::network_topology([("dc1", 3)]);
         let owned = Placement::new(&ring, &[], &strategy, NodeId(0)).ownership();
         let mut by_rack = vec![Vec::new(); racks as usize];
         for (node, share) in owned {
@@ -292,7 +269,7 @@ mod tests {
                 rack: "r".to_owned(),
             };
             let tokens = allocate_tokens(&ring, &place, 16);
-            assert!(tokens.iter().all(|token| !ring_has(&ring, *token)));
+            assert!(tokens.is_disjoint(&tokens_of(&ring)));
             ring.insert(NodeId(node), &place, &tokens);
         }
         assert_eq!(ring.owners().len(), 48);

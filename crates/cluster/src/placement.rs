@@ -42,8 +42,13 @@ pub struct Placement {
     /// The replicas of each range.
     replicas: Vec<Replicas>,
     strategy: ReplicationStrategy,
-    none: Replicas,
 }
+
+/// Of any token where nobody owns one.
+static NOBODY: Replicas = Replicas {
+    natural: Vec::new(),
+    pending: Vec::new(),
+};
 
 impl Placement {
     /// Of a keyspace that each node has for itself (`LocalStrategy`): it is at `node`.
@@ -56,7 +61,6 @@ impl Placement {
             ends: vec![Token::MAX],
             replicas: vec![replicas],
             strategy: ReplicationStrategy::Local,
-            none: Replicas::default(),
         }
     }
 
@@ -92,7 +96,6 @@ impl Placement {
             replicas: ends.iter().map(replicas_at).collect(),
             ends: ends.into_iter().collect(),
             strategy: strategy.clone(),
-            none: Replicas::default(),
         }
     }
 
@@ -101,7 +104,7 @@ impl Placement {
         let i = self.ends.partition_point(|end| *end < token);
         // Behind the last token the ring goes on with the first.
         let found = self.replicas.get(i).or(self.replicas.first());
-        found.unwrap_or(&self.none)
+        found.unwrap_or(&NOBODY)
     }
 
     /// The ends of all ranges (each inclusive, and the start of the next), with their replicas.
@@ -149,13 +152,45 @@ enum Kind<'r> {
     NetworkTopology(BTreeMap<&'r str, Search<'r>>),
 }
 
-/// How far the search in one data centre has come.
+/// How far the search for the replicas in one data centre has come.
 #[derive(Clone)]
-struct Search<'r> {
+pub(crate) struct Search<'r> {
     racks: BTreeSet<&'r str>,
     missing: usize,
     /// How many replicas may yet be in a rack that has one already.
     repeats: usize,
+}
+
+impl<'r> Search<'r> {
+    /// Of `factor` replicas among members in these racks, of which each is named.
+    pub(crate) fn new(factor: usize, racks: &[&'r str]) -> Search<'r> {
+        let distinct = racks.iter().collect::<BTreeSet<_>>().len();
+        Search {
+            racks: BTreeSet::new(),
+            missing: factor.min(racks.len()),
+            repeats: factor.saturating_sub(distinct),
+        }
+    }
+
+    /// How many replicas are still to be found.
+    pub(crate) fn missing(&self) -> usize {
+        self.missing
+    }
+
+    /// A member in this rack comes by that is no replica yet: does it become one?
+    pub(crate) fn takes(&mut self, rack: &'r str) -> bool {
+        if self.missing == 0 {
+            return false;
+        }
+        if !self.racks.insert(rack) {
+            if self.repeats == 0 {
+                return false;
+            }
+            self.repeats -= 1;
+        }
+        self.missing -= 1;
+        true
+    }
 }
 
 impl<'r> Walks<'r> {
@@ -170,15 +205,8 @@ impl<'r> Walks<'r> {
                 let searches = datacenters.iter().map(|(datacenter, factor)| {
                     let places = owners.iter().filter_map(|node| ring.places().get(node));
                     let members = places.filter(|place| place.datacenter == *datacenter);
-                    let factor = *factor as usize;
                     let racks: Vec<&str> = members.map(|place| &*place.rack).collect();
-                    let distinct = racks.iter().collect::<BTreeSet<_>>().len();
-                    let search = Search {
-                        racks: BTreeSet::new(),
-                        missing: factor.min(racks.len()),
-                        repeats: factor.saturating_sub(distinct),
-                    };
-                    (&**datacenter, search)
+                    (&**datacenter, Search::new(*factor as usize, &racks))
                 });
                 Kind::NetworkTopology(searches.collect())
             }
@@ -214,7 +242,7 @@ fn network_topology<'r>(
     mut searches: BTreeMap<&'r str, Search<'r>>,
 ) -> Vec<NodeId> {
     let mut found = Vec::new();
-    let mut missing: usize = searches.values().map(|search| search.missing).sum();
+    let mut missing: usize = searches.values().map(Search::missing).sum();
     while missing > 0 {
         let Some(node) = walk.next() else { break };
         let Some(place) = ring.places().get(&node) else {
@@ -223,18 +251,10 @@ fn network_topology<'r>(
         let Some(search) = searches.get_mut(&*place.datacenter) else {
             continue;
         };
-        if search.missing == 0 || found.contains(&node) {
-            continue;
+        if !found.contains(&node) && search.takes(&place.rack) {
+            missing -= 1;
+            found.push(node);
         }
-        if !search.racks.insert(&place.rack) {
-            if search.repeats == 0 {
-                continue;
-            }
-            search.repeats -= 1;
-        }
-        search.missing -= 1;
-        missing -= 1;
-        found.push(node);
     }
     found
 }
@@ -274,15 +294,6 @@ mod tests {
         numbers(&replicas.natural)
     }
 
-    fn topology(factors: &[(&str, u32)]) -> ReplicationStrategy {
-        ReplicationStrategy::NetworkTopology {
-            datacenters: factors
-                .iter()
-                .map(|(dc, f)| ((*dc).to_owned(), *f))
-                .collect(),
-        }
-    }
-
     #[test]
     fn simple_replicas_are_the_next_nodes() {
         let ring = ring(&["a/1", "a/1", "a/1", "a/1"]);
@@ -304,16 +315,36 @@ mod tests {
     fn replicas_are_spread_over_racks() {
         let ring = ring(&["a/1", "a/1", "a/2", "b/1", "b/1", "b/1"]);
         // Nodes 0 and 1 share a rack: 2 comes before 1.
-        assert_eq!(replicas(&ring, &topology(&[("a", 2)]), 0), [0, 2]);
-        assert_eq!(replicas(&ring, &topology(&[("a", 3)]), 0), [0, 1, 2]);
         assert_eq!(
-            replicas(&ring, &topology(&[("a", 2), ("b", 1)]), 10),
+            replicas(&ring, &ReplicationStrategy::network_topology([("a", 2)]), 0),
+            [0, 2]
+        );
+        assert_eq!(
+            replicas(&ring, &ReplicationStrategy::network_topology([("a", 3)]), 0),
+            [0, 1, 2]
+        );
+        assert_eq!(
+            replicas(
+                &ring,
+                &ReplicationStrategy::network_topology([("a", 2), ("b", 1)]),
+                10
+            ),
             [1, 2, 3]
         );
         // One rack only: repeats from the start.
-        assert_eq!(replicas(&ring, &topology(&[("b", 2)]), 0), [3, 4]);
-        assert_eq!(replicas(&ring, &topology(&[("b", 9)]), 40), [4, 5, 3]);
-        assert!(replicas(&ring, &topology(&[("c", 1)]), 0).is_empty());
+        assert_eq!(
+            replicas(&ring, &ReplicationStrategy::network_topology([("b", 2)]), 0),
+            [3, 4]
+        );
+        assert_eq!(
+            replicas(
+                &ring,
+                &ReplicationStrategy::network_topology([("b", 9)]),
+                40
+            ),
+            [4, 5, 3]
+        );
+        assert!(replicas(&ring, &ReplicationStrategy::network_topology([("c", 1)]), 0).is_empty());
     }
 
     #[test]
@@ -367,7 +398,7 @@ mod tests {
     #[test]
     fn shares_of_the_ring_add_up_to_the_replication_factor() {
         let ring = ring(&["a/1", "a/2", "b/1", "b/1"]);
-        let strategy = topology(&[("a", 2), ("b", 1)]);
+        let strategy = ReplicationStrategy::network_topology([("a", 2), ("b", 1)]);
         let owned = Placement::new(&ring, &[], &strategy, NodeId(0)).ownership();
         assert_eq!(owned[&NodeId(0)], 1.0);
         assert_eq!(owned[&NodeId(1)], 1.0);

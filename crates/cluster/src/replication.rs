@@ -74,6 +74,18 @@ pub enum ReplicationError {
 }
 
 impl ReplicationStrategy {
+    /// `NetworkTopologyStrategy` with so many replicas in each of these data centres.
+    pub fn network_topology<'d>(
+        factors: impl IntoIterator<Item = (&'d str, u32)>,
+    ) -> ReplicationStrategy {
+        let factors = factors.into_iter();
+        ReplicationStrategy::NetworkTopology {
+            datacenters: factors
+                .map(|(name, factor)| (name.to_owned(), factor))
+                .collect(),
+        }
+    }
+
     /// Of the map `replication` of `keyspace`.
     pub fn from_options(
         keyspace: &str,

@@ -51,9 +51,7 @@ fn cluster(racks: &[u8], joined: usize, tokens: u16) -> Topology {
 }
 
 fn strategies() -> Vec<ReplicationStrategy> {
-    let topology = |factor| ReplicationStrategy::NetworkTopology {
-        datacenters: BTreeMap::from([("dc1".to_owned(), factor)]),
-    };
+    let topology = |factor| ReplicationStrategy::network_topology([("dc1", factor)]);
     vec![
         ReplicationStrategy::Simple { factor: 1 },
         ReplicationStrategy::Simple { factor: 3 },

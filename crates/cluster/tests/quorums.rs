@@ -9,15 +9,6 @@ use cluster::{
     Unavailable, WriteQuorum, quorum_of,
 };
 
-fn topology(factors: &[(&str, u32)]) -> ReplicationStrategy {
-    ReplicationStrategy::NetworkTopology {
-        datacenters: factors
-            .iter()
-            .map(|(dc, f)| ((*dc).to_owned(), *f))
-            .collect(),
-    }
-}
-
 /// `a` and `b` are replicas that are up, in the data centres `a` and `b`; capitals are down.
 fn replicas(places: &str) -> Vec<Replica<'static>> {
     let replica = |(i, place): (usize, char)| Replica {
@@ -39,7 +30,7 @@ const SIMPLE: ReplicationStrategy = ReplicationStrategy::Simple { factor: 3 };
 #[test]
 fn one_node_of_three() {
     let here = replicas("a");
-    for strategy in [SIMPLE, topology(&[("a", 3)])] {
+    for strategy in [SIMPLE, ReplicationStrategy::network_topology([("a", 3)])] {
         use Consistency::*;
         for consistency in [Any, One, LocalOne] {
             let write = WriteQuorum::new(consistency, &strategy, "a", &here);
@@ -78,7 +69,7 @@ fn a_quorum_is_more_than_half() {
     for (factor, quorum) in [(0, 1), (1, 1), (2, 2), (3, 2), (4, 3), (5, 3)] {
         assert_eq!(quorum_of(factor), quorum);
     }
-    let two = topology(&[("a", 3), ("b", 2)]);
+    let two = ReplicationStrategy::network_topology([("a", 3), ("b", 2)]);
     assert_eq!(Consistency::Quorum.block_for(&two, "a"), 3);
     assert_eq!(Consistency::LocalQuorum.block_for(&two, "b"), 2);
     assert_eq!(Consistency::EachQuorum.block_for(&two, "a"), 4);
@@ -131,7 +122,7 @@ fn a_write_times_out() {
 
 #[test]
 fn each_datacenter_needs_its_quorum() {
-    let both = topology(&[("a", 3), ("b", 3)]);
+    let both = ReplicationStrategy::network_topology([("a", 3), ("b", 3)]);
     let places = replicas("aaabbb");
     let mut write = WriteQuorum::new(Consistency::EachQuorum, &both, "a", &places).unwrap();
     for node in 0..4 {
@@ -156,7 +147,7 @@ fn each_datacenter_needs_its_quorum() {
 
 #[test]
 fn the_other_datacenter_does_not_count_locally() {
-    let both = topology(&[("a", 3), ("b", 3)]);
+    let both = ReplicationStrategy::network_topology([("a", 3), ("b", 3)]);
     let places = replicas("aaabbb");
     let mut write = WriteQuorum::new(Consistency::LocalQuorum, &both, "a", &places).unwrap();
     assert_eq!(write.contacts().len(), 6);

@@ -325,14 +325,15 @@ impl State {
     }
 
     /// Gives up all that the drive does not have for certain, and goes on in another segment, as
-    /// if the node had been started again. Nothing was acknowledged behind `safe_to`; of this run's
-    /// segments, of which there is a `first`, those behind that one have no file that was written to.
-    /// Says whether it can.
+    /// if the node had been started again. Of this run's segments, those from `first_without_file` on
+    /// have no file that was written to; in the one before, what lies behind `given_up` was not
+    /// acknowledged. Says whether it can.
     pub(super) fn begin_anew(
         &mut self,
         reason: &str,
         segment_bytes: u64,
-        (first, safe_to): (u64, Option<Position>),
+        first_without_file: u64,
+        given_up: Option<Position>,
         name: impl Fn(u64) -> SegmentName,
     ) -> bool {
         if self.lost.len() >= MAX_LOST {
@@ -344,12 +345,11 @@ impl State {
         for segment in self.segments.values_mut() {
             segment.sealed = true;
         }
-        if let Some(safe_to) = safe_to
-            && let Some(segment) = self.segments.get_mut(&name(safe_to.segment))
+        if let Some(from) = given_up
+            && let Some(segment) = self.segments.get_mut(&name(from.segment))
         {
-            segment.given_up_from = Some(safe_to.offset);
+            segment.given_up_from = Some(from.offset);
         }
-        let first_without_file = safe_to.map_or(first, |safe_to| safe_to.segment + 1);
         for number in first_without_file..=self.active {
             if let Some(segment) = self.segments.get_mut(&name(number)) {
                 segment.without_file = true;

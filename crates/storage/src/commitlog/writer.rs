@@ -49,7 +49,6 @@ enum NextState {
 }
 
 /// The file of a segment.
-#[derive(Clone)]
 struct SegmentFile {
     file: File,
     /// Where the part of it begins that was never written to. A synced write there costs several:
@@ -112,20 +111,16 @@ impl Writer {
         }
         self.inner.has_room();
         let (inner, bytes) = (&self.inner, self.inner.config.segment_bytes);
+        let open = self.open.as_ref().map(|(segment, _)| *segment);
+        let without_file = open.map_or(inner.run.get(), |segment| segment + 1);
         let mut state = inner.state.borrow_mut();
         let acknowledged_to = match self.unsynced {
             Some((end, _)) if !inner.config.sync.syncs_each_group() => end,
             _ => state.durable_to,
         };
-        let safe_to = self.open.as_ref().map(|(segment, _)| Position {
-            segment: *segment,
-            offset: match acknowledged_to.segment == *segment {
-                true => acknowledged_to.offset,
-                false => 0,
-            },
-        });
-        let run = (inner.run.get(), safe_to);
-        if !state.begin_anew(reason, bytes, run, |segment| inner.name(segment)) {
+        // Of the open segment all, if nothing in it was acknowledged.
+        let given_up = open.map(|segment| acknowledged_to.max(Position { segment, offset: 0 }));
+        if !state.begin_anew(reason, bytes, without_file, given_up, |s| inner.name(s)) {
             return false;
         }
         inner.run.set(state.active);
