@@ -3,5 +3,7 @@
 
 #[path = "../exercises/frame_decoder.rs"]
 mod exercise;
+#[path = "../exercises/segments.rs"]
+mod segments;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| exercise::run(data));

@@ -254,7 +254,7 @@ impl Outgoing {
             .version
             .and_then(|version| segment_format(version, self.compression));
         match (segments, self.compression) {
-            (Some(format), _) => encode_envelopes(format, batch, into),
+            (Some(format), _) => encode_envelopes(format, batch, envelope_length, into),
             (None, Some(compression)) => compress_envelopes(compression, batch, into),
             (None, None) if into.is_empty() && self.before_startup == 0 => {
                 std::mem::swap(&mut self.batch, into);

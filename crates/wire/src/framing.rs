@@ -15,7 +15,7 @@ use crate::compression::Compression;
 use crate::error::{ErrorKind, ErrorReply};
 use crate::header::{HEADER_LENGTH, RESPONSE_BIT};
 use crate::notation::DecodeError;
-use crate::segment::{self, SegmentFormat};
+use crate::segment::SegmentFormat;
 use crate::{Flags, Header, Opcode, Version};
 
 /// A whole message: its header, and its body uncompressed.
@@ -211,29 +211,13 @@ impl Framing {
         input: &mut BytesMut,
     ) -> Result<bool, ProtocolError> {
         let fatal = |error: DecodeError| ProtocolError::fatal(0, error.text());
-        let Some(layout) = format.layout(input).map_err(fatal)? else {
+        let Some(segment) = format.take(input).map_err(fatal)? else {
             return Ok(false);
         };
-        if input.len() < layout.total() {
-            return Ok(false);
-        }
-        let mut segment = input.split_to(layout.total());
-        segment::check_payload(&layout, &segment).map_err(fatal)?;
-        segment.advance(layout.header);
-        segment.truncate(layout.payload);
-        let payload = if layout.uncompressed > 0 {
-            let payload = segment::decompress(&layout, &segment).map_err(fatal)?;
-            // A Vec that nobody else holds becomes a BytesMut without a copy.
-            Bytes::from(payload)
-                .try_into_mut()
-                .unwrap_or_else(|shared| BytesMut::from(&shared[..]))
+        if segment.self_contained {
+            self.contained = segment.payload;
         } else {
-            segment
-        };
-        if layout.self_contained {
-            self.contained = payload;
-        } else {
-            self.spread.extend_from_slice(&payload);
+            self.spread.extend_from_slice(&segment.payload);
         }
         Ok(true)
     }

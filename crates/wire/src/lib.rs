@@ -1,4 +1,5 @@
-//! The native protocol, versions 3 to 5: frames, segments, compression, messages.
+//! The native protocol, versions 3 to 5: frames, segments, compression, messages; and the protocol
+//! between nodes ([`internode`]).
 //!
 //! Nothing here touches a socket: [`ServerConnection`] turns bytes into [`Envelope`]s and
 //! responses into bytes, [`Request::decode`] reads what an envelope asks, [`ResponseWriter`]
@@ -14,6 +15,7 @@ mod error;
 mod event;
 mod framing;
 mod header;
+pub mod internode;
 mod notation;
 mod request;
 mod response;

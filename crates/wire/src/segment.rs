@@ -17,6 +17,8 @@
 //! Cassandra's `net/Crc.java`, and the header layouts of its `FrameEncoderCrc` and
 //! `FrameEncoderLZ4`.
 
+use bytes::{Buf, Bytes, BytesMut};
+
 use crate::compression::{lz4_compress, lz4_decompress};
 use crate::notation::DecodeError;
 
@@ -77,13 +79,13 @@ pub(crate) enum SegmentFormat {
 
 /// Where the parts of the segment at the front of the input lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SegmentLayout {
+struct SegmentLayout {
     /// Bytes before the payload.
-    pub(crate) header: usize,
+    header: usize,
     /// Bytes of the payload as sent.
-    pub(crate) payload: usize,
+    payload: usize,
     /// Bytes of the payload once decompressed; 0: it is not compressed.
-    pub(crate) uncompressed: usize,
+    uncompressed: usize,
     /// Does it hold whole envelopes only?
     pub(crate) self_contained: bool,
 }
@@ -105,7 +107,7 @@ impl SegmentFormat {
 
     /// Reads the header at the front of `input`; `None` if it is not all there. An error is the
     /// end of the connection: where the next segment starts is not known any more.
-    pub(crate) fn layout(self, input: &[u8]) -> Result<Option<SegmentLayout>, DecodeError> {
+    fn layout(self, input: &[u8]) -> Result<Option<SegmentLayout>, DecodeError> {
         let length = self.header_length();
         let Some(header) = input.get(..length) else {
             return Ok(None);
@@ -176,8 +178,45 @@ impl SegmentFormat {
     }
 }
 
+/// A segment that was taken off the stream.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    /// Its payload, uncompressed.
+    pub(crate) payload: BytesMut,
+    /// Does it hold whole envelopes only?
+    pub(crate) self_contained: bool,
+}
+
+impl SegmentFormat {
+    /// Takes a segment off `input`; `None` if it is not all there yet. An error is the end of the
+    /// connection.
+    pub(crate) fn take(self, input: &mut BytesMut) -> Result<Option<Segment>, DecodeError> {
+        let Some(layout) = self.layout(input)? else {
+            return Ok(None);
+        };
+        if input.len() < layout.total() {
+            return Ok(None);
+        }
+        let mut payload = input.split_to(layout.total());
+        check_payload(&layout, &payload)?;
+        payload.advance(layout.header);
+        payload.truncate(layout.payload);
+        if layout.uncompressed > 0 {
+            let uncompressed = lz4_decompress(&payload, layout.uncompressed)?;
+            // A Vec that nobody else holds becomes a BytesMut without a copy.
+            payload = Bytes::from(uncompressed)
+                .try_into_mut()
+                .unwrap_or_else(|shared| BytesMut::from(&shared[..]));
+        }
+        Ok(Some(Segment {
+            payload,
+            self_contained: layout.self_contained,
+        }))
+    }
+}
+
 /// Checks the payload against its trailer; `segment` is the whole segment.
-pub(crate) fn check_payload(layout: &SegmentLayout, segment: &[u8]) -> Result<(), DecodeError> {
+fn check_payload(layout: &SegmentLayout, segment: &[u8]) -> Result<(), DecodeError> {
     let (payload, trailer) = segment[layout.header..layout.total()].split_at(layout.payload);
     let read = u32::from_le_bytes(
         *trailer
@@ -194,17 +233,18 @@ pub(crate) fn check_payload(layout: &SegmentLayout, segment: &[u8]) -> Result<()
     Ok(())
 }
 
-/// What a compressed payload holds.
-pub(crate) fn decompress(layout: &SegmentLayout, payload: &[u8]) -> Result<Vec<u8>, DecodeError> {
-    lz4_decompress(payload, layout.uncompressed)
-}
-
 /// Appends a batch of whole envelopes as segments: as many envelopes in each as fit, an envelope
-/// too large for one spread over several. `envelopes` must end with the end of an envelope.
-pub(crate) fn encode_envelopes(format: SegmentFormat, mut envelopes: &[u8], into: &mut Vec<u8>) {
+/// too large for one spread over several. `envelopes` must end with the end of an envelope;
+/// `length_of` gives the length of the one at the front, `None` if it is not all there.
+pub(crate) fn encode_envelopes(
+    format: SegmentFormat,
+    mut envelopes: &[u8],
+    length_of: impl Fn(&[u8]) -> Option<usize>,
+    into: &mut Vec<u8>,
+) {
     while !envelopes.is_empty() {
         let mut fitting = 0;
-        while let Some(length) = crate::framing::envelope_length(&envelopes[fitting..]) {
+        while let Some(length) = length_of(&envelopes[fitting..]) {
             if fitting + length > MAX_PAYLOAD {
                 break;
             }
@@ -216,8 +256,8 @@ pub(crate) fn encode_envelopes(format: SegmentFormat, mut envelopes: &[u8], into
             envelopes = rest;
             continue;
         }
-        let large = crate::framing::envelope_length(envelopes)
-            .expect("a batch of output ends with the end of an envelope");
+        let large =
+            length_of(envelopes).expect("a batch of output ends with the end of an envelope");
         let (envelope, rest) = envelopes.split_at(large);
         for piece in envelope.chunks(MAX_PAYLOAD) {
             format.encode(piece, false, into);
