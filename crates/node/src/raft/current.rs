@@ -4,8 +4,8 @@
 //! which shard they run on is a variable of the thread. A thread has one shard, but in the simulator
 //! one thread has all shards of all nodes, and so the variable is set for exactly as long as a
 //! future of the adapter is polled or dropped, and set back to what it was before (polls nest when a
-//! future of one shard is polled inside that of another). It is the one global of the house. Nothing
-//! but this adapter may read it: all other code is given its [`Env`].
+//! future of one shard is polled inside that of another). Nothing else in the house is passed on like
+//! this, and nothing but this adapter may read it: all other code is given its [`Env`].
 
 use std::cell::RefCell;
 use std::future::Future;

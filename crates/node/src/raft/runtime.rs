@@ -1,7 +1,7 @@
 //! The shard as openraft's runtime.
 
 use std::cell::{Cell, RefCell};
-use std::future::{Future, poll_fn};
+use std::future::{Future, poll_fn, ready};
 use std::net::Ipv4Addr;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -92,6 +92,16 @@ impl AsyncRuntime for ShardRuntime {
 
     fn thread_rng() -> ShardRandom {
         ShardRandom::new(current())
+    }
+
+    /// Does the work at once. Openraft itself never asks for it, and the thread that the trait would
+    /// start is nothing that a seed could repeat.
+    fn spawn_blocking<F, T>(work: F) -> impl Future<Output = std::io::Result<T>> + Send
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        ready(Ok(work()))
     }
 
     /// A simulated shard, for tests. It is one thread, whatever is asked for.
