@@ -1,5 +1,5 @@
-//! Three members in the simulator: they elect, write, lose their leader and find together again, and
-//! the same seed tells the same story.
+//! Three members in the simulator: they elect, write, lose their leader, see the next one die and
+//! come back, and find together again; and the same seed tells the same story.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,10 +57,17 @@ fn config() -> Arc<Config> {
     Arc::new(config.validate().expect("it is valid"))
 }
 
+/// What a member has on its drive.
+#[derive(Clone, Default)]
+pub(super) struct Drive {
+    pub(super) log: Log,
+    pub(super) list: List,
+}
+
 /// A member's life on its shard: joins the others, then notes what it sees. The first one founds the
 /// cluster.
-pub(super) async fn live(env: Env, id: u64, log: Log, network: Network, trace: Trace) {
-    let list = List::default();
+pub(super) async fn live(env: Env, id: u64, drive: Drive, network: Network, trace: Trace) {
+    let Drive { log, list } = drive;
     let dialer = Dialer {
         network: network.clone(),
         env: env.clone(),
@@ -74,7 +81,7 @@ pub(super) async fn live(env: Env, id: u64, log: Log, network: Network, trace: T
         list,
     };
     network.join(id, member);
-    if id == MEMBERS[0] {
+    if id == MEMBERS[0] && !raft.is_initialized().await.expect("it runs") {
         let members: BTreeMap<u64, EmptyNode> = MEMBERS.map(|id| (id, EmptyNode {})).into();
         raft.initialize(members).await.expect("it is the first");
     }
@@ -126,7 +133,7 @@ pub(super) struct Cluster {
     simulation: Simulation,
     nodes: Vec<SimNode>,
     pub(super) network: Network,
-    pub(super) logs: BTreeMap<u64, Log>,
+    pub(super) drives: BTreeMap<u64, Drive>,
     trace: Trace,
     client: Env,
 }
@@ -134,34 +141,48 @@ pub(super) struct Cluster {
 impl Cluster {
     pub(super) fn new(seed: u64) -> Cluster {
         let mut simulation = Simulation::new(seed, SimConfig::default());
-        let (network, trace) = (Network::default(), Trace::default());
-        let mut nodes = Vec::new();
-        let mut logs = BTreeMap::new();
-        for id in MEMBERS {
-            let node = simulation.add_node(address(id), 1, 1 << 20);
-            let log = Log::default();
-            simulation.start(node, |env| {
-                let life = live(env.clone(), id, log.clone(), network.clone(), trace.clone());
-                within(&env, life)
-            });
-            nodes.push(node);
-            logs.insert(id, log);
-        }
-        let node = simulation.add_node(address(CLIENT), 1, 1 << 20);
+        let ids = MEMBERS.into_iter().chain([CLIENT]);
+        let nodes: Vec<_> = ids
+            .map(|id| simulation.add_node(address(id), 1, 1 << 20))
+            .collect();
         let client = RefCell::new(None);
-        simulation.start(node, |env| {
+        simulation.start(nodes[MEMBERS.len()], |env| {
             client.replace(Some(env));
             pending()
         });
-        nodes.push(node);
-        Cluster {
+        let mut cluster = Cluster {
             simulation,
             nodes,
-            network,
-            logs,
-            trace,
+            network: Network::default(),
+            drives: MEMBERS.map(|id| (id, Drive::default())).into(),
+            trace: Trace::default(),
             client: client.take().expect("it was started"),
+        };
+        for id in MEMBERS {
+            cluster.start(id);
         }
+        cluster
+    }
+
+    /// The node of a member.
+    fn node(&self, id: u64) -> SimNode {
+        self.nodes[id as usize - 1]
+    }
+
+    fn start(&mut self, id: u64) {
+        let node = self.node(id);
+        self.simulation.start(node, |env| {
+            let (network, trace) = (self.network.clone(), self.trace.clone());
+            let life = live(env.clone(), id, self.drives[&id].clone(), network, trace);
+            within(&env, life)
+        });
+    }
+
+    /// Kills a member's process and starts it again a while later.
+    fn restart(&mut self, id: u64) {
+        self.simulation.crash(self.node(id), Crash::Process);
+        self.run_for(Duration::from_millis(200));
+        self.start(id);
     }
 
     /// Runs until this is so.
@@ -257,8 +278,11 @@ fn story(seed: u64) -> Story {
     assert!(lists[&old].len() < longest.len(), "it was cut off");
     assert!(longest.starts_with(&lists[&old]), "but is not wrong");
 
-    cluster.network.heal();
+    let next = Cluster::leader(&cluster.network).expect("somebody leads");
+    cluster.restart(next);
     cluster.write(150..160);
+    cluster.network.heal();
+    cluster.write(160..170);
     cluster.wait("all agree", |network| {
         let members = network.members();
         let lists: BTreeSet<_> = members.values().map(|m| m.list.numbers()).collect();
@@ -268,7 +292,7 @@ fn story(seed: u64) -> Story {
     let numbers = cluster.lists().remove(&old).expect("it has a list");
     // One that is asked for twice may be decided twice; what nobody heard is not.
     let decided = BTreeSet::from_iter(numbers.iter().copied());
-    assert_eq!(decided, BTreeSet::from_iter(0..160));
+    assert_eq!(decided, BTreeSet::from_iter(0..170));
     let trace = cluster.trace.borrow().clone();
     let members = cluster.network.members();
     Story {

@@ -9,9 +9,8 @@ use openraft::async_runtime::WatchReceiver;
 use openraft::errors::Fatal;
 
 use super::super::within;
-use super::cluster::{Client, Cluster, MEMBERS, Trace, live};
+use super::cluster::{Client, Cluster, Drive, MEMBERS, Trace, live};
 use super::network::{Member, Network};
-use super::store::Log;
 
 /// How many tasks the shard has, and how often one was run.
 fn tasks(env: &Env) -> (usize, u64) {
@@ -30,7 +29,7 @@ async fn live_together(env: Env) {
             let life = live(
                 env.clone(),
                 id,
-                Log::default(),
+                Drive::default(),
                 network.clone(),
                 Trace::default(),
             );
@@ -102,7 +101,7 @@ fn a_member_whose_drive_fails_stops_without_a_panic() {
     let mut cluster = Cluster::new(2);
     cluster.wait("a leader", |network| Cluster::leader(network).is_some());
     let first = Cluster::leader(&cluster.network).expect("somebody leads");
-    cluster.logs[&first].fail();
+    cluster.drives[&first].log.fail();
     cluster.write(0..10);
     let Member { env, raft, .. } = cluster.network.members()[&first].clone();
     let state = raft.metrics().borrow_watched().running_state.clone();
