@@ -31,7 +31,8 @@ pub(super) fn current() -> Env {
 }
 
 /// Makes openraft run on the shard `env` while `future` is polled, and while it is dropped. Whoever
-/// calls openraft and is not called by it does so in here.
+/// calls openraft and is not called by it does so in here. So does who only writes its metrics as
+/// text: the points in time in them are told relative to now.
 pub fn within<F: Future>(env: &Env, future: F) -> Within<F> {
     Within {
         env: env.clone(),

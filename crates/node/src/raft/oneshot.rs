@@ -1,4 +1,4 @@
-//! Channels for one value between openraft's tasks: those of the shard ([`io::oneshot`]).
+//! Channels for one value between openraft's tasks: those of the shard ([`mod@io::oneshot`]).
 
 use openraft::async_runtime::{Oneshot, OneshotSender};
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use io::{Runtime, RuntimeConfig};
+use io::{DriverChoice, Runtime, RuntimeConfig};
 use openraft::StorageError;
 use openraft::rt::testing::Suite;
 use openraft::testing::log::StoreBuilder;
@@ -69,18 +69,24 @@ async fn suite_on_a_shard() {
 }
 
 #[test]
-fn the_suite_of_the_runtime_passes_on_a_real_shard() {
-    let ended = Arc::new(AtomicBool::new(false));
-    let told = ended.clone();
-    let runtime = Runtime::start(RuntimeConfig::default(), move |env| {
-        let told = told.clone();
-        async move {
-            within(&env, suite_on_a_shard()).await;
-            told.store(true, Ordering::SeqCst);
-        }
-    });
-    runtime.expect("it starts").join().expect("it passes");
-    assert!(ended.load(Ordering::SeqCst));
+fn the_suite_of_the_runtime_passes_on_real_shards() {
+    for driver in [DriverChoice::Auto, DriverChoice::Epoll] {
+        let config = RuntimeConfig {
+            driver,
+            ..RuntimeConfig::default()
+        };
+        let ended = Arc::new(AtomicBool::new(false));
+        let told = ended.clone();
+        let runtime = Runtime::start(config, move |env| {
+            let told = told.clone();
+            async move {
+                within(&env, suite_on_a_shard()).await;
+                told.store(true, Ordering::SeqCst);
+            }
+        });
+        runtime.expect("it starts").join().expect("it passes");
+        assert!(ended.load(Ordering::SeqCst));
+    }
 }
 
 /// Makes the stores of the tests.
