@@ -37,7 +37,7 @@ pub use random::Random;
 pub use runtime::{Runtime, RuntimeConfig, ShardError, StartError};
 pub use sync::oneshot::oneshot;
 pub use sync::{
-    Acquire, Closed, Notified, Notify, Permit, Receiver, Semaphore, Sender, TrySendError, channel,
-    oneshot,
+    Acquire, Closed, Notified, Notify, Permit, Receiver, Semaphore, Sender, TrySendError,
+    WeakSender, channel, oneshot,
 };
 pub use task::{Cancelled, Task};

@@ -20,6 +20,7 @@ mod metadata;
 pub mod metrics;
 mod node;
 mod output;
+pub mod raft;
 mod replica;
 mod response_buffers;
 mod scan;

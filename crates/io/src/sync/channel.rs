@@ -21,6 +21,13 @@ pub struct Sender<T> {
     room: Semaphore,
 }
 
+/// Knows a channel without keeping it open: it ends when all [`Sender`]s have gone, however many of
+/// these there are.
+pub struct WeakSender<T> {
+    shared: Rc<RefCell<Shared<T>>>,
+    room: Semaphore,
+}
+
 /// Takes values out of a channel, in the order in which they were sent.
 pub struct Receiver<T> {
     shared: Rc<RefCell<Shared<T>>>,
@@ -77,6 +84,14 @@ impl<T> Sender<T> {
         }
     }
 
+    /// A handle that does not keep the channel open.
+    pub fn downgrade(&self) -> WeakSender<T> {
+        WeakSender {
+            shared: self.shared.clone(),
+            room: self.room.clone(),
+        }
+    }
+
     fn put(&self, value: T, permit: Permit) -> Result<(), T> {
         let waker = {
             let mut shared = self.shared.borrow_mut();
@@ -97,6 +112,30 @@ impl<T> Clone for Sender<T> {
     fn clone(&self) -> Sender<T> {
         self.shared.borrow_mut().senders += 1;
         Sender {
+            shared: self.shared.clone(),
+            room: self.room.clone(),
+        }
+    }
+}
+
+impl<T> WeakSender<T> {
+    /// A sender, unless all have gone.
+    pub fn upgrade(&self) -> Option<Sender<T>> {
+        let shared = &mut *self.shared.borrow_mut();
+        if shared.senders == 0 {
+            return None;
+        }
+        shared.senders += 1;
+        Some(Sender {
+            shared: self.shared.clone(),
+            room: self.room.clone(),
+        })
+    }
+}
+
+impl<T> Clone for WeakSender<T> {
+    fn clone(&self) -> WeakSender<T> {
+        WeakSender {
             shared: self.shared.clone(),
             room: self.room.clone(),
         }
@@ -139,6 +178,11 @@ impl<T> Receiver<T> {
     /// Does no value wait?
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Have all senders gone? What they sent may still be here.
+    pub fn is_closed(&self) -> bool {
+        self.shared.borrow().senders == 0
     }
 
     fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<Option<T>> {

@@ -6,6 +6,6 @@ pub mod oneshot;
 mod semaphore;
 mod waiters;
 
-pub use channel::{Closed, Receiver, Sender, TrySendError, channel};
+pub use channel::{Closed, Receiver, Sender, TrySendError, WeakSender, channel};
 pub use notify::{Notified, Notify};
 pub use semaphore::{Acquire, Permit, Semaphore};

@@ -36,6 +36,7 @@ contract!(
     tasks::a_panic_ends_one_task_only,
     tasks::tasks_that_are_left_are_dropped,
     tasks::local_channels_keep_order_and_bounds,
+    tasks::a_channel_ends_with_its_last_strong_sender,
     tasks::a_notification_is_not_lost_with_who_waited,
     group::groups_share_the_time,
     group::a_long_loop_gives_way,

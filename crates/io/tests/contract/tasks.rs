@@ -169,6 +169,26 @@ pub(crate) fn local_channels_keep_order_and_bounds(driver: Driver) {
     });
 }
 
+pub(crate) fn a_channel_ends_with_its_last_strong_sender(driver: Driver) {
+    run_one(driver, |env| async move {
+        let (sender, mut receiver) = channel(2);
+        let weak = sender.downgrade();
+        let second = weak.clone().upgrade().expect("there is a sender");
+        drop(sender);
+        second.try_send(1).expect("there is room");
+        assert!(!receiver.is_closed());
+        let waiting = env.spawn(TaskGroup::Foreground, async move {
+            assert_eq!(receiver.receive().await, Some(1));
+            assert_eq!(receiver.receive().await, None);
+            receiver.is_closed()
+        });
+        env.sleep(MILLI).await;
+        drop(second);
+        assert!(waiting.await);
+        assert!(weak.upgrade().is_none());
+    });
+}
+
 pub(crate) fn a_notification_is_not_lost_with_who_waited(driver: Driver) {
     run_one(driver, |env| async move {
         let notify = Rc::new(Notify::new());
