@@ -14,6 +14,7 @@ mod config;
 mod coordinator;
 mod error;
 mod execute;
+pub mod internode;
 mod listener;
 mod message;
 mod metadata;

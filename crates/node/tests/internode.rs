@@ -1,0 +1,342 @@
+//! Two nodes that talk to each other, in the simulator.
+
+use std::cell::{Cell, RefCell};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::rc::Rc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use io::sim::{Crash, SimConfig, SimNode, Simulation};
+use io::{Env, TaskGroup};
+use node::internode::{Peer, PeerError, greet, serve};
+use uuid::Uuid;
+use wire::internode::{Hello, Identity, MessageHead, MessageKind, Refusal, VERSIONS, Verb};
+
+const ASKING: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+const ASKED: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)), 7000);
+const SECOND: Duration = Duration::from_secs(1);
+
+fn hello(cluster: &str) -> Hello {
+    Hello {
+        versions: (*VERSIONS.start(), *VERSIONS.end()),
+        cluster: cluster.to_owned(),
+        host_id: Uuid::from_u128(1),
+        expects: None,
+        shard: 0,
+        compressed: false,
+        address: SocketAddr::new(ASKING, 7000),
+    }
+}
+
+/// What the node that is asked has seen.
+#[derive(Default)]
+struct Seen {
+    requests: Cell<u32>,
+    at_once: Cell<u32>,
+    most_at_once: Cell<u32>,
+    refused: RefCell<Vec<String>>,
+}
+
+/// Answers at `ASKED`, connection after connection.
+async fn answer_all(env: Env, seen: Rc<Seen>) {
+    let listener = env.listen(ASKED, 16).await.expect("the port is free");
+    let own = Identity {
+        cluster: "Test".to_owned(),
+        host_id: Uuid::from_u128(2),
+        shards: 1,
+    };
+    while let Ok((stream, _)) = listener.accept().await {
+        let (env_of_task, own, seen) = (env.clone(), own.clone(), seen.clone());
+        let talking = async move {
+            match greet(&env_of_task, &stream, &own).await {
+                Ok(hello) => {
+                    let handle = |head, body| answer(env_of_task.clone(), seen.clone(), head, body);
+                    serve(&env_of_task, &stream, &hello, handle).await;
+                }
+                Err(error) => seen.refused.borrow_mut().push(error.to_string()),
+            }
+        };
+        env.spawn(TaskGroup::Foreground, talking).detach();
+    }
+}
+
+/// A write gets its body back, a read its answer after as many milliseconds as the first two bytes of
+/// its body say, and all else fails.
+async fn answer(
+    env: Env,
+    seen: Rc<Seen>,
+    head: MessageHead,
+    body: Bytes,
+) -> Result<Vec<u8>, Vec<u8>> {
+    seen.requests.set(seen.requests.get() + 1);
+    seen.at_once.set(seen.at_once.get() + 1);
+    let most = seen.most_at_once.get().max(seen.at_once.get());
+    seen.most_at_once.set(most);
+    let answer = match head.kind {
+        MessageKind::Request(Verb::Mutation) => Ok(body.to_vec()),
+        MessageKind::Request(Verb::Read) => {
+            let millis = u16::from_be_bytes([body[0], body[1]]);
+            env.sleep(Duration::from_millis(millis.into())).await;
+            Ok(vec![7])
+        }
+        _ => Err(b"it cannot".to_vec()),
+    };
+    seen.at_once.set(seen.at_once.get() - 1);
+    answer
+}
+
+/// A read that takes so long.
+fn millis(millis: u16) -> Vec<u8> {
+    millis.to_be_bytes().to_vec()
+}
+
+/// A node that asks and one that is asked.
+struct World {
+    simulation: Simulation,
+    asking: SimNode,
+    asked: SimNode,
+    seen: Rc<Seen>,
+}
+
+impl World {
+    fn new(seed: u64) -> World {
+        let mut simulation = Simulation::new(seed, SimConfig::default());
+        let asking = simulation.add_node(ASKING, 1, 1 << 20);
+        let asked = simulation.add_node(ASKED.ip(), 1, 1 << 20);
+        let mut world = World {
+            simulation,
+            asking,
+            asked,
+            seen: Rc::default(),
+        };
+        world.start_asked();
+        world
+    }
+
+    fn start_asked(&mut self) {
+        let seen = self.seen.clone();
+        let main = |env| answer_all(env, seen.clone());
+        self.simulation.start(self.asked, main);
+    }
+
+    /// Runs `ask` on the node that asks, to its end.
+    fn ask<F, T>(&mut self, ask: impl Fn(Env) -> F) -> T
+    where
+        F: Future<Output = T> + 'static,
+        T: 'static,
+    {
+        let result = Rc::new(RefCell::new(None));
+        self.simulation.start(self.asking, |env| {
+            let (asking, result) = (ask(env), result.clone());
+            async move {
+                let given = asking.await;
+                *result.borrow_mut() = Some(given);
+            }
+        });
+        let ended = self.simulation.run_to_end(self.asking, 120 * SECOND);
+        assert!(ended, "it waits for ever");
+        self.simulation.crash(self.asking, Crash::Process);
+        let given = result.borrow_mut().take();
+        given.expect("it has ended")
+    }
+}
+
+#[test]
+fn requests_are_answered_each_with_its_own() {
+    for seed in 0..20 {
+        let mut world = World::new(seed);
+        world.ask(|env| async move {
+            let hello = Hello {
+                compressed: seed % 2 == 0,
+                ..hello("Test")
+            };
+            let peer = Peer::new(&env, ASKED, hello);
+            let ask = |verb, body: Vec<u8>| {
+                let peer = peer.clone();
+                let asking = async move { peer.ask(verb, 0, SECOND, body).await };
+                env.spawn(TaskGroup::Foreground, asking)
+            };
+            let slow = ask(Verb::Read, millis(300));
+            let bodies = (0..200u32).map(|number| number.to_be_bytes().repeat(1 + number as usize));
+            let pings: Vec<_> = bodies
+                .map(|body| (ask(Verb::Mutation, body.clone()), body))
+                .collect();
+            for (answer, body) in pings {
+                assert_eq!(answer.await, Ok(Bytes::from(body)));
+            }
+            assert_eq!(slow.await, Ok(Bytes::from_static(&[7])));
+            let failed = ask(Verb::Metadata, Vec::new()).await;
+            let words = Bytes::from_static(b"it cannot");
+            assert_eq!(failed, Err(PeerError::Failed(words)));
+        });
+        assert_eq!(world.seen.requests.get(), 202);
+    }
+}
+
+#[test]
+fn a_node_of_another_cluster_is_told_so() {
+    let mut world = World::new(1);
+    let refused = world.ask(|env| async move {
+        let peer = Peer::new(&env, ASKED, hello("Other"));
+        peer.ask(Verb::Ping, 0, SECOND, Vec::new()).await
+    });
+    let refusal = Refusal::OtherCluster {
+        name: "Test".to_owned(),
+    };
+    let address = ASKED;
+    assert_eq!(refused, Err(PeerError::Refused { address, refusal }));
+    let seen = world.seen.refused.borrow();
+    assert_eq!(seen.len(), 1);
+    assert!(seen[0].starts_with("a node of the cluster `Other` was refused"));
+}
+
+#[test]
+fn a_node_that_is_down_fails_requests_at_once_and_is_found_again() {
+    let mut world = World::new(2);
+    world.simulation.crash(world.asked, Crash::Process);
+    world.ask(|env| async move {
+        let peer = Peer::new(&env, ASKED, hello("Test"));
+        for _ in 0..3 {
+            let began = env.now();
+            let answer = peer.ask(Verb::Ping, 0, 10 * SECOND, Vec::new()).await;
+            let unreachable = matches!(answer, Err(PeerError::Unreachable { .. }));
+            assert!(unreachable, "{answer:?}");
+            let took = env.now().saturating_duration_since(began);
+            assert!(took < SECOND, "it is known to be down after {took:?}");
+        }
+    });
+    world.start_asked();
+    let answer = world.ask(|env| async move {
+        let peer = Peer::new(&env, ASKED, hello("Test"));
+        peer.ask(Verb::Mutation, 0, SECOND, vec![1]).await
+    });
+    assert_eq!(answer, Ok(Bytes::from_static(&[1])));
+}
+
+#[test]
+fn who_is_late_is_not_waited_for() {
+    let mut world = World::new(3);
+    world.ask(|env| async move {
+        let peer = Peer::new(&env, ASKED, hello("Test"));
+        let late = peer.ask(Verb::Read, 0, SECOND / 10, millis(500)).await;
+        assert_eq!(late, Err(PeerError::TimedOut(ASKED)));
+        let answer = peer.ask(Verb::Read, 0, SECOND, millis(500)).await;
+        assert_eq!(answer, Ok(Bytes::from_static(&[7])));
+    });
+}
+
+#[test]
+fn an_answer_may_take_longer_than_a_peer_may_be_silent() {
+    let mut world = World::new(9);
+    let answer = world.ask(|env| async move {
+        let peer = Peer::new(&env, ASKED, hello("Test"));
+        peer.ask(Verb::Read, 0, 60 * SECOND, millis(45_000)).await
+    });
+    assert_eq!(answer, Ok(Bytes::from_static(&[7])));
+}
+
+#[test]
+fn a_peer_that_goes_without_a_word_is_lost_and_found_again() {
+    let mut world = World::new(4);
+    let answers: Rc<RefCell<Vec<(u32, bool)>>> = Rc::default();
+    let step = Rc::new(Cell::new(0));
+    world.simulation.start(world.asking, |env| {
+        let (answers, step) = (answers.clone(), step.clone());
+        async move {
+            let peer = Peer::new(&env, ASKED, hello("Test"));
+            loop {
+                let answer = peer.ask(Verb::Ping, 0, 30 * SECOND, Vec::new()).await;
+                answers.borrow_mut().push((step.get(), answer.is_ok()));
+                env.sleep(SECOND).await;
+            }
+        }
+    });
+    world.simulation.run_for(5 * SECOND);
+    step.set(1);
+    world.simulation.block(world.asked, world.asking);
+    world.simulation.run_for(25 * SECOND);
+    step.set(2);
+    world.simulation.heal();
+    world.simulation.run_for(40 * SECOND);
+    let answers = answers.borrow();
+    let count = |step, ok| {
+        answers
+            .iter()
+            .filter(|answer| **answer == (step, ok))
+            .count()
+    };
+    assert!(count(0, true) >= 4 && count(0, false) == 0, "{answers:?}");
+    assert!(
+        count(1, false) > 0,
+        "noticed before the time is up: {answers:?}"
+    );
+    assert!(count(2, true) > 20, "{answers:?}");
+}
+
+#[test]
+fn what_waits_for_a_peer_has_a_bound() {
+    let mut world = World::new(5);
+    let overloaded = world.ask(|env| async move {
+        let peer = Peer::new(&env, ASKED, hello("Test"));
+        // All in one turn: the connection is not even there yet.
+        let asked: Vec<_> = (0..100)
+            .map(|_| {
+                let peer = peer.clone();
+                let body = vec![1; 100 << 10];
+                let asking = async move { peer.ask(Verb::Mutation, 0, 60 * SECOND, body).await };
+                env.spawn(TaskGroup::Foreground, asking)
+            })
+            .collect();
+        let mut overloaded = 0;
+        for answer in asked {
+            match answer.await {
+                Ok(_) => {}
+                Err(PeerError::Overloaded(_)) => overloaded += 1,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        overloaded
+    });
+    assert_eq!(overloaded, 100 - (4 << 20) / (100 << 10));
+}
+
+#[test]
+fn a_node_works_on_no_more_of_a_connection_than_its_bound() {
+    let mut world = World::new(6);
+    world.ask(|env| async move {
+        let peer = Peer::new(&env, ASKED, hello("Test"));
+        let mut asked = Vec::new();
+        for _ in 0..500 {
+            let peer = peer.clone();
+            let mut body = millis(2000);
+            body.resize(12 << 10, 0);
+            let asking = async move { peer.ask(Verb::Read, 0, 100 * SECOND, body).await };
+            asked.push(env.spawn(TaskGroup::Foreground, asking));
+            // More than that would not wait to be sent.
+            env.sleep(SECOND / 1000).await;
+        }
+        for answer in asked {
+            assert_eq!(answer.await, Ok(Bytes::from_static(&[7])));
+        }
+    });
+    assert_eq!(world.seen.requests.get(), 500);
+    let (most, bound) = (world.seen.most_at_once.get(), (4 << 20) / (12 << 10));
+    assert!(most > bound / 2 && most <= bound, "{most} at once");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let run = |seed| {
+        let mut world = World::new(seed);
+        world.ask(|env| async move {
+            let peer = Peer::new(&env, ASKED, hello("Test"));
+            for time in 0..50 {
+                let answer = peer.ask(Verb::Read, 0, SECOND, millis(time)).await;
+                assert!(answer.is_ok());
+            }
+        });
+        world.simulation.trace_hash()
+    };
+    assert_eq!(run(7), run(7));
+    assert_ne!(run(7), run(8));
+}
