@@ -7,6 +7,7 @@
 
 mod allocation;
 mod consistency;
+mod discovery;
 mod placement;
 mod quorum;
 mod replication;
@@ -15,6 +16,7 @@ mod topology;
 
 pub use allocation::allocate_tokens;
 pub use consistency::{Consistency, ConsistencyError, UnknownConsistency};
+pub use discovery::{Discovered, Discovery, Standing};
 pub use placement::{Placement, Replicas};
 pub use quorum::{
     FailureReason, Outcome, ReadQuorum, Replica, Unavailable, WriteQuorum, quorum_of,
