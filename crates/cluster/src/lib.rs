@@ -8,6 +8,7 @@
 mod allocation;
 mod consistency;
 mod discovery;
+mod metadata;
 mod placement;
 mod quorum;
 mod replication;
@@ -17,6 +18,9 @@ mod topology;
 pub use allocation::allocate_tokens;
 pub use consistency::{Consistency, ConsistencyError, UnknownConsistency};
 pub use discovery::{Discovered, Discovery, Standing};
+pub use metadata::{
+    ClusterIdentity, ClusterMetadata, EntryRefused, MetadataEntry, MetadataError, SchemaEntry,
+};
 pub use placement::{Placement, Replicas};
 pub use quorum::{
     FailureReason, Outcome, ReadQuorum, Replica, Unavailable, WriteQuorum, quorum_of,

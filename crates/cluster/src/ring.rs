@@ -6,9 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::Token;
+use serde::{Deserialize, Serialize};
 
 /// A node, for as long as the cluster lives: an id is given once and never to another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NodeId(pub u32);
 
 impl std::fmt::Display for NodeId {
@@ -18,7 +19,7 @@ impl std::fmt::Display for NodeId {
 }
 
 /// Where a node stands: what replicas are spread over.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Place {
     /// Its data centre.
     pub datacenter: String,

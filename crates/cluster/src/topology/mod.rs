@@ -10,12 +10,14 @@
 //! nodes as want to move together; see [`Phase`] for what coordinators do meanwhile.
 
 mod movement;
+mod tokens;
 mod transformation;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use model::Token;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 pub use movement::{Change, Movement, Phase};
@@ -24,7 +26,7 @@ pub use transformation::{Rejected, Transformation};
 use crate::{NodeId, Place, Placement, ReplicationStrategy, Ring};
 
 /// What a node says of itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
     /// Its identity, also after its address changed.
     pub host_id: Uuid,
@@ -43,7 +45,7 @@ pub struct Node {
 }
 
 /// What a member is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MemberState {
     /// It has an id and no tokens yet.
     Registered,
@@ -54,18 +56,19 @@ pub enum MemberState {
 }
 
 /// A node of the cluster.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
     /// What it says of itself.
     pub node: Node,
     /// What it is.
     pub state: MemberState,
     /// The tokens it owns.
+    #[serde(with = "tokens")]
     pub tokens: BTreeSet<Token>,
 }
 
 /// All members at one moment, and the movement that is under way.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Topology {
     next_id: u32,
     members: BTreeMap<NodeId, Member>,

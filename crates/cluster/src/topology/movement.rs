@@ -3,14 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::Token;
+use serde::{Deserialize, Serialize};
 
-use super::{MemberState, Topology};
+use super::{MemberState, Topology, tokens};
 use crate::NodeId;
 
 /// How a movement stands. In each phase coordinators of two neighbouring phases may be at work, as
 /// nodes learn of an epoch one after the other; each pair of neighbours has a write quorum of the one
 /// meet every read quorum of the other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Phase {
     /// It is known what will move; nobody does anything else than before.
     Prepared,
@@ -23,20 +24,20 @@ pub enum Phase {
 }
 
 /// What a node does in a movement.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Change {
     /// It becomes the owner of tokens.
-    Join(BTreeSet<Token>),
+    Join(#[serde(with = "tokens")] BTreeSet<Token>),
     /// It takes the place of a member that is gone for good, with that one's tokens.
     Replace(NodeId),
     /// It gives its tokens for others.
-    Move(BTreeSet<Token>),
+    Move(#[serde(with = "tokens")] BTreeSet<Token>),
     /// It leaves, or is removed.
     Leave,
 }
 
 /// A change of the ring that is under way.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Movement {
     /// Who does what.
     pub changes: BTreeMap<NodeId, Change>,

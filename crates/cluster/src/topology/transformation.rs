@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use model::Token;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::movement::{Change, Movement, Phase};
-use super::{Member, MemberState, Node, Topology};
+use super::{Member, MemberState, Node, Topology, tokens};
 use crate::{NodeId, Place};
 
 /// A change of the topology.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Transformation {
     /// A node says who it is, and gets the next id. It owns nothing yet.
     Register(Node),
@@ -19,7 +20,7 @@ pub enum Transformation {
     Update(NodeId, Node),
     /// A registered node owns these tokens at once. Only for a cluster that holds no data: whoever
     /// keeps the log has looked.
-    JoinEmpty(NodeId, BTreeSet<Token>),
+    JoinEmpty(NodeId, #[serde(with = "tokens")] BTreeSet<Token>),
     /// Nodes are about to move.
     Prepare(BTreeMap<NodeId, Change>),
     /// Everybody has what the movement's phase asks for: the next one begins, or it is over.
@@ -124,7 +125,9 @@ impl Topology {
             Transformation::Cancel { from } => next.cancel(*from)?,
             Transformation::Forget(id) => next.forget(*id)?,
         }
-        next.assert_sound();
+        if let Err(problem) = next.check() {
+            panic!("{transformation:?} makes {problem}");
+        }
         Ok(next)
     }
 
@@ -301,21 +304,33 @@ impl Topology {
         })
     }
 
-    /// What is true of every topology.
-    fn assert_sound(&self) {
+    /// What is true of every topology, also of one that came from elsewhere.
+    pub(crate) fn check(&self) -> Result<(), &'static str> {
         let mut owned = BTreeSet::new();
         for (id, member) in &self.members {
-            assert!(id.0 < self.next_id, "ids are given in order");
-            let owns = member.state == MemberState::Joined;
-            assert_eq!(
-                owns,
-                !member.tokens.is_empty(),
-                "who has joined owns tokens"
-            );
-            for token in &member.tokens {
-                assert!(owned.insert(*token), "a token has one owner");
+            if id.0 >= self.next_id {
+                return Err("an id that was never given");
+            }
+            if (member.state == MemberState::Joined) == member.tokens.is_empty() {
+                return Err(
+                    "a member that owns tokens without having joined, or has joined without",
+                );
+            }
+            if !member.tokens.iter().all(|token| owned.insert(*token)) {
+                return Err("a token with two owners");
             }
         }
+        let moving = self.movement.iter().flat_map(|movement| &movement.changes);
+        for (id, change) in moving {
+            let replaced = match change {
+                Change::Replace(gone) => *gone,
+                Change::Join(_) | Change::Move(_) | Change::Leave => *id,
+            };
+            if [*id, replaced].iter().any(|id| self.member(*id).is_none()) {
+                return Err("a movement of who is no member");
+            }
+        }
+        Ok(())
     }
 }
 
