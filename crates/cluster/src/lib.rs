@@ -8,6 +8,7 @@
 mod allocation;
 mod consistency;
 mod discovery;
+mod gossip;
 mod metadata;
 mod placement;
 mod quorum;
@@ -18,6 +19,7 @@ mod topology;
 pub use allocation::allocate_tokens;
 pub use consistency::{Consistency, ConsistencyError, UnknownConsistency};
 pub use discovery::{Discovered, Discovery, Standing};
+pub use gossip::{Gossip, GossipError, News};
 pub use metadata::{
     ClusterIdentity, ClusterMetadata, EntryRefused, MetadataEntry, MetadataError, SchemaEntry,
 };
