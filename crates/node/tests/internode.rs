@@ -20,6 +20,7 @@ fn hello(cluster: &str) -> Hello {
     Hello {
         versions: (*VERSIONS.start(), *VERSIONS.end()),
         cluster: cluster.to_owned(),
+        cluster_id: None,
         host_id: Uuid::from_u128(1),
         expects: None,
         shard: 0,
@@ -42,6 +43,7 @@ async fn answer_all(env: Env, seen: Rc<Seen>) {
     let listener = env.listen(ASKED, 16).await.expect("the port is free");
     let own = Identity {
         cluster: "Test".to_owned(),
+        cluster_id: None,
         host_id: Uuid::from_u128(2),
         shards: 1,
     };

@@ -1,8 +1,9 @@
 //! The first words between two nodes, and who is let in.
 //!
 //! ```text
-//! hello  = frame of: lowest version u16, newest version u16, cluster [string], host id [16],
-//!          expected host id [16] (nil: any), shard u16, compressed u8, address [inet]
+//! hello  = frame of: lowest version u16, newest version u16, cluster [string], cluster id [16]
+//!          (nil: none yet), host id [16], expected host id [16] (nil: any), shard u16,
+//!          compressed u8, address [inet]
 //! answer = frame of: 0 u8, version u16, host id [16], shards u16      welcome
 //!                  | code u8, what the refusal tells                  refused
 //! frame  = "HELN", length u16, content, CRC32 of the content u32
@@ -33,6 +34,7 @@ const OTHER_CLUSTER: u8 = 2;
 const OTHER_NODE: u8 = 3;
 const SAME_HOST_ID: u8 = 4;
 const NO_SUCH_SHARD: u8 = 5;
+const TWIN_CLUSTER: u8 = 6;
 
 /// What the node that connects says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +43,8 @@ pub struct Hello {
     pub versions: (u16, u16),
     /// The name of its cluster.
     pub cluster: String,
+    /// The identity of its cluster; `None` while it looks for one.
+    pub cluster_id: Option<Uuid>,
     /// Who it is.
     pub host_id: Uuid,
     /// Whom it means; `None` for a seed, of which no more than the address is known.
@@ -58,6 +62,8 @@ pub struct Hello {
 pub struct Identity {
     /// The name of its cluster.
     pub cluster: String,
+    /// The identity of its cluster; `None` while it looks for one.
+    pub cluster_id: Option<Uuid>,
     /// Who it is.
     pub host_id: Uuid,
     /// How many shards it has.
@@ -105,6 +111,15 @@ pub enum Refusal {
         /// Which.
         name: String,
     },
+    /// It belongs to another cluster of the same name.
+    #[error(
+        "it belongs to another cluster that is called `{name}` too, and began by itself: one of the \
+         two nodes is to start anew with an empty data folder and the other's cluster as its seeds"
+    )]
+    TwinCluster {
+        /// What both are called.
+        name: String,
+    },
     /// At this address is a node that is not the one that was meant.
     #[error("it is the node {host_id}, and not the one that had this address before")]
     OtherNode {
@@ -149,6 +164,7 @@ impl Hello {
             body.put_short(self.versions.0);
             body.put_short(self.versions.1);
             body.put_string(&self.cluster);
+            body.put_uuid(self.cluster_id.unwrap_or(Uuid::nil()));
             body.put_uuid(self.host_id);
             body.put_uuid(self.expects.unwrap_or(Uuid::nil()));
             body.put_short(self.shard);
@@ -172,6 +188,7 @@ impl Hello {
             return Ok(Some(Hello {
                 versions,
                 cluster: String::new(),
+                cluster_id: None,
                 host_id: Uuid::nil(),
                 expects: None,
                 shard: 0,
@@ -182,6 +199,7 @@ impl Hello {
         Ok(Some(Hello {
             versions,
             cluster: body.string()?.to_owned(),
+            cluster_id: Some(body.uuid()?).filter(|id| !id.is_nil()),
             host_id: body.uuid()?,
             expects: Some(body.uuid()?).filter(|id| !id.is_nil()),
             shard: body.short()?,
@@ -201,6 +219,9 @@ impl Hello {
         let refusal = if self.cluster != own.cluster {
             let name = own.cluster.clone();
             Refusal::OtherCluster { name }
+        } else if self.is_of_twin(own) {
+            let name = own.cluster.clone();
+            Refusal::TwinCluster { name }
         } else if self.host_id == own.host_id {
             Refusal::SameHostId
         } else if self.expects.is_some_and(|expected| expected != own.host_id) {
@@ -217,6 +238,14 @@ impl Hello {
             });
         };
         Answer::Refused(refusal)
+    }
+}
+
+impl Hello {
+    /// Did both clusters begin by themselves?
+    fn is_of_twin(&self, own: &Identity) -> bool {
+        let both = self.cluster_id.zip(own.cluster_id);
+        both.is_some_and(|(theirs, ours)| theirs != ours)
     }
 }
 
@@ -272,6 +301,10 @@ impl Refusal {
                 body.push(OTHER_CLUSTER);
                 body.put_string(name);
             }
+            Refusal::TwinCluster { name } => {
+                body.push(TWIN_CLUSTER);
+                body.put_string(name);
+            }
             Refusal::OtherNode { host_id } => {
                 body.push(OTHER_NODE);
                 body.put_uuid(*host_id);
@@ -292,6 +325,9 @@ impl Refusal {
                 newest: body.short()?,
             },
             OTHER_CLUSTER => Refusal::OtherCluster {
+                name: body.string()?.to_owned(),
+            },
+            TWIN_CLUSTER => Refusal::TwinCluster {
                 name: body.string()?.to_owned(),
             },
             OTHER_NODE => Refusal::OtherNode {
@@ -348,6 +384,7 @@ mod tests {
         Hello {
             versions: (*VERSIONS.start(), *VERSIONS.end()),
             cluster: "Test".to_owned(),
+            cluster_id: Some(Uuid::from_u128(7)),
             host_id: Uuid::from_u128(1),
             expects: Some(Uuid::from_u128(2)),
             shard: 1,
@@ -359,6 +396,7 @@ mod tests {
     fn own() -> Identity {
         Identity {
             cluster: "Test".to_owned(),
+            cluster_id: Some(Uuid::from_u128(7)),
             host_id: Uuid::from_u128(2),
             shards: 2,
         }
@@ -397,6 +435,17 @@ mod tests {
             refused(&other).to_string(),
             "it belongs to the cluster `Test`: check the seeds and cluster_name"
         );
+        let twin = Hello {
+            cluster_id: Some(Uuid::from_u128(8)),
+            ..hello()
+        };
+        let name = "Test".to_owned();
+        assert_eq!(refused(&twin), Refusal::TwinCluster { name });
+        let looking = Hello {
+            cluster_id: None,
+            ..hello()
+        };
+        assert!(matches!(looking.answer(&own()), Answer::Welcome(_)));
         let twin = Hello {
             host_id: Uuid::from_u128(2),
             ..hello()
@@ -443,6 +492,9 @@ mod tests {
                 newest: 4,
             },
             Refusal::OtherCluster {
+                name: "Prod".to_owned(),
+            },
+            Refusal::TwinCluster {
                 name: "Prod".to_owned(),
             },
             Refusal::OtherNode {
