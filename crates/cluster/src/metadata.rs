@@ -63,7 +63,7 @@ pub struct SchemaEntry {
 }
 
 /// Why an entry changes nothing.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum EntryRefused {
     /// It does not fit the topology.
     #[error(transparent)]

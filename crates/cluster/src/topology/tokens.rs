@@ -18,3 +18,21 @@ pub(super) fn deserialize<'de, D: Deserializer<'de>>(
     let numbers = Vec::<i64>::deserialize(deserializer)?;
     Ok(numbers.into_iter().map(Token).collect())
 }
+
+/// A token as a number.
+pub(super) mod one {
+    use super::{Deserialize, Deserializer, Serializer, Token};
+
+    pub(in crate::topology) fn serialize<S: Serializer>(
+        token: &Token,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.serialize_i64(token.0)
+    }
+
+    pub(in crate::topology) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Token, D::Error> {
+        i64::deserialize(deserializer).map(Token)
+    }
+}

@@ -1,5 +1,6 @@
 //! Transformations: the entries of the metadata log that change the topology.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
@@ -40,7 +41,7 @@ pub enum Transformation {
 }
 
 /// Why a transformation changes nothing.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum Rejected {
     /// Two nodes with one identity: mostly a copied data folder.
     #[error(
@@ -74,7 +75,7 @@ pub enum Rejected {
         /// Which.
         address: SocketAddr,
         /// What it is instead.
-        is: &'static str,
+        is: Cow<'static, str>,
     },
     /// A node cannot change where it stands: its data would be in the wrong place.
     #[error(
@@ -91,7 +92,7 @@ pub enum Rejected {
     },
     /// A token that another node owns, or no tokens at all.
     #[error("token {} is owned by another node", .0.0)]
-    TokenTaken(Token),
+    TokenTaken(#[serde(with = "tokens::one")] Token),
     /// A node without tokens.
     #[error("a node cannot join without tokens")]
     NoTokens,
@@ -249,7 +250,7 @@ impl Topology {
                 let member = self.member(*gone).ok_or(Rejected::Unknown(*gone))?;
                 return Err(Rejected::WrongState {
                     address: member.node.address,
-                    is: "is to move in another way, too",
+                    is: "is to move in another way, too".into(),
                 });
             }
         }
@@ -286,7 +287,7 @@ impl Topology {
         if member.state == MemberState::Joined {
             return Err(Rejected::WrongState {
                 address: member.node.address,
-                is: "is a member of the ring: it must leave first",
+                is: "is a member of the ring: it must leave first".into(),
             });
         }
         if self.moves(id) {
@@ -340,7 +341,7 @@ impl Member {
             true => Ok(()),
             false => Err(Rejected::WrongState {
                 address: self.node.address,
-                is,
+                is: is.into(),
             }),
         }
     }

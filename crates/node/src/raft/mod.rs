@@ -13,13 +13,16 @@
 //! | [`runtime`] | the trait itself |
 //! | [`join`] | handles of spawned tasks |
 //! | [`timeout`], [`instant`], [`random`] | time and chance of the shard |
+//! | [`call`], [`network`] | what members ask each other, and how they reach each other |
 //! | [`mpsc`], [`watch`], [`oneshot`], [`mutex`] | what tasks wait with for each other |
 
+pub mod call;
 pub mod current;
 pub mod instant;
 pub mod join;
 pub mod mpsc;
 pub mod mutex;
+pub mod network;
 pub mod oneshot;
 pub mod random;
 pub mod runtime;
