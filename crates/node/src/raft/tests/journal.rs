@@ -189,20 +189,23 @@ fn what_was_acknowledged_outlives_every_end() {
 }
 
 /// A journal on a good drive, and the shard it is on.
-struct Desk {
-    simulation: Simulation,
-    node: SimNode,
+pub(super) struct Desk {
+    pub(super) simulation: Simulation,
+    pub(super) node: SimNode,
 }
 
 impl Desk {
-    fn new() -> Desk {
+    pub(super) fn new() -> Desk {
         let mut simulation = Simulation::new(1, SimConfig::default());
         let node = simulation.add_node(Ipv4Addr::LOCALHOST.into(), 1, 1 << 30);
         Desk { simulation, node }
     }
 
     /// Runs this to its end, in a process of its own.
-    fn run<T: 'static, F: Future<Output = T> + 'static>(&mut self, make: impl Fn(Env) -> F) -> T {
+    pub(super) fn run<T: 'static, F: Future<Output = T> + 'static>(
+        &mut self,
+        make: impl Fn(Env) -> F,
+    ) -> T {
         let result = Rc::new(RefCell::new(None));
         self.simulation.start(self.node, |env| {
             let (result, future) = (result.clone(), make(env));

@@ -3,6 +3,7 @@
 mod cluster;
 mod journal;
 mod life;
+mod log;
 mod metadata;
 mod network;
 mod scope;
