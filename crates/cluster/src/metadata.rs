@@ -210,6 +210,19 @@ impl MetadataEntry {
     }
 }
 
+impl std::fmt::Display for MetadataEntry {
+    /// What kind of entry it is: all of it is too long for a log file.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            MetadataEntry::Create(identity) => write!(f, "the cluster `{}` begins", identity.name),
+            MetadataEntry::Topology(_) => f.write_str("the topology changes"),
+            MetadataEntry::Schema(change) => {
+                write!(f, "the schema of epoch {} changes", change.base)
+            }
+        }
+    }
+}
+
 fn json(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value)
         .expect("its maps have keys that are numbers, and nothing else can fail")

@@ -4,79 +4,74 @@ use std::future::Future;
 use std::rc::Rc;
 use std::time::Duration;
 
+use openraft::OptionalSend;
 use openraft::errors::{
     NetworkError, RPCError, ReplicationClosed, StreamingError, Timeout, Unreachable,
 };
 use openraft::network::{RPCOption, RPCTypes, RaftNetworkFactory, RaftNetworkV2};
 use openraft::raft::{
-    AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, TransferLeaderRequest,
-    TransferLeaderResponse, VoteRequest, VoteResponse,
+    AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, VoteRequest, VoteResponse,
 };
-use openraft::type_config::alias::{SnapshotOf, VoteOf};
-use openraft::{OptionalSend, RaftTypeConfig};
-use serde::de::DeserializeOwned;
 use wire::internode::Verb;
 
-use super::call::{Call, decode_answer};
+use super::call::{Answered, Call};
+use super::snapshot::Contents;
+use super::types::{Member, Metadata, Snapshot, Vote};
 use crate::internode::{Peer, PeerError};
 
 /// How long a snapshot may be on its way: it is far more than a heartbeat.
 const SNAPSHOT: Duration = Duration::from_secs(30);
 
 /// Gives the shard of a member that answers for the group.
-type Connect<C> = dyn Fn(&<C as RaftTypeConfig>::NodeId, &<C as RaftTypeConfig>::Node) -> Peer;
+type Connect = dyn Fn(u64, &Member) -> Peer;
 
 /// Finds the connections to other members.
-pub struct Dialer<C: RaftTypeConfig> {
-    own: C::NodeId,
-    connect: Rc<Connect<C>>,
+pub struct Dialer {
+    own: u64,
+    connect: Rc<Connect>,
 }
 
-impl<C: RaftTypeConfig> Dialer<C> {
+impl Dialer {
     /// For the member `own`.
-    pub fn new(
-        own: C::NodeId,
-        connect: impl Fn(&C::NodeId, &C::Node) -> Peer + 'static,
-    ) -> Dialer<C> {
+    pub fn new(own: u64, connect: impl Fn(u64, &Member) -> Peer + 'static) -> Dialer {
         let connect = Rc::new(connect);
         Dialer { own, connect }
     }
 }
 
-impl<C: RaftTypeConfig> RaftNetworkFactory<C> for Dialer<C> {
-    type Network = Connection<C>;
+impl RaftNetworkFactory<Metadata> for Dialer {
+    type Network = Connection;
 
-    async fn new_client(&mut self, target: C::NodeId, node: &C::Node) -> Connection<C> {
+    async fn new_client(&mut self, target: u64, member: &Member) -> Connection {
         Connection {
-            own: self.own.clone(),
-            peer: (self.connect)(&target, node),
+            own: self.own,
             target,
+            peer: (self.connect)(target, member),
         }
     }
 }
 
 /// The way from one member to another.
-pub struct Connection<C: RaftTypeConfig> {
-    own: C::NodeId,
-    target: C::NodeId,
+pub struct Connection {
+    own: u64,
+    target: u64,
     peer: Peer,
 }
 
-impl<C: RaftTypeConfig> Connection<C> {
-    async fn ask<R: DeserializeOwned>(
+impl Connection {
+    async fn ask<R: Answered>(
         &self,
         action: RPCTypes,
         time: Duration,
-        call: Call<C>,
-    ) -> Result<R, RPCError<C>> {
+        call: Call,
+    ) -> Result<R, RPCError<Metadata>> {
         let unreachable = |error: &dyn ToString| Unreachable::from_string(error.to_string());
-        let body = call.encode().map_err(|error| unreachable(&error))?;
-        match self.peer.ask(Verb::Metadata, 0, time, body).await {
-            Ok(answer) => Ok(decode_answer(&answer).map_err(|error| unreachable(&error))?),
+        match self.peer.ask(Verb::Metadata, 0, time, call.encode()).await {
+            Ok(answer) => Ok(R::decode(&answer).map_err(|error| unreachable(&error))?),
             Err(PeerError::TimedOut(_)) => Err(RPCError::Timeout(Timeout {
                 action,
-                id: self.own.clone(),
-                target: self.target.clone(),
+                id: self.own,
+                target: self.target,
                 timeout: time,
             })),
             // It may be there again at once.
@@ -92,54 +87,45 @@ impl<C: RaftTypeConfig> Connection<C> {
     }
 }
 
-impl<C: RaftTypeConfig> RaftNetworkV2<C> for Connection<C> {
-    type SnapshotData = Vec<u8>;
+impl RaftNetworkV2<Metadata> for Connection {
+    type SnapshotData = Contents;
 
     async fn append_entries(
         &mut self,
-        request: AppendEntriesRequest<C>,
+        request: AppendEntriesRequest<Metadata>,
         option: RPCOption,
-    ) -> Result<AppendEntriesResponse<C>, RPCError<C>> {
+    ) -> Result<AppendEntriesResponse<Metadata>, RPCError<Metadata>> {
         let (action, call) = (RPCTypes::AppendEntries, Call::Append(request));
         self.ask(action, option.hard_ttl(), call).await
     }
 
     async fn vote(
         &mut self,
-        request: VoteRequest<C>,
+        request: VoteRequest<Metadata>,
         option: RPCOption,
-    ) -> Result<VoteResponse<C>, RPCError<C>> {
+    ) -> Result<VoteResponse<Metadata>, RPCError<Metadata>> {
         let (action, call) = (RPCTypes::Vote, Call::Vote(request));
         self.ask(action, option.hard_ttl(), call).await
     }
 
     async fn pre_vote(
         &mut self,
-        request: VoteRequest<C>,
+        request: VoteRequest<Metadata>,
         option: RPCOption,
-    ) -> Result<VoteResponse<C>, RPCError<C>> {
+    ) -> Result<VoteResponse<Metadata>, RPCError<Metadata>> {
         let (action, call) = (RPCTypes::Vote, Call::PreVote(request));
         self.ask(action, option.hard_ttl(), call).await
     }
 
     async fn full_snapshot(
         &mut self,
-        vote: VoteOf<C>,
-        snapshot: SnapshotOf<C, Vec<u8>>,
+        vote: Vote,
+        snapshot: Snapshot,
         _cancel: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
         _option: RPCOption,
-    ) -> Result<SnapshotResponse<C>, StreamingError<C>> {
+    ) -> Result<SnapshotResponse<Metadata>, StreamingError<Metadata>> {
         let (action, call) = (RPCTypes::InstallSnapshot, Call::Snapshot(vote, snapshot));
         let answer = self.ask(action, SNAPSHOT, call).await;
         answer.map_err(StreamingError::from)
-    }
-
-    async fn transfer_leader(
-        &mut self,
-        request: TransferLeaderRequest<C>,
-        option: RPCOption,
-    ) -> Result<TransferLeaderResponse<C>, RPCError<C>> {
-        let (action, call) = (RPCTypes::TransferLeader, Call::Transfer(request));
-        self.ask(action, option.hard_ttl(), call).await
     }
 }

@@ -12,30 +12,74 @@ use openraft::network::{RPCOption, RPCTypes, RaftNetworkFactory, RaftNetworkV2};
 use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, VoteRequest, VoteResponse,
 };
+use openraft::storage::RaftStateMachine;
 use openraft::type_config::alias::{SnapshotOf, VoteOf};
-use openraft::{EmptyNode, OptionalSend, Raft};
+use openraft::{OptionalSend, Raft, RaftTypeConfig};
 
-use super::super::within;
+use super::super::{ShardRuntime, within};
 use super::store::{List, Numbers};
+
+/// What members may be of: the same in all tests, but for what they decide on.
+pub(super) trait Group: RaftTypeConfig<NodeId = u64, AsyncRuntime = ShardRuntime> {}
+
+impl<G: RaftTypeConfig<NodeId = u64, AsyncRuntime = ShardRuntime>> Group for G {}
+
+/// A state machine that snapshots are sent to.
+pub(super) trait Taker<G: Group>: RaftStateMachine<G> + Clone {
+    /// Gives Raft a snapshot that came over the network.
+    fn take(
+        raft: Raft<G, Self>,
+        vote: VoteOf<G>,
+        snapshot: SnapshotOf<G, Self::SnapshotData>,
+    ) -> impl Future<Output = Result<SnapshotResponse<G>, String>>;
+}
+
+impl Taker<Numbers> for List {
+    async fn take(
+        raft: Raft<Numbers, List>,
+        vote: VoteOf<Numbers>,
+        snapshot: SnapshotOf<Numbers, Vec<u64>>,
+    ) -> Result<SnapshotResponse<Numbers>, String> {
+        let taken = raft.install_full_snapshot(vote, snapshot).await;
+        taken.map_err(|error| error.to_string())
+    }
+}
 
 /// A member of a test's cluster, as others reach it.
 #[derive(Clone)]
-pub(super) struct Member {
+pub(super) struct Member<G: Group = Numbers, M: Taker<G> = List> {
     /// The shard that it lives on.
     pub(super) env: Env,
-    pub(super) raft: Raft<Numbers, List>,
-    pub(super) list: List,
+    pub(super) raft: Raft<G, M>,
+    pub(super) list: M,
 }
 
 /// The network of a test. Clones are the same one.
-#[derive(Clone, Default)]
-pub(super) struct Network {
-    state: Rc<NetworkState>,
+pub(super) struct Network<G: Group = Numbers, M: Taker<G> = List> {
+    state: Rc<NetworkState<G, M>>,
 }
 
-#[derive(Default)]
-struct NetworkState {
-    members: RefCell<BTreeMap<u64, Member>>,
+impl<G: Group, M: Taker<G>> Clone for Network<G, M> {
+    fn clone(&self) -> Network<G, M> {
+        let state = self.state.clone();
+        Network { state }
+    }
+}
+
+impl<G: Group, M: Taker<G>> Default for Network<G, M> {
+    fn default() -> Network<G, M> {
+        let state = NetworkState {
+            members: RefCell::default(),
+            cut_off: RefCell::default(),
+            calls: Cell::default(),
+        };
+        let state = Rc::new(state);
+        Network { state }
+    }
+}
+
+struct NetworkState<G: Group, M: Taker<G>> {
+    members: RefCell<BTreeMap<u64, Member<G, M>>>,
     /// Who neither hears nor is heard.
     cut_off: RefCell<BTreeSet<u64>>,
     /// How many calls of openraft were sent.
@@ -47,14 +91,14 @@ const LATENCY: u64 = 5_000;
 /// One message of so many is lost.
 const LOSS: u64 = 100;
 
-impl Network {
+impl<G: Group, M: Taker<G>> Network<G, M> {
     /// A member can be reached from now on.
-    pub(super) fn join(&self, id: u64, member: Member) {
+    pub(super) fn join(&self, id: u64, member: Member<G, M>) {
         self.state.members.borrow_mut().insert(id, member);
     }
 
     /// All members that have joined.
-    pub(super) fn members(&self) -> BTreeMap<u64, Member> {
+    pub(super) fn members(&self) -> BTreeMap<u64, Member<G, M>> {
         self.state.members.borrow().clone()
     }
 
@@ -97,7 +141,7 @@ impl Network {
         &self,
         env: &Env,
         (from, to): (u64, u64),
-        ask: impl FnOnce(Raft<Numbers, List>) -> F,
+        ask: impl FnOnce(Raft<G, M>) -> F,
     ) -> Option<A> {
         self.travel(env, from, to).await;
         let Member {
@@ -115,16 +159,16 @@ impl Network {
 }
 
 /// What a member makes its connections with.
-pub(super) struct Dialer {
-    pub(super) network: Network,
+pub(super) struct Dialer<G: Group = Numbers, M: Taker<G> = List> {
+    pub(super) network: Network<G, M>,
     pub(super) env: Env,
     pub(super) id: u64,
 }
 
-impl RaftNetworkFactory<Numbers> for Dialer {
-    type Network = Connection;
+impl<G: Group, M: Taker<G>> RaftNetworkFactory<G> for Dialer<G, M> {
+    type Network = Connection<G, M>;
 
-    async fn new_client(&mut self, target: u64, _node: &EmptyNode) -> Connection {
+    async fn new_client(&mut self, target: u64, _node: &G::Node) -> Connection<G, M> {
         Connection {
             network: self.network.clone(),
             env: self.env.clone(),
@@ -135,20 +179,20 @@ impl RaftNetworkFactory<Numbers> for Dialer {
 }
 
 /// The way from one member to another.
-pub(super) struct Connection {
-    network: Network,
+pub(super) struct Connection<G: Group, M: Taker<G>> {
+    network: Network<G, M>,
     env: Env,
     from: u64,
     to: u64,
 }
 
-impl Connection {
+impl<G: Group, M: Taker<G>> Connection<G, M> {
     async fn call<A: 'static, E: ToString + 'static, F>(
         &self,
         action: RPCTypes,
         option: RPCOption,
-        ask: impl FnOnce(Raft<Numbers, List>) -> F,
-    ) -> Result<A, RPCError<Numbers>>
+        ask: impl FnOnce(Raft<G, M>) -> F,
+    ) -> Result<A, RPCError<G>>
     where
         F: Future<Output = Result<A, E>> + 'static,
     {
@@ -170,46 +214,44 @@ impl Connection {
     }
 }
 
-impl RaftNetworkV2<Numbers> for Connection {
-    type SnapshotData = Vec<u64>;
+impl<G: Group, M: Taker<G>> RaftNetworkV2<G> for Connection<G, M> {
+    type SnapshotData = M::SnapshotData;
 
     async fn append_entries(
         &mut self,
-        request: AppendEntriesRequest<Numbers>,
+        request: AppendEntriesRequest<G>,
         option: RPCOption,
-    ) -> Result<AppendEntriesResponse<Numbers>, RPCError<Numbers>> {
-        let ask = |raft: Raft<Numbers, List>| async move { raft.append_entries(request).await };
+    ) -> Result<AppendEntriesResponse<G>, RPCError<G>> {
+        let ask = |raft: Raft<G, M>| async move { raft.append_entries(request).await };
         self.call(RPCTypes::AppendEntries, option, ask).await
     }
 
     async fn vote(
         &mut self,
-        request: VoteRequest<Numbers>,
+        request: VoteRequest<G>,
         option: RPCOption,
-    ) -> Result<VoteResponse<Numbers>, RPCError<Numbers>> {
-        let ask = |raft: Raft<Numbers, List>| async move { raft.vote(request).await };
+    ) -> Result<VoteResponse<G>, RPCError<G>> {
+        let ask = |raft: Raft<G, M>| async move { raft.vote(request).await };
         self.call(RPCTypes::Vote, option, ask).await
     }
 
     async fn pre_vote(
         &mut self,
-        request: VoteRequest<Numbers>,
+        request: VoteRequest<G>,
         option: RPCOption,
-    ) -> Result<VoteResponse<Numbers>, RPCError<Numbers>> {
-        let ask = |raft: Raft<Numbers, List>| async move { raft.pre_vote(request).await };
+    ) -> Result<VoteResponse<G>, RPCError<G>> {
+        let ask = |raft: Raft<G, M>| async move { raft.pre_vote(request).await };
         self.call(RPCTypes::Vote, option, ask).await
     }
 
     async fn full_snapshot(
         &mut self,
-        vote: VoteOf<Numbers>,
-        snapshot: SnapshotOf<Numbers, Vec<u64>>,
+        vote: VoteOf<G>,
+        snapshot: SnapshotOf<G, M::SnapshotData>,
         _cancel: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
         option: RPCOption,
-    ) -> Result<SnapshotResponse<Numbers>, StreamingError<Numbers>> {
-        let ask = |raft: Raft<Numbers, List>| async move {
-            raft.install_full_snapshot(vote, snapshot).await
-        };
+    ) -> Result<SnapshotResponse<G>, StreamingError<G>> {
+        let ask = |raft: Raft<G, M>| M::take(raft, vote, snapshot);
         let answer = self.call(RPCTypes::InstallSnapshot, option, ask).await;
         answer.map_err(StreamingError::from)
     }

@@ -1,14 +1,18 @@
 //! Openraft's own suites: of its runtime, and of what stores its log.
 
+use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use io::{DriverChoice, Runtime, RuntimeConfig};
 use openraft::StorageError;
 use openraft::rt::testing::Suite;
 use openraft::testing::log::StoreBuilder;
 
-use super::super::{ShardRuntime, within};
+use super::super::current::current;
+use super::super::{Machine, Member, Metadata, ShardRuntime, open, within};
+use super::metadata::Tables;
 use super::store::{List, Log, Numbers};
 
 #[test]
@@ -104,4 +108,41 @@ fn the_suite_of_storages_passes() {
     use openraft::testing::log::Suite;
     let passed = ShardRuntime::run(Suite::test_all(Builder));
     passed.expect("the store of the tests is right");
+}
+
+/// The suite makes members by number alone.
+impl Default for Member {
+    fn default() -> Member {
+        let address = SocketAddr::from(([127, 0, 0, 1], 7000));
+        Member { address }
+    }
+}
+
+/// Makes logs and machines on the drive, each in a folder of its own.
+#[derive(Default)]
+struct DriveBuilder {
+    built: AtomicU64,
+}
+
+impl StoreBuilder<Metadata, super::super::Log, Machine<Tables>> for DriveBuilder {
+    async fn build(
+        &self,
+    ) -> Result<((), super::super::Log, Machine<Tables>), StorageError<Metadata>> {
+        let env = current();
+        let folder = format!("/{}", self.built.fetch_add(1, Ordering::Relaxed));
+        let folder = Path::new(&folder);
+        let made = env.create_dir_all(folder).await;
+        made.expect("the drive is good");
+        let opened = open(&env, folder, Tables::default()).await;
+        let (log, machine) = opened.expect("the drive is good");
+        Ok(((), log, machine))
+    }
+}
+
+#[test]
+fn the_suite_of_storages_passes_on_the_drive() {
+    use openraft::AsyncRuntime;
+    use openraft::testing::log::Suite;
+    let passed = ShardRuntime::run(Suite::test_all(DriveBuilder::default()));
+    passed.expect("the log on the drive is right");
 }
