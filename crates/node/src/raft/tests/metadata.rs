@@ -27,7 +27,7 @@ use super::super::{Applied, Machine, Member as Peer, Metadata, Subscriber, open,
 use super::network::{Dialer, Member, Network, Taker};
 
 /// The members.
-const MEMBERS: [u64; 3] = [0, 1, 2];
+pub(super) const MEMBERS: [u64; 3] = [0, 1, 2];
 /// Who writes; it is no member.
 const CLIENT: u64 = 3;
 /// How many write at once.
@@ -42,6 +42,13 @@ pub(super) struct Tables {
     numbers: RefCell<Vec<u64>>,
     /// How many snapshots came from others.
     received: Rc<Cell<u64>>,
+}
+
+impl Tables {
+    /// How many snapshots came from others.
+    pub(super) fn received(&self) -> u64 {
+        self.received.get()
+    }
 }
 
 impl Subscriber for Tables {
@@ -86,7 +93,7 @@ impl Taker<Metadata> for Machine<Tables> {
 
 type Wire = Network<Metadata, Machine<Tables>>;
 
-fn config() -> Arc<Config> {
+pub(super) fn config() -> Arc<Config> {
     let config = Config {
         heartbeat_interval: 100,
         election_timeout_min: 300,
@@ -99,11 +106,11 @@ fn config() -> Arc<Config> {
     Arc::new(config.validate().expect("it is valid"))
 }
 
-fn address(id: u64) -> IpAddr {
+pub(super) fn address(id: u64) -> IpAddr {
     Ipv4Addr::new(10, 0, 0, id as u8 + 1).into()
 }
 
-fn members() -> BTreeMap<u64, Peer> {
+pub(super) fn members() -> BTreeMap<u64, Peer> {
     let peer = |id| Peer {
         address: SocketAddr::new(address(id), 7000),
     };
@@ -216,7 +223,7 @@ impl Client {
     }
 }
 
-fn create(_: &ClusterMetadata) -> MetadataEntry {
+pub(super) fn create(_: &ClusterMetadata) -> MetadataEntry {
     MetadataEntry::Create(ClusterIdentity {
         id: Uuid::from_u128(1),
         name: "Test".to_owned(),

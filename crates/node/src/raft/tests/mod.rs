@@ -1,6 +1,7 @@
 //! The adapter held to openraft's own suite, and clusters that run on it.
 
 mod cluster;
+mod connections;
 mod journal;
 mod life;
 mod log;
