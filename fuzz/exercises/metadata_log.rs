@@ -4,6 +4,7 @@
 //! byte says so, or no input would ever get past them.
 
 use bytes::Bytes;
+use node::raft::Call;
 use node::raft::encoding::{decode_entry, decode_vote, encode_entry, encode_vote};
 use node::raft::records::{self, MAX_BODY, Record};
 use node::raft::snapshot;
@@ -11,17 +12,18 @@ use node::raft::snapshot;
 /// The magic and the checksum of a snapshot.
 const SNAPSHOT_MAGIC: &[u8; 8] = b"HelenuS1";
 
-/// Gives the input to a journal, an entry, a vote or a snapshot.
+/// Gives the input to a journal, an entry, a vote, a snapshot or what members ask each other.
 pub(super) fn run(data: &[u8]) {
     let [choice, data @ ..] = data else {
         return;
     };
-    match choice % 6 {
+    match choice % 7 {
         0 => journal(data),
         1 => journal_with_tail(data),
         2 => entry(data),
         3 => vote(data),
         4 => snapshot(data),
+        5 => call(data),
         _ => {
             let crc = crc32fast::hash(data).to_le_bytes();
             snapshot(&[SNAPSHOT_MAGIC, &crc[..], data].concat());
@@ -55,6 +57,13 @@ fn entry(data: &[u8]) {
     if let Ok(entry) = decode_entry(data) {
         let again = decode_entry(&encode_entry(&entry)).expect("it was written here");
         assert_eq!(again, entry);
+    }
+}
+
+fn call(data: &[u8]) {
+    if let Ok(call) = Call::decode(data) {
+        let again = Call::decode(&call.encode()).expect("it was written here");
+        assert_eq!(again.encode(), call.encode());
     }
 }
 
