@@ -135,35 +135,27 @@ impl ClusterMetadata {
         assert!(epoch > self.epoch, "entry {epoch} after {}", self.epoch);
         let mut next = self.clone();
         let applied = next.change(epoch, entry);
-        if applied.is_err() {
-            next = self.clone();
-        }
         next.epoch = epoch;
         (next, applied)
     }
 
+    /// Nothing changes if it is refused.
     fn change(&mut self, epoch: u64, entry: &MetadataEntry) -> Result<(), EntryRefused> {
-        if let MetadataEntry::Create(identity) = entry {
-            if let Some(own) = &self.identity {
+        match (entry, &self.identity) {
+            (MetadataEntry::Create(_), Some(own)) => {
                 return Err(EntryRefused::Exists(own.name.clone()));
             }
-            self.identity = Some(identity.clone());
-            return Ok(());
-        }
-        if self.identity.is_none() {
-            return Err(EntryRefused::NoCluster);
-        }
-        match entry {
-            MetadataEntry::Topology(transformation) => self.transform(transformation)?,
-            MetadataEntry::Schema(change) if change.base != self.schema_epoch => {
-                let base = change.base;
-                return Err(EntryRefused::SchemaChanged { base });
-            }
-            MetadataEntry::Schema(change) => {
+            (MetadataEntry::Create(identity), None) => self.identity = Some(identity.clone()),
+            (_, None) => return Err(EntryRefused::NoCluster),
+            (MetadataEntry::Topology(transformation), Some(_)) => self.transform(transformation)?,
+            (MetadataEntry::Schema(change), Some(_)) => {
+                if change.base != self.schema_epoch {
+                    let base = change.base;
+                    return Err(EntryRefused::SchemaChanged { base });
+                }
                 self.schema_epoch = epoch;
                 self.keyspaces = change.keyspaces;
             }
-            MetadataEntry::Create(_) => unreachable!("that was above"),
         }
         Ok(())
     }

@@ -7,11 +7,9 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use io::{Env, Notify, TaskGroup, TcpStream};
-use wire::internode::{
-    Answer, Hello, HelloError, Identity, Link, MessageHead, MessageKind, Refusal, Verb,
-};
+use wire::internode::{Answer, Hello, Identity, Link, MessageHead, MessageKind, Refusal, Verb};
 
-use super::{READ_BUFFER, emptied};
+use super::{READ_BUFFER, Unheard, emptied, first_words};
 
 /// How long the first words may take.
 const GREETING: Duration = Duration::from_secs(5);
@@ -32,12 +30,9 @@ pub enum Refused {
         /// What it was told.
         refusal: Refusal,
     },
-    /// It is no node.
+    /// It is no node, or went away.
     #[error(transparent)]
-    Stranger(#[from] HelloError),
-    /// It went away.
-    #[error("it went away: {0}")]
-    Gone(#[from] std::io::Error),
+    Unheard(#[from] Unheard),
     /// It said nothing.
     #[error("it said nothing for {} s", GREETING.as_secs())]
     Silent,
@@ -49,14 +44,15 @@ pub enum Refused {
 /// # Errors
 /// The connection is to be closed.
 pub async fn greet(env: &Env, stream: &TcpStream, own: &Identity) -> Result<Hello, Refused> {
-    let hello = match env.timeout(GREETING, hear_hello(stream)).await {
+    let hearing = first_words(stream, Hello::decode);
+    let hello = match env.timeout(GREETING, hearing).await {
         Ok(hello) => hello?,
         Err(_) => return Err(Refused::Silent),
     };
     let answer = hello.answer(own);
     let mut words = Vec::new();
     answer.encode(&mut words);
-    stream.write_all(words).await.0?;
+    stream.write_all(words).await.0.map_err(Unheard::Gone)?;
     match answer {
         Answer::Welcome(_) => Ok(hello),
         Answer::Refused(refusal) => {
@@ -70,26 +66,11 @@ pub async fn greet(env: &Env, stream: &TcpStream, own: &Identity) -> Result<Hell
     }
 }
 
-async fn hear_hello(stream: &TcpStream) -> Result<Hello, Refused> {
-    let mut input = BytesMut::new();
-    loop {
-        let (read, bytes) = stream.read(Vec::new()).await;
-        if read? == 0 {
-            return Err(Refused::Gone(std::io::ErrorKind::UnexpectedEof.into()));
-        }
-        input.extend_from_slice(&bytes);
-        if let Some(hello) = Hello::decode(&mut input)? {
-            return Ok(hello);
-        }
-    }
-}
-
 /// What is under way on a connection.
-#[derive(Default)]
 struct UnderWay {
     /// Bytes of requests that are worked on.
     bytes: Cell<usize>,
-    answers: RefCell<Option<Link>>,
+    answers: RefCell<Link>,
     /// Something was answered.
     answered: Notify,
     /// There is something to be sent, or never will be.
@@ -99,13 +80,11 @@ struct UnderWay {
 
 impl UnderWay {
     fn is_full(&self) -> bool {
-        let answers = self.answers.borrow().as_ref().map_or(0, Link::pending);
-        self.bytes.get() + answers > UNDER_WAY_BYTES
+        self.bytes.get() + self.answers.borrow().pending() > UNDER_WAY_BYTES
     }
 
     fn answer(&self, head: &MessageHead, answer: Result<Vec<u8>, Vec<u8>>) {
-        let mut answers = self.answers.borrow_mut();
-        let link = answers.as_mut().expect("it is there from the start");
+        let mut link = self.answers.borrow_mut();
         let (kind, body) = match answer {
             Ok(body) => (MessageKind::Reply, body),
             Err(body) => (MessageKind::Failure, body),
@@ -123,7 +102,7 @@ impl UnderWay {
             let told = link.send(&head, |into| into.extend(error.to_string().into_bytes()));
             debug_assert!(told.is_ok(), "an error is short");
         }
-        drop(answers);
+        drop(link);
         self.wake.notify_one();
     }
 }
@@ -139,8 +118,11 @@ pub async fn serve<F>(
     F: Future<Output = Result<Vec<u8>, Vec<u8>>> + 'static,
 {
     let under_way = Rc::new(UnderWay {
-        answers: RefCell::new(Some(Link::new(hello.compressed))),
-        ..UnderWay::default()
+        bytes: Cell::new(0),
+        answers: RefCell::new(Link::new(hello.compressed)),
+        answered: Notify::new(),
+        wake: Notify::new(),
+        ended: Cell::new(false),
     });
     let writer = {
         let (under_way, stream) = (under_way.clone(), stream.clone());
@@ -159,9 +141,7 @@ pub async fn serve<F>(
 async fn send_answers(under_way: &UnderWay, stream: &TcpStream) {
     let mut buffer = Vec::new();
     loop {
-        if let Some(link) = under_way.answers.borrow_mut().as_mut() {
-            link.take_output(&mut buffer);
-        }
+        under_way.answers.borrow_mut().take_output(&mut buffer);
         if buffer.is_empty() {
             if under_way.ended.get() {
                 return;

@@ -12,6 +12,10 @@
 mod inbound;
 mod peer;
 
+use bytes::BytesMut;
+use io::TcpStream;
+use wire::internode::HelloError;
+
 pub use inbound::{Refused, greet, serve};
 pub use peer::{Peer, PeerError};
 
@@ -19,6 +23,35 @@ pub use peer::{Peer, PeerError};
 const READ_BUFFER: usize = 64 << 10;
 /// Buffers larger than this are given back once they are empty.
 const KEEP_BUFFER: usize = 256 << 10;
+
+/// Nothing that can be understood was said.
+#[derive(Debug, thiserror::Error)]
+pub enum Unheard {
+    /// It is no node.
+    #[error(transparent)]
+    Stranger(#[from] HelloError),
+    /// It went away.
+    #[error("it went away: {0}")]
+    Gone(#[from] std::io::Error),
+}
+
+/// The first words of the other side. Nothing comes behind them before they are answered.
+async fn first_words<T>(
+    stream: &TcpStream,
+    decode: impl Fn(&mut BytesMut) -> Result<Option<T>, HelloError>,
+) -> Result<T, Unheard> {
+    let mut input = BytesMut::new();
+    loop {
+        let (read, bytes) = stream.read(Vec::new()).await;
+        if read? == 0 {
+            return Err(Unheard::Gone(std::io::ErrorKind::UnexpectedEof.into()));
+        }
+        input.extend_from_slice(&bytes);
+        if let Some(words) = decode(&mut input)? {
+            return Ok(words);
+        }
+    }
+}
 
 /// Empties a buffer for its next use.
 fn emptied(mut buffer: Vec<u8>) -> Vec<u8> {

@@ -9,11 +9,9 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use io::{Env, Instant, Notify, TaskGroup, TcpStream, oneshot};
-use wire::internode::{
-    Answer, Hello, HelloError, Link, MessageHead, MessageKind, Refusal, Verb, Welcome,
-};
+use wire::internode::{Answer, Hello, Link, MessageHead, MessageKind, Refusal, Verb, Welcome};
 
-use super::{READ_BUFFER, emptied};
+use super::{READ_BUFFER, emptied, first_words};
 
 /// How long connecting may take, first words included (`internode_tcp_connect_timeout`).
 const CONNECT: Duration = Duration::from_secs(2);
@@ -237,16 +235,13 @@ impl Shared {
         }
     }
 
-    /// Nobody who waits gets an answer any more: those whose request was not sent get `unsent`.
-    fn fail_all(&self, unsent: &PeerError, sent: &PeerError) {
-        let queue = std::mem::take(&mut *self.queue.borrow_mut());
+    /// Nobody who waits gets an answer any more, be the request sent or not.
+    fn fail_all(&self, error: &PeerError) {
+        self.queue.borrow_mut().clear();
         self.queued.set(0);
-        for request in queue {
-            self.answer(request.number, Err(unsent.clone()));
-        }
         let waiting = std::mem::take(&mut *self.waiting.borrow_mut());
         for sender in waiting.into_values() {
-            let _ = sender.send(Err(sent.clone()));
+            let _ = sender.send(Err(error.clone()));
         }
     }
 
@@ -290,12 +285,12 @@ async fn keep_connected(shared: Rc<Shared>) {
         match connected.unwrap_or_else(|_| Err(shared.unreachable("it does not answer"))) {
             Ok(stream) => {
                 let error = talk(&shared, stream).await;
-                shared.fail_all(&error, &error);
+                shared.fail_all(&error);
             }
             Err(error) => {
                 let until = shared.env.now() + PAUSE;
                 *shared.down.borrow_mut() = Some((until, error.clone()));
-                shared.fail_all(&error, &error);
+                shared.fail_all(&error);
             }
         }
     }
@@ -309,30 +304,13 @@ async fn connect(shared: &Shared) -> Result<TcpStream, PeerError> {
     let mut words = Vec::new();
     shared.hello.encode(&mut words);
     stream.write_all(words).await.0.map_err(unreachable)?;
-    match hear_answer(&stream).await {
+    match first_words(&stream, Answer::decode).await {
         Ok(Answer::Welcome(Welcome { .. })) => Ok(stream),
         Ok(Answer::Refused(refusal)) => Err(PeerError::Refused {
             address: shared.address,
             refusal,
         }),
         Err(reason) => Err(shared.unreachable(reason)),
-    }
-}
-
-/// Reads what the other side says to the first words. Nothing comes behind it before it is asked.
-async fn hear_answer(stream: &TcpStream) -> Result<Answer, String> {
-    let mut input = BytesMut::new();
-    loop {
-        let (read, bytes) = stream.read(Vec::new()).await;
-        match read {
-            Ok(0) => return Err("it hung up".to_owned()),
-            Ok(_) => input.extend_from_slice(&bytes),
-            Err(error) => return Err(error.to_string()),
-        }
-        let heard = Answer::decode(&mut input);
-        if let Some(answer) = heard.map_err(|error: HelloError| error.to_string())? {
-            return Ok(answer);
-        }
     }
 }
 

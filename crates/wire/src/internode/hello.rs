@@ -239,9 +239,7 @@ impl Hello {
         };
         Answer::Refused(refusal)
     }
-}
 
-impl Hello {
     /// Did both clusters begin by themselves?
     fn is_of_twin(&self, own: &Identity) -> bool {
         let both = self.cluster_id.zip(own.cluster_id);
