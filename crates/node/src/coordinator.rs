@@ -16,7 +16,7 @@ use storage::{ReadError, WriteError};
 use wire::WriteType;
 
 use crate::error::RequestError;
-use crate::metadata::LOCAL_NODE;
+use crate::metadata::Metadata;
 use crate::replica;
 use crate::shard::Shard;
 
@@ -60,7 +60,7 @@ async fn write_one(
     let metadata = shard.metadata();
     let local = shard.local();
     let placement = metadata.placement(&mutation.updates[0].table.keyspace);
-    let replicas = replicas(placement, mutation.key().token(), &local.data_center);
+    let replicas = replicas(shard, &metadata, placement, mutation.key().token());
     let mut quorum = WriteQuorum::new(
         consistency,
         placement.strategy(),
@@ -77,10 +77,10 @@ async fn write_one(
         .env
         .timeout(WRITE_TIMEOUT, replica::apply(shard, mutation));
     let outcome = match applied.await {
-        Ok(Ok(())) => quorum.respond(LOCAL_NODE),
+        Ok(Ok(())) => quorum.respond(metadata.own()),
         Ok(Err(error)) => {
             let reason = write_failure(error)?;
-            quorum.fail(LOCAL_NODE, reason)
+            quorum.fail(metadata.own(), reason)
         }
         Err(_) => quorum.time_out(),
     };
@@ -110,7 +110,7 @@ pub(crate) async fn read(
         // With one node all ranges have the same replicas.
         PartitionSelection::Range { .. } => (Token::MIN, RANGE_TIMEOUT),
     };
-    let replicas = replicas(placement, token, &local.data_center);
+    let replicas = replicas(shard, &metadata, placement, token);
     let mut quorum = ReadQuorum::new(
         consistency,
         placement.strategy(),
@@ -127,11 +127,11 @@ pub(crate) async fn read(
     {
         Ok(Ok(page)) => {
             data = Some(page);
-            quorum.respond(LOCAL_NODE)
+            quorum.respond(metadata.own())
         }
         Ok(Err(error)) => {
             tracing::error!("reading {}.{}: {error}", table.keyspace, table.name);
-            quorum.fail(LOCAL_NODE, read_failure(&error))
+            quorum.fail(metadata.own(), read_failure(&error))
         }
         Err(_) => quorum.time_out(),
     };
@@ -181,16 +181,20 @@ pub(crate) async fn read_all(
 }
 
 fn replicas<'r>(
+    shard: &Shard,
+    metadata: &'r Metadata,
     placement: &Placement,
     token: Token,
-    datacenter: &'r str,
 ) -> SmallVec<[Replica<'r>; 1]> {
     let replicas = placement.replicas(token);
+    let own = metadata.own();
     let replica = |pending| {
         move |node: &NodeId| Replica {
             node: *node,
-            datacenter,
-            alive: true,
+            datacenter: metadata
+                .node(*node)
+                .map_or("", |node| &node.place.datacenter),
+            alive: *node == own || shard.peers.is_up(*node),
             pending,
         }
     };

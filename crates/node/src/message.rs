@@ -10,6 +10,7 @@ use storage::{ReadError, WriteError};
 use wire::SchemaChange;
 
 use crate::error::RequestError;
+use crate::metadata::Membership;
 use crate::statements::Statement;
 use crate::system::{ClientInfo, LocalNode};
 use storage::StoreStats;
@@ -44,6 +45,8 @@ pub(crate) enum ShardRequest {
     Keep(Arc<Statement>),
     /// Go over to a new schema.
     SetSchema(Arc<Schema>),
+    /// Go over to what is known of the cluster now.
+    SetCluster(Membership),
     /// Tell the clients of a change, now that all shards know it.
     Announce(SchemaChange),
     /// Finish the replay of the commit log, now that all tables are known, and learn who the node

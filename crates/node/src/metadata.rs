@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cluster::{NodeId, Placement, ReplicationStrategy, Ring};
+use cluster::{ClusterMetadata, Node, NodeId, Placement, ReplicationStrategy, Topology};
 use cql::schema::{ChangeKind, ChangeTarget, SchemaPlan};
 use model::Schema;
 use uuid::Uuid;
@@ -19,45 +19,88 @@ use crate::error::RequestError;
 use crate::message::{ShardReply, ShardRequest};
 use crate::replica;
 use crate::shard::Shard;
-use crate::system::{LocalNode, local_mutation, schema_to_mutations};
+use crate::system::{local_mutation, schema_to_mutations};
 
-/// The schema, and where the data of each keyspace lies.
+/// The cluster, as this node is one of it.
+#[derive(Clone)]
+pub(crate) struct Membership {
+    /// This node.
+    pub(crate) own: NodeId,
+    /// What all agree on, as of the last epoch that is known here.
+    pub(crate) cluster: Arc<ClusterMetadata>,
+}
+
+/// The schema, who the nodes are, and where the data of each keyspace lies.
 pub(crate) struct Metadata {
     /// All keyspaces.
     pub(crate) schema: Arc<Schema>,
+    /// The nodes; `None` before this one is one of them.
+    membership: Option<Membership>,
     placements: BTreeMap<Arc<str>, Placement>,
     local_only: Placement,
 }
 
-/// This node, in a ring of one.
-pub(crate) const LOCAL_NODE: NodeId = NodeId(0);
+/// The node as long as it has no id: only what it has for itself is read and written then.
+const NO_MEMBER: NodeId = NodeId(u32::MAX);
 
 impl Metadata {
-    /// Of a schema, in a cluster of this one node.
-    pub(crate) fn new(schema: Arc<Schema>, local: Option<&LocalNode>) -> Metadata {
-        let mut ring = Ring::new();
-        if let Some(local) = local {
-            let tokens = local.tokens.iter().copied().collect();
-            ring.insert(LOCAL_NODE, &local.place(), &tokens);
-        }
-        let placement = |strategy: &_| Placement::new(&ring, &[], strategy, LOCAL_NODE);
-        let placements = schema.keyspaces.iter().map(|(name, keyspace)| {
-            // What the node itself defines or a statement has been checked to be is never wrong;
-            // rows of another node's making may be, and then the data is where it is: here.
-            let strategy = ReplicationStrategy::from_options(name, &keyspace.replication)
-                .unwrap_or(ReplicationStrategy::Local);
-            (name.clone(), placement(&strategy))
-        });
+    /// Of a schema, in a cluster.
+    pub(crate) fn new(schema: Arc<Schema>, membership: Option<Membership>) -> Metadata {
+        let own = membership.as_ref().map_or(NO_MEMBER, |member| member.own);
+        let strategies: Vec<_> = schema
+            .keyspaces
+            .iter()
+            .map(|(name, keyspace)| {
+                // What the node itself defines or a statement has been checked to be is never wrong;
+                // rows of another node's making may be, and then the data is where it is: here.
+                ReplicationStrategy::from_options(name, &keyspace.replication)
+                    .unwrap_or(ReplicationStrategy::Local)
+            })
+            .collect();
+        let placements = match &membership {
+            Some(member) => member.cluster.topology().placements(&strategies, own),
+            None => Topology::new().placements(&strategies, own),
+        };
         Metadata {
-            placements: placements.collect(),
+            placements: schema.keyspaces.keys().cloned().zip(placements).collect(),
             schema,
-            local_only: Placement::local(LOCAL_NODE),
+            membership,
+            local_only: Placement::local(own),
         }
     }
 
     /// Where the data of a keyspace lies.
     pub(crate) fn placement(&self, keyspace: &str) -> &Placement {
         self.placements.get(keyspace).unwrap_or(&self.local_only)
+    }
+
+    /// The cluster, once this node is one of it.
+    pub(crate) fn membership(&self) -> Option<&Membership> {
+        self.membership.as_ref()
+    }
+
+    /// The id of this node.
+    pub(crate) fn own(&self) -> NodeId {
+        self.membership
+            .as_ref()
+            .map_or(NO_MEMBER, |member| member.own)
+    }
+
+    /// The epoch of what is known of the cluster; 0 before this node is one of it.
+    pub(crate) fn epoch(&self) -> u64 {
+        let membership = self.membership.as_ref();
+        membership.map_or(0, |member| member.cluster.epoch())
+    }
+
+    /// The identity of the cluster.
+    pub(crate) fn cluster_id(&self) -> Option<Uuid> {
+        Some(self.membership.as_ref()?.cluster.identity()?.id)
+    }
+
+    /// What a node says of itself, if it is known.
+    pub(crate) fn node(&self, id: NodeId) -> Option<&Node> {
+        let topology = self.membership.as_ref()?.cluster.topology();
+        Some(&topology.member(id)?.node)
     }
 }
 
@@ -146,8 +189,8 @@ pub(crate) async fn set(shard: &Shard, schema: Arc<Schema>) -> Result<(), String
         schema.version
     );
     shard.count_statements();
-    let local = shard.local_if_known();
-    shard.set_metadata(Metadata::new(schema, local.as_deref()));
+    let membership = shard.metadata().membership().cloned();
+    shard.set_metadata(Metadata::new(schema, membership));
     Ok(())
 }
 

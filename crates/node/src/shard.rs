@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc;
 
+use cluster::NodeId;
 use hashbrown::HashMap;
 use io::{Env, Mesh, MeshSeat, Outlet, Semaphore, oneshot};
 use model::{Sharder, Token};
@@ -13,10 +14,12 @@ use storage::{SharedFiles, Store};
 use crate::batch_log::BatchLog;
 use crate::clients::Clients;
 use crate::config::NodeConfig;
+use crate::internode::Peer;
 use crate::message::{Message, ShardReply, ShardRequest};
 use crate::metadata::Metadata;
 use crate::metrics::ShardMetrics;
 use crate::node::Control;
+use crate::peers::Peers;
 use crate::response_buffers::ResponseBuffers;
 use crate::start::StartError;
 use crate::statements::StatementCache;
@@ -57,6 +60,7 @@ pub(crate) struct Shard {
     local: RefCell<Option<Arc<LocalNode>>>,
     pub(crate) statements: RefCell<StatementCache>,
     pub(crate) clients: Clients,
+    pub(crate) peers: Peers,
     pub(crate) timestamps: Timestamps,
     /// Held while the schema changes (shard 0).
     pub(crate) schema_change: Semaphore,
@@ -109,6 +113,7 @@ impl Shard {
             metadata: RefCell::new(Rc::new(metadata)),
             local: RefCell::default(),
             clients: Clients::default(),
+            peers: Peers::default(),
             timestamps: Timestamps::default(),
             schema_change: Semaphore::new(1),
             batch_log: BatchLog::default(),
@@ -129,9 +134,16 @@ impl Shard {
         self.metadata.borrow().clone()
     }
 
-    /// Goes over to another schema.
+    /// Goes over to another schema or another cluster.
     pub(crate) fn set_metadata(&self, metadata: Metadata) {
+        self.peers.retain(&metadata);
         *self.metadata.borrow_mut() = Rc::new(metadata);
+    }
+
+    /// The shard of another node that owns a token; `None` if there is no such node.
+    pub(crate) fn peer(&self, node: NodeId, token: Token) -> Option<Peer> {
+        let (metadata, local) = (self.metadata(), self.local());
+        self.peers.owner(&self.env, &metadata, &local, node, token)
     }
 
     /// Who the node is.

@@ -22,6 +22,7 @@ use storage::{CommitLogConfig, OpenError, Store, StoreConfig};
 use uuid::Uuid;
 
 use crate::listener::{self, Listeners};
+use crate::membership;
 use crate::message::{Message, ShardReply, ShardRequest};
 use crate::metadata::{self, Metadata};
 use crate::node::{Control, ShardSnapshot};
@@ -279,6 +280,10 @@ async fn perform(shard: &Rc<Shard>, request: ShardRequest) -> ShardReply {
             ShardReply::Done
         }
         ShardRequest::SetSchema(schema) => done(metadata::set(shard, schema).await),
+        ShardRequest::SetCluster(membership) => {
+            membership::set(shard, membership);
+            ShardReply::Done
+        }
         ShardRequest::Announce(change) => {
             shard.clients.announce(&change);
             ShardReply::Done
@@ -306,8 +311,6 @@ async fn perform(shard: &Rc<Shard>, request: ShardRequest) -> ShardReply {
 async fn begin_shard(shard: &Shard, local: Arc<LocalNode>) -> Result<(), String> {
     let replayed = shard.store.replay().await;
     replayed.map_err(|error| format!("shard {}: {error}", shard.index()))?;
-    let schema = shard.metadata().schema.clone();
-    shard.set_metadata(Metadata::new(schema, Some(&local)));
     shard.set_local(local);
     Ok(())
 }
@@ -341,6 +344,9 @@ async fn begin(shard: &Rc<Shard>) -> Result<(), StartError> {
             Err(gone) => return Err(StartError::System(gone.to_string())),
         }
     }
+    let alone = membership::alone(shard);
+    let set = membership::set_everywhere(shard, &alone).await;
+    set.map_err(StartError::System)?;
     let now = shard.timestamps.next(&shard.env);
     if let Some(mutation) = local_mutation(&schema, &local, now) {
         write(mutation).await?;

@@ -1,6 +1,6 @@
 //! `system.local`: what drivers ask of a node first.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
 use cluster::Place;
@@ -35,6 +35,11 @@ pub struct LocalNode {
 }
 
 impl LocalNode {
+    /// Where other nodes connect.
+    pub fn storage_address(&self) -> SocketAddr {
+        SocketAddr::new(self.listen_address, self.listen_port)
+    }
+
     /// Where it stands.
     pub fn place(&self) -> Place {
         Place {

@@ -1,0 +1,94 @@
+//! The other nodes, as a shard sees them: who is up, and the connections to their shards.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use cluster::NodeId;
+use io::Env;
+use model::{Sharder, Token};
+use wire::internode::{Hello, VERSIONS};
+
+use crate::internode::Peer;
+use crate::metadata::Metadata;
+use crate::system::LocalNode;
+
+/// The shard of each node that gossips, decides on metadata, and lets others join.
+pub(crate) const LEADING_SHARD: u16 = 0;
+
+/// What a shard knows of the other nodes.
+#[derive(Default)]
+pub(crate) struct Peers {
+    /// Those that are up.
+    up: RefCell<Arc<BTreeSet<NodeId>>>,
+    /// Connections by node and shard, each with the address that it leads to.
+    connections: RefCell<BTreeMap<(NodeId, u16), (SocketAddr, Peer)>>,
+}
+
+impl Peers {
+    /// Is another node up, as far as is known?
+    pub(crate) fn is_up(&self, node: NodeId) -> bool {
+        self.up.borrow().contains(&node)
+    }
+
+    /// These others are up.
+    pub(crate) fn set_up(&self, up: Arc<BTreeSet<NodeId>>) {
+        *self.up.borrow_mut() = up;
+    }
+
+    /// The shard of another node that owns a token; `None` if there is no such node.
+    pub(crate) fn owner(
+        &self,
+        env: &Env,
+        metadata: &Metadata,
+        local: &LocalNode,
+        node: NodeId,
+        token: Token,
+    ) -> Option<Peer> {
+        let shards = metadata.node(node)?.shards;
+        let shard = Sharder::new(shards.max(1)).shard_of(token);
+        self.shard_of(env, metadata, local, node, shard)
+    }
+
+    /// A shard of another node; `None` if there is no such node.
+    pub(crate) fn shard_of(
+        &self,
+        env: &Env,
+        metadata: &Metadata,
+        local: &LocalNode,
+        node: NodeId,
+        shard: u16,
+    ) -> Option<Peer> {
+        let there = metadata.node(node)?;
+        let mut connections = self.connections.borrow_mut();
+        if let Some((address, peer)) = connections.get(&(node, shard))
+            && *address == there.address
+        {
+            return Some(peer.clone());
+        }
+        let hello = Hello {
+            versions: (*VERSIONS.start(), *VERSIONS.end()),
+            cluster: local.cluster_name.clone(),
+            cluster_id: metadata.cluster_id(),
+            host_id: local.host_id,
+            expects: Some(there.host_id),
+            shard,
+            compressed: there.place.datacenter != local.data_center,
+            address: local.storage_address(),
+        };
+        let peer = Peer::new(env, there.address, hello);
+        connections.insert((node, shard), (there.address, peer.clone()));
+        Some(peer)
+    }
+
+    /// Closes the connections to nodes that are not there any more, and to shards that a node has not.
+    pub(crate) fn retain(&self, metadata: &Metadata) {
+        let leads_there = |node, shard, address| {
+            let there = metadata.node(node);
+            there.is_some_and(|there| there.address == address && shard < there.shards)
+        };
+        let mut connections = self.connections.borrow_mut();
+        connections.retain(|(node, shard), (address, _)| leads_there(*node, *shard, *address));
+    }
+}
