@@ -31,6 +31,7 @@ mod range_tombstones;
 mod rank;
 mod read;
 mod real;
+pub mod record;
 mod row;
 mod schema;
 mod size;

@@ -1,86 +1,35 @@
-//! Reading mutations.
+//! Reading what is known of a partition.
 
-use bytes::Bytes;
-use model::{
-    Cell, ComplexDeletion, DecoratedKey, DeletionTime, Liveness, NO_DELETION_TIME, NO_TTL,
-    PartitionUpdate, RangeTombstone, Row, Slice,
-};
-
-use super::input::Input;
 use super::{
-    CELL_DELETED, CELL_PATH, CELL_SAME_TIMESTAMP, CELL_TTL, Declared, ROW_COMPLEX, ROW_DELETION,
-    ROW_LIVENESS, ROW_TTL, RecordError, UPDATE_DELETION, UPDATE_STATIC,
+    CELL_DELETED, CELL_PATH, CELL_SAME_TIMESTAMP, CELL_TTL, CONTENT_DELETION, CONTENT_STATIC,
+    Content, Input, ROW_COMPLEX, ROW_DELETION, ROW_LIVENESS, ROW_TTL, ReadColumns, RecordError,
+};
+use crate::{
+    Cell, ComplexDeletion, DeletionTime, Liveness, NO_DELETION_TIME, NO_TTL, RangeTombstone, Row,
+    Slice,
 };
 
-/// What a mutation record says, before anybody asks whether its tables still exist.
-#[derive(Debug)]
-pub(crate) struct RecordedMutation {
-    /// The key.
-    pub(crate) key: DecoratedKey,
-    /// The updates of tables that are known today. Cells of columns that are gone are left out.
-    pub(crate) updates: Vec<PartitionUpdate>,
-    /// Were there updates of tables that are not known?
-    pub(crate) skipped: bool,
-}
-
-/// Reads the body of a mutation record; `declared` holds what the segment declared so far.
-pub(in crate::commitlog) fn read_mutation(
-    body: Bytes,
-    declared: &[Option<Declared>],
-) -> Result<RecordedMutation, RecordError> {
-    let mut input = Input::new(body);
-    let key = DecoratedKey::new(input.bytes()?);
-    let count = input.vint()?;
-    let mut recorded = RecordedMutation {
-        key,
-        updates: Vec::new(),
-        skipped: false,
-    };
-    for _ in 0..count {
-        let number = usize::try_from(input.vint()?).map_err(|_| RecordError::Undeclared)?;
-        let version = declared
-            .get(number)
-            .and_then(Option::as_ref)
-            .ok_or(RecordError::Undeclared)?;
-        let content = read_update(&mut input, version)?;
-        match &version.table {
-            Some(table) => recorded.updates.push(PartitionUpdate {
-                deletion: content.deletion,
-                static_row: content.static_row,
-                rows: content.rows,
-                range_tombstones: content.range_tombstones,
-                ..PartitionUpdate::new(table.clone(), recorded.key.clone())
-            }),
-            None => recorded.skipped = true,
-        }
-    }
-    Ok(recorded)
-}
-
-struct UpdateContent {
-    deletion: DeletionTime,
-    static_row: Option<Row>,
-    rows: Vec<Row>,
-    range_tombstones: Vec<RangeTombstone>,
-}
-
-fn read_update(input: &mut Input, version: &Declared) -> Result<UpdateContent, RecordError> {
+/// Takes what is known of a partition off `input`.
+///
+/// # Errors
+/// The bytes are something else.
+pub fn read_content(input: &mut Input, columns: &impl ReadColumns) -> Result<Content, RecordError> {
     let flags = input.u8()?;
-    if flags & !(UPDATE_DELETION | UPDATE_STATIC) != 0 {
+    if flags & !(CONTENT_DELETION | CONTENT_STATIC) != 0 {
         return Err(RecordError::Unknown("flag of an update"));
     }
     let mut last_timestamp = 0;
-    let deletion = match flags & UPDATE_DELETION {
+    let deletion = match flags & CONTENT_DELETION {
         0 => DeletionTime::LIVE,
         _ => input.deletion()?,
     };
-    let static_row = match flags & UPDATE_STATIC {
+    let static_row = match flags & CONTENT_STATIC {
         0 => None,
-        _ => Some(read_row(input, version, &mut last_timestamp)?),
+        _ => Some(read_row(input, columns, &mut last_timestamp)?),
     };
     let mut rows = Vec::new();
     for _ in 0..input.vint()? {
-        rows.push(read_row(input, version, &mut last_timestamp)?);
+        rows.push(read_row(input, columns, &mut last_timestamp)?);
     }
     let mut range_tombstones = Vec::new();
     for _ in 0..input.vint()? {
@@ -93,7 +42,7 @@ fn read_update(input: &mut Input, version: &Declared) -> Result<UpdateContent, R
             deletion: input.deletion()?,
         });
     }
-    Ok(UpdateContent {
+    Ok(Content {
         deletion,
         static_row,
         rows,
@@ -103,7 +52,7 @@ fn read_update(input: &mut Input, version: &Declared) -> Result<UpdateContent, R
 
 fn read_row(
     input: &mut Input,
-    version: &Declared,
+    columns: &impl ReadColumns,
     last_timestamp: &mut i64,
 ) -> Result<Row, RecordError> {
     let flags = input.u8()?;
@@ -129,14 +78,14 @@ fn read_row(
         for _ in 0..input.vint()? {
             let number = input.vint()?;
             let deletion = input.deletion()?;
-            if let Some(column) = version.column(number, deletion.timestamp) {
+            if let Some(column) = columns.column(number, deletion.timestamp)? {
                 row.complex_deletions
                     .push(ComplexDeletion { column, deletion });
             }
         }
     }
     for _ in 0..input.vint()? {
-        if let Some(cell) = read_cell(input, version, last_timestamp)? {
+        if let Some(cell) = read_cell(input, columns, last_timestamp)? {
             row.cells.push(cell);
         }
     }
@@ -148,7 +97,7 @@ fn read_row(
 
 fn read_cell(
     input: &mut Input,
-    version: &Declared,
+    columns: &impl ReadColumns,
     last_timestamp: &mut i64,
 ) -> Result<Option<Cell>, RecordError> {
     let flags = input.u8()?;
@@ -172,7 +121,7 @@ fn read_cell(
         _ => Some(input.bytes()?),
     };
     let value = input.bytes()?;
-    let column = version.column(number, *last_timestamp);
+    let column = columns.column(number, *last_timestamp)?;
     Ok(column.map(|column| Cell {
         column,
         path,

@@ -5,47 +5,26 @@
 //! schema   = number vint, table id [16], column*            kind 1
 //! column   = id vint, kind u8, name, type (Java class)
 //! mutation = key, update count vint, update*                kind 2
-//! update   = schema number vint, flags u8, [deletion], [static row], row*, tombstone*
+//! update   = schema number vint, content ([`model::record`])
 //! ```
 //!
 //! A segment describes itself: before the first mutation of a version of a table stands a schema
 //! record that gives the numbers of columns their names. So a mutation can be replayed after
-//! columns were added, dropped or renumbered. Numbers without a fixed width are `model::vint`s,
-//! fixed ones little-endian; a cell's timestamp is left out if it is that of the cell before.
-
-mod input;
-mod read;
-mod write;
+//! columns were added, dropped or renumbered.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use model::{Column, ColumnId, ColumnKind, Table, TableId, vint};
-
-use input::Input;
-pub(crate) use read::RecordedMutation;
-pub(super) use read::read_mutation;
-use write::write_bytes;
-pub(super) use write::write_mutation;
+pub use model::record::RecordError;
+use model::record::{Ids, Input, ReadColumns, read_content, write_bytes, write_content};
+use model::{
+    Column, ColumnId, ColumnKind, DecoratedKey, Mutation, PartitionUpdate, Table, TableId, vint,
+};
 
 /// The kind byte of a schema record.
 pub(super) const SCHEMA: u8 = 1;
 /// The kind byte of a mutation record.
 pub(super) const MUTATION: u8 = 2;
-
-/// Why bytes with a good checksum are not a record: a bug, or a version unknown to us.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RecordError {
-    /// It ends before its content does.
-    #[error("the record ends too early")]
-    Short,
-    /// A byte that says what follows has an unknown value.
-    #[error("unknown {0} in the record")]
-    Unknown(&'static str),
-    /// A mutation of a schema number that no record before it declared.
-    #[error("the record uses an undeclared table version")]
-    Undeclared,
-}
 
 /// A version of a table as a segment declares it, resolved against the table of today.
 #[derive(Clone, Debug)]
@@ -63,11 +42,13 @@ struct KnownColumn {
     dropped_at: i64,
 }
 
-impl Declared {
+impl ReadColumns for Declared {
     /// The column of today for what was written at `timestamp` to the column of that number.
-    fn column(&self, number: u64, timestamp: i64) -> Option<ColumnId> {
-        let column = (*self.columns.get(usize::try_from(number).ok()?)?)?;
-        (timestamp > column.dropped_at).then_some(column.id)
+    fn column(&self, number: u64, timestamp: i64) -> Result<Option<ColumnId>, RecordError> {
+        let slot = usize::try_from(number).ok();
+        let column = slot.and_then(|slot| *self.columns.get(slot)?);
+        let column = column.filter(|column| timestamp > column.dropped_at);
+        Ok(column.map(|column| column.id))
     }
 }
 
@@ -148,19 +129,63 @@ pub(super) fn read_schema(
 /// More columns than a table can have (Cassandra's names and ids end far below).
 const MAX_COLUMN: usize = 1 << 20;
 
-/// What an update has.
-const UPDATE_DELETION: u8 = 1;
-const UPDATE_STATIC: u8 = 2;
-/// What a row has.
-const ROW_LIVENESS: u8 = 1;
-const ROW_TTL: u8 = 2;
-const ROW_DELETION: u8 = 4;
-const ROW_COMPLEX: u8 = 8;
-/// What a cell has.
-const CELL_PATH: u8 = 1;
-const CELL_TTL: u8 = 2;
-const CELL_DELETED: u8 = 4;
-const CELL_SAME_TIMESTAMP: u8 = 8;
+/// What a mutation record says, before anybody asks whether its tables still exist.
+#[derive(Debug)]
+pub(crate) struct RecordedMutation {
+    /// The key.
+    pub(crate) key: DecoratedKey,
+    /// The updates of tables that are known today. Cells of columns that are gone are left out.
+    pub(crate) updates: Vec<PartitionUpdate>,
+    /// Were there updates of tables that are not known?
+    pub(crate) skipped: bool,
+}
+
+/// Appends the record of `mutation`; `numbers` gives the schema numbers of its updates, in order.
+pub(super) fn write_mutation(out: &mut Vec<u8>, mutation: &Mutation, numbers: &[u32]) {
+    debug_assert_eq!(mutation.updates.len(), numbers.len());
+    let body = begin_record(out, MUTATION);
+    write_bytes(out, mutation.key().key());
+    vint::write_unsigned(out, mutation.updates.len() as u64);
+    for (update, number) in mutation.updates.iter().zip(numbers) {
+        vint::write_unsigned(out, u64::from(*number));
+        write_content(out, update.into(), &Ids);
+    }
+    end_record(out, body);
+}
+
+/// Reads the body of a mutation record; `declared` holds what the segment declared so far.
+pub(super) fn read_mutation(
+    body: Bytes,
+    declared: &[Option<Declared>],
+) -> Result<RecordedMutation, RecordError> {
+    let mut input = Input::new(body);
+    let key = DecoratedKey::new(input.bytes()?);
+    let count = input.vint()?;
+    let mut recorded = RecordedMutation {
+        key,
+        updates: Vec::new(),
+        skipped: false,
+    };
+    for _ in 0..count {
+        let number = usize::try_from(input.vint()?).map_err(|_| RecordError::Undeclared)?;
+        let version = declared
+            .get(number)
+            .and_then(Option::as_ref)
+            .ok_or(RecordError::Undeclared)?;
+        let content = read_content(&mut input, version)?;
+        match &version.table {
+            Some(table) => recorded.updates.push(PartitionUpdate {
+                deletion: content.deletion,
+                static_row: content.static_row,
+                rows: content.rows,
+                range_tombstones: content.range_tombstones,
+                ..PartitionUpdate::new(table.clone(), recorded.key.clone())
+            }),
+            None => recorded.skipped = true,
+        }
+    }
+    Ok(recorded)
+}
 
 /// Takes a record from the front of a group's payload: its kind and its body.
 pub(super) fn split_record(payload: &mut Bytes) -> Result<(u8, Bytes), RecordError> {
