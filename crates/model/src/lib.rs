@@ -58,7 +58,7 @@ pub use purge::Purge;
 pub use range_tombstones::{RangeTombstoneList, covering};
 pub use read::{
     ClusteringSelection, DataLimits, FilterOperator, Partition, PartitionBound, PartitionSelection,
-    ReadCommand, ReadPage, Resume, RowFilter,
+    PartitionVersion, ReadCommand, ReadPage, Resume, RowFilter, VersionPage,
 };
 pub use row::{Cell, CellRef, ComplexDeletion, RangeTombstone, Row};
 pub use schema::{

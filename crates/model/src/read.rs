@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::{
-    Clustering, ColumnId, DecoratedKey, DeletionTime, PartitionUpdate, RangeTombstone, Row, Slice,
-    Table, Token,
+    Bound, Clustering, ColumnId, DecoratedKey, DeletionTime, PartitionUpdate, RangeTombstone, Row,
+    Slice, Table, Token,
 };
 
 /// One end of a range of partitions.
@@ -177,5 +177,38 @@ pub struct ReadPage {
     pub partitions: Vec<Partition>,
     /// Where to go on: `None` where all that was asked for has been given or the limits of the
     /// command (`rows`) were reached only with the very last row.
+    pub more: bool,
+}
+
+/// What one of several replicas knows of a partition, dead and alive: what of it has been deleted or has
+/// expired is there as long as another replica may need to learn of it (`gc_grace_seconds`).
+///
+/// Of columns that were not asked for there are cells without their values: they may be what a row
+/// lives by.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PartitionVersion {
+    /// What is known.
+    pub partition: Partition,
+    /// Up to where that is all there is, in the direction of reading: to before this place or, where
+    /// there is none, to the end. The deletion of the partition and the static row are whole.
+    pub end: Option<Bound>,
+}
+
+impl PartitionVersion {
+    /// As how many rows it counts: live ones, and a partition with nothing but live static data as one.
+    pub fn counted_rows(&self, now_seconds: u32) -> usize {
+        let live = |row: &&Row| row.is_live(now_seconds);
+        let rows = self.partition.rows.iter().filter(live).count();
+        let static_row = self.partition.static_row.as_ref();
+        rows.max(usize::from(static_row.as_ref().is_some_and(live)))
+    }
+}
+
+/// The answer of one of several replicas to a [`ReadCommand`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct VersionPage {
+    /// In ring order.
+    pub partitions: Vec<PartitionVersion>,
+    /// Is there anything behind the last of them? If so there is one.
     pub more: bool,
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::{ClusteringComparator, CqlType};
+use crate::{ClusteringComparator, CqlType, murmur3_x64_128, vint};
 
 /// The identity of a table: a dropped and re-created table is another one.
 pub type TableId = Uuid;
@@ -193,6 +193,10 @@ pub struct Table {
     statics: Vec<ColumnId>,
     regulars: Vec<ColumnId>,
     comparator: ClusteringComparator,
+    /// By id: the number of the column, see [`Table::number_of`].
+    numbers: Vec<Option<u32>>,
+    numbers_rise: bool,
+    form: u64,
 }
 
 impl Table {
@@ -242,6 +246,18 @@ impl Table {
                 .map(|c| (c.ty.clone(), c.order))
                 .collect(),
         );
+        let numbered = [&partition_key, &clustering_key, &statics, &regulars];
+        let mut numbers = vec![None; slots];
+        for (number, id) in (0..).zip(numbered.into_iter().flatten()) {
+            numbers[id.0 as usize] = Some(number);
+        }
+        let values = statics.iter().chain(&regulars);
+        let mut of_values: Vec<ColumnId> = values.copied().collect();
+        of_values.sort_unstable();
+        let of_values = of_values.iter().map(|id| numbers[id.0 as usize]);
+        let numbers_rise = of_values.is_sorted();
+        let columns = numbered.into_iter().flatten();
+        let form = form(columns.filter_map(|id| by_id[id.0 as usize].as_ref()));
         Table {
             id,
             keyspace: keyspace.into(),
@@ -256,6 +272,9 @@ impl Table {
             statics,
             regulars,
             comparator,
+            numbers,
+            numbers_rise,
+            form,
         }
     }
 
@@ -324,6 +343,42 @@ impl Table {
         self.regulars.iter().map(|id| self.known(*id))
     }
 
+    /// A digest of its columns: two tables with the same one have the same columns under the same
+    /// numbers, on whatever node and whatever ids these have there.
+    pub fn form(&self) -> u64 {
+        self.form
+    }
+
+    /// The number of a column, which depends on nothing but the columns that there are: first those of
+    /// the partition key, then the clustering columns, then static and then regular ones by name.
+    /// `None` if there is no such column.
+    pub fn number_of(&self, id: ColumnId) -> Option<u32> {
+        *self.numbers.get(id.0 as usize)?
+    }
+
+    /// The column of this number, if there are so many.
+    pub fn numbered(&self, number: u32) -> Option<ColumnId> {
+        let lists = [
+            &self.partition_key,
+            &self.clustering_key,
+            &self.statics,
+            &self.regulars,
+        ];
+        let mut at = number as usize;
+        for list in lists {
+            match list.get(at) {
+                Some(id) => return Some(*id),
+                None => at -= list.len(),
+            }
+        }
+        None
+    }
+
+    /// Do the numbers of static and regular columns rise with their ids?
+    pub fn numbers_rise(&self) -> bool {
+        self.numbers_rise
+    }
+
     /// The order of its rows.
     pub fn comparator(&self) -> &ClusteringComparator {
         &self.comparator
@@ -334,6 +389,25 @@ impl Table {
             .as_ref()
             .expect("lists of columns hold existing ids")
     }
+}
+
+/// A digest of columns in the order of their numbers.
+fn form<'c>(columns: impl Iterator<Item = &'c Column>) -> u64 {
+    let mut bytes = Vec::new();
+    for column in columns {
+        let kind = match column.kind {
+            ColumnKind::PartitionKey => 0,
+            ColumnKind::Clustering => 1,
+            ColumnKind::Static => 2,
+            ColumnKind::Regular => 3,
+        };
+        bytes.push(kind | u8::from(column.order == Order::Descending) << 2);
+        for text in [&*column.name, &*column.ty.to_marshal()] {
+            vint::write_unsigned(&mut bytes, text.len() as u64);
+            bytes.extend_from_slice(text.as_bytes());
+        }
+    }
+    murmur3_x64_128(&bytes)[0].cast_unsigned()
 }
 
 /// A user-defined type.

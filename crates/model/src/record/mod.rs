@@ -15,9 +15,10 @@
 //!
 //! Columns are numbers, whose meaning is said elsewhere, as the ids of a table mean something only
 //! within a process: in the commit log by a record that stands before ([`Ids`] gives the ids
-//! themselves).
+//! themselves), between nodes by [`message`].
 
 mod input;
+pub mod message;
 mod read;
 mod write;
 
@@ -39,6 +40,12 @@ pub enum RecordError {
     /// A mutation of a schema number that no record before it declared.
     #[error("the record uses an undeclared table version")]
     Undeclared,
+    /// A number that is none of a column.
+    #[error("the record has a column that is not known here")]
+    UnknownColumn,
+    /// Bytes that say what cannot be: rows that are not in order, say.
+    #[error("the record has {0}")]
+    Unsound(&'static str),
 }
 
 /// How columns are numbered in what is written.

@@ -1,0 +1,119 @@
+//! What replicas answer.
+
+use std::cmp::Ordering;
+
+use bytes::Bytes;
+
+use super::mutation::{check_content, read_key};
+use super::{Numbering, check_prefix};
+use crate::record::{
+    Input, RecordError, read_content, write::write_bound, write_bytes, write_content,
+};
+use crate::{Bound, Partition, PartitionVersion, ReadPage, VersionPage, vint};
+
+/// Writes a page of live rows, for whoever numbers columns so.
+pub fn encode_page(page: &ReadPage, columns: &Numbering) -> Vec<u8> {
+    let partitions = page.partitions.iter().map(|partition| (partition, None));
+    encode(partitions, page.more, columns)
+}
+
+/// Writes what a replica knows, for whoever numbers columns so. What is known alike is written alike.
+pub fn encode_versions(page: &VersionPage, columns: &Numbering) -> Vec<u8> {
+    let versions = page.partitions.iter();
+    let partitions = versions.map(|version| (&version.partition, version.end.as_ref()));
+    encode(partitions, page.more, columns)
+}
+
+fn encode<'p>(
+    partitions: impl ExactSizeIterator<Item = (&'p Partition, Option<&'p Bound>)>,
+    more: bool,
+    columns: &Numbering,
+) -> Vec<u8> {
+    let mut out = vec![u8::from(more)];
+    vint::write_unsigned(&mut out, partitions.len() as u64);
+    for (partition, end) in partitions {
+        write_bytes(&mut out, partition.key.key());
+        out.push(u8::from(end.is_some()));
+        if let Some(end) = end {
+            write_bound(&mut out, end);
+        }
+        write_content(&mut out, partition.into(), columns);
+    }
+    out
+}
+
+/// Reads what [`encode_page`] wrote in answer to a read in this direction.
+///
+/// # Errors
+/// It is something else.
+pub fn decode_page(
+    bytes: Bytes,
+    columns: &Numbering,
+    reversed: bool,
+) -> Result<ReadPage, RecordError> {
+    let VersionPage { partitions, more } = decode_versions(bytes, columns, reversed)?;
+    let partitions = partitions.into_iter().map(|version| version.partition);
+    Ok(ReadPage {
+        partitions: partitions.collect(),
+        more,
+    })
+}
+
+/// Reads what [`encode_versions`] wrote in answer to a read in this direction.
+///
+/// # Errors
+/// It is something else.
+pub fn decode_versions(
+    bytes: Bytes,
+    columns: &Numbering,
+    reversed: bool,
+) -> Result<VersionPage, RecordError> {
+    let mut input = Input::new(bytes);
+    let more = flag(&mut input)?;
+    let forward = match reversed {
+        false => Ordering::Less,
+        true => Ordering::Greater,
+    };
+    let mut partitions: Vec<PartitionVersion> = Vec::new();
+    for _ in 0..input.vint()? {
+        let key = read_key(&mut input)?;
+        let end = match flag(&mut input)? {
+            false => None,
+            true => Some(input.bound()?),
+        };
+        if let Some(end) = &end {
+            check_prefix(columns.table(), &end.prefix)?;
+        }
+        let content = read_content(&mut input, columns)?;
+        check_content(columns.table(), &content, forward)?;
+        if partitions
+            .last()
+            .is_some_and(|last| last.partition.key >= key)
+        {
+            return Err(RecordError::Unsound("partitions that are not in order"));
+        }
+        let partition = Partition {
+            key,
+            deletion: content.deletion,
+            static_row: content.static_row,
+            rows: content.rows,
+            range_tombstones: content.range_tombstones,
+        };
+        partitions.push(PartitionVersion { partition, end });
+    }
+    if more && partitions.is_empty() {
+        return Err(RecordError::Unsound("nothing to go on behind"));
+    }
+    if !input.is_empty() {
+        return Err(RecordError::Unsound("something behind its end"));
+    }
+    Ok(VersionPage { partitions, more })
+}
+
+fn flag(input: &mut Input) -> Result<bool, RecordError> {
+    match input.u8()? {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(RecordError::Unknown("flag of a page")),
+    }
+}
