@@ -15,11 +15,13 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// How long the node that is to create the cluster waits for other seeds.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a node says of itself to one that looks for a cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Standing {
     /// It belongs to a cluster.
     Member,

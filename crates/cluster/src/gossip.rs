@@ -141,6 +141,17 @@ impl Gossip {
         self.others.remove(&node);
     }
 
+    /// These, and no other nodes, are the other members of the topology.
+    pub fn set_members(&mut self, members: &BTreeSet<NodeId>, now: Duration) {
+        let gone: Vec<NodeId> = self.others.difference(members).copied().collect();
+        for node in gone {
+            self.remove(node);
+        }
+        for node in members {
+            self.add(*node, now);
+        }
+    }
+
     /// Tells a node that this one is there.
     fn announce(&mut self, node: NodeId) {
         let any_life = Speaker {

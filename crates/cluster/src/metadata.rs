@@ -14,6 +14,8 @@
 //! where it is a field; an entry of a kind that it does not know is an error, so new kinds are proposed only
 //! when every member knows them ([`crate::Node::protocol`]).
 
+use std::collections::VecDeque;
+
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -27,7 +29,13 @@ pub struct ClusterMetadata {
     topology: Topology,
     schema_epoch: u64,
     keyspaces: u32,
+    /// The last changes of the schema that were taken: who was not told proposes them again.
+    #[serde(default)]
+    recent: VecDeque<Uuid>,
 }
+
+/// How many changes of the schema are remembered: more than are under way at any time.
+const RECENT: usize = 64;
 
 /// Which cluster it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +60,8 @@ pub enum MetadataEntry {
 /// A change of the schema.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SchemaEntry {
+    /// Chosen by who proposes it, to be taken once however often it comes.
+    pub id: Uuid,
     /// The epoch of the schema that it was made from ([`ClusterMetadata::schema_epoch`]).
     pub base: u64,
     /// What changes in the tables of `system_schema`, each as a mutation on its own is encoded.
@@ -123,6 +133,11 @@ impl ClusterMetadata {
         self.schema_epoch
     }
 
+    /// How many keyspaces of users there are, of which the nodes may hold data.
+    pub fn keyspaces(&self) -> u32 {
+        self.keyspaces
+    }
+
     /// The metadata after the entry of this number, and whether that was refused.
     ///
     /// # Panics
@@ -148,6 +163,7 @@ impl ClusterMetadata {
             (MetadataEntry::Create(identity), None) => self.identity = Some(identity.clone()),
             (_, None) => return Err(EntryRefused::NoCluster),
             (MetadataEntry::Topology(transformation), Some(_)) => self.transform(transformation)?,
+            (MetadataEntry::Schema(change), Some(_)) if self.recent.contains(&change.id) => {}
             (MetadataEntry::Schema(change), Some(_)) => {
                 if change.base != self.schema_epoch {
                     let base = change.base;
@@ -155,6 +171,10 @@ impl ClusterMetadata {
                 }
                 self.schema_epoch = epoch;
                 self.keyspaces = change.keyspaces;
+                self.recent.push_back(change.id);
+                if self.recent.len() > RECENT {
+                    self.recent.pop_front();
+                }
             }
         }
         Ok(())
@@ -259,6 +279,7 @@ mod tests {
 
     fn schema(base: u64, keyspaces: u32) -> MetadataEntry {
         MetadataEntry::Schema(SchemaEntry {
+            id: Uuid::from_u128(u128::from(base) << 32 | u128::from(keyspaces)),
             base,
             mutations: vec![vec![1, 2, 3], vec![0, 255]],
             event: vec![9],
@@ -307,10 +328,25 @@ mod tests {
         let metadata = after(&[create("Test"), schema(0, 1)]);
         assert_eq!(metadata.schema_epoch(), 2);
         let base = 0;
-        let second = refused(&metadata, &schema(base, 1));
+        let second = refused(&metadata, &schema(base, 2));
         assert_eq!(second, EntryRefused::SchemaChanged { base });
         let (anew, taken) = metadata.apply(5, &schema(2, 2));
         assert_eq!((anew.schema_epoch(), taken), (5, Ok(())));
+    }
+
+    #[test]
+    fn a_change_that_comes_again_is_made_once() {
+        let metadata = after(&[create("Test"), schema(0, 1), schema(2, 2)]);
+        let (again, taken) = metadata.apply(4, &schema(0, 1));
+        assert_eq!((again.schema_epoch(), taken), (3, Ok(())));
+        let mut metadata = again;
+        for epoch in 5..5 + RECENT as u64 {
+            metadata = metadata.apply(epoch, &schema(metadata.schema_epoch(), 3)).0;
+        }
+        assert_eq!(metadata.recent.len(), RECENT);
+        let base = 0;
+        let late = refused(&metadata, &schema(base, 1));
+        assert_eq!(late, EntryRefused::SchemaChanged { base });
     }
 
     #[test]

@@ -309,6 +309,7 @@ mod tests {
             name: "Test".to_owned(),
         };
         let schema = SchemaEntry {
+            id: Uuid::from_u128(9),
             base: 0,
             mutations: vec![vec![1, 2], vec![]],
             event: vec![3],

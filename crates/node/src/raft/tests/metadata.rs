@@ -53,8 +53,10 @@ impl Tables {
 
 impl Subscriber for Tables {
     async fn applied(&self, change: &Applied<'_>) -> IoResult<()> {
-        if let (MetadataEntry::Schema(schema), Ok(())) = (change.entry, change.result) {
-            assert_eq!(change.metadata.schema_epoch(), change.metadata.epoch());
+        // A change that was proposed again is made once.
+        let is_new = change.metadata.schema_epoch() == change.metadata.epoch();
+        if let (MetadataEntry::Schema(schema), Ok(()), true) = (change.entry, change.result, is_new)
+        {
             let number = schema.event.first_chunk().expect("a number");
             self.numbers.borrow_mut().push(u64::from_le_bytes(*number));
         }
@@ -322,6 +324,7 @@ impl Cluster {
                 while let Some(number) = { left.borrow_mut().next() } {
                     let schema = |known: &ClusterMetadata| {
                         MetadataEntry::Schema(SchemaEntry {
+                            id: Uuid::from_u128(number.into()),
                             base: known.schema_epoch(),
                             mutations: vec![vec![number as u8; 100]],
                             event: number.to_le_bytes().to_vec(),
