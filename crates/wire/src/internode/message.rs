@@ -32,15 +32,18 @@ pub enum Verb {
     Mutation = 19,
     /// Read.
     Read = 20,
+    /// What nodes ask that form a cluster or change what it agrees on.
+    Membership = 21,
 }
 
 impl Verb {
-    const ALL: [Verb; 5] = [
+    const ALL: [Verb; 6] = [
         Verb::Ping,
         Verb::Gossip,
         Verb::Metadata,
         Verb::Mutation,
         Verb::Read,
+        Verb::Membership,
     ];
 }
 
