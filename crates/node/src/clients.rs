@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use io::Notify;
-use wire::{EVENT_STREAM, Event, EventKind, ResponseWriter, SchemaChange};
+use wire::{EVENT_STREAM, Event, EventKind, ResponseWriter};
 
 use crate::output::Output;
 use crate::system::ClientInfo;
@@ -159,12 +159,11 @@ impl Clients {
         self.clients.borrow().values().cloned().collect()
     }
 
-    /// Tells those who registered for it of a change of the schema.
-    pub(crate) fn announce(&self, change: &SchemaChange) {
-        let event = Event::Schema(change.clone());
+    /// Tells those who registered for it of an event.
+    pub(crate) fn announce(&self, event: &Event) {
         for client in self.all() {
             if client.registered[place(event.kind())].get() {
-                client.send_event(&event);
+                client.send_event(event);
             }
         }
     }

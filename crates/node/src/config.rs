@@ -1,6 +1,6 @@
 //! What a node is told before it starts.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use io::DriverChoice;
@@ -50,6 +50,11 @@ pub struct NodeConfig {
     pub data_center: Option<String>,
     /// The rack this node is in; `None`: the one it was in before.
     pub rack: Option<String>,
+    /// The port of other nodes.
+    pub storage_port: u16,
+    /// Where to ask for a cluster, before the node is one of one; itself may be among them. None: it
+    /// begins one.
+    pub seeds: Vec<SocketAddr>,
     /// How many tokens a new node takes.
     pub num_tokens: u16,
 }

@@ -20,6 +20,7 @@ mod membership;
 mod message;
 mod metadata;
 pub mod metrics;
+mod neighbor;
 mod node;
 mod output;
 mod peers;

@@ -54,6 +54,12 @@ pub(crate) async fn listen(shard: &Rc<Shard>) -> Result<Listeners, StartError> {
     Ok(Listeners { tasks, address })
 }
 
+/// Opens the port of other nodes. On shard 0.
+pub(crate) async fn open_storage_port(shard: &Shard) -> Result<Listener, StartError> {
+    let config = &shard.state.config;
+    open(shard, SocketAddr::new(config.address, config.storage_port)).await
+}
+
 async fn open(shard: &Shard, address: SocketAddr) -> Result<Listener, StartError> {
     let listener = shard.env.listen(address, BACKLOG).await;
     listener.map_err(|source| StartError::Listen { address, source })

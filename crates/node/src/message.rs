@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use cluster::NodeId;
 use cql::schema::SchemaPlan;
 use io::DetachedStream;
 use model::{Mutation, ReadCommand, ReadPage, Schema, TableId};
 use storage::{ReadError, WriteError};
-use wire::SchemaChange;
+use wire::internode::Hello;
+use wire::{Event, SchemaChange};
 
 use crate::error::RequestError;
 use crate::metadata::Membership;
@@ -33,6 +35,8 @@ pub(crate) enum Message {
     },
     /// A client's connection that this shard is to serve.
     Adopt(DetachedStream),
+    /// The connection of another node, whose first words have been said.
+    AdoptNode(DetachedStream, Box<Hello>),
 }
 
 /// What one shard asks of another.
@@ -47,8 +51,12 @@ pub(crate) enum ShardRequest {
     SetSchema(Arc<Schema>),
     /// Go over to what is known of the cluster now.
     SetCluster(Membership),
-    /// Tell the clients of a change, now that all shards know it.
-    Announce(SchemaChange),
+    /// These other nodes are up.
+    SetUp(Arc<BTreeSet<NodeId>>),
+    /// Learn who this node is, now that it has its tokens.
+    SetLocal(Arc<LocalNode>),
+    /// Tell the clients of something, now that all shards know it.
+    Announce(Event),
     /// Finish the replay of the commit log, now that all tables are known, and learn who the node
     /// is.
     Begin(Arc<LocalNode>),

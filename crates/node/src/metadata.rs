@@ -1,11 +1,12 @@
-//! The schema of a node and what follows from it for requests; and how it changes.
+//! What a shard knows of the cluster and its schema, and what follows from it for requests.
 //!
-//! Shard 0 makes one change after the other: the statement gives a new schema, the difference goes
-//! into the tables of `system_schema`, then all shards go over to the new schema, and only when
-//! all have, clients are told. The rows are the truth: a node that stops in between finds them at
-//! its next start.
+//! Both change by entries of the metadata log, which shard 0 follows ([`crate::membership`]): it has
+//! what they say written into the tables of `system_schema`, then all shards go over to the new
+//! schema, and only when all have, clients are told. The rows are the truth: a node that stops in
+//! between finds them at its next start.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use cluster::{ClusterMetadata, Node, NodeId, Placement, ReplicationStrategy, Topology};
@@ -14,12 +15,11 @@ use model::Schema;
 use uuid::Uuid;
 use wire::SchemaChange;
 
-use crate::auto_snapshot;
 use crate::error::RequestError;
+use crate::membership;
 use crate::message::{ShardReply, ShardRequest};
-use crate::replica;
+use crate::peers::LEADING_SHARD;
 use crate::shard::Shard;
-use crate::system::{local_mutation, schema_to_mutations};
 
 /// The cluster, as this node is one of it.
 #[derive(Clone)]
@@ -107,14 +107,14 @@ impl Metadata {
 /// Changes the schema by a statement, wherever it came in. What clients are told; `None` where
 /// nothing changed.
 pub(crate) async fn change(
-    shard: &Shard,
+    shard: &Rc<Shard>,
     plan: &SchemaPlan,
 ) -> Result<Option<SchemaChange>, RequestError> {
-    if shard.index() == 0 {
-        return apply(shard, plan).await;
+    if shard.index() == LEADING_SHARD {
+        return membership::schema::change(shard, plan).await;
     }
     let request = ShardRequest::ChangeSchema(Box::new(plan.clone()));
-    match shard.ask(0, request).await.map_err(failed)? {
+    match shard.ask(LEADING_SHARD, request).await.map_err(failed)? {
         ShardReply::SchemaChanged(result) => result,
         _ => Err(failed("an answer to another question")),
     }
@@ -122,36 +122,6 @@ pub(crate) async fn change(
 
 fn failed(reason: impl ToString) -> RequestError {
     RequestError::Server(format!("schema change: {}", reason.to_string()))
-}
-
-/// Changes the schema. On shard 0.
-pub(crate) async fn apply(
-    shard: &Shard,
-    plan: &SchemaPlan,
-) -> Result<Option<SchemaChange>, RequestError> {
-    let _one_at_a_time = shard.schema_change.acquire(1).await;
-    let old = shard.metadata().schema.clone();
-    let local = shard.local();
-    let now = shard.timestamps.next(&shard.env);
-    let ids = || random_uuid(shard);
-    let change = plan.apply(&old, ids, now, &[&local.data_center])?;
-    let Some(event) = change.event else {
-        return Ok(None);
-    };
-    let new = Arc::new(change.schema);
-    auto_snapshot::dropping(shard, &old, &new)
-        .await
-        .map_err(failed)?;
-    for mutation in schema_to_mutations(&old, &new, now) {
-        replica::apply(shard, mutation).await.map_err(failed)?;
-    }
-    set_everywhere(shard, &new).await.map_err(failed)?;
-    if let Some(mutation) = local_mutation(&new, &local, shard.timestamps.next(&shard.env)) {
-        replica::apply(shard, mutation).await.map_err(failed)?;
-    }
-    let event = wire_change(event);
-    announce(shard, &event).await;
-    Ok(Some(event))
 }
 
 /// A random identity.
@@ -194,21 +164,8 @@ pub(crate) async fn set(shard: &Shard, schema: Arc<Schema>) -> Result<(), String
     Ok(())
 }
 
-async fn announce(shard: &Shard, change: &SchemaChange) {
-    let mut pending = Vec::new();
-    for other in shard.others() {
-        let request = ShardRequest::Announce(change.clone());
-        pending.push(shard.send(other, request).await);
-    }
-    shard.clients.announce(change);
-    for reply in pending {
-        // A shard that is gone has no clients.
-        let _ = reply.reply().await;
-    }
-}
-
 /// As the native protocol puts it.
-fn wire_change(event: cql::schema::ChangeEvent) -> SchemaChange {
+pub(crate) fn wire_change(event: cql::schema::ChangeEvent) -> SchemaChange {
     SchemaChange {
         kind: match event.kind {
             ChangeKind::Created => wire::ChangeKind::Created,

@@ -15,6 +15,7 @@ use crate::batch_log::BatchLog;
 use crate::clients::Clients;
 use crate::config::NodeConfig;
 use crate::internode::Peer;
+use crate::membership::ClusterService;
 use crate::message::{Message, ShardReply, ShardRequest};
 use crate::metadata::Metadata;
 use crate::metrics::ShardMetrics;
@@ -62,6 +63,10 @@ pub(crate) struct Shard {
     pub(crate) clients: Clients,
     pub(crate) peers: Peers,
     pub(crate) timestamps: Timestamps,
+    /// Of changes of the schema: each is later than all that the cluster has seen.
+    pub(crate) schema_timestamps: Timestamps,
+    /// What makes the node one of a cluster (shard 0).
+    cluster_service: RefCell<Option<Rc<ClusterService>>>,
     /// Held while the schema changes (shard 0).
     pub(crate) schema_change: Semaphore,
     /// Bytes of requests that may be under way at once.
@@ -115,6 +120,8 @@ impl Shard {
             clients: Clients::default(),
             peers: Peers::default(),
             timestamps: Timestamps::default(),
+            schema_timestamps: Timestamps::default(),
+            cluster_service: RefCell::default(),
             schema_change: Semaphore::new(1),
             batch_log: BatchLog::default(),
             response_buffers: ResponseBuffers::default(),
@@ -163,6 +170,17 @@ impl Shard {
     /// Learns who the node is.
     pub(crate) fn set_local(&self, local: Arc<LocalNode>) {
         *self.local.borrow_mut() = Some(local);
+    }
+
+    /// What makes the node one of a cluster; `None` but on shard 0, once it has begun.
+    pub(crate) fn cluster_service(&self) -> Option<Rc<ClusterService>> {
+        self.cluster_service.borrow().clone()
+    }
+
+    /// The node begins to become one of a cluster, or is one no more.
+    pub(crate) fn set_cluster_service(&self, service: Option<Rc<ClusterService>>) {
+        let before = self.cluster_service.replace(service);
+        drop(before);
     }
 
     /// Shows how many statements are kept.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use cluster::{Ring, allocate_tokens};
+use cluster::EntryRefused;
 use io::{Env, TaskGroup};
 use model::{
     ClusteringSelection, CqlType, DataLimits, DecoratedKey, PartitionBound, PartitionSelection,
@@ -22,7 +22,7 @@ use storage::{CommitLogConfig, OpenError, Store, StoreConfig};
 use uuid::Uuid;
 
 use crate::listener::{self, Listeners};
-use crate::membership;
+use crate::membership::{self, ClusterService};
 use crate::message::{Message, ShardReply, ShardRequest};
 use crate::metadata::{self, Metadata};
 use crate::node::{Control, ShardSnapshot};
@@ -31,14 +31,12 @@ use crate::system::{
     LocalNode, SCHEMA_TABLES, SYSTEM_SCHEMA_TIMESTAMP, local_mutation, schema_from_rows,
     schema_to_mutations, system_keyspaces, unbuilt_mutations,
 };
-use crate::{batch_log, compaction_history, execute, replica, session, virtual_tables};
+use crate::{batch_log, compaction_history, execute, neighbor, replica, session, virtual_tables};
 
 /// How long the clients of a node that stops may take to finish.
 const LAST_REQUESTS: Duration = Duration::from_secs(10);
 /// How often to look for snapshots whose time has passed (`SnapshotManager`).
 const SNAPSHOT_LOOK: Duration = Duration::from_secs(60);
-/// The port of other nodes: Cassandra's `storage_port`.
-const STORAGE_PORT: u16 = 7000;
 /// What a new node is called and where it is, if nobody says so.
 const CLUSTER_NAME: &str = "Helenus";
 const DATA_CENTER: &str = "datacenter1";
@@ -81,6 +79,33 @@ pub enum StartError {
         saved: String,
         /// The name that was configured.
         configured: String,
+    },
+    /// The log of the cluster's metadata does not start.
+    #[error("the cluster's metadata: {0}")]
+    Metadata(String),
+    /// What the node has of that log cannot be used.
+    #[error(transparent)]
+    MetadataLog(#[from] crate::raft::OpenError),
+    /// The cluster does not take the node.
+    #[error("{0}")]
+    Refused(EntryRefused),
+    /// A member of the cluster does not let the node in.
+    #[error("{member} does not let this node join its cluster: {reason}")]
+    NotLetIn {
+        /// Which.
+        member: SocketAddr,
+        /// Why.
+        reason: String,
+    },
+    /// Its folder has a schema of its own.
+    #[error(
+        "{data} holds {keyspaces} keyspaces of its own, which the cluster of the seeds does not have:          start this node with an empty folder, or without seeds as a cluster of its own"
+    )]
+    OwnKeyspaces {
+        /// The folder.
+        data: PathBuf,
+        /// How many.
+        keyspaces: u32,
     },
     /// A port cannot be opened.
     #[error("cannot listen on {address}: {source}; is another server running there?")]
@@ -127,6 +152,7 @@ pub(crate) async fn run_shard(env: Env, state: Arc<SharedState>, mut seat: Seat)
             let address = started.map(|opened| {
                 let address = opened.address;
                 *listeners.borrow_mut() = Some(opened);
+                membership::serve(&leader);
                 address
             });
             let _ = ready.send(address);
@@ -210,6 +236,9 @@ async fn obey(
                 let _ = answer.send(drained.map_err(|error| error.to_string()));
             }
             Control::Close(answer) => {
+                if let Some(service) = shard.cluster_service() {
+                    service.stop().await;
+                }
                 let drained = shard.store.drain().await;
                 let _ = answer.send(drained.map_err(|error| error.to_string()));
                 return;
@@ -230,6 +259,9 @@ fn snapshot(shard: &Shard) -> ShardSnapshot {
 }
 
 async fn stop_clients(shard: &Shard) -> Result<(), String> {
+    if let Some(service) = shard.cluster_service() {
+        service.say_farewell().await;
+    }
     shard.stopping.set(true);
     shard.clients.end_all();
     let gone = async {
@@ -252,6 +284,11 @@ async fn receive(shard: Rc<Shard>) {
                 let stream = shard.env.adopt(stream);
                 let session = session::serve(shard.clone(), stream);
                 shard.env.spawn(TaskGroup::Foreground, session).detach();
+            }
+            Message::AdoptNode(stream, hello) => {
+                let stream = shard.env.adopt(stream);
+                let talking = neighbor::talk(shard.clone(), stream, *hello);
+                shard.env.spawn(TaskGroup::Foreground, talking).detach();
             }
             Message::Request { id, request } => {
                 let answering = answer(shard.clone(), from, id, request);
@@ -284,13 +321,21 @@ async fn perform(shard: &Rc<Shard>, request: ShardRequest) -> ShardReply {
             membership::set(shard, membership);
             ShardReply::Done
         }
-        ShardRequest::Announce(change) => {
-            shard.clients.announce(&change);
+        ShardRequest::SetUp(up) => {
+            shard.peers.set_up(up);
+            ShardReply::Done
+        }
+        ShardRequest::SetLocal(local) => {
+            shard.set_local(local);
+            ShardReply::Done
+        }
+        ShardRequest::Announce(event) => {
+            shard.clients.announce(&event);
             ShardReply::Done
         }
         ShardRequest::Begin(local) => done(begin_shard(shard, local).await),
         ShardRequest::ChangeSchema(plan) => {
-            ShardReply::SchemaChanged(metadata::apply(shard, &plan).await)
+            ShardReply::SchemaChanged(metadata::change(shard, &plan).await)
         }
         ShardRequest::Truncate(table) => {
             let truncated = shard.store.truncate(table).await;
@@ -344,13 +389,16 @@ async fn begin(shard: &Rc<Shard>) -> Result<(), StartError> {
             Err(gone) => return Err(StartError::System(gone.to_string())),
         }
     }
-    let alone = membership::alone(shard);
-    let set = membership::set_everywhere(shard, &alone).await;
-    set.map_err(StartError::System)?;
+    // Its identity must be on the drive before others know it.
+    save_local(shard).await?;
+    let service = Rc::new(ClusterService::new(shard));
+    shard.set_cluster_service(Some(service.clone()));
+    let storage_port = listener::open_storage_port(shard).await?;
+    neighbor::accept(shard, &service, storage_port).detach();
+    membership::join(shard, &service).await?;
+    save_local(shard).await?;
+    let schema = shard.metadata().schema.clone();
     let now = shard.timestamps.next(&shard.env);
-    if let Some(mutation) = local_mutation(&schema, &local, now) {
-        write(mutation).await?;
-    }
     for mutation in unbuilt_mutations(&schema, now) {
         let keyspace = String::from_utf8_lossy(mutation.key().key()).into_owned();
         tracing::info!(
@@ -363,8 +411,19 @@ async fn begin(shard: &Rc<Shard>) -> Result<(), StartError> {
     replayed.map_err(|error| StartError::System(format!("replaying logged batches: {error}")))
 }
 
+/// Writes the row of `system.local`.
+async fn save_local(shard: &Rc<Shard>) -> Result<(), StartError> {
+    let now = shard.timestamps.next(&shard.env);
+    let schema = shard.metadata().schema.clone();
+    let Some(mutation) = local_mutation(&schema, &shard.local(), now) else {
+        return Ok(());
+    };
+    let applied = replica::apply(shard, mutation).await;
+    applied.map_err(|error| StartError::System(error.to_string()))
+}
+
 /// The schema that the tables of `system_schema` hold.
-async fn read_schema(shard: &Rc<Shard>, system: &Schema) -> Result<Schema, StartError> {
+pub(crate) async fn read_schema(shard: &Rc<Shard>, system: &Schema) -> Result<Schema, StartError> {
     let mut rows = BTreeMap::new();
     for name in SCHEMA_TABLES {
         let table = own_table(system, "system_schema", name)?;
@@ -372,7 +431,7 @@ async fn read_schema(shard: &Rc<Shard>, system: &Schema) -> Result<Schema, Start
         // The next change must be later than all before it, whatever the clock says now.
         let rows_of = partitions.iter().flat_map(|partition| &partition.rows);
         let latest = rows_of.filter_map(latest_timestamp).max();
-        shard.timestamps.pass(latest.unwrap_or(0));
+        shard.schema_timestamps.pass(latest.unwrap_or(0));
         rows.insert(name, partitions);
     }
     let (schema, problems) = schema_from_rows(system, &rows);
@@ -383,7 +442,7 @@ async fn read_schema(shard: &Rc<Shard>, system: &Schema) -> Result<Schema, Start
 }
 
 /// The latest timestamp of what is live in a row, in microseconds since 1970.
-fn latest_timestamp(row: &model::Row) -> Option<i64> {
+pub(crate) fn latest_timestamp(row: &model::Row) -> Option<i64> {
     let cells = row.cells.iter().map(|cell| cell.timestamp);
     cells.chain([row.liveness.timestamp]).max()
 }
@@ -465,7 +524,7 @@ async fn local_node(shard: &Rc<Shard>, system: &Schema) -> Result<LocalNode, Sta
         given.clone().or(known).unwrap_or_else(|| usual.to_owned())
     };
     let host_id = cell("host_id").and_then(|id| Uuid::from_slice(&id).ok());
-    let mut local = LocalNode {
+    let local = LocalNode {
         host_id: host_id.unwrap_or_else(|| metadata::random_uuid(shard)),
         cluster_name: one_of(&config.cluster_name, cluster_name, CLUSTER_NAME),
         data_center: one_of(&config.data_center, known("data_center"), DATA_CENTER),
@@ -473,14 +532,10 @@ async fn local_node(shard: &Rc<Shard>, system: &Schema) -> Result<LocalNode, Sta
         rpc_address: config.address,
         rpc_port: config.port,
         listen_address: config.address,
-        listen_port: STORAGE_PORT,
+        listen_port: config.storage_port,
         tokens: saved_tokens(&table, row),
         gossip_generation: i32::try_from(shard.env.wall_micros() / 1_000_000).unwrap_or(0),
     };
-    if local.tokens.is_empty() {
-        let tokens = allocate_tokens(&Ring::new(), &local.place(), config.num_tokens);
-        local.tokens = tokens.into_iter().collect();
-    }
     Ok(local)
 }
 

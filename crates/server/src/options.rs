@@ -13,11 +13,13 @@ use storage::{CommitFailurePolicy, DiskFailurePolicy};
 use crate::size;
 
 /// The options, by the names they have in a configuration file; on the command line `_` is `-`.
-pub(crate) const NAMES: [&str; 27] = [
+pub(crate) const NAMES: [&str; 29] = [
     "data",
     "address",
     "port",
     "shard_aware_port",
+    "storage_port",
+    "seeds",
     "metrics_port",
     "api_port",
     "api_address",
@@ -83,6 +85,15 @@ pub(crate) struct StartOptions {
     /// Port on which shard-aware drivers choose their shard; 0: none [default: 19042]
     #[arg(long, value_name = "N", value_parser = port_or_none)]
     pub(crate) shard_aware_port: Option<u16>,
+
+    /// Port on which nodes talk to each other [default: 7000]
+    #[arg(long, value_name = "N", value_parser = port)]
+    pub(crate) storage_port: Option<u16>,
+
+    /// Nodes of the cluster to join, as 10.0.0.5,10.0.0.6 (with :PORT if it is not this node's storage
+    /// port); the first of them begins it. Of use at the first start only [default: a cluster of its own]
+    #[arg(long, value_name = "HOST[,HOST...]", value_parser = seeds)]
+    pub(crate) seeds: Option<Seeds>,
 
     /// Port of HTTP with /metrics, /health and /ready; 0: none [default: 9180]
     #[arg(long, value_name = "N", value_parser = port_or_none)]
@@ -199,6 +210,8 @@ impl StartOptions {
             "address" => self.address = Some(address(text)?),
             "port" => self.port = Some(port(text)?),
             "shard_aware_port" => self.shard_aware_port = Some(port_or_none(text)?),
+            "storage_port" => self.storage_port = Some(port(text)?),
+            "seeds" => self.seeds = Some(seeds(text)?),
             "metrics_port" => self.metrics_port = Some(port_or_none(text)?),
             "api_port" => self.api_port = Some(port_or_none(text)?),
             "api_address" => self.api_address = Some(address(text)?),
@@ -242,6 +255,8 @@ impl StartOptions {
             address: self.address.or(other.address),
             port: self.port.or(other.port),
             shard_aware_port: self.shard_aware_port.or(other.shard_aware_port),
+            storage_port: self.storage_port.or(other.storage_port),
+            seeds: self.seeds.or(other.seeds),
             metrics_port: self.metrics_port.or(other.metrics_port),
             api_port: self.api_port.or(other.api_port),
             api_address: self.api_address.or(other.api_address),
@@ -294,6 +309,38 @@ fn port(text: &str) -> Result<u16, String> {
     match text.parse() {
         Ok(0) | Err(_) => Err(format!("`{text}` is no port: 1 to 65535")),
         Ok(port) => Ok(port),
+    }
+}
+
+/// The nodes to ask for a cluster, by name or address, with the port where one was given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Seeds(pub(crate) Vec<(String, Option<u16>)>);
+
+fn seeds(text: &str) -> Result<Seeds, String> {
+    let hosts = text
+        .split(',')
+        .map(str::trim)
+        .filter(|host| !host.is_empty());
+    let seeds: Vec<_> = hosts.map(seed).collect::<Result<_, _>>()?;
+    if seeds.is_empty() {
+        return Err(
+            "the names or addresses of nodes are expected, as 10.0.0.5,10.0.0.6".to_owned(),
+        );
+    }
+    Ok(Seeds(seeds))
+}
+
+/// `host`, `host:port`, `::1` or `[::1]:port`.
+fn seed(text: &str) -> Result<(String, Option<u16>), String> {
+    if let Ok(address) = text.parse::<IpAddr>() {
+        return Ok((address.to_string(), None));
+    }
+    match text.rsplit_once(':') {
+        None => Ok((text.to_owned(), None)),
+        Some((host, number)) => {
+            let host = host.trim_start_matches('[').trim_end_matches(']');
+            Ok((host.to_owned(), Some(port(number)?)))
+        }
     }
 }
 

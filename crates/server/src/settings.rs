@@ -1,7 +1,7 @@
 //! What a start is made of: the options given, and for those not given what the machine and the
 //! field's habits suggest.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use storage::sstable::Format;
 use storage::{CommitLogConfig, CommitlogSync, FailurePolicies};
 
 use crate::machine::Machine;
-use crate::options::{AccessMode, StartOptions, SyncMode};
+use crate::options::{AccessMode, Seeds, StartOptions, SyncMode};
 use crate::size;
 
 /// Less memory than this does not carry a shard, in bytes.
@@ -27,6 +27,10 @@ pub(crate) struct Settings {
     pub(crate) port: u16,
     /// The port where drivers choose their shard.
     pub(crate) shard_aware_port: Option<u16>,
+    /// The port of other nodes.
+    pub(crate) storage_port: u16,
+    /// Where to ask for a cluster.
+    pub(crate) seeds: Vec<SocketAddr>,
     /// The port of HTTP.
     pub(crate) metrics_port: Option<u16>,
     /// Where the REST API listens.
@@ -60,7 +64,7 @@ pub(crate) struct Settings {
 }
 
 /// Why options do not fit together.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum SettingsError {
     /// So many shards need more memory.
     #[error(
@@ -74,6 +78,14 @@ pub(crate) enum SettingsError {
         shards: u16,
         /// What they need.
         need: String,
+    },
+    /// A seed has no address.
+    #[error("--seeds: {host} has no address: {source}")]
+    UnknownSeed {
+        /// Its name.
+        host: String,
+        /// What the system says.
+        source: std::io::Error,
     },
     /// Two services want the same port.
     #[error("--{first} and --{second} are both {port}")]
@@ -106,11 +118,14 @@ impl Settings {
         let api_address = options.api_address.unwrap_or(near);
         let api = port(options.api_port, 10000).map(|port| SocketAddr::new(api_address, port));
         let commitlog = commitlog(&options);
+        let storage_port = options.storage_port.unwrap_or(7000);
         let settings = Settings {
             data: options.data.unwrap_or_else(|| PathBuf::from("./data")),
             address,
             port: options.port.unwrap_or(9042),
             shard_aware_port: port(options.shard_aware_port, 19042),
+            storage_port,
+            seeds: resolve_seeds(options.seeds.unwrap_or_default(), storage_port)?,
             metrics_port: port(options.metrics_port, 9180),
             api,
             shards: options.shards.unwrap_or(machine.cores.clamp(1, 1024)),
@@ -146,6 +161,7 @@ impl Settings {
         let ports = [
             ("port", Some(self.port)),
             ("shard-aware-port", self.shard_aware_port),
+            ("storage-port", Some(self.storage_port)),
             ("metrics-port", self.metrics_port),
             (
                 "api-port",
@@ -172,6 +188,17 @@ impl Settings {
     pub(crate) fn cql(&self) -> SocketAddr {
         SocketAddr::new(self.address, self.port)
     }
+}
+
+/// The addresses of seeds. A name with several is taken to be several seeds.
+fn resolve_seeds(seeds: Seeds, usual_port: u16) -> Result<Vec<SocketAddr>, SettingsError> {
+    let mut addresses = Vec::new();
+    for (host, port) in seeds.0 {
+        let found = (host.as_str(), port.unwrap_or(usual_port)).to_socket_addrs();
+        let found = found.map_err(|source| SettingsError::UnknownSeed { host, source })?;
+        addresses.extend(found);
+    }
+    Ok(addresses)
 }
 
 /// The commit log that options ask for, with Cassandra's defaults but for the mode.

@@ -97,6 +97,8 @@ fn check_ports(settings: &Settings) -> Result<(), StartError> {
     if let Some(port) = settings.shard_aware_port {
         listen(SocketAddr::new(settings.address, port), "shard-aware-port")?;
     }
+    let storage = SocketAddr::new(settings.address, settings.storage_port);
+    listen(storage, "storage-port")?;
     Ok(())
 }
 
@@ -216,6 +218,8 @@ fn node_config(settings: &Settings, folder: &DataFolder, archiving: &Archiving) 
         cluster_name: settings.cluster_name.clone(),
         data_center: settings.data_center.clone(),
         rack: settings.rack.clone(),
+        storage_port: settings.storage_port,
+        seeds: settings.seeds.clone(),
         num_tokens: NUM_TOKENS,
     }
 }

@@ -1,16 +1,381 @@
-//! How the node becomes one of a cluster, and what all shards then know of it.
+//! How the node becomes one of a cluster, and what keeps it one. All of this is on shard 0; the other
+//! shards are told what comes of it.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`forming`] | a node without a cluster finds one by its seeds, or begins one |
+//! | [`group`] | its part in the group that decides on metadata |
+//! | [`joining`] | it gets its tokens, and catches up before it serves |
+//! | [`follower`] | what it does with each decision |
+//! | [`schema`] | changes of the schema, as decisions |
+//! | [`voters`] | who leads sees to who votes |
+//! | [`heartbeat`] | gossip: who is up |
+//! | [`events`] | what clients are told of the others |
+//! | [`question`], [`answer`] | what nodes ask each other for all that |
+//!
+//! What is decided: see [`cluster::ClusterMetadata`].
 
+mod answer;
+mod encoding;
+mod events;
+mod follower;
+mod forming;
+mod group;
+mod heartbeat;
+mod joining;
+mod missing;
+mod question;
+pub(crate) mod schema;
+mod voters;
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use std::time::Duration;
 
 use cluster::{
-    ClusterIdentity, ClusterMetadata, MetadataEntry, Node, NodeId, Place, Transformation,
+    ClusterMetadata, Discovery, EntryRefused, Gossip, MemberState, MetadataEntry, Node, NodeId,
+    Place,
 };
-use wire::internode::VERSIONS;
+use io::{Env, Instant, Notify, TaskGroup};
+use model::Schema;
+use uuid::Uuid;
+use wire::internode::{Hello, Identity, Refusal, VERSIONS, Verb};
 
+use self::group::{Group, Proposed};
+use self::question::{Question, Reply};
+use crate::internode::{Peer, PeerError};
 use crate::message::{ShardReply, ShardRequest};
-use crate::metadata::{Membership, Metadata, random_uuid};
+use crate::metadata::{Membership, Metadata};
+use crate::peers::LEADING_SHARD;
 use crate::shard::Shard;
 use crate::system::{LocalNode, RELEASE_VERSION};
+
+pub(crate) use answer::answer;
+pub(crate) use joining::join;
+
+/// The node takes clients: it is up for the others from now on, and tells its clients what changes.
+pub(crate) fn serve(shard: &Rc<Shard>) {
+    if let Some(service) = shard.cluster_service() {
+        service.go_live();
+        let beating = heartbeat::beat(service, shard.clone());
+        shard.env.spawn(TaskGroup::Foreground, beating).detach();
+    }
+}
+
+/// How long a decision may take before whoever wants it is told that there is none.
+const DECISION: Duration = Duration::from_secs(10);
+/// How long to wait before the next node is asked to decide, or the same again.
+const PAUSE: Duration = Duration::from_millis(100);
+/// The longest entry, in bytes: what members send each other has a bound.
+const MAX_ENTRY: usize = 4 << 20;
+
+/// The node as one of a cluster, on shard 0.
+pub(crate) struct ClusterService {
+    env: Env,
+    shard: Weak<Shard>,
+    /// When it was made: gossip counts time from then.
+    begun: Instant,
+    /// The folder that the metadata log is in.
+    folder: PathBuf,
+    /// While the node looks for a cluster: what it knows, and since when it looks.
+    discovery: RefCell<Option<(Discovery, Instant)>>,
+    /// Its part in the group, once it has one.
+    group: RefCell<Option<Group>>,
+    gossip: RefCell<Option<Gossip>>,
+    gossip_wake: Notify,
+    /// Connections by address: to seeds, and to members of which no more is known.
+    by_address: RefCell<BTreeMap<SocketAddr, Peer>>,
+    /// Who has been silent, so that it is said once.
+    silent: RefCell<BTreeSet<SocketAddr>>,
+    /// The changes of the schema that are proposed here.
+    own_changes: Rc<RefCell<BTreeSet<Uuid>>>,
+    /// Are there clients to be told what changes?
+    live: Cell<bool>,
+}
+
+/// Why nothing was decided.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ProposeError {
+    /// It was decided, and does not fit what was decided before.
+    #[error("{1}")]
+    Refused(u64, EntryRefused),
+    /// Nobody leads.
+    #[error(
+        "the nodes that decide on the schema and on members cannot be reached or are no majority: \
+         data is served, but nothing of that can change until more of them are up"
+    )]
+    NoMajority,
+    /// Too large to be sent.
+    #[error("it takes {0} bytes, and no more than {MAX_ENTRY} can be decided at once")]
+    TooLarge(usize),
+    /// This node has no part in it.
+    #[error("{0}")]
+    Stopped(String),
+}
+
+impl ClusterService {
+    pub(crate) fn new(shard: &Rc<Shard>) -> ClusterService {
+        ClusterService {
+            env: shard.env.clone(),
+            shard: Rc::downgrade(shard),
+            begun: shard.env.now(),
+            folder: shard.state.config.data.clone(),
+            discovery: RefCell::default(),
+            group: RefCell::default(),
+            gossip: RefCell::default(),
+            gossip_wake: Notify::new(),
+            by_address: RefCell::default(),
+            silent: RefCell::default(),
+            own_changes: Rc::default(),
+            live: Cell::new(false),
+        }
+    }
+
+    fn shard(&self) -> Result<Rc<Shard>, String> {
+        let gone = || "the node is about to end".to_owned();
+        self.shard.upgrade().ok_or_else(gone)
+    }
+
+    /// Takes no part in decisions any more. The node is about to end.
+    pub(crate) async fn stop(&self) {
+        let group = self.group.borrow_mut().take();
+        if let Some(group) = group {
+            group.stop().await;
+        }
+    }
+
+    fn group(&self) -> Option<Group> {
+        self.group.borrow().clone()
+    }
+
+    /// Are there clients to be told what changes?
+    fn is_live(&self) -> bool {
+        self.live.get()
+    }
+
+    /// From now on clients are told of what changes.
+    fn go_live(&self) {
+        self.live.set(true);
+    }
+
+    /// What has been decided, as far as it is known here.
+    pub(crate) fn metadata(&self) -> Option<Rc<ClusterMetadata>> {
+        Some(self.group()?.metadata())
+    }
+
+    /// How this node introduces itself, or answers an introduction.
+    pub(crate) fn identity(&self, local: &LocalNode) -> Identity {
+        Identity {
+            cluster: local.cluster_name.clone(),
+            cluster_id: self.cluster_id(),
+            host_id: local.host_id,
+            shards: self.env.shards(),
+        }
+    }
+
+    fn cluster_id(&self) -> Option<Uuid> {
+        let metadata = self.metadata()?;
+        Some(metadata.identity()?.id)
+    }
+
+    /// Waits until this node knows an epoch.
+    async fn reach(&self, epoch: u64) {
+        if let Some(group) = self.group() {
+            group.reach(epoch).await;
+        }
+    }
+
+    /// The leading shard of a node at an address, whoever that is.
+    fn peer_at(&self, address: SocketAddr) -> Result<Peer, String> {
+        if let Some(peer) = self.by_address.borrow().get(&address) {
+            return Ok(peer.clone());
+        }
+        let local = self.shard()?.local();
+        let hello = Hello {
+            versions: (*VERSIONS.start(), *VERSIONS.end()),
+            cluster: local.cluster_name.clone(),
+            cluster_id: self.cluster_id(),
+            host_id: local.host_id,
+            expects: None,
+            shard: LEADING_SHARD,
+            compressed: false,
+            address: local.storage_address(),
+        };
+        let peer = Peer::new(&self.env, address, hello);
+        self.by_address.borrow_mut().insert(address, peer.clone());
+        Ok(peer)
+    }
+
+    /// The leading shard of a node.
+    fn peer_of(&self, node: NodeId) -> Option<Peer> {
+        let shard = self.shard.upgrade()?;
+        let (metadata, local) = (shard.metadata(), shard.local());
+        let peers = &shard.peers;
+        let known = peers.shard_of(&self.env, &metadata, &local, node, LEADING_SHARD);
+        known.or_else(|| {
+            // Decided, and not told to the shards yet.
+            let address = self.metadata()?.topology().member(node)?.node.address;
+            self.peer_at(address).ok()
+        })
+    }
+
+    /// Asks whoever is at an address.
+    async fn ask_at(
+        &self,
+        address: SocketAddr,
+        question: &Question,
+        time: Duration,
+    ) -> Result<Reply, AskError> {
+        let peer = self.peer_at(address).map_err(AskError::NoAnswer)?;
+        ask(&peer, question, time).await
+    }
+
+    /// Asks a node.
+    async fn ask(
+        &self,
+        node: NodeId,
+        question: &Question,
+        time: Duration,
+    ) -> Result<Reply, AskError> {
+        let unknown = || AskError::NoAnswer(format!("node {} is not known here", node.0));
+        let peer = self.peer_of(node).ok_or_else(unknown)?;
+        ask(&peer, question, time).await
+    }
+
+    /// Says once that somebody does not answer.
+    fn note_silence(&self, address: SocketAddr, reason: &str) {
+        if self.silent.borrow_mut().insert(address) {
+            tracing::info!("{address} does not answer yet: {reason}");
+        }
+    }
+
+    /// Has an entry decided, here or by whoever leads. Its epoch, which this node knows then.
+    ///
+    /// # Errors
+    /// Nothing was decided, as far as is known: an entry without an answer may be decided yet, so
+    /// whoever repeats one proposes what is taken once only.
+    async fn propose(&self, entry: MetadataEntry) -> Result<u64, ProposeError> {
+        let bytes = entry.encode().len();
+        if bytes > MAX_ENTRY {
+            return Err(ProposeError::TooLarge(bytes));
+        }
+        let deciding = self.have_decided(entry);
+        let (epoch, result) = match self.env.timeout(DECISION, deciding).await {
+            Ok(decided) => decided?,
+            Err(_) => return Err(ProposeError::NoMajority),
+        };
+        result.map_err(|refused| ProposeError::Refused(epoch, refused))?;
+        match self.env.timeout(DECISION, self.reach(epoch)).await {
+            Ok(()) => Ok(epoch),
+            Err(_) => Err(ProposeError::NoMajority),
+        }
+    }
+
+    async fn have_decided(
+        &self,
+        entry: MetadataEntry,
+    ) -> Result<(u64, Result<(), EntryRefused>), ProposeError> {
+        loop {
+            let stopped = || ProposeError::Stopped("this node has no part in the group".to_owned());
+            let group = self.group().ok_or_else(stopped)?;
+            let leader = match group.propose(entry.clone()).await {
+                Ok(Proposed::Decided(epoch, result)) => return Ok((epoch, result)),
+                Ok(Proposed::NotLeader(leader)) => leader,
+                // It is being started anew.
+                Err(_) => None,
+            };
+            if let Some(leader) = leader {
+                let question = Question::Propose(entry.clone());
+                if let Ok(Reply::Decided(epoch, result)) =
+                    self.ask(leader, &question, DECISION).await
+                {
+                    return Ok((epoch, result));
+                }
+            }
+            self.env.sleep(PAUSE).await;
+        }
+    }
+
+    /// Waits until this node knows all that was decided when this was called; false if nobody leads.
+    async fn catch_up(&self, patience: Duration) -> bool {
+        let catching_up = async {
+            loop {
+                if let Some(epoch) = self.decided().await {
+                    return self.reach(epoch).await;
+                }
+                self.env.sleep(PAUSE).await;
+            }
+        };
+        self.env.timeout(patience, catching_up).await.is_ok()
+    }
+
+    async fn decided(&self) -> Option<u64> {
+        let group = self.group()?;
+        let leader = group.leader().await?;
+        if Some(leader) == self.own() {
+            return group.decided().await;
+        }
+        match self.ask(leader, &Question::Decided, DECISION).await {
+            Ok(Reply::Decided(epoch, _)) => Some(epoch),
+            _ => None,
+        }
+    }
+
+    fn own(&self) -> Option<NodeId> {
+        let host_id = self.shard.upgrade()?.local().host_id;
+        self.metadata()?.topology().id_of(host_id)
+    }
+
+    /// Waits until the other nodes that are up know an epoch, no longer than `patience`.
+    async fn agree(&self, shard: &Rc<Shard>, epoch: u64, patience: Duration) {
+        let Some(metadata) = self.metadata() else {
+            return;
+        };
+        let own = shard.metadata().own();
+        let others = metadata.topology().joined().map(|(id, _)| id);
+        let others = others.filter(|id| *id != own && shard.peers.is_up(*id));
+        let asked: Vec<_> = others
+            .filter_map(|id| {
+                let peer = self.peer_of(id)?;
+                let asking = async move { ask(&peer, &Question::Reach(epoch), patience).await };
+                Some((id, self.env.spawn(TaskGroup::Foreground, asking)))
+            })
+            .collect();
+        for (id, answer) in asked {
+            if let Err(reason) = answer.await {
+                tracing::warn!("node {} does not know epoch {epoch} yet: {reason}", id.0);
+            }
+        }
+    }
+}
+
+/// Why a question has no answer.
+#[derive(Clone, Debug, thiserror::Error)]
+enum AskError {
+    /// Who is there does not talk to this node, and will not.
+    #[error("{0}")]
+    Refused(Refusal),
+    /// There may be an answer another time.
+    #[error("{0}")]
+    NoAnswer(String),
+}
+
+async fn ask(peer: &Peer, question: &Question, time: Duration) -> Result<Reply, AskError> {
+    let answer = peer.ask(Verb::Membership, 0, time, question::encode(question));
+    match answer.await {
+        Ok(answer) => question::decode(&answer).map_err(AskError::NoAnswer),
+        Err(PeerError::Refused { refusal, .. }) => Err(AskError::Refused(refusal)),
+        Err(PeerError::Failed(words)) => {
+            let words = String::from_utf8_lossy(&words).into_owned();
+            Err(AskError::NoAnswer(words))
+        }
+        Err(error) => Err(AskError::NoAnswer(error.to_string())),
+    }
+}
 
 /// What the node says of itself.
 fn own_node(shard: &Shard, local: &LocalNode) -> Node {
@@ -28,32 +393,22 @@ fn own_node(shard: &Shard, local: &LocalNode) -> Node {
     }
 }
 
-/// A cluster of this node alone.
-pub(crate) fn alone(shard: &Shard) -> Membership {
-    let local = shard.local();
-    let own = NodeId(0);
-    let identity = ClusterIdentity {
-        id: random_uuid(shard),
-        name: local.cluster_name.clone(),
-    };
-    let tokens = local.tokens.iter().copied().collect();
-    let entries = [
-        MetadataEntry::Create(identity),
-        MetadataEntry::Topology(Transformation::Register(own_node(shard, &local))),
-        MetadataEntry::Topology(Transformation::JoinEmpty(own, tokens)),
-    ];
-    let mut cluster = ClusterMetadata::default();
-    for (entry, epoch) in entries.iter().zip(1..) {
-        let (next, taken) = cluster.apply(epoch, entry);
-        debug_assert_eq!(taken, Ok(()));
-        cluster = next;
-    }
-    let cluster = Arc::new(cluster);
-    Membership { own, cluster }
+/// How many keyspaces a schema has that are no system's.
+fn user_keyspaces(schema: &Schema) -> u32 {
+    let names = schema.keyspaces.keys();
+    let own = names.filter(|name| !cql::schema::is_system_keyspace(name));
+    u32::try_from(own.count()).unwrap_or(u32::MAX)
+}
+
+/// Is the node of this identity a member that owns tokens?
+fn has_joined(metadata: &ClusterMetadata, host_id: Uuid) -> bool {
+    let topology = metadata.topology();
+    let member = topology.id_of(host_id).and_then(|id| topology.member(id));
+    member.is_some_and(|member| member.state == MemberState::Joined)
 }
 
 /// All shards go over to what is known of the cluster; returns when all have.
-pub(crate) async fn set_everywhere(shard: &Shard, membership: &Membership) -> Result<(), String> {
+async fn set_everywhere(shard: &Shard, membership: &Membership) -> Result<(), String> {
     let mut pending = Vec::new();
     for other in shard.others() {
         let request = ShardRequest::SetCluster(membership.clone());
@@ -74,4 +429,19 @@ pub(crate) async fn set_everywhere(shard: &Shard, membership: &Membership) -> Re
 pub(crate) fn set(shard: &Shard, membership: Membership) {
     let schema = shard.metadata().schema.clone();
     shard.set_metadata(Metadata::new(schema, Some(membership)));
+}
+
+/// All shards learn who is up.
+async fn set_up_everywhere(shard: &Shard, up: BTreeSet<NodeId>) {
+    let up = Arc::new(up);
+    let mut pending = Vec::new();
+    for other in shard.others() {
+        let request = ShardRequest::SetUp(up.clone());
+        pending.push(shard.send(other, request).await);
+    }
+    shard.peers.set_up(up);
+    for reply in pending {
+        // A shard that is gone asks nobody.
+        let _ = reply.reply().await;
+    }
 }

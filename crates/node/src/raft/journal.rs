@@ -324,7 +324,7 @@ async fn begin(env: &Env, path: &Path, content: Vec<u8>) -> Result<File, Journal
 }
 
 /// Writes `content` beside `path` and renames it there, each step on the drive before the next.
-pub(super) async fn replace_file(
+pub(crate) async fn replace_file(
     env: &Env,
     path: &Path,
     content: Vec<u8>,

@@ -53,6 +53,7 @@ mod tests;
 
 pub use call::{Call, CallError};
 pub use current::{Within, within};
+pub(crate) use journal::replace_file;
 pub use log::Log;
 pub use machine::{Applied, Machine, Subscriber};
 pub use network::Dialer;

@@ -22,8 +22,9 @@ use crate::internode::{Peer, PeerError};
 /// How long a snapshot may be on its way: it is far more than a heartbeat.
 const SNAPSHOT: Duration = Duration::from_secs(30);
 
-/// Gives the shard of a member that answers for the group.
-type Connect = dyn Fn(u64, &Member) -> Peer;
+/// Gives the shard of a member that answers for the group, as it is reached at this moment; `None`
+/// where the node is about to end.
+type Connect = dyn Fn(u64, &Member) -> Option<Peer>;
 
 /// Finds the connections to other members.
 pub struct Dialer {
@@ -33,7 +34,7 @@ pub struct Dialer {
 
 impl Dialer {
     /// For the member `own`.
-    pub fn new(own: u64, connect: impl Fn(u64, &Member) -> Peer + 'static) -> Dialer {
+    pub fn new(own: u64, connect: impl Fn(u64, &Member) -> Option<Peer> + 'static) -> Dialer {
         let connect = Rc::new(connect);
         Dialer { own, connect }
     }
@@ -46,7 +47,8 @@ impl RaftNetworkFactory<Metadata> for Dialer {
         Connection {
             own: self.own,
             target,
-            peer: (self.connect)(target, member),
+            member: member.clone(),
+            connect: self.connect.clone(),
         }
     }
 }
@@ -55,7 +57,8 @@ impl RaftNetworkFactory<Metadata> for Dialer {
 pub struct Connection {
     own: u64,
     target: u64,
-    peer: Peer,
+    member: Member,
+    connect: Rc<Connect>,
 }
 
 impl Connection {
@@ -66,7 +69,10 @@ impl Connection {
         call: Call,
     ) -> Result<R, RPCError<Metadata>> {
         let unreachable = |error: &dyn ToString| Unreachable::from_string(error.to_string());
-        match self.peer.ask(Verb::Metadata, 0, time, call.encode()).await {
+        let Some(peer) = (self.connect)(self.target, &self.member) else {
+            return Err(unreachable(&"this node is about to end").into());
+        };
+        match peer.ask(Verb::Metadata, 0, time, call.encode()).await {
             Ok(answer) => Ok(R::decode(&answer).map_err(|error| unreachable(&error))?),
             Err(PeerError::TimedOut(_)) => Err(RPCError::Timeout(Timeout {
                 action,

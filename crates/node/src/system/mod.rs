@@ -12,6 +12,7 @@ mod definitions;
 mod golden_tests;
 mod history;
 mod local;
+mod peers;
 mod rows;
 mod schema_read;
 mod schema_write;
@@ -32,6 +33,7 @@ pub(crate) use history::{history_mutation, past_compaction};
 pub use local::{
     CQL_VERSION, LocalNode, NATIVE_PROTOCOL_VERSION, PARTITIONER, RELEASE_VERSION, local_mutation,
 };
+pub(crate) use peers::{PeerRow, peer_mutations, saved_peers};
 pub use schema_read::{SCHEMA_TABLES, SchemaProblem, schema_from_rows};
 pub use schema_write::{SYSTEM_SCHEMA_TIMESTAMP, schema_to_mutations};
 pub(crate) use traces::{TracedRequest, trace_mutations};

@@ -35,6 +35,7 @@ fn port(id: u64) -> SocketAddr {
 /// How `own` finds others.
 fn dialer(env: &Env, own: u64) -> Dialer {
     let env = env.clone();
+    let peers: RefCell<BTreeMap<u64, Peer>> = RefCell::default();
     Dialer::new(own, move |target, member: &Member| {
         let hello = Hello {
             versions: (*VERSIONS.start(), *VERSIONS.end()),
@@ -46,7 +47,10 @@ fn dialer(env: &Env, own: u64) -> Dialer {
             compressed: false,
             address: port(own),
         };
-        Peer::new(&env, member.address, hello)
+        let mut peers = peers.borrow_mut();
+        let peer = peers.entry(target);
+        let peer = peer.or_insert_with(|| Peer::new(&env, member.address, hello));
+        Some(peer.clone())
     })
 }
 
@@ -181,6 +185,7 @@ impl Drop for World {
 
 fn schema(known: &ClusterMetadata) -> MetadataEntry {
     MetadataEntry::Schema(SchemaEntry {
+        id: Uuid::from_u128(known.epoch().into()),
         base: known.schema_epoch(),
         mutations: vec![vec![1; 100]],
         event: 7u64.to_le_bytes().to_vec(),

@@ -1,0 +1,146 @@
+//! Gossip between the leading shards of nodes: who is up ([`cluster::Gossip`]).
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::time::Duration;
+
+use cluster::{Gossip, News, NodeId};
+use io::TaskGroup;
+use wire::internode::Verb;
+
+use super::{ClusterService, events, set_up_everywhere};
+use crate::shard::Shard;
+
+/// How long a message may be on its way: news that is older says nothing.
+const ON_ITS_WAY: Duration = Duration::from_secs(2);
+/// How long the last messages of a node that goes may take.
+const FAREWELL: Duration = Duration::from_millis(200);
+
+/// Gossips for as long as the node runs. It is up for the others from now on.
+pub(crate) async fn beat(service: Rc<ClusterService>, shard: Rc<Shard>) {
+    let own = shard.metadata().own();
+    let started = u64::try_from(shard.env.wall_micros()).unwrap_or(0);
+    let gossip = Gossip::new(own, started, shard.env.random_u64());
+    *service.gossip.borrow_mut() = Some(gossip);
+    loop {
+        meet_members(&service, &shard, own);
+        let now = service.gossip_time();
+        let (messages, news, next) = match &mut *service.gossip.borrow_mut() {
+            Some(gossip) => {
+                gossip.advance(now);
+                let messages: Vec<_> = std::iter::from_fn(|| gossip.next_message()).collect();
+                let news: Vec<_> = std::iter::from_fn(|| gossip.next_news()).collect();
+                (messages, news, gossip.next_due())
+            }
+            None => return,
+        };
+        for (to, message) in messages {
+            send(&service, to, message.to_vec());
+        }
+        if !news.is_empty() {
+            tell(&service, &shard, &news).await;
+        }
+        let wait = next.saturating_sub(now).max(Duration::from_millis(1));
+        // Woken by a message of another node, too.
+        let _ = shard
+            .env
+            .timeout(wait, service.gossip_wake.notified())
+            .await;
+    }
+}
+
+/// Gossip knows who the members are from the topology.
+fn meet_members(service: &ClusterService, shard: &Shard, own: NodeId) {
+    let metadata = shard.metadata();
+    let Some(membership) = metadata.membership() else {
+        return;
+    };
+    let now = service.gossip_time();
+    if let Some(gossip) = &mut *service.gossip.borrow_mut() {
+        let joined = membership.cluster.topology().joined().map(|(id, _)| id);
+        let joined: BTreeSet<NodeId> = joined.filter(|id| *id != own).collect();
+        gossip.set_members(&joined, now);
+    }
+}
+
+fn send(service: &Rc<ClusterService>, to: NodeId, message: Vec<u8>) {
+    let Some(peer) = service.peer_of(to) else {
+        return;
+    };
+    let sending = async move {
+        // Gossip finds out by itself who does not answer.
+        let _ = peer.ask(Verb::Gossip, 0, ON_ITS_WAY, message).await;
+    };
+    service.env.spawn(TaskGroup::Foreground, sending).detach();
+}
+
+async fn tell(service: &ClusterService, shard: &Rc<Shard>, news: &[News]) {
+    let up: BTreeSet<NodeId> = {
+        let metadata = shard.metadata();
+        let gossip = service.gossip.borrow();
+        let members = metadata.membership().into_iter();
+        let members = members.flat_map(|member| member.cluster.topology().joined());
+        let is_up = |id: &NodeId| gossip.as_ref().is_some_and(|gossip| gossip.is_up(*id));
+        members.map(|(id, _)| id).filter(is_up).collect()
+    };
+    set_up_everywhere(shard, up).await;
+    for change in news {
+        let (node, is_up) = match change {
+            News::Up(node) => (*node, true),
+            News::Down(node) => (*node, false),
+        };
+        let address = shard
+            .metadata()
+            .node(node)
+            .map(|node| node.address.ip().to_string());
+        let name = address.unwrap_or_else(|| format!("node {}", node.0));
+        tracing::info!("{name} is {}", if is_up { "up" } else { "down" });
+        events::tell_of_status(shard, node, is_up).await;
+    }
+}
+
+/// A message of another node has come.
+///
+/// # Errors
+/// It is none, or this node does not gossip yet; in words.
+pub(super) fn receive(service: &ClusterService, message: &[u8]) -> Result<(), String> {
+    let now = service.gossip_time();
+    let mut gossip = service.gossip.borrow_mut();
+    let gossip = gossip.as_mut().ok_or("this node does not serve yet")?;
+    let received = gossip.receive(message, now);
+    service.gossip_wake.notify_one();
+    received.map_err(|error| error.to_string())
+}
+
+impl ClusterService {
+    /// Time, as gossip counts it.
+    fn gossip_time(&self) -> Duration {
+        self.env.now().saturating_duration_since(self.begun)
+    }
+
+    /// Tells the others that this node goes; they need not find out.
+    pub(crate) async fn say_farewell(self: &Rc<Self>) {
+        let messages: Vec<_> = {
+            let now = self.gossip_time();
+            let mut gossip = self.gossip.borrow_mut();
+            let Some(mut gossip) = gossip.take() else {
+                return;
+            };
+            gossip.leave(now);
+            std::iter::from_fn(|| gossip.next_message()).collect()
+        };
+        let sent: Vec<_> = messages
+            .into_iter()
+            .filter_map(|(to, message)| {
+                let peer = self.peer_of(to)?;
+                let sending =
+                    async move { peer.ask(Verb::Gossip, 0, FAREWELL, message.to_vec()).await };
+                Some(self.env.spawn(TaskGroup::Foreground, sending))
+            })
+            .collect();
+        for sent in sent {
+            // Those who have not heard it find out.
+            let _ = sent.await;
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! Changes of the schema, in the metadata log and out of it.
+//!
+//! A change is made of the schema as this node knows it, and proposed as mutations of
+//! `system_schema`. If another one came first it is made anew. Every node applies what was decided to
+//! its own `system_schema` and has its shards go over to what that says: also when it starts and hears
+//! of what it had applied before, as a mutation that comes again changes nothing.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use cluster::{EntryRefused, MetadataEntry, SchemaEntry};
+use cql::schema::SchemaPlan;
+use model::{Mutation, PartitionUpdate, Schema};
+use wire::{Event, SchemaChange};
+
+use super::{ClusterService, ProposeError, encoding, events, missing};
+use crate::auto_snapshot;
+use crate::error::RequestError;
+use crate::metadata::{self, random_uuid, wire_change};
+use crate::replica;
+use crate::shard::Shard;
+use crate::start::{latest_timestamp, own_table, read_schema, read_whole};
+use crate::system::{SCHEMA_TABLES, local_mutation, schema_to_mutations, system_keyspaces};
+
+/// How often a change is made anew before whoever wants it is told that too many others do too.
+const TRIES: usize = 20;
+/// How long the other nodes may take until they know of a change. A node that takes longer has its
+/// clients see the old schema for as long.
+const AGREEMENT: Duration = Duration::from_secs(5);
+
+/// Why a change was not made. Whether it will be, nobody knows where there was no answer.
+fn not_made(reason: impl ToString) -> RequestError {
+    RequestError::Server(format!("schema change: {}", reason.to_string()))
+}
+
+/// Changes the schema. On shard 0. What clients are told; `None` where nothing changed.
+pub(crate) async fn change(
+    shard: &Rc<Shard>,
+    plan: &SchemaPlan,
+) -> Result<Option<SchemaChange>, RequestError> {
+    let _one_at_a_time = shard.schema_change.acquire(1).await;
+    let service = shard
+        .cluster_service()
+        .ok_or_else(|| not_made("the node is starting"))?;
+    for _ in 0..TRIES {
+        let Some(base) = service.metadata() else {
+            return Err(not_made("the node is starting"));
+        };
+        let old = shard.metadata().schema.clone();
+        let local = shard.local();
+        let now = shard.schema_timestamps.next(&shard.env);
+        let datacenters = datacenters(base.topology(), &local.data_center);
+        let datacenters: Vec<&str> = datacenters.iter().map(String::as_str).collect();
+        let change = plan.apply(&old, || random_uuid(shard), now, &datacenters)?;
+        let Some(event) = change.event else {
+            return Ok(None);
+        };
+        let event = wire_change(event);
+        let mutations = schema_to_mutations(&old, &change.schema, now);
+        let entry = SchemaEntry {
+            id: random_uuid(shard),
+            base: base.schema_epoch(),
+            mutations: mutations.iter().map(encoding::encode).collect(),
+            event: encode_event(&event),
+            keyspaces: super::user_keyspaces(&change.schema),
+        };
+        match decide(shard, &service, entry, &old, &change.schema).await? {
+            Some(epoch) => {
+                service.agree(shard, epoch, AGREEMENT).await;
+                return Ok(Some(event));
+            }
+            None => continue,
+        }
+    }
+    Err(not_made(
+        "too many others change the schema at this moment: try again",
+    ))
+}
+
+/// Proposes a change. Its epoch; `None` if another one came first, which is known here then.
+async fn decide(
+    shard: &Rc<Shard>,
+    service: &Rc<ClusterService>,
+    entry: SchemaEntry,
+    old: &Schema,
+    new: &Schema,
+) -> Result<Option<u64>, RequestError> {
+    let kept = auto_snapshot::dropping(shard, old, new).await;
+    kept.map_err(not_made)?;
+    let id = entry.id;
+    service.own_changes.borrow_mut().insert(id);
+    let proposed = service.propose(MetadataEntry::Schema(entry)).await;
+    service.own_changes.borrow_mut().remove(&id);
+    match proposed {
+        Ok(epoch) => Ok(Some(epoch)),
+        Err(ProposeError::Refused(epoch, EntryRefused::SchemaChanged { .. })) => {
+            service.reach(epoch).await;
+            Ok(None)
+        }
+        Err(error) => Err(not_made(error)),
+    }
+}
+
+/// The data centres of the cluster, this node's first.
+fn datacenters(topology: &cluster::Topology, own: &str) -> Vec<String> {
+    let mut datacenters = vec![own.to_owned()];
+    for (_, member) in topology.joined() {
+        let datacenter = &member.node.place.datacenter;
+        if !datacenters.contains(datacenter) {
+            datacenters.push(datacenter.clone());
+        }
+    }
+    datacenters
+}
+
+fn encode_event(change: &SchemaChange) -> Vec<u8> {
+    let mut event = Vec::new();
+    Event::Schema(change.clone()).encode(&mut event);
+    event
+}
+
+/// A change was decided: applies it.
+///
+/// # Errors
+/// The drive fails, or the entry was made by a newer version; in words.
+pub(super) async fn take(
+    shard: &Rc<Shard>,
+    entry: &SchemaEntry,
+    proposed_here: bool,
+) -> Result<(), String> {
+    let old = shard.metadata().schema.clone();
+    let mutations: Result<Vec<Mutation>, String> = entry
+        .mutations
+        .iter()
+        .map(|bytes| encoding::decode(bytes.clone().into(), &old))
+        .collect();
+    let changed = go_over(shard, mutations?, !proposed_here).await?;
+    if changed && let Ok(Event::Schema(event)) = Event::decode(&entry.event) {
+        events::tell(shard, Event::Schema(event)).await;
+    }
+    Ok(())
+}
+
+/// Applies mutations of `system_schema` and has all shards go over to what it says then. Has anything
+/// changed?
+async fn go_over(
+    shard: &Rc<Shard>,
+    mutations: Vec<Mutation>,
+    keep_dropped: bool,
+) -> Result<bool, String> {
+    let old = shard.metadata().schema.clone();
+    for mutation in mutations {
+        let applied = replica::apply(shard, mutation).await;
+        applied.map_err(|error| format!("writing system_schema: {error}"))?;
+    }
+    let system = system_keyspaces();
+    let new = read_schema(shard, &system).await;
+    let new = Arc::new(new.map_err(|error| error.to_string())?);
+    if new.version == old.version {
+        return Ok(false);
+    }
+    if keep_dropped && let Err(error) = auto_snapshot::dropping(shard, &old, &new).await {
+        // All nodes drop it; this one cannot say no any more.
+        tracing::error!("what is dropped cannot be kept as a snapshot: {error}");
+    }
+    metadata::set_everywhere(shard, &new).await?;
+    let now = shard.timestamps.next(&shard.env);
+    if let Some(local) = shard.local_if_known()
+        && let Some(mutation) = local_mutation(&new, &local, now)
+    {
+        let applied = replica::apply(shard, mutation).await;
+        applied.map_err(|error| format!("writing system.local: {error}"))?;
+    }
+    events::save_peers(shard).await?;
+    Ok(true)
+}
+
+/// All of `system_schema`, for a node that has missed too much.
+///
+/// # Errors
+/// The drive fails; in words.
+pub(super) async fn snapshot(shard: &Rc<Shard>) -> Result<Bytes, String> {
+    let mut mutations = Vec::new();
+    for update in schema_rows(shard).await? {
+        let updates = vec![update];
+        mutations.push(encoding::encode(&Mutation { updates }));
+    }
+    Ok(encoding::join(&mutations))
+}
+
+/// What the tables of `system_schema` hold.
+async fn schema_rows(shard: &Rc<Shard>) -> Result<Vec<PartitionUpdate>, String> {
+    let system = system_keyspaces();
+    let mut updates = Vec::new();
+    for name in SCHEMA_TABLES {
+        let table = own_table(&system, "system_schema", name).map_err(|e| e.to_string())?;
+        let read = read_whole(shard, table.clone(), None).await;
+        for partition in read.map_err(|error| error.to_string())? {
+            updates.push(PartitionUpdate {
+                table: table.clone(),
+                key: partition.key,
+                deletion: partition.deletion,
+                static_row: partition.static_row,
+                rows: partition.rows,
+                range_tombstones: partition.range_tombstones,
+            });
+        }
+    }
+    Ok(updates)
+}
+
+/// The schema is as in a snapshot of another node from now on.
+///
+/// # Errors
+/// It cannot be read, or the drive fails; in words.
+pub(super) async fn install(shard: &Rc<Shard>, bytes: Bytes) -> Result<(), String> {
+    let schema = shard.metadata().schema.clone();
+    let mut arriving = Vec::new();
+    for bytes in encoding::split(bytes)? {
+        arriving.extend(encoding::decode(bytes, &schema)?.updates);
+    }
+    let latest = arriving.iter().flat_map(|update| &update.rows);
+    let latest = latest.filter_map(latest_timestamp).max();
+    let Some(latest) = latest else { return Ok(()) };
+    shard.schema_timestamps.pass(latest);
+    let mut mutations = Vec::new();
+    for own in schema_rows(shard).await? {
+        // Whatever was there and is not any more was deleted before the latest row was written.
+        if let Some(deletion) = missing::deletion(&own, &arriving, latest) {
+            mutations.push(deletion);
+        }
+    }
+    mutations.extend(arriving.into_iter().map(|update| Mutation {
+        updates: vec![update],
+    }));
+    go_over(shard, mutations, true).await.map(drop)
+}
