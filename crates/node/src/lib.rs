@@ -43,6 +43,6 @@ pub use admin::{
     SnapshotAge, SnapshotRequest, SnapshotSelection, token_range,
 };
 pub use config::NodeConfig;
-pub use node::{DrainError, Node, NodeMetrics, NodeWatch, ShardSnapshot};
+pub use node::{DrainError, Node, NodeMetrics, NodeShards, NodeWatch, ShardSnapshot};
 pub use start::StartError;
 pub use system::PastCompaction;

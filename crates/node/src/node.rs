@@ -94,16 +94,25 @@ pub enum DrainError {
     Ended(#[from] ShardError),
 }
 
-impl Node {
-    /// Starts a node. Blocks until clients can connect.
-    pub fn start(config: NodeConfig) -> Result<Node, StartError> {
+/// The shards of a node that have not been started yet. [`Node::start`] runs them on threads of their
+/// own; a simulator runs them on its.
+pub struct NodeShards {
+    state: Arc<SharedState>,
+    seats: Mutex<Vec<Option<Seat>>>,
+    handles: Arc<[ShardHandle]>,
+    started: mpsc::Receiver<Result<SocketAddr, StartError>>,
+}
+
+impl NodeShards {
+    /// Those of a node that is told this.
+    pub fn new(config: NodeConfig) -> NodeShards {
         let (ready, started) = mpsc::channel();
         let state = Arc::new(SharedState {
             metrics: (0..config.shards).map(|_| Arc::default()).collect(),
             files: Arc::new(SharedFiles::new(config.failure_policies, config.archives)),
             config,
         });
-        let mut shards = Vec::new();
+        let mut handles = Vec::new();
         let mut seats = Vec::new();
         for (shard, mesh) in io::mesh(state.config.shards, MESH_CAPACITY)
             .into_iter()
@@ -115,7 +124,7 @@ impl Node {
                 controls,
                 ready: ready.clone(),
             }));
-            shards.push(ShardHandle {
+            handles.push(ShardHandle {
                 control,
                 last: Mutex::new(ShardSnapshot {
                     shard: shard as u16,
@@ -126,28 +135,48 @@ impl Node {
                 }),
             });
         }
-        drop(ready);
+        NodeShards {
+            state,
+            seats: Mutex::new(seats),
+            handles: handles.into(),
+            started,
+        }
+    }
+
+    /// The life of a shard, from its start to its end.
+    ///
+    /// # Panics
+    /// If a shard is started twice.
+    pub fn run(&self, env: io::Env) -> impl Future<Output = ()> + use<> {
+        run(env, &self.state, &self.seats)
+    }
+
+    /// Where clients connect, once the node is ready; why it is not to be, if it is not to be. Told once;
+    /// `None`: not yet, or told already.
+    pub fn ready(&self) -> Option<Result<SocketAddr, StartError>> {
+        self.started.try_recv().ok()
+    }
+}
+
+impl Node {
+    /// Starts a node. Blocks until clients can connect.
+    pub fn start(config: NodeConfig) -> Result<Node, StartError> {
+        let node = NodeShards::new(config);
+        let (state, shards) = (node.state.clone(), node.handles.clone());
         let runtime = RuntimeConfig {
             shards: state.config.shards,
             driver: state.config.driver,
             cpus: state.config.cpus.clone(),
             name: "shard".to_owned(),
         };
+        let NodeShards { seats, started, .. } = node;
         let files = state.files.clone();
-        let seats = Mutex::new(seats);
-        let main = move |env: io::Env| {
-            let mut seats = seats.lock().unwrap_or_else(PoisonError::into_inner);
-            let seat = seats[usize::from(env.shard().0)].take();
-            let seat = seat.expect("each shard starts once");
-            start::run_shard(env, state.clone(), seat)
-        };
+        let main = move |env: io::Env| run(env, &state, &seats);
         let runtime = Runtime::start(runtime, main)?;
         match started.recv() {
             Ok(Ok(address)) => Ok(Node {
                 runtime,
-                watch: NodeWatch {
-                    shards: shards.into(),
-                },
+                watch: NodeWatch { shards },
                 address,
                 files,
             }),
@@ -263,6 +292,17 @@ impl NodeWatch {
             shards: shards.collect(),
         }
     }
+}
+
+fn run(
+    env: io::Env,
+    state: &Arc<SharedState>,
+    seats: &Mutex<Vec<Option<Seat>>>,
+) -> impl Future<Output = ()> + use<> {
+    let mut seats = seats.lock().unwrap_or_else(PoisonError::into_inner);
+    let seat = seats[usize::from(env.shard().0)].take();
+    let seat = seat.expect("each shard starts once");
+    start::run_shard(env, state.clone(), seat)
 }
 
 fn abort(shards: &[ShardHandle]) {

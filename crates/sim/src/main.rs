@@ -3,15 +3,37 @@
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 
-/// Run the storage engine in simulated worlds, with crashes and drives that fail
+/// A kind of world.
+#[derive(Clone, Copy, ValueEnum)]
+enum World {
+    /// The storage engine of one node.
+    Storage,
+    /// Nodes that form a cluster and change its schema.
+    Forming,
+}
+
+impl World {
+    fn name(self) -> &'static str {
+        match self {
+            World::Storage => "storage",
+            World::Forming => "forming",
+        }
+    }
+}
+
+/// Run simulated worlds: crashes, drives that fail, networks that lose and delay
 #[derive(Parser)]
 #[command(
     name = "helenus-sim",
-    after_help = "Examples:\n  helenus-sim --seeds 500\n  helenus-sim --start 4711 --seeds 1"
+    after_help = "Examples:\n  helenus-sim --seeds 500\n  helenus-sim --start 4711 --seeds 1\n  \
+                  helenus-sim --world forming --seeds 200"
 )]
 struct Options {
+    /// Which worlds: the storage engine of one node, or nodes that form a cluster
+    #[arg(long, value_enum, default_value_t = World::Storage)]
+    world: World,
     /// How many worlds
     #[arg(long, default_value_t = 500)]
     seeds: u64,
@@ -22,27 +44,35 @@ struct Options {
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    let mut total = sim::storage::Report::default();
+    match options.world {
+        World::Storage => {
+            let mut total = sim::storage::Report::default();
+            let failed = run(&options, |seed| {
+                total.add(&sim::storage::run(seed)?);
+                Ok(())
+            });
+            tell(&options, failed, &total.to_string())
+        }
+        World::Forming => {
+            let mut total = sim::cluster::forming::Report::default();
+            let failed = run(&options, |seed| {
+                total.add(&sim::cluster::forming::run(seed)?);
+                Ok(())
+            });
+            tell(&options, failed, &total.to_string())
+        }
+    }
+}
+
+/// Lives the worlds; how many have failed.
+fn run(options: &Options, mut live: impl FnMut(u64) -> Result<(), String>) -> u64 {
     let mut failed = 0;
     let terminal = std::io::stderr().is_terminal();
     for seed in options.start..options.start.saturating_add(options.seeds) {
-        match sim::storage::run(seed) {
-            Ok(report) => {
-                total.crashes += report.crashes;
-                total.faulty += report.faulty;
-                total.full += report.full;
-                total.refused += report.refused;
-                total.writes += report.writes;
-                total.reads += report.reads;
-                total.cached += report.cached;
-                total.snapshots += report.snapshots;
-                total.bits += report.bits;
-                total.damage += report.damage;
-            }
-            Err(problem) => {
-                failed += 1;
-                println!("{problem}\nagain: helenus-sim --start {seed} --seeds 1");
-            }
+        if let Err(problem) = live(seed) {
+            failed += 1;
+            let world = options.world.name();
+            println!("{problem}\nagain: helenus-sim --world {world} --start {seed} --seeds 1");
         }
         if terminal {
             eprint!("\rseed {seed}, {failed} failed ");
@@ -53,25 +83,13 @@ fn main() -> ExitCode {
             break;
         }
     }
-    println!(
-        "sim: {} seeds, {failed} failed, {} crashes, {} lives with a failing drive, {} with \
-         a full one, {} writes acknowledged, {} refused, {} reads checked, {} of them cached, {} \
-         snapshots looked into, {} bits changed, {} errors that said so",
-        options.seeds,
-        total.crashes,
-        total.faulty,
-        total.full,
-        total.writes,
-        total.refused,
-        total.reads,
-        total.cached,
-        total.snapshots,
-        total.bits,
-        total.damage
-    );
-    if failed == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
+    failed
+}
+
+fn tell(options: &Options, failed: u64, total: &str) -> ExitCode {
+    println!("sim: {} seeds, {failed} failed, {total}", options.seeds);
+    match failed {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
     }
 }

@@ -58,6 +58,43 @@ pub struct Report {
     pub trace: u64,
 }
 
+impl Report {
+    /// Adds what another world did.
+    pub fn add(&mut self, other: &Report) {
+        self.crashes += other.crashes;
+        self.faulty += other.faulty;
+        self.full += other.full;
+        self.refused += other.refused;
+        self.writes += other.writes;
+        self.reads += other.reads;
+        self.cached += other.cached;
+        self.snapshots += other.snapshots;
+        self.bits += other.bits;
+        self.damage += other.damage;
+    }
+}
+
+impl std::fmt::Display for Report {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{} crashes, {} lives with a failing drive, {} with a full one, {} writes acknowledged, {} \
+             refused, {} reads checked, {} of them cached, {} snapshots looked into, {} bits changed, {} \
+             errors that said so",
+            self.crashes,
+            self.faulty,
+            self.full,
+            self.writes,
+            self.refused,
+            self.reads,
+            self.cached,
+            self.snapshots,
+            self.bits,
+            self.damage
+        )
+    }
+}
+
 struct Life {
     world: Rc<World>,
     files: Arc<SharedFiles>,
