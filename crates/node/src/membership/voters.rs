@@ -116,3 +116,110 @@ fn wanted_voters(topology: &Topology, voters: &BTreeSet<u64>) -> BTreeSet<u64> {
     }
     chosen.into_iter().map(raft_id).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use cluster::{Node, Place, Transformation};
+    use model::Token;
+    use proptest::prelude::*;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn node(number: u8, rack: &str) -> Node {
+        Node {
+            host_id: Uuid::from_u128(number.into()),
+            address: ([10, 0, 0, number], 7000).into(),
+            native_address: ([10, 0, 0, number], 9042).into(),
+            place: Place {
+                datacenter: "dc".to_owned(),
+                rack: rack.to_owned(),
+            },
+            shards: 1,
+            release: "5.0.6".to_owned(),
+            protocol: 1,
+        }
+    }
+
+    /// Nodes in these racks that have joined, and as many more that are only registered.
+    fn topology(racks: &[&str], registered: u8) -> Topology {
+        let mut topology = Topology::new();
+        let mut change = |transformation| {
+            topology = topology.apply(&transformation).expect("it fits");
+        };
+        for (number, rack) in racks.iter().enumerate() {
+            change(Transformation::Register(node(number as u8, rack)));
+            let tokens = [Token(number as i64)].into();
+            change(Transformation::JoinEmpty(NodeId(number as u32), tokens));
+        }
+        for number in 0..registered {
+            change(Transformation::Register(node(100 + number, "r")));
+        }
+        topology
+    }
+
+    fn ids(range: std::ops::Range<u64>) -> BTreeSet<u64> {
+        range.collect()
+    }
+
+    #[test]
+    fn everybody_hears_and_as_many_vote_as_is_of_use() {
+        let one = topology(&["r"], 1);
+        let Some(Next::Listen(members)) = next(&one, &ids(0..1), &BTreeSet::new()) else {
+            panic!("the registered node hears nothing");
+        };
+        assert_eq!(members.keys().copied().collect::<Vec<_>>(), [1]);
+        // Who has no tokens yet does not vote.
+        assert_eq!(next(&one, &ids(0..1), &ids(1..2)), None);
+        for (nodes, votes) in [(1, 1), (2, 2), (3, 3), (4, 3), (5, 5), (9, 5)] {
+            let topology = topology(&vec!["r"; nodes], 0);
+            let voters = wanted_voters(&topology, &ids(0..1));
+            assert_eq!(voters.len(), votes, "{nodes} nodes");
+        }
+    }
+
+    #[test]
+    fn voters_stand_in_different_racks_and_stay() {
+        let topology = topology(&["a", "a", "a", "b", "c"], 0);
+        let of_four = wanted_voters(&self::topology(&["a", "a", "b", "c"], 0), &ids(0..1));
+        assert_eq!(of_four, BTreeSet::from([0, 2, 3]));
+        let voters = ids(0..5);
+        assert_eq!(next(&topology, &voters, &BTreeSet::new()), None);
+    }
+
+    #[test]
+    fn who_is_gone_hears_nothing_any_more() {
+        let topology = topology(&["a", "b", "c"], 1);
+        let forgotten = topology.apply(&Transformation::Forget(NodeId(3)));
+        let topology = forgotten.expect("it fits");
+        let gone = Next::Forget(ids(3..4));
+        assert_eq!(next(&topology, &ids(0..3), &ids(3..4)), Some(gone));
+    }
+
+    proptest! {
+        #[test]
+        fn changes_come_to_an_end(
+            racks in prop::collection::vec(0..3usize, 1..9),
+            registered in 0..3u8,
+        ) {
+            let names = ["a", "b", "c"];
+            let racks: Vec<&str> = racks.into_iter().map(|rack| names[rack]).collect();
+            let topology = topology(&racks, registered);
+            let (mut voters, mut learners) = (ids(0..1), BTreeSet::new());
+            for _ in 0..4 {
+                match next(&topology, &voters, &learners) {
+                    None => break,
+                    Some(Next::Listen(members)) => learners.extend(members.into_keys()),
+                    Some(Next::Vote(chosen)) => {
+                        let before: BTreeSet<u64> = voters.union(&learners).copied().collect();
+                        prop_assert!(chosen.is_subset(&before), "who votes has listened");
+                        learners = before.difference(&chosen).copied().collect();
+                        voters = chosen;
+                    }
+                    Some(Next::Forget(gone)) => learners.retain(|id| !gone.contains(id)),
+                }
+            }
+            prop_assert_eq!(next(&topology, &voters, &learners), None);
+        }
+    }
+}
