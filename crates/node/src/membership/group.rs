@@ -11,7 +11,7 @@ use openraft::errors::{ClientWriteError, InitializeError, RaftError};
 use openraft::{Config, Raft, ReadPolicy, SnapshotPolicy};
 
 use super::follower::Follower;
-use crate::raft::{Dialer, Log, Machine, Member, Metadata, node_id, open, raft_id, within};
+use crate::raft::{self, Dialer, Log, Machine, Member, Metadata, node_id, open, raft_id, within};
 use crate::start::StartError;
 
 /// How often who leads says so, and after how long without a word another one is chosen, in
@@ -61,13 +61,12 @@ impl Group {
             heartbeat_interval: HEARTBEAT,
             election_timeout_min: ELECTION.0,
             election_timeout_max: ELECTION.1,
-            enable_pre_vote: Some(true),
             snapshot_policy: SnapshotPolicy::LogsSinceLast(SNAPSHOT_AFTER),
             max_in_snapshot_log_to_keep: KEPT,
             api_channel_size: Some(CHANNEL),
             notification_channel_size: Some(CHANNEL),
             state_machine_channel_size: Some(CHANNEL),
-            ..Config::default()
+            ..raft::config()
         };
         let config = config.validate().map_err(|error| failed(&error))?;
         let starting = Raft::new(

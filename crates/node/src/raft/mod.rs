@@ -60,4 +60,4 @@ pub use network::Dialer;
 pub use open::{OpenError, open};
 pub use runtime::ShardRuntime;
 pub use snapshot::{Contents, receive};
-pub use types::{Answer, Member, Metadata, node_id, raft_id};
+pub use types::{Answer, Member, Metadata, config, node_id, raft_id};

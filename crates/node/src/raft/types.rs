@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use cluster::{EntryRefused, MetadataEntry, NodeId};
+use openraft::Config;
 use openraft::impls::leader_id_std::LeaderId;
 use openraft::type_config::alias::{
     EntryOf, LogIdOf, SnapshotMetaOf, SnapshotOf, StoredMembershipOf, VoteOf,
@@ -37,6 +38,18 @@ pub type StoredMembership = StoredMembershipOf<Metadata>;
 pub type SnapshotMeta = SnapshotMetaOf<Metadata>;
 /// The metadata and the schema behind an entry.
 pub type Snapshot = SnapshotOf<Metadata, Contents>;
+
+/// What every member's Raft is to keep to, whatever its times are.
+pub fn config() -> Config {
+    Config {
+        enable_pre_vote: Some(true),
+        // A leader sends entries while its own drive writes them. If it lost them with its power and led
+        // on in the same term, as openraft lets it otherwise, it would give their places to others, and
+        // nobody could tell (seeds 181 and 315 of the worlds that form clusters).
+        enable_leader_restore: Some(false),
+        ..Config::default()
+    }
+}
 
 /// What a member is to the others.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -100,10 +100,9 @@ pub(super) fn config() -> Arc<Config> {
         heartbeat_interval: 100,
         election_timeout_min: 300,
         election_timeout_max: 600,
-        enable_pre_vote: Some(true),
         snapshot_policy: SnapshotPolicy::LogsSinceLast(15),
         max_in_snapshot_log_to_keep: 3,
-        ..Config::default()
+        ..super::super::config()
     };
     Arc::new(config.validate().expect("it is valid"))
 }
