@@ -31,7 +31,7 @@ pub use error::{CompactionError, FlushError, OpenError, ReadError, TruncateError
 pub use health::{CommitFailurePolicy, DiskFailurePolicy, FailurePolicies, Health, Verdict};
 #[doc(hidden)]
 pub use memtable::MeasuredMemtable;
-pub use read::read_partitions;
+pub use read::{Reconciled, Reconciliation, Step, command_for_replicas, read_partitions};
 pub use shared_files::SharedFiles;
 pub use sstable::{ChunkCacheStats, Misfit, decode_cassandra_mutation};
 pub use store::{

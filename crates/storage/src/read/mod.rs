@@ -3,7 +3,9 @@
 mod cached;
 mod filter;
 mod page;
+mod reconcile;
 mod single_row;
+mod versions;
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -25,6 +27,7 @@ use crate::tally::Tally;
 use crate::{PartitionHead, Unfiltered};
 pub(crate) use cached::CachedTable;
 use page::{Flow, PageBuilder};
+pub use reconcile::{Reconciled, Reconciliation, Step, command_for_replicas};
 use smallvec::SmallVec;
 
 /// How many rows pass between two looks at the time.

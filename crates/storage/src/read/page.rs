@@ -139,9 +139,7 @@ impl<'c> PageBuilder<'c> {
         }
         row.retain_columns(&self.command.columns);
         let bytes = row.answer_bytes();
-        if bytes < LARGE && current.rows.len() >= IN_CHUNKS {
-            detach(&mut row, bytes);
-        }
+        detach_small(&mut row, bytes, current.rows.len());
         self.bytes_left = self.bytes_left.saturating_sub(bytes);
         current.rows.push(row);
         current.rows_left -= 1;
@@ -192,6 +190,13 @@ impl<'c> PageBuilder<'c> {
         self.end();
         self.page.more = more && !self.page.partitions.is_empty();
         self.page
+    }
+}
+
+/// Detaches a small row from the chunk that it was read from if `taken` rows before it keep theirs.
+pub(super) fn detach_small(row: &mut Row, bytes: u64, taken: usize) {
+    if bytes < LARGE && taken >= IN_CHUNKS {
+        detach(row, bytes);
     }
 }
 

@@ -52,14 +52,14 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use io::{Env, Notify, Semaphore, TaskGroup};
-use model::{Mutation, ReadCommand, ReadPage, Schema, Sharder, TableId};
+use io::{Env, Instant, Notify, Semaphore, TaskGroup};
+use model::{Mutation, ReadCommand, ReadPage, Schema, Sharder, Table, TableId, VersionPage};
 
 use crate::SharedFiles;
 use crate::cache::RowCache;
 use crate::commitlog::{AppendError, CommitLog, CommitLogConfig, SegmentName, Ticket, Truncations};
 use crate::error::{FlushError, OpenError, ReadError, WriteError};
-use crate::sstable::{ChunkCache, Format, check_fits};
+use crate::sstable::{ChunkCache, Format, SSTableError, check_fits};
 use flush::FlushJob;
 use memory::Memory;
 use period::FlushPeriods;
@@ -264,21 +264,27 @@ impl Store {
     /// Reads.
     pub async fn read(&self, command: &ReadCommand) -> Result<ReadPage, ReadError> {
         let inner = &self.inner;
-        let id = command.table.id;
-        let table = inner.table(id).ok_or(ReadError::UnknownTable(id))?;
-        if let Some(error) = table.unreadable() {
-            return Err(ReadError::LeftOut(error));
-        }
+        let table = inner.readable(command.table.id)?;
         let view = table.view();
         let begun = inner.env.now();
         let page = view.read(&inner.env, command, &table.reads).await;
-        let page = page.map_err(|error| {
-            inner.reading_failed(&table, &error);
-            ReadError::from(error)
-        })?;
-        let micros = (inner.env.now() - begun).as_micros() as u64;
-        table.counters.read_latency.add(micros);
-        Ok(page)
+        inner.have_read(&table, begun, page)
+    }
+
+    /// Says all that is known of what a command asks for, for a coordinator that asks other replicas,
+    /// too. Filters on static and regular columns are for the coordinator: they are not looked at.
+    pub async fn read_versions(&self, command: &ReadCommand) -> Result<VersionPage, ReadError> {
+        let inner = &self.inner;
+        let table = inner.readable(command.table.id)?;
+        let view = table.view();
+        let begun = inner.env.now();
+        let page = view.versions(&inner.env, command, &table.reads).await;
+        inner.have_read(&table, begun, page)
+    }
+
+    /// The table of this id, as it is now.
+    pub fn table(&self, id: TableId) -> Option<Arc<Table>> {
+        self.inner.table(id).map(|table| table.table())
     }
 
     /// About how many partitions this shard has of a table: one that is in several memtables and
@@ -328,6 +334,30 @@ impl Store {
 impl Inner {
     fn table(&self, id: TableId) -> Option<Rc<TableStore>> {
         self.tables.borrow().get(&id).cloned()
+    }
+
+    fn readable(&self, id: TableId) -> Result<Rc<TableStore>, ReadError> {
+        let table = self.table(id).ok_or(ReadError::UnknownTable(id))?;
+        match table.unreadable() {
+            Some(error) => Err(ReadError::LeftOut(error)),
+            None => Ok(table),
+        }
+    }
+
+    /// Counts a read that began then, and notes it if it failed.
+    fn have_read<P>(
+        &self,
+        table: &Rc<TableStore>,
+        begun: Instant,
+        page: Result<P, SSTableError>,
+    ) -> Result<P, ReadError> {
+        let page = page.map_err(|error| {
+            self.reading_failed(table, &error);
+            ReadError::from(error)
+        })?;
+        let micros = (self.env.now() - begun).as_micros() as u64;
+        table.counters.read_latency.add(micros);
+        Ok(page)
     }
 
     fn all_tables(&self) -> Vec<Rc<TableStore>> {

@@ -1,0 +1,473 @@
+//! What a replica knows, for a coordinator that asks several: dead and alive, as far as another one may
+//! need to learn of it (`ReadCommand.executeLocally` with `withoutPurgeableTombstones`).
+//!
+//! Two replicas that know the same give the same answer, however it is split over memtables and
+//! sstables and whatever of it a compaction has purged: what a deletion covers is dropped, what any
+//! compaction might forget by now is left out, expired cells are the tombstones that they become, and
+//! deleted ranges have their one form. So answers can be compared by their digests.
+//!
+//! Limits count live rows, and bytes of all that is in the answer: a page of tombstones has an end, too.
+//! What rows must fulfil besides their place is looked at only as far as their keys tell
+//! ([`super::reconcile`] says why).
+
+use std::rc::Rc;
+
+use io::Env;
+use model::{
+    Bound, BoundKind, Clustering, ClusteringComparator, ColumnId, ColumnKind, DecoratedKey,
+    DeletionTime, Partition, PartitionBound, PartitionSelection, PartitionVersion, Purge,
+    RangeTombstone, RangeTombstoneList, ReadCommand, Resume, Row, RowFilter, Slice, Table,
+    VersionPage,
+};
+
+use super::filter::Filters;
+use super::page::{Flow, detach_small};
+use super::{ReadCounters, Reading, View, behind, count, slices_behind};
+use crate::merge::{MergedPartition, MergedScan};
+use crate::sstable::SSTableError;
+use crate::{PartitionHead, RangeTombstoneMarker, Unfiltered};
+
+impl View {
+    /// Says all that is known of what a command asks for.
+    pub(crate) async fn versions(
+        &self,
+        env: &Env,
+        command: &ReadCommand,
+        counters: &ReadCounters,
+    ) -> Result<VersionPage, SSTableError> {
+        let filters = key_filters(command, &self.table);
+        let mut page = VersionBuilder::new(command, &filters, &self.table);
+        if page.is_full() {
+            return Ok(page.finish(false));
+        }
+        let reading = Reading {
+            view: self,
+            env,
+            command,
+            counters,
+            found: std::cell::Cell::new(0),
+            columns: command.columns.as_slice().into(),
+        };
+        match &command.partitions {
+            PartitionSelection::Key(key) => {
+                count(&counters.keys);
+                let resume = command.resume.as_ref().filter(|r| r.key == *key);
+                reading.version(key, resume, &mut page).await?;
+                counters.sstables.add(reading.found.get());
+                page.end();
+                Ok(page.finish(false))
+            }
+            PartitionSelection::Range { start, end } => {
+                count(&counters.ranges);
+                reading.range_of_versions(start, end, page).await
+            }
+        }
+    }
+}
+
+/// The filters that the keys of a row decide.
+fn key_filters(command: &ReadCommand, table: &Table) -> Vec<RowFilter> {
+    let is_of_key = |filter: &&RowFilter| {
+        let column = table.column(filter.column);
+        column.is_none_or(|column| !has_values(column.kind))
+    };
+    command.filters.iter().filter(is_of_key).cloned().collect()
+}
+
+/// Is it a column of which there are cells?
+pub(super) fn has_values(kind: ColumnKind) -> bool {
+    matches!(kind, ColumnKind::Static | ColumnKind::Regular)
+}
+
+impl Reading<'_> {
+    /// What is known of one partition, from where the page before ended in it.
+    async fn version(
+        &self,
+        key: &DecoratedKey,
+        resume: Option<&Resume>,
+        page: &mut VersionBuilder<'_>,
+    ) -> Result<(), SSTableError> {
+        let reversed = self.command.clustering.reversed;
+        let mut slices: Rc<[Slice]> = self.command.clustering.slices.as_slice().into();
+        if let Some(resume) = resume {
+            let comparator = self.view.table.comparator();
+            let Some(last) = behind(resume, comparator) else {
+                return Ok(());
+            };
+            slices = slices_behind(&slices, last, reversed, comparator).into();
+            if slices.is_empty() || resume.remaining_in_partition == 0 {
+                return Ok(());
+            }
+        }
+        let remaining = resume.map(|resume| resume.remaining_in_partition);
+        let sources = self.sources(key, &slices, reversed).await?;
+        let table = self.view.table.clone();
+        let merged = MergedPartition::new(self.env, table, sources, reversed);
+        let Some(mut merged) = merged else {
+            return Ok(());
+        };
+        if !page.begin(merged.head(), remaining) || slices.is_empty() {
+            return Ok(());
+        }
+        let mut rows = 0;
+        while let Some(item) = merged.next().await? {
+            self.give_way(&mut rows).await;
+            if page.item(item) == Flow::More {
+                continue;
+            }
+            // Where all that is left may be forgotten, there is nothing left.
+            while let Some(item) = merged.next().await? {
+                self.give_way(&mut rows).await;
+                if page.knows_more(item) {
+                    page.cut();
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn range_of_versions(
+        &self,
+        start: &PartitionBound,
+        end: &PartitionBound,
+        mut page: VersionBuilder<'_>,
+    ) -> Result<VersionPage, SSTableError> {
+        let mut start = start.clone();
+        if let Some(resume) = &self.command.resume {
+            let (sharder, shard) = self.view.owner;
+            // Every shard is asked to go on, but only one of them began this partition.
+            if sharder.shard_of(resume.key.token()) == shard {
+                self.version(&resume.key, Some(resume), &mut page).await?;
+                page.end();
+            }
+            start = PartitionBound::KeyExclusive(resume.key.clone());
+        }
+        let mut scan = self.scan(start, end.clone());
+        let mut rows = 0;
+        while let Some(head) = scan.next_partition().await? {
+            self.give_way(&mut rows).await;
+            if page.is_full() {
+                return Ok(page.finish(true));
+            }
+            match self.command.clustering.reversed {
+                true => self.version(&head.key, None, &mut page).await?,
+                false => {
+                    self.scanned_version(&head, &mut scan, &mut page, &mut rows)
+                        .await?;
+                }
+            }
+            page.end();
+        }
+        Ok(page.finish(false))
+    }
+
+    /// Takes what the current partition of a scan has.
+    async fn scanned_version(
+        &self,
+        head: &PartitionHead,
+        scan: &mut MergedScan,
+        page: &mut VersionBuilder<'_>,
+        rows: &mut u32,
+    ) -> Result<(), SSTableError> {
+        if !page.begin(head, None) {
+            return Ok(());
+        }
+        while let Some(item) = scan.next().await? {
+            self.give_way(rows).await;
+            if page.item(item) == Flow::More {
+                continue;
+            }
+            while let Some(item) = scan.next().await? {
+                self.give_way(rows).await;
+                if page.knows_more(item) {
+                    page.cut();
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// About how many bytes a deleted range takes in an answer.
+fn range_bytes(range: &RangeTombstone) -> u64 {
+    let bounds = [&range.slice.start, &range.slice.end];
+    let values = bounds.iter().flat_map(|bound| bound.prefix.values());
+    32 + values.map(|value| value.len() as u64 + 4).sum::<u64>()
+}
+
+/// A page being filled.
+struct VersionBuilder<'c> {
+    command: &'c ReadCommand,
+    filters: Filters<'c>,
+    table: &'c Table,
+    purge: Purge,
+    page: VersionPage,
+    rows_left: u32,
+    bytes_left: u64,
+    current: Option<Current>,
+}
+
+/// The partition whose rows come.
+struct Current {
+    version: PartitionVersion,
+    ranges: RangeTombstoneList,
+    /// Where, in the direction of reading, the deleted range began that the stream is in.
+    open: Option<(Bound, DeletionTime)>,
+    /// Where the marker stands with which the page was full.
+    cut_at: Option<Bound>,
+    rows_left: u32,
+    live_rows: u32,
+    /// Did the page before end within it?
+    resumed: bool,
+}
+
+impl<'c> VersionBuilder<'c> {
+    fn new(
+        command: &'c ReadCommand,
+        filters: &'c [RowFilter],
+        table: &'c Table,
+    ) -> VersionBuilder<'c> {
+        let gc_grace = table.options.gc_grace_seconds.max(0) as u32;
+        VersionBuilder {
+            filters: Filters::new(filters, table),
+            table,
+            purge: Purge {
+                now_seconds: command.now_seconds,
+                gc_before: command.now_seconds.saturating_sub(gc_grace),
+                purgeable_before: i64::MAX,
+            },
+            page: VersionPage::default(),
+            rows_left: command.limits.rows,
+            bytes_left: u64::from(command.limits.bytes),
+            current: None,
+            command,
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.rows_left == 0 || self.bytes_left == 0
+    }
+
+    /// Begins a partition; `false` if nothing of it is wanted. `resumed`, if the page before ended
+    /// within it, says how many rows it may still give.
+    fn begin(&mut self, head: &PartitionHead, resumed: Option<u32>) -> bool {
+        if !self.filters.partition_passes(&head.key, None, self.table) {
+            return false;
+        }
+        let mut deletion = head.deletion;
+        if self.purge.forgets(&deletion) {
+            deletion = DeletionTime::LIVE;
+        }
+        let mut static_row = head.static_row.clone();
+        if let Some(row) = &mut static_row {
+            row.retain_columns(&self.command.columns);
+            row.purge(&self.purge);
+        }
+        static_row.take_if(|row| row.is_empty());
+        let partition = Partition {
+            key: head.key.clone(),
+            deletion,
+            static_row,
+            rows: Vec::new(),
+            range_tombstones: Vec::new(),
+        };
+        self.current = Some(Current {
+            version: PartitionVersion {
+                partition,
+                end: None,
+            },
+            ranges: RangeTombstoneList::new(),
+            open: None,
+            cut_at: None,
+            rows_left: resumed.unwrap_or(self.command.limits.rows_per_partition),
+            live_rows: 0,
+            resumed: resumed.is_some(),
+        });
+        true
+    }
+
+    fn item(&mut self, item: Unfiltered) -> Flow {
+        match item {
+            Unfiltered::Row(row) => self.row(row),
+            Unfiltered::Marker(marker) => self.marker(&marker),
+        }
+    }
+
+    fn row(&mut self, mut row: Row) -> Flow {
+        let Some(current) = &mut self.current else {
+            return Flow::PartitionDone;
+        };
+        if current.rows_left == 0 {
+            return Flow::PartitionDone;
+        }
+        if !self.table.dropped.is_empty() {
+            row.retain_columns_of(self.table);
+        }
+        row.purge(&self.purge);
+        if row.is_empty() || !self.filters.row_passes(&row) {
+            return Flow::More;
+        }
+        strip_values(&mut row, &self.command.columns);
+        let rows = &mut current.version.partition.rows;
+        let bytes = row.answer_bytes();
+        detach_small(&mut row, bytes, rows.len());
+        self.bytes_left = self.bytes_left.saturating_sub(bytes);
+        if row.is_live(self.command.now_seconds) {
+            current.rows_left -= 1;
+            current.live_rows += 1;
+            self.rows_left -= 1;
+        }
+        rows.push(row);
+        let partition_done = current.rows_left == 0;
+        if self.is_full() {
+            Flow::PageDone
+        } else if partition_done {
+            Flow::PartitionDone
+        } else {
+            Flow::More
+        }
+    }
+
+    fn marker(&mut self, marker: &RangeTombstoneMarker) -> Flow {
+        let reversed = self.command.clustering.reversed;
+        let Some(current) = &mut self.current else {
+            return Flow::PartitionDone;
+        };
+        let comparator = self.table.comparator();
+        let place = end_of(marker.bound.clone(), reversed);
+        let closed = current.close(&place, &self.purge, comparator);
+        self.bytes_left = self.bytes_left.saturating_sub(closed);
+        if self.bytes_left == 0 {
+            current.cut_at = Some(place);
+            return Flow::PageDone;
+        }
+        let opens = marker.in_force_after(reversed);
+        current.open = opens.map(|deletion| (place.inverted(), deletion));
+        Flow::More
+    }
+
+    /// Does an item behind what was taken say anything?
+    fn knows_more(&mut self, item: Unfiltered) -> bool {
+        match item {
+            Unfiltered::Row(mut row) => {
+                if !self.table.dropped.is_empty() {
+                    row.retain_columns_of(self.table);
+                }
+                row.purge(&self.purge);
+                !row.is_empty()
+            }
+            Unfiltered::Marker(marker) => {
+                let deletions = [marker.closes, marker.opens];
+                let mut deletions = deletions.iter().flatten();
+                deletions.any(|deletion| !self.purge.forgets(deletion))
+            }
+        }
+    }
+
+    /// The page does not take all of the partition.
+    fn cut(&mut self) {
+        let reversed = self.command.clustering.reversed;
+        let Some(current) = &mut self.current else {
+            return;
+        };
+        let last = current.version.partition.rows.last();
+        let behind_last = || last.map(|row| bound_after(&row.clustering, reversed));
+        let Some(end) = current.cut_at.take().or_else(behind_last) else {
+            return;
+        };
+        let closed = current.close(&end, &self.purge, self.table.comparator());
+        self.bytes_left = self.bytes_left.saturating_sub(closed);
+        current.version.end = Some(end);
+    }
+
+    /// Ends the partition.
+    fn end(&mut self) {
+        let Some(current) = self.current.take() else {
+            return;
+        };
+        let kept = |(_, deletion): &(Bound, DeletionTime)| !self.purge.forgets(deletion);
+        debug_assert!(
+            !current.open.as_ref().is_some_and(kept),
+            "a stream closes what it opens"
+        );
+        let mut version = current.version;
+        version.partition.range_tombstones = current.ranges.into();
+        let known = &version.partition;
+        let nothing = known.deletion.is_live()
+            && known.static_row.is_none()
+            && known.rows.is_empty()
+            && known.range_tombstones.is_empty();
+        if nothing && version.end.is_none() {
+            return;
+        }
+        let static_row = known.static_row.as_ref();
+        let is_live = static_row.is_some_and(|row| row.is_live(self.command.now_seconds));
+        let alone = current.live_rows == 0 && !current.resumed && !self.filters.want_rows();
+        if alone && is_live {
+            // Static data without rows shows as one row.
+            self.rows_left = self.rows_left.saturating_sub(1);
+        }
+        // That of a deletion counts, too.
+        let bytes = known.head_bytes() + 16;
+        self.bytes_left = self.bytes_left.saturating_sub(bytes);
+        self.page.partitions.push(version);
+    }
+
+    fn finish(mut self, more: bool) -> VersionPage {
+        debug_assert!(self.current.is_none(), "every partition is ended");
+        self.page.more = more && !self.page.partitions.is_empty();
+        self.page
+    }
+}
+
+impl Current {
+    /// Ends the deleted range that the stream is in, if it is in one, at a place; says how many bytes
+    /// that takes.
+    fn close(&mut self, end: &Bound, purge: &Purge, comparator: &ClusteringComparator) -> u64 {
+        let Some((begin, deletion)) = self.open.take() else {
+            return 0;
+        };
+        if purge.forgets(&deletion) {
+            return 0;
+        }
+        let (start, end) = match crate::is_start(begin.kind) {
+            true => (begin, end.clone()),
+            false => (end.clone(), begin),
+        };
+        let slice = Slice { start, end };
+        let range = RangeTombstone { slice, deletion };
+        let bytes = range_bytes(&range);
+        self.ranges.add(comparator, range);
+        bytes
+    }
+}
+
+/// The place behind a row, as the end of what was read.
+pub(super) fn bound_after(clustering: &Clustering, reversed: bool) -> Bound {
+    Bound {
+        prefix: clustering.clone(),
+        kind: match reversed {
+            false => BoundKind::InclusiveEnd,
+            true => BoundKind::InclusiveStart,
+        },
+    }
+}
+
+/// A place as the end of what lies before it in the direction of reading.
+pub(super) fn end_of(place: Bound, reversed: bool) -> Bound {
+    match crate::is_start(place.kind) == reversed {
+        true => place,
+        false => place.inverted(),
+    }
+}
+
+/// Cells of columns that were not asked for keep no values: they only say what a row lives by.
+fn strip_values(row: &mut Row, columns: &[ColumnId]) {
+    for cell in &mut row.cells {
+        if columns.binary_search(&cell.column).is_err() {
+            cell.value = bytes::Bytes::new();
+        }
+    }
+}
