@@ -4,8 +4,10 @@
 //!
 //! What is needed is one or more *groups* of replicas with a number for each: mostly one group
 //! (all replicas, or those of the local data centre), and one for each data centre at
-//! EACH_QUORUM. A request is done when every group has its number of responses, and has failed as
-//! soon as some group cannot reach it any more.
+//! EACH_QUORUM. A request is done when every group has its number of responses. It has failed when
+//! more of those that count have failed than all groups together can do without; of a write these are
+//! all replicas, those that are down too, of a read those that were asked. Where all that failed did so
+//! by not answering in time, clients are told that time was up.
 
 use std::collections::BTreeMap;
 
@@ -118,7 +120,7 @@ struct Group {
     datacenter: Option<String>,
     needed: u32,
     responses: u32,
-    /// Those that may still respond, and those that have.
+    /// Those that were asked and have not failed.
     candidates: u32,
 }
 
@@ -159,13 +161,33 @@ impl Group {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Tally {
     groups: Vec<Group>,
+    /// How many replicas that count may respond, or could have.
+    candidates: u32,
     /// The replicas that were asked and have not answered, with their data centres.
     open: BTreeMap<NodeId, String>,
     failures: BTreeMap<NodeId, FailureReason>,
+    /// The failures of those that count.
+    counted: Vec<FailureReason>,
     finished: bool,
 }
 
 impl Tally {
+    fn new(groups: Vec<Group>) -> Tally {
+        Tally {
+            groups,
+            candidates: 0,
+            open: BTreeMap::new(),
+            failures: BTreeMap::new(),
+            counted: Vec::new(),
+            finished: false,
+        }
+    }
+
+    /// Do responses from a data centre count?
+    fn counts(&self, datacenter: &str) -> bool {
+        self.groups.iter().any(|group| group.counts(datacenter))
+    }
+
     /// Asks a replica.
     fn ask(&mut self, replica: &Replica<'_>) {
         let known = self.failures.contains_key(&replica.node);
@@ -179,43 +201,53 @@ impl Tally {
         }
     }
 
-    fn respond(&mut self, node: NodeId) -> Option<Outcome> {
-        let datacenter = self.open.remove(&node)?;
-        for group in &mut self.groups {
-            group.responses += u32::from(group.counts(&datacenter));
+    /// A replica has responded. Has every group enough responses now?
+    fn respond(&mut self, node: NodeId) -> bool {
+        if let Some(datacenter) = self.open.remove(&node) {
+            for group in &mut self.groups {
+                group.responses += u32::from(group.counts(&datacenter));
+            }
         }
         let enough = |group: &Group| group.responses >= group.needed;
-        if self.groups.iter().all(enough) {
-            return self.finish(Outcome::Done);
-        }
-        None
+        self.groups.iter().all(enough)
     }
 
     fn fail(&mut self, node: NodeId, reason: FailureReason) -> Option<Outcome> {
         let datacenter = self.open.remove(&node)?;
         self.failures.insert(node, reason);
+        if self.counts(&datacenter) {
+            self.counted.push(reason);
+        }
         for group in &mut self.groups {
             group.candidates -= u32::from(group.counts(&datacenter));
         }
-        let hopeless = |group: &Group| group.candidates < group.needed;
-        if self.groups.iter().any(hopeless) {
-            let outcome = Outcome::Failure {
-                received: self.received(),
-                block_for: self.block_for(),
-                failures: self.failures.clone(),
-            };
-            return self.finish(outcome);
+        let hopeless = self.block_for() + self.counted.len() as u32 > self.candidates;
+        match hopeless {
+            true => self.finish(self.failure()),
+            false => None,
         }
-        None
     }
 
-    fn time_out(&mut self) -> Option<Outcome> {
+    /// What clients are told of failures.
+    fn failure(&self) -> Outcome {
+        let late = |reason: &FailureReason| *reason == FailureReason::Timeout;
+        if self.counted.iter().all(late) {
+            return self.timeout();
+        }
+        Outcome::Failure {
+            received: self.received(),
+            block_for: self.block_for(),
+            failures: self.failures.clone(),
+        }
+    }
+
+    fn timeout(&self) -> Outcome {
         let block_for = self.block_for();
-        self.finish(Outcome::Timeout {
+        Outcome::Timeout {
             // Responses of one data centre may be enough in sum, but not where they are needed.
             received: self.received().min(block_for.saturating_sub(1)),
             block_for,
-        })
+        }
     }
 
     fn finish(&mut self, outcome: Outcome) -> Option<Outcome> {
@@ -281,14 +313,11 @@ impl WriteQuorum {
             }
         }
         check_alive(consistency, &groups, replicas)?;
-        let mut tally = Tally {
-            groups,
-            open: BTreeMap::new(),
-            failures: BTreeMap::new(),
-            finished: false,
-        };
+        let mut tally = Tally::new(groups);
         let (mut contacts, mut hints) = (Vec::new(), Vec::new());
         for replica in replicas {
+            // One that is down could still come back and respond.
+            tally.candidates += u32::from(tally.counts(replica.datacenter));
             if replica.alive {
                 tally.ask(replica);
                 contacts.push(replica.node);
@@ -313,9 +342,17 @@ impl WriteQuorum {
         &self.hints
     }
 
+    /// The replicas that have neither the write nor failed.
+    pub fn open(&self) -> impl Iterator<Item = NodeId> {
+        self.tally.open.keys().copied()
+    }
+
     /// A replica has the write. `Some`: the request is over.
     pub fn respond(&mut self, node: NodeId) -> Option<Outcome> {
-        self.tally.respond(node)
+        match self.tally.respond(node) {
+            true => self.tally.finish(Outcome::Done),
+            false => None,
+        }
     }
 
     /// A replica could not write. `Some`: the request is over.
@@ -334,7 +371,7 @@ impl WriteQuorum {
 
     /// Time is up. `None`: the request was over before.
     pub fn time_out(&mut self) -> Option<Outcome> {
-        self.tally.time_out()
+        self.tally.finish(self.tally.timeout())
     }
 }
 
@@ -343,7 +380,7 @@ impl WriteQuorum {
 pub struct ReadQuorum {
     tally: Tally,
     contacts: Vec<NodeId>,
-    data_from: Option<NodeId>,
+    data_from: Vec<NodeId>,
     data_present: bool,
 }
 
@@ -359,43 +396,51 @@ impl ReadQuorum {
         let groups = groups(consistency, strategy, datacenter);
         let readable: Vec<Replica<'_>> = replicas.iter().filter(|r| !r.pending).cloned().collect();
         check_alive(consistency, &groups, &readable)?;
-        let mut tally = Tally {
-            groups,
-            open: BTreeMap::new(),
-            failures: BTreeMap::new(),
-            finished: false,
+        let mut quorum = ReadQuorum {
+            tally: Tally::new(groups),
+            data_from: Vec::new(),
+            contacts: Vec::new(),
+            data_present: false,
         };
-        let mut contacts = Vec::new();
         for replica in readable.iter().filter(|replica| replica.alive) {
             let wanted = |g: &Group| g.counts(replica.datacenter) && g.candidates < g.needed;
-            if tally.groups.iter().any(wanted) {
-                tally.ask(replica);
-                contacts.push(replica.node);
+            if quorum.tally.groups.iter().any(wanted) {
+                quorum.ask(replica, quorum.contacts.is_empty());
             }
         }
-        Ok(ReadQuorum {
-            tally,
-            data_from: contacts.first().copied(),
-            contacts,
-            data_present: false,
-        })
+        Ok(quorum)
     }
 
-    /// The replicas to read from; the first is asked for data, the others for digests.
+    /// The replicas that are asked; the first is asked for data, the others for digests.
     pub fn contacts(&self) -> &[NodeId] {
         &self.contacts
     }
 
-    /// Asks one more replica, because others are slow.
-    pub fn speculate(&mut self, replica: &Replica<'_>) {
-        self.tally.ask(replica);
-        self.contacts.push(replica.node);
+    /// May one more replica be asked: is it up, read from, not asked yet, and does it count?
+    pub fn may_ask(&self, replica: &Replica<'_>) -> bool {
+        replica.alive
+            && !replica.pending
+            && !self.contacts.contains(&replica.node)
+            && self.tally.counts(replica.datacenter)
     }
 
-    /// A replica has answered. `Some`: the request is over.
+    /// Asks one more replica, for data or for a digest, because others are slow or have failed.
+    pub fn ask(&mut self, replica: &Replica<'_>, data: bool) {
+        self.tally.ask(replica);
+        self.tally.candidates += 1;
+        self.contacts.push(replica.node);
+        if data {
+            self.data_from.push(replica.node);
+        }
+    }
+
+    /// A replica has answered. `Some`: the request is over, with data.
     pub fn respond(&mut self, node: NodeId) -> Option<Outcome> {
-        self.data_present |= self.data_from == Some(node);
-        self.tally.respond(node)
+        self.data_present |= self.data_from.contains(&node);
+        match self.tally.respond(node) && self.data_present {
+            true => self.tally.finish(Outcome::Done),
+            false => None,
+        }
     }
 
     /// A replica could not read. `Some`: the request is over.
@@ -405,11 +450,16 @@ impl ReadQuorum {
 
     /// Time is up. `None`: the request was over before.
     pub fn time_out(&mut self) -> Option<Outcome> {
-        self.tally.time_out()
+        self.tally.finish(self.tally.failure())
     }
 
-    /// Has the replica answered that was asked for data? (Clients are told with a timeout.)
+    /// Has a replica answered that was asked for data? (Clients are told with a timeout.)
     pub fn data_present(&self) -> bool {
         self.data_present
+    }
+
+    /// How many responses are needed.
+    pub fn block_for(&self) -> u32 {
+        self.tally.block_for()
     }
 }

@@ -108,6 +108,60 @@ fn a_write_fails_when_no_quorum_is_left() {
 }
 
 #[test]
+fn a_replica_that_is_down_may_still_come_back() {
+    let mut write = WriteQuorum::new(Consistency::Quorum, &SIMPLE, "a", &replicas("aaA")).unwrap();
+    assert_eq!(write.respond(NodeId(0)), None);
+    assert_eq!(write.fail(NodeId(1), FailureReason::Unknown), None);
+    assert_eq!(write.open().count(), 0);
+    let timeout = Outcome::Timeout {
+        received: 1,
+        block_for: 2,
+    };
+    assert_eq!(write.time_out(), Some(timeout));
+}
+
+#[test]
+fn replicas_that_are_late_are_no_failure() {
+    let mut write = WriteQuorum::new(Consistency::Quorum, &SIMPLE, "a", &replicas("aaa")).unwrap();
+    assert_eq!(write.fail(NodeId(0), FailureReason::Timeout), None);
+    let timeout = Outcome::Timeout {
+        received: 0,
+        block_for: 2,
+    };
+    assert_eq!(
+        write.fail(NodeId(1), FailureReason::Timeout),
+        Some(timeout.clone())
+    );
+    let mut read = ReadQuorum::new(Consistency::Quorum, &SIMPLE, "a", &replicas("aaa")).unwrap();
+    assert_eq!(read.fail(NodeId(0), FailureReason::Timeout), Some(timeout));
+}
+
+#[test]
+fn a_read_that_failed_somewhere_has_failed_when_time_is_up() {
+    let places = replicas("aaa");
+    let mut read = ReadQuorum::new(Consistency::Quorum, &SIMPLE, "a", &places).unwrap();
+    read.ask(&places[2], false);
+    assert_eq!(read.fail(NodeId(1), FailureReason::ReadSize), None);
+    assert_eq!(read.respond(NodeId(2)), None);
+    let failure = Outcome::Failure {
+        received: 1,
+        block_for: 2,
+        failures: BTreeMap::from([(NodeId(1), FailureReason::ReadSize)]),
+    };
+    assert_eq!(read.time_out(), Some(failure));
+}
+
+#[test]
+fn digests_alone_are_no_answer() {
+    let places = replicas("aaa");
+    let mut read = ReadQuorum::new(Consistency::Quorum, &SIMPLE, "a", &places).unwrap();
+    read.ask(&places[2], false);
+    assert_eq!(read.respond(NodeId(1)), None);
+    assert_eq!(read.respond(NodeId(2)), None, "nobody has sent data");
+    assert_eq!(read.respond(NodeId(0)), Some(Outcome::Done));
+}
+
+#[test]
 fn a_write_times_out() {
     let mut write = WriteQuorum::new(Consistency::All, &SIMPLE, "a", &replicas("aaa")).unwrap();
     write.respond(NodeId(0));
@@ -180,7 +234,8 @@ fn a_read_asks_no_more_than_it_needs() {
     assert_eq!(read.contacts(), [NodeId(0), NodeId(1)]);
     assert_eq!(read.respond(NodeId(1)), None);
     assert!(!read.data_present());
-    read.speculate(&places[2]);
+    assert!(read.may_ask(&places[2]) && !read.may_ask(&places[1]));
+    read.ask(&places[2], true);
     assert_eq!(read.fail(NodeId(0), FailureReason::Timeout), None);
     assert_eq!(read.respond(NodeId(2)), Some(Outcome::Done));
 }
