@@ -25,6 +25,7 @@ mod node;
 mod output;
 mod peers;
 pub mod raft;
+mod remote;
 mod replica;
 mod response_buffers;
 mod scan;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cluster::NodeId;
 use cql::schema::SchemaPlan;
 use io::DetachedStream;
-use model::{Mutation, ReadCommand, ReadPage, Schema, TableId};
+use model::{Mutation, ReadCommand, ReadPage, Schema, TableId, VersionPage};
 use storage::{ReadError, WriteError};
 use wire::internode::Hello;
 use wire::{Event, SchemaChange};
@@ -45,6 +45,8 @@ pub(crate) enum ShardRequest {
     Apply(Mutation),
     /// Read what the other shard owns.
     Read(Box<ReadCommand>),
+    /// Say all that the other shard knows.
+    ReadVersions(Box<ReadCommand>),
     /// Keep a statement that this shard prepared.
     Keep(Arc<Statement>),
     /// Go over to a new schema.
@@ -78,6 +80,8 @@ pub(crate) enum ShardReply {
     Applied(Result<(), WriteError>),
     /// What became of a read.
     Read(Result<ReadPage, ReadError>),
+    /// What became of a read of all that is known.
+    Versions(Result<VersionPage, ReadError>),
     /// A schema change: what clients are told of it, `None` where nothing changed.
     SchemaChanged(Result<Option<SchemaChange>, RequestError>),
     /// What virtual tables show of this shard.

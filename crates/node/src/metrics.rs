@@ -155,6 +155,8 @@ pub struct ShardMetrics {
     pub in_flight: Value,
     /// Commands this shard sent to another one.
     pub hops: Value,
+    /// Writes that a replica on another node, or this one, did not take.
+    pub missed_writes: Value,
     /// Prepared statements in the cache now.
     pub prepared_statements: Value,
     /// Prepared statements that made room for others.

@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use model::{Mutation, PartitionSelection, ReadCommand, ReadPage};
+use model::{Mutation, PartitionSelection, ReadCommand, ReadPage, VersionPage};
 use storage::{ReadError, WriteError};
 
 use crate::message::{ShardReply, ShardRequest};
@@ -37,6 +37,25 @@ pub(crate) async fn read(shard: &Rc<Shard>, command: &ReadCommand) -> Result<Rea
         return shard.store.read(command).await;
     }
     ask(shard, owner, command).await
+}
+
+/// Says all that this node knows of a partition, for a coordinator that asks several replicas.
+pub(crate) async fn read_versions(
+    shard: &Rc<Shard>,
+    command: &ReadCommand,
+) -> Result<VersionPage, ReadError> {
+    let PartitionSelection::Key(key) = &command.partitions else {
+        return shard.store.read_versions(command).await;
+    };
+    let owner = shard.owner(key.token());
+    if owner == shard.index() {
+        return shard.store.read_versions(command).await;
+    }
+    let request = ShardRequest::ReadVersions(Box::new(command.clone()));
+    match shard.ask(owner, request).await {
+        Ok(ShardReply::Versions(result)) => result,
+        _ => Err(ReadError::Closed),
+    }
 }
 
 async fn ask(shard: &Shard, owner: u16, command: &ReadCommand) -> Result<ReadPage, ReadError> {

@@ -7,7 +7,7 @@ use std::sync::mpsc;
 
 use cluster::NodeId;
 use hashbrown::HashMap;
-use io::{Env, Mesh, MeshSeat, Outlet, Semaphore, oneshot};
+use io::{Env, Mesh, MeshSeat, Notify, Outlet, Semaphore, oneshot};
 use model::{Sharder, Token};
 use storage::{SharedFiles, Store};
 
@@ -57,6 +57,7 @@ pub(crate) struct Shard {
     pub(crate) sharder: Sharder,
     /// The schema and what follows from it; replaced whole.
     metadata: RefCell<Rc<Metadata>>,
+    metadata_changed: Notify,
     /// Who the node is; known once the node has begun.
     local: RefCell<Option<Arc<LocalNode>>>,
     pub(crate) statements: RefCell<StatementCache>,
@@ -116,6 +117,7 @@ impl Shard {
             mesh,
             store,
             metadata: RefCell::new(Rc::new(metadata)),
+            metadata_changed: Notify::new(),
             local: RefCell::default(),
             clients: Clients::default(),
             peers: Peers::default(),
@@ -145,6 +147,14 @@ impl Shard {
     pub(crate) fn set_metadata(&self, metadata: Metadata) {
         self.peers.retain(&metadata);
         *self.metadata.borrow_mut() = Rc::new(metadata);
+        self.metadata_changed.notify_all();
+    }
+
+    /// Waits until this node knows the cluster as of an epoch.
+    pub(crate) async fn metadata_reached(&self, epoch: u64) {
+        while self.metadata().epoch() < epoch {
+            self.metadata_changed.notified().await;
+        }
     }
 
     /// The shard of another node that owns a token; `None` if there is no such node.

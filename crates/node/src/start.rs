@@ -312,6 +312,9 @@ async fn perform(shard: &Rc<Shard>, request: ShardRequest) -> ShardReply {
     match request {
         ShardRequest::Apply(mutation) => ShardReply::Applied(shard.store.apply(mutation).await),
         ShardRequest::Read(command) => ShardReply::Read(shard.store.read(&command).await),
+        ShardRequest::ReadVersions(command) => {
+            ShardReply::Versions(shard.store.read_versions(&command).await)
+        }
         ShardRequest::Keep(statement) => {
             execute::keep(shard, statement);
             ShardReply::Done

@@ -111,7 +111,7 @@ struct Queued {
     verb: Verb,
     epoch: u64,
     deadline: Instant,
-    body: Vec<u8>,
+    body: Bytes,
 }
 
 impl Peer {
@@ -146,10 +146,10 @@ impl Peer {
         verb: Verb,
         epoch: u64,
         time: Duration,
-        body: Vec<u8>,
+        body: impl Into<Bytes>,
     ) -> Result<Bytes, PeerError> {
         let shared = &*self.asking.shared;
-        let (number, receiver) = shared.enqueue(verb, epoch, time, body)?;
+        let (number, receiver) = shared.enqueue(verb, epoch, time, body.into())?;
         let mut pending = Pending {
             shared,
             number,
@@ -183,7 +183,7 @@ impl Shared {
         verb: Verb,
         epoch: u64,
         time: Duration,
-        body: Vec<u8>,
+        body: Bytes,
     ) -> Result<(u64, Answered), PeerError> {
         let now = self.env.now();
         if let Some((until, error)) = &*self.down.borrow()
@@ -253,7 +253,7 @@ impl Shared {
 
     /// Asks whether the peer is there. Nobody waits for the answer but [`hear`], for any sign.
     fn ping(&self) {
-        let _no_one_waits = self.enqueue(Verb::Ping, 0, SILENCE, Vec::new());
+        let _no_one_waits = self.enqueue(Verb::Ping, 0, SILENCE, Bytes::new());
     }
 
     fn unreachable(&self, reason: impl ToString) -> PeerError {

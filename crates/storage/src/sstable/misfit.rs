@@ -20,8 +20,11 @@ const SHOWN_KEY: usize = 32;
 #[error("{0}")]
 pub struct Misfit(String);
 
-/// The first value of an update that no sstable can hold, if there is one.
-pub(crate) fn check(update: &PartitionUpdate) -> Result<(), Misfit> {
+/// Refuses an update with a value that no sstable can hold.
+///
+/// # Errors
+/// The first such value.
+pub fn check(update: &PartitionUpdate) -> Result<(), Misfit> {
     let (table, key) = (&*update.table, &update.key);
     if let Some(why) = of_key(key) {
         return Err(misfit(table, key, Place::Key, &why));

@@ -1,14 +1,27 @@
 //! The coordinator: a command goes to the replicas of its token, and is done when as many have
-//! answered as its consistency level asks for. The decisions are those of [`cluster`]'s cores;
-//! this drives them.
+//! answered as its consistency level asks for. The decisions are those of the cores of [`cluster`] and
+//! `storage`; this drives them.
+//!
+//! Where this node is the only replica, a command is a call ([`write_here`], [`read_here`]). Else a write
+//! goes to all replicas at once ([`write`](self::write)), and a read of a partition to as many as have
+//! to answer ([`partition`]), for data or for digests in a [`round`] of questions; what they know is
+//! reconciled if it differs. [`replicas`] says who they are and in which order they are preferred,
+//! [`ask`] asks one of them.
 
-use std::net::IpAddr;
+mod ask;
+mod missed;
+mod partition;
+mod replicas;
+mod round;
+#[cfg(test)]
+mod tests;
+mod together;
+mod write;
+
 use std::rc::Rc;
 use std::time::Duration;
 
-use cluster::{
-    Consistency, FailureReason, NodeId, Outcome, Placement, ReadQuorum, Replica, WriteQuorum,
-};
+use cluster::{Consistency, FailureReason, Outcome, Placement, ReadQuorum, WriteQuorum};
 use io::TaskGroup;
 use model::{Mutation, PartitionSelection, ReadCommand, ReadPage, Token};
 use smallvec::SmallVec;
@@ -19,11 +32,12 @@ use crate::error::RequestError;
 use crate::metadata::Metadata;
 use crate::replica;
 use crate::shard::Shard;
+use replicas::{are_here, failures, replicas_of};
 
 /// `write_request_timeout`
-const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
+pub(crate) const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
 /// `read_request_timeout`
-const READ_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(5);
 /// `range_request_timeout`
 const RANGE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -52,15 +66,37 @@ pub(crate) async fn write(
 }
 
 async fn write_one(
-    shard: &Shard,
+    shard: &Rc<Shard>,
     mutation: Mutation,
     consistency: Consistency,
     write_type: WriteType,
 ) -> Result<(), RequestError> {
     let metadata = shard.metadata();
-    let local = shard.local();
     let placement = metadata.placement(&mutation.updates[0].table.keyspace);
-    let replicas = replicas(shard, &metadata, placement, mutation.key().token());
+    if are_here(placement.replicas(mutation.key().token()), &metadata) {
+        return write_here(
+            shard,
+            (&metadata, placement),
+            mutation,
+            consistency,
+            write_type,
+        )
+        .await;
+    }
+    // Boxed: where all is here, the state of a request has no room for what others are asked.
+    Box::pin(write::write(shard, mutation, consistency, write_type)).await
+}
+
+/// Writes what has no replica but on this node.
+async fn write_here(
+    shard: &Shard,
+    (metadata, placement): (&Metadata, &Placement),
+    mutation: Mutation,
+    consistency: Consistency,
+    write_type: WriteType,
+) -> Result<(), RequestError> {
+    let local = shard.local();
+    let replicas = replicas_of(shard, metadata, placement, mutation.key().token());
     let mut quorum = WriteQuorum::new(
         consistency,
         placement.strategy(),
@@ -70,7 +106,7 @@ async fn write_one(
     let refused = |outcome| RequestError::Write {
         consistency,
         write_type,
-        failures: failures(&outcome, local.listen_address),
+        failures: failures(&outcome, metadata),
         outcome,
     };
     let applied = shard
@@ -103,35 +139,50 @@ pub(crate) async fn read(
     timeout: Option<Duration>,
 ) -> Result<ReadPage, RequestError> {
     let metadata = shard.metadata();
-    let local = shard.local();
     let placement = metadata.placement(&command.table.keyspace);
-    let (token, usual) = match &command.partitions {
-        PartitionSelection::Key(key) => (key.token(), READ_TIMEOUT),
-        // With one node all ranges have the same replicas.
-        PartitionSelection::Range { .. } => (Token::MIN, RANGE_TIMEOUT),
-    };
-    let replicas = replicas(shard, &metadata, placement, token);
+    match &command.partitions {
+        PartitionSelection::Key(key) => {
+            let timeout = timeout.unwrap_or(READ_TIMEOUT);
+            if are_here(placement.replicas(key.token()), &metadata) {
+                let place = (&*metadata, placement, key.token());
+                return read_here(shard, place, command, consistency, timeout).await;
+            }
+            Box::pin(partition::read(shard, command, consistency, timeout)).await
+        }
+        PartitionSelection::Range { .. } => {
+            let timeout = timeout.unwrap_or(RANGE_TIMEOUT);
+            let place = (&*metadata, placement, Token::MIN);
+            read_here(shard, place, command, consistency, timeout).await
+        }
+    }
+}
+
+/// Reads what has no replica but on this node.
+async fn read_here(
+    shard: &Rc<Shard>,
+    (metadata, placement, token): (&Metadata, &Placement, Token),
+    command: &ReadCommand,
+    consistency: Consistency,
+    timeout: Duration,
+) -> Result<ReadPage, RequestError> {
+    let local = shard.local();
+    let replicas = replicas_of(shard, metadata, placement, token);
     let mut quorum = ReadQuorum::new(
         consistency,
         placement.strategy(),
         &local.data_center,
         &replicas,
     )?;
-    let table = &command.table;
     let mut data = None;
-    let timeout = timeout.unwrap_or(usual);
-    let outcome = match shard
-        .env
-        .timeout(timeout, replica::read(shard, command))
-        .await
-    {
+    let reading = shard.env.timeout(timeout, replica::read(shard, command));
+    let outcome = match reading.await {
         Ok(Ok(page)) => {
             data = Some(page);
             quorum.respond(metadata.own())
         }
         Ok(Err(error)) => {
-            tracing::error!("reading {}.{}: {error}", table.keyspace, table.name);
-            quorum.fail(metadata.own(), read_failure(&error))
+            let reason = read_failure(command, &error);
+            quorum.fail(metadata.own(), reason)
         }
         Err(_) => quorum.time_out(),
     };
@@ -142,7 +193,7 @@ pub(crate) async fn read(
             let outcome = outcome.unwrap_or(Outcome::Done);
             Err(RequestError::Read {
                 consistency,
-                failures: failures(&outcome, local.listen_address),
+                failures: failures(&outcome, metadata),
                 data_present: quorum.data_present(),
                 outcome,
             })
@@ -180,42 +231,9 @@ pub(crate) async fn read_all(
     first_error.map_or(Ok(pages), Err)
 }
 
-fn replicas<'r>(
-    shard: &Shard,
-    metadata: &'r Metadata,
-    placement: &Placement,
-    token: Token,
-) -> SmallVec<[Replica<'r>; 1]> {
-    let replicas = placement.replicas(token);
-    let own = metadata.own();
-    let replica = |pending| {
-        move |node: &NodeId| Replica {
-            node: *node,
-            datacenter: metadata
-                .node(*node)
-                .map_or("", |node| &node.place.datacenter),
-            alive: *node == own || shard.peers.is_up(*node),
-            pending,
-        }
-    };
-    let natural = replicas.natural.iter().map(replica(false));
-    natural
-        .chain(replicas.pending.iter().map(replica(true)))
-        .collect()
-}
-
-fn failures(outcome: &Outcome, local: IpAddr) -> Vec<(IpAddr, FailureReason)> {
-    match outcome {
-        Outcome::Failure { failures, .. } => {
-            failures.values().map(|reason| (local, *reason)).collect()
-        }
-        Outcome::Done | Outcome::Timeout { .. } => Vec::new(),
-    }
-}
-
 /// The reason that a replica gives for a failed write; an error where nothing was written because
 /// of the request itself or of too much to do.
-fn write_failure(error: WriteError) -> Result<FailureReason, RequestError> {
+pub(crate) fn write_failure(error: WriteError) -> Result<FailureReason, RequestError> {
     match error {
         WriteError::Overloaded(_) | WriteError::Closed => {
             Err(RequestError::Overloaded(error.to_string()))
@@ -231,7 +249,10 @@ fn write_failure(error: WriteError) -> Result<FailureReason, RequestError> {
     }
 }
 
-fn read_failure(error: &ReadError) -> FailureReason {
+/// The reason that a replica gives for a failed read.
+pub(crate) fn read_failure(command: &ReadCommand, error: &ReadError) -> FailureReason {
+    let table = &command.table;
+    tracing::error!("reading {}.{}: {error}", table.keyspace, table.name);
     match error {
         ReadError::UnknownTable(_) => FailureReason::IncompatibleSchema,
         ReadError::SSTable(_) | ReadError::LeftOut(_) => FailureReason::Unknown,

@@ -1,0 +1,276 @@
+//! Asking one replica, this node or another.
+
+use std::cell::OnceCell;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use cluster::{FailureReason, NodeId};
+use io::Instant;
+use model::record::message::{
+    Numbering, ReadKind, decode_page, decode_versions, digest, encode_mutation, encode_read,
+    encode_versions,
+};
+use model::{Mutation, PartitionSelection, ReadCommand, ReadPage, Token, VersionPage};
+use storage::WriteError;
+use wire::internode::Verb;
+
+use super::{read_failure, write_failure};
+use crate::error::RequestError;
+use crate::internode::PeerError;
+use crate::remote::Refusal;
+use crate::replica;
+use crate::shard::Shard;
+
+/// A request as other nodes are sent it: once made, for all of them.
+struct Message {
+    encode: Box<dyn Fn(bool) -> Vec<u8>>,
+    unnamed: OnceCell<Bytes>,
+    named: OnceCell<Bytes>,
+}
+
+impl Message {
+    fn new(encode: impl Fn(bool) -> Vec<u8> + 'static) -> Message {
+        Message {
+            encode: Box::new(encode),
+            unnamed: OnceCell::new(),
+            named: OnceCell::new(),
+        }
+    }
+
+    /// With the names of columns, or without.
+    fn bytes(&self, named: bool) -> Bytes {
+        let cell = match named {
+            true => &self.named,
+            false => &self.unnamed,
+        };
+        let made = cell.get_or_init(|| Bytes::from((self.encode)(named)));
+        made.clone()
+    }
+
+    /// Asks the shard of another node that owns a token, until a deadline.
+    async fn ask(
+        &self,
+        shard: &Shard,
+        (node, token): (NodeId, Token),
+        verb: Verb,
+        deadline: Instant,
+    ) -> Result<Bytes, Refusal> {
+        let late = Refusal::Failed(FailureReason::Timeout);
+        let peer = shard.peer(node, token).ok_or(late)?;
+        let epoch = shard.metadata().epoch();
+        let mut named = false;
+        loop {
+            let left = deadline.saturating_duration_since(shard.env.now());
+            let refusal = match peer.ask(verb, epoch, left, self.bytes(named)).await {
+                Ok(answer) => return Ok(answer),
+                Err(PeerError::Failed(body)) => Refusal::decode(&body),
+                Err(error @ PeerError::TooLong(_)) => {
+                    tracing::error!("asking node {node}: {error}");
+                    Refusal::Failed(FailureReason::Unknown)
+                }
+                // Nobody knows what has become of it, as where an answer is late.
+                Err(_) => late,
+            };
+            match refusal {
+                Refusal::OtherColumns if !named => named = true,
+                Refusal::OtherColumns => {
+                    return Err(Refusal::Failed(FailureReason::IncompatibleSchema));
+                }
+                other => return Err(other),
+            }
+        }
+    }
+}
+
+/// Why a replica has not written.
+#[derive(Debug)]
+pub(super) enum Unwritten {
+    /// It failed.
+    Refused(Refusal),
+    /// It is this node, and the write is one that no node could do.
+    Impossible(RequestError),
+}
+
+/// A write on its way to some replicas.
+pub(super) struct Write {
+    /// What is written.
+    pub(super) mutation: Rc<Mutation>,
+    message: Message,
+}
+
+impl Write {
+    pub(super) fn new(mutation: Mutation) -> Write {
+        let mutation = Rc::new(mutation);
+        let encoded = mutation.clone();
+        Write {
+            mutation,
+            message: Message::new(move |named| encode_mutation(&encoded, named)),
+        }
+    }
+
+    /// Has a replica apply it.
+    pub(super) async fn apply_at(
+        &self,
+        shard: &Shard,
+        node: NodeId,
+        deadline: Instant,
+    ) -> Result<(), Unwritten> {
+        if node == shard.metadata().own() {
+            let applied = replica::apply(shard, Mutation::clone(&self.mutation)).await;
+            return applied.map_err(unwritten);
+        }
+        let place = (node, self.mutation.key().token());
+        let asking = self.message.ask(shard, place, Verb::Mutation, deadline);
+        let answer = asking.await.map_err(Unwritten::Refused);
+        answer.map(drop)
+    }
+}
+
+fn unwritten(error: WriteError) -> Unwritten {
+    match write_failure(error) {
+        Ok(reason) => Unwritten::Refused(Refusal::Failed(reason)),
+        Err(RequestError::Overloaded(_)) => Unwritten::Refused(Refusal::Overloaded),
+        Err(impossible) => Unwritten::Impossible(impossible),
+    }
+}
+
+/// What a replica answers to a read.
+#[derive(Debug)]
+pub(super) enum Answer {
+    /// The live rows.
+    Live(ReadPage),
+    /// All that it knows.
+    Versions(VersionPage),
+    /// The same, with its digest.
+    Digested(VersionPage, [u8; 16]),
+    /// The digest alone.
+    Digest([u8; 16]),
+}
+
+/// What a replica is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// The live rows.
+    Live,
+    /// All that it knows.
+    Versions,
+    /// The same, with its digest.
+    Digested,
+    /// The digest alone.
+    Digest,
+}
+
+impl Asked {
+    fn kind(self) -> ReadKind {
+        match self {
+            Asked::Live => ReadKind::Live,
+            Asked::Versions | Asked::Digested => ReadKind::Versions,
+            Asked::Digest => ReadKind::Digest,
+        }
+    }
+
+    /// Is there data in the answer?
+    pub(super) fn is_data(self) -> bool {
+        self != Asked::Digest
+    }
+}
+
+/// A read on its way to some replicas.
+pub(super) struct Read {
+    /// What is read.
+    pub(super) command: Rc<ReadCommand>,
+    data: [Message; 2],
+    digest: Message,
+}
+
+impl Read {
+    pub(super) fn new(command: ReadCommand) -> Read {
+        let command = Rc::new(command);
+        let message = |kind| {
+            let command = command.clone();
+            Message::new(move |named| encode_read(kind, &command, named))
+        };
+        Read {
+            data: [message(ReadKind::Live), message(ReadKind::Versions)],
+            digest: message(ReadKind::Digest),
+            command,
+        }
+    }
+
+    /// The token whose shard is asked.
+    fn token(&self) -> Token {
+        match &self.command.partitions {
+            PartitionSelection::Key(key) => key.token(),
+            PartitionSelection::Range { .. } => Token::MIN,
+        }
+    }
+
+    /// Asks a replica.
+    pub(super) async fn ask(
+        &self,
+        shard: &Rc<Shard>,
+        node: NodeId,
+        asked: Asked,
+        deadline: Instant,
+    ) -> Result<Answer, FailureReason> {
+        if node == shard.metadata().own() {
+            return self.ask_here(shard, asked).await;
+        }
+        let message = match asked.kind() {
+            ReadKind::Live => &self.data[0],
+            ReadKind::Versions => &self.data[1],
+            ReadKind::Digest => &self.digest,
+        };
+        let answer = message
+            .ask(shard, (node, self.token()), Verb::Read, deadline)
+            .await;
+        match answer {
+            Ok(body) => self.decode(node, asked, body),
+            Err(Refusal::Failed(reason)) => Err(reason),
+            Err(Refusal::Overloaded | Refusal::OtherColumns) => Err(FailureReason::Unknown),
+        }
+    }
+
+    async fn ask_here(&self, shard: &Rc<Shard>, asked: Asked) -> Result<Answer, FailureReason> {
+        let command = &self.command;
+        if asked == Asked::Live {
+            let page = replica::read(shard, command).await;
+            let page = page.map_err(|error| read_failure(command, &error))?;
+            return Ok(Answer::Live(page));
+        }
+        let page = replica::read_versions(shard, command).await;
+        let page = page.map_err(|error| read_failure(command, &error))?;
+        if asked == Asked::Versions {
+            return Ok(Answer::Versions(page));
+        }
+        let columns = Numbering::own(command.table.clone());
+        let digest = digest(&encode_versions(&page, &columns));
+        Ok(match asked {
+            Asked::Digest => Answer::Digest(digest),
+            _ => Answer::Digested(page, digest),
+        })
+    }
+
+    fn decode(&self, node: NodeId, asked: Asked, body: Bytes) -> Result<Answer, FailureReason> {
+        let columns = Numbering::own(self.command.table.clone());
+        let reversed = self.command.clustering.reversed;
+        let digest_of = |body: &Bytes| digest(body);
+        let decoded = match asked {
+            Asked::Live => decode_page(body, &columns, reversed).map(Answer::Live),
+            Asked::Versions => decode_versions(body, &columns, reversed).map(Answer::Versions),
+            Asked::Digested => {
+                let digest = digest_of(&body);
+                let page = decode_versions(body, &columns, reversed);
+                page.map(|page| Answer::Digested(page, digest))
+            }
+            Asked::Digest => match body.as_array() {
+                Some(digest) => Ok(Answer::Digest(*digest)),
+                None => Err(model::record::RecordError::Short),
+            },
+        };
+        decoded.map_err(|error| {
+            tracing::error!("an answer of node {node} cannot be read: {error}");
+            FailureReason::Unknown
+        })
+    }
+}

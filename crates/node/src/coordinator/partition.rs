@@ -1,0 +1,238 @@
+//! Reading a partition of which other nodes have replicas (`SinglePartitionReadCommand`,
+//! `DigestResolver`, `DataResolver`).
+//!
+//! Where one replica is enough, the nearest answers with live rows. Where several have to answer, the
+//! nearest says all that it knows and the others give digests of the same. If these agree, what the one
+//! said is what all know; if not, all of them say it, and it is reconciled.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use cluster::{Consistency, NodeId, Outcome, ReadQuorum};
+use model::{PartitionSelection, ReadCommand, ReadPage, Token, VersionPage};
+use storage::{Reconciliation, Step};
+
+use super::ask::{Answer, Asked, Read};
+use super::replicas::preferred;
+use super::round::{Answers, Questions, Readers};
+use super::together::Together;
+use crate::error::RequestError;
+use crate::shard::Shard;
+
+/// Reads from as many replicas as the level asks for.
+pub(super) async fn read(
+    shard: &Rc<Shard>,
+    command: &ReadCommand,
+    consistency: Consistency,
+    timeout: Duration,
+) -> Result<ReadPage, RequestError> {
+    let metadata = shard.metadata();
+    let placement = metadata.placement(&command.table.keyspace);
+    let token = match &command.partitions {
+        PartitionSelection::Key(key) => key.token(),
+        PartitionSelection::Range { .. } => Token::MIN,
+    };
+    let replicas = preferred(shard, &metadata, placement, token);
+    let data_center = &shard.local().data_center;
+    let strategy = placement.strategy();
+    let quorum = ReadQuorum::new(consistency, strategy, data_center, &replicas)?;
+    let readers = Readers {
+        shard,
+        metadata: &metadata,
+        replicas: &replicas,
+        consistency,
+        deadline: shard.env.now() + timeout,
+    };
+    if quorum.block_for() == 1 {
+        return readers.live(command, quorum).await;
+    }
+    let mut reading = Reading {
+        quorum: &quorum,
+        reconciliation: Reconciliation::new(command, 1, false),
+        readers,
+        participants: Vec::new(),
+    };
+    reading.run().await?;
+    Ok(reading.reconciliation.finish().page)
+}
+
+impl Readers<'_> {
+    /// Reads from one replica.
+    async fn live(
+        &self,
+        command: &ReadCommand,
+        quorum: ReadQuorum,
+    ) -> Result<ReadPage, RequestError> {
+        let read = Read::new(command.clone());
+        let questions = Questions {
+            first: Asked::Live,
+            others: Asked::Live,
+        };
+        let answers = self.ask(&read, quorum, questions, Answers::new()).await?;
+        let mut pages = answers.into_iter().filter_map(|(_, answer)| match answer {
+            Answer::Live(page) => Some(page),
+            _ => None,
+        });
+        let none = || RequestError::Server("a read ended without an answer".to_owned());
+        pages.next().ok_or_else(none)
+    }
+}
+
+/// A read that several replicas have to answer.
+struct Reading<'r, 'c> {
+    readers: Readers<'r>,
+    /// How many have to.
+    quorum: &'r ReadQuorum,
+    reconciliation: Reconciliation<'c>,
+    /// Once they disagreed: who takes part, in the order of the reconciliation. Before, one speaks for
+    /// all.
+    participants: Vec<NodeId>,
+}
+
+impl Reading<'_, '_> {
+    async fn run(&mut self) -> Result<(), RequestError> {
+        loop {
+            match self.reconciliation.step() {
+                Step::Done => return Ok(()),
+                Step::Working => self.readers.shard.env.maybe_yield().await,
+                Step::Ask(asked) if self.participants.is_empty() => {
+                    for (_, command) in asked {
+                        self.ask_jointly(command).await?;
+                    }
+                }
+                Step::Ask(asked) => self.ask_each(asked).await?,
+            }
+        }
+    }
+
+    /// Asks one for all and the others for digests; they part if these differ.
+    async fn ask_jointly(&mut self, command: ReadCommand) -> Result<(), RequestError> {
+        let read = Read::new(command);
+        let questions = Questions {
+            first: Asked::Digested,
+            others: Asked::Digest,
+        };
+        let asking = self
+            .readers
+            .ask(&read, self.quorum.clone(), questions, Answers::new());
+        let answers = asking.await?;
+        if let Some(page) = agreed(&answers) {
+            self.reconciliation.answer(0, page.clone());
+            return Ok(());
+        }
+        self.part(&read, answers).await
+    }
+
+    /// Has all say what they know.
+    async fn part(&mut self, read: &Read, answers: Answers) -> Result<(), RequestError> {
+        let contacted: Vec<NodeId> = answers.iter().map(|(node, _)| *node).collect();
+        let readers = &self.readers;
+        // Those that answered first are asked first, and what they said is not asked again.
+        let mut replicas = readers.replicas.to_vec();
+        replicas.sort_by_key(|replica| !contacted.contains(&replica.node));
+        let metadata = readers.metadata;
+        let placement = metadata.placement(&read.command.table.keyspace);
+        let data_center = &readers.shard.local().data_center;
+        let strategy = placement.strategy();
+        let quorum = ReadQuorum::new(readers.consistency, strategy, data_center, &replicas)?;
+        let data = |(_, answer): &(NodeId, Answer)| matches!(answer, Answer::Digested(..));
+        let known: Answers = answers.into_iter().filter(data).collect();
+        let questions = Questions {
+            first: Asked::Versions,
+            others: Asked::Versions,
+        };
+        let readers = Readers {
+            replicas: &replicas,
+            ..*readers
+        };
+        let answers = readers.ask(read, quorum, questions, known).await?;
+        self.reconciliation.split(answers.len());
+        for (number, (node, answer)) in answers.into_iter().enumerate() {
+            self.participants.push(node);
+            self.reconciliation.answer(number, versions(answer));
+        }
+        Ok(())
+    }
+
+    /// Asks some of those that take part to go on.
+    async fn ask_each(&mut self, asked: Vec<(usize, ReadCommand)>) -> Result<(), RequestError> {
+        let readers = &self.readers;
+        let reads: Vec<(usize, Read)> = asked
+            .into_iter()
+            .map(|(number, command)| (number, Read::new(command)))
+            .collect();
+        let mut pending = Together::new();
+        for (number, read) in &reads {
+            let node = self.participants[*number];
+            pending.push(async move {
+                let asking = read.ask(readers.shard, node, Asked::Versions, readers.deadline);
+                (*number, asking.await)
+            });
+        }
+        let block_for = self.quorum.block_for();
+        // They have answered before: all but one are taken to do so again.
+        let received = block_for.saturating_sub(1);
+        loop {
+            let left = readers
+                .deadline
+                .saturating_duration_since(readers.shard.env.now());
+            match readers.shard.env.timeout(left, pending.next()).await {
+                Ok(None) => return Ok(()),
+                Ok(Some((number, Ok(answer)))) => {
+                    self.reconciliation.answer(number, versions(answer));
+                }
+                Ok(Some((number, Err(reason)))) => {
+                    let failures = [(self.participants[number], reason)];
+                    let failed = Outcome::Failure {
+                        received,
+                        block_for,
+                        failures: failures.into(),
+                    };
+                    let late = reason == cluster::FailureReason::Timeout;
+                    let outcome = if late {
+                        timeout(received, block_for)
+                    } else {
+                        failed
+                    };
+                    return Err(readers.error(outcome, true));
+                }
+                Err(_) => return Err(readers.error(timeout(received, block_for), true)),
+            }
+        }
+    }
+}
+
+fn timeout(received: u32, block_for: u32) -> Outcome {
+    Outcome::Timeout {
+        received,
+        block_for,
+    }
+}
+
+/// What all know, if they know the same.
+fn agreed(answers: &Answers) -> Option<&VersionPage> {
+    let mut page = None;
+    let mut first = None;
+    for (_, answer) in answers {
+        let digest = match answer {
+            Answer::Digested(known, digest) => {
+                page = page.or(Some(known));
+                digest
+            }
+            Answer::Digest(digest) => digest,
+            Answer::Live(_) | Answer::Versions(_) => return None,
+        };
+        if *first.get_or_insert(digest) != digest {
+            return None;
+        }
+    }
+    page
+}
+
+/// What a replica knows.
+fn versions(answer: Answer) -> VersionPage {
+    match answer {
+        Answer::Versions(page) | Answer::Digested(page, _) => page,
+        Answer::Live(_) | Answer::Digest(_) => VersionPage::default(),
+    }
+}

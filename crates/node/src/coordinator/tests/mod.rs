@@ -1,0 +1,5 @@
+//! The coordinator among replicas on other nodes.
+
+mod partition;
+mod world;
+mod write;

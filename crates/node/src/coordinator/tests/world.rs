@@ -1,0 +1,639 @@
+//! Nodes whose membership is fixed, in the simulator: each with its shards, their stores, and the
+//! connections between them.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use cluster::{
+    ClusterIdentity, ClusterMetadata, Consistency, MetadataEntry, Node, NodeId, Place,
+    Transformation,
+};
+use io::sim::{Crash, SimConfig, SimNode, Simulation};
+use io::{DriverChoice, Env, MeshSeat, TaskGroup};
+use model::{
+    Cell, Clustering, ClusteringSelection, Column, ColumnId, ColumnKind, CqlType, DataLimits,
+    DecoratedKey, Keyspace, Mutation, NO_DELETION_TIME, NO_TTL, Order, Partition, PartitionBound,
+    PartitionSelection, PartitionUpdate, ReadCommand, ReadPage, Row, Schema, Sharder, Slice, Table,
+    TableId, TableOptions, Token,
+};
+use storage::{CommitLogConfig, FailurePolicies, SharedFiles, Store, StoreConfig};
+use uuid::Uuid;
+use wire::WriteType;
+use wire::internode::{Identity, MessageHead, MessageKind, Verb};
+
+use crate::config::NodeConfig;
+use crate::coordinator;
+use crate::error::RequestError;
+use crate::internode::{greet, serve};
+use crate::message::{Message, ShardReply, ShardRequest};
+use crate::metadata::{Membership, Metadata};
+use crate::remote;
+use crate::shard::{Shard, SharedState};
+use crate::system::LocalNode;
+
+pub(super) const SECOND: Duration = Duration::from_secs(1);
+/// More than any request takes.
+const REQUEST: Duration = Duration::from_secs(60);
+const DATA_CENTER: &str = "dc1";
+pub(super) const KEYSPACE: &str = "ks";
+
+/// How a world is made.
+#[derive(Clone)]
+pub(super) struct Plan {
+    pub(super) nodes: usize,
+    pub(super) shards: u16,
+    /// How many replicas the keyspace has.
+    pub(super) factor: usize,
+    pub(super) options: TableOptions,
+    /// Tokens of each node.
+    pub(super) tokens: usize,
+}
+
+impl Default for Plan {
+    fn default() -> Plan {
+        Plan {
+            nodes: 3,
+            shards: 1,
+            factor: 3,
+            options: TableOptions::default(),
+            tokens: 4,
+        }
+    }
+}
+
+type Shards = Rc<RefCell<BTreeMap<(usize, u16), Rc<Shard>>>>;
+
+pub(super) struct World {
+    pub(super) simulation: Simulation,
+    pub(super) nodes: Vec<SimNode>,
+    pub(super) plan: Plan,
+    shards: Shards,
+}
+
+fn address(node: usize) -> IpAddr {
+    Ipv4Addr::new(10, 0, 0, node as u8 + 1).into()
+}
+
+fn host_id(node: usize) -> Uuid {
+    Uuid::from_u128(node as u128 + 1)
+}
+
+fn place() -> Place {
+    Place {
+        datacenter: DATA_CENTER.to_owned(),
+        rack: "rack1".to_owned(),
+    }
+}
+
+/// Who the nodes are.
+fn cluster(plan: &Plan) -> Arc<ClusterMetadata> {
+    let identity = ClusterIdentity {
+        id: Uuid::from_u128(77),
+        name: "Test".to_owned(),
+    };
+    let mut entries = vec![MetadataEntry::Create(identity)];
+    let spread = u64::MAX / (plan.nodes * plan.tokens) as u64;
+    for number in 0..plan.nodes {
+        let node = Node {
+            host_id: host_id(number),
+            address: SocketAddr::new(address(number), 7000),
+            native_address: SocketAddr::new(address(number), 9042),
+            place: place(),
+            shards: plan.shards,
+            release: "5.0.6".to_owned(),
+            protocol: 1,
+        };
+        entries.push(MetadataEntry::Topology(Transformation::Register(node)));
+        let token = |at: usize| {
+            let place = spread * (at * plan.nodes + number) as u64;
+            Token(i64::MIN.wrapping_add_unsigned(place + 1))
+        };
+        let tokens: BTreeSet<Token> = (0..plan.tokens).map(token).collect();
+        let join = Transformation::JoinEmpty(NodeId(number as u32), tokens);
+        entries.push(MetadataEntry::Topology(join));
+    }
+    let mut cluster = ClusterMetadata::default();
+    for (entry, epoch) in entries.iter().zip(1..) {
+        let (next, taken) = cluster.apply(epoch, entry);
+        assert_eq!(taken, Ok(()));
+        cluster = next;
+    }
+    Arc::new(cluster)
+}
+
+fn column(id: u32, name: &str, kind: ColumnKind) -> Column {
+    Column {
+        id: ColumnId(id),
+        name: name.into(),
+        ty: CqlType::Int,
+        kind,
+        position: 0,
+        order: Order::Ascending,
+    }
+}
+
+/// A table with a clustering column `c`, regular columns `v` (2) and `w` (3), and a static one `s` (4),
+/// all of type `int`.
+pub(super) fn table(options: TableOptions) -> Table {
+    let columns = vec![
+        column(0, "k", ColumnKind::PartitionKey),
+        column(1, "c", ColumnKind::Clustering),
+        column(2, "v", ColumnKind::Regular),
+        column(3, "w", ColumnKind::Regular),
+        column(4, "s", ColumnKind::Static),
+    ];
+    Table::new(TableId::from_u128(5), KEYSPACE, "t", columns, options)
+}
+
+pub(super) fn schema(plan: &Plan, tables: Vec<Table>) -> Schema {
+    let class = "org.apache.cassandra.locator.SimpleStrategy".to_owned();
+    let factor = plan.factor.to_string();
+    let keyspace = Keyspace {
+        name: KEYSPACE.into(),
+        replication: [
+            ("class".to_owned(), class),
+            ("replication_factor".to_owned(), factor),
+        ]
+        .into(),
+        durable_writes: true,
+        tables: tables
+            .into_iter()
+            .map(|table| (table.name.clone(), Arc::new(table)))
+            .collect(),
+        types: BTreeMap::new(),
+        is_virtual: false,
+        unserved: model::Unserved::default(),
+    };
+    Schema {
+        keyspaces: [(keyspace.name.clone(), Arc::new(keyspace))].into(),
+        version: Uuid::from_u128(1),
+    }
+}
+
+fn config(shards: u16) -> NodeConfig {
+    NodeConfig {
+        data: PathBuf::from("/data"),
+        sstables: PathBuf::from("/data/data"),
+        commitlog_dir: PathBuf::from("/data/commitlog"),
+        address: address(0),
+        port: 9042,
+        shard_aware_port: None,
+        shards,
+        cpus: Vec::new(),
+        driver: DriverChoice::default(),
+        memory: 256 << 20,
+        sstable_format: storage::sstable::Format::Big,
+        commitlog: CommitLogConfig::default(),
+        commitlog_total_space: None,
+        archives: false,
+        failure_policies: FailurePolicies::default(),
+        auto_snapshot: false,
+        incremental_backups: false,
+        cluster_name: None,
+        data_center: None,
+        rack: None,
+        num_tokens: 4,
+    }
+}
+
+fn local(node: usize) -> LocalNode {
+    LocalNode {
+        host_id: host_id(node),
+        cluster_name: "Test".to_owned(),
+        data_center: DATA_CENTER.to_owned(),
+        rack: place().rack,
+        rpc_address: address(node),
+        rpc_port: 9042,
+        listen_address: address(node),
+        listen_port: 7000,
+        tokens: Vec::new(),
+        gossip_generation: 0,
+    }
+}
+
+/// A shard of a node, until it is killed.
+async fn live(
+    env: Env,
+    number: usize,
+    plan: Plan,
+    (seat, state): (MeshSeat<Message>, Arc<SharedState>),
+    shards: Shards,
+) {
+    let schema = Arc::new(schema(&plan, vec![table(plan.options.clone())]));
+    let store = StoreConfig {
+        sstables: PathBuf::from("/data/data"),
+        commitlog_dir: PathBuf::from("/data/commitlog"),
+        sharder: Sharder::new(plan.shards),
+        memory: 64 << 20,
+        sstable_format: storage::sstable::Format::Big,
+        commitlog: CommitLogConfig::default(),
+        incremental_backups: false,
+        shared: state.files.clone(),
+    };
+    let store = Store::open(env.clone(), store, &schema).await;
+    let store = store.expect("the drive is fine");
+    store.replay().await.expect("the drive is fine");
+    let membership = Membership {
+        own: NodeId(number as u32),
+        cluster: cluster(&plan),
+    };
+    let metadata = Metadata::new(schema, Some(membership));
+    let mesh = seat.join(&env);
+    let shard = Rc::new(Shard::new(env.clone(), state, mesh, store, metadata));
+    shard.set_local(Arc::new(local(number)));
+    let others = (0..plan.nodes as u32).map(NodeId);
+    let others = others.filter(|node| *node != NodeId(number as u32));
+    shard.peers.set_up(Arc::new(others.collect()));
+    let key = (number, shard.index());
+    shards.borrow_mut().insert(key, shard.clone());
+    env.spawn(TaskGroup::Foreground, receive(shard.clone()))
+        .detach();
+    if shard.index() == 0 {
+        listen(shard, shards, number).await;
+    }
+    std::future::pending().await
+}
+
+/// Does what other shards of the node ask.
+async fn receive(shard: Rc<Shard>) {
+    loop {
+        let (from, message) = shard.mesh.recv().await;
+        let (id, request) = match message {
+            Message::Request { id, request } => (id, request),
+            Message::Reply { id, reply } => {
+                shard.take_reply(id, reply);
+                continue;
+            }
+            Message::Adopt(_) => unreachable!("there are no clients"),
+        };
+        let answering = {
+            let shard = shard.clone();
+            async move {
+                let reply = match request {
+                    ShardRequest::Apply(mutation) => {
+                        ShardReply::Applied(shard.store.apply(mutation).await)
+                    }
+                    ShardRequest::Read(command) => {
+                        ShardReply::Read(shard.store.read(&command).await)
+                    }
+                    ShardRequest::ReadVersions(command) => {
+                        ShardReply::Versions(shard.store.read_versions(&command).await)
+                    }
+                    _ => unreachable!("nothing else is asked"),
+                };
+                shard.mesh.send(from, Message::Reply { id, reply }).await;
+            }
+        };
+        shard.env.spawn(TaskGroup::Foreground, answering).detach();
+    }
+}
+
+/// Answers other nodes. (The shard of a connection answers on its own, wherever it was accepted.)
+async fn listen(shard: Rc<Shard>, shards: Shards, number: usize) {
+    let env = shard.env.clone();
+    let port = SocketAddr::new(address(number), 7000);
+    let listener = env.listen(port, 64).await.expect("the port is free");
+    let own = Identity {
+        cluster: "Test".to_owned(),
+        cluster_id: Some(Uuid::from_u128(77)),
+        host_id: host_id(number),
+        shards: shard.env.shards(),
+    };
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            continue;
+        };
+        let (env_of_task, own, shards) = (env.clone(), own.clone(), shards.clone());
+        let talking = async move {
+            let Ok(hello) = greet(&env_of_task, &stream, &own).await else {
+                return;
+            };
+            // All shards of a node run on one thread here.
+            let found = shards.borrow().get(&(number, hello.shard)).cloned();
+            let Some(shard) = found else { return };
+            let handle = |head: MessageHead, body: Bytes| {
+                let shard = shard.clone();
+                async move {
+                    match head.kind {
+                        MessageKind::Request(Verb::Mutation) => {
+                            remote::apply(&shard, head, body).await
+                        }
+                        MessageKind::Request(Verb::Read) => remote::read(&shard, head, body).await,
+                        _ => Err(Vec::new()),
+                    }
+                }
+            };
+            serve(&env_of_task, &stream, &hello, handle).await;
+        };
+        env.spawn(TaskGroup::Foreground, talking).detach();
+    }
+}
+
+impl World {
+    pub(super) fn new(seed: u64, plan: Plan) -> World {
+        let mut simulation = Simulation::new(seed, SimConfig::default());
+        let nodes: Vec<SimNode> = (0..plan.nodes)
+            .map(|number| simulation.add_node(address(number), plan.shards, 1 << 30))
+            .collect();
+        let mut world = World {
+            simulation,
+            nodes,
+            plan,
+            shards: Shards::default(),
+        };
+        for number in 0..world.nodes.len() {
+            world.start(number);
+        }
+        world
+    }
+
+    /// Starts a node, and waits until it answers.
+    pub(super) fn start(&mut self, number: usize) {
+        let count = self.plan.shards;
+        let seats = io::mesh(count, 64).into_iter().map(Some);
+        let seats: RefCell<Vec<Option<MeshSeat<Message>>>> = RefCell::new(seats.collect());
+        let state = Arc::new(SharedState {
+            metrics: (0..count).map(|_| Arc::default()).collect(),
+            files: Arc::new(SharedFiles::new(FailurePolicies::default(), false)),
+            config: config(count),
+        });
+        let (plan, shards) = (self.plan.clone(), self.shards.clone());
+        self.simulation.start(self.nodes[number], |env| {
+            let seat = seats.borrow_mut()[usize::from(env.shard().0)].take();
+            let seat = seat.expect("each shard starts once");
+            live(
+                env,
+                number,
+                plan.clone(),
+                (seat, state.clone()),
+                shards.clone(),
+            )
+        });
+        let shards = self.shards.clone();
+        let started = self.simulation.run_until(REQUEST, |_| {
+            let shards = shards.borrow();
+            (0..count).all(|shard| shards.contains_key(&(number, shard)))
+        });
+        assert!(started, "node {number} does not start");
+        // It listens a moment later.
+        self.simulation.run_for(Duration::from_millis(1));
+    }
+
+    /// Kills a node.
+    pub(super) fn crash(&mut self, number: usize) {
+        self.shards
+            .borrow_mut()
+            .retain(|(node, _), _| *node != number);
+        self.simulation.crash(self.nodes[number], Crash::Process);
+    }
+
+    /// What a node believes of others.
+    pub(super) fn believe_up(&self, node: usize, up: &[usize]) {
+        let up: BTreeSet<NodeId> = up.iter().map(|other| NodeId(*other as u32)).collect();
+        for ((of, _), shard) in &*self.shards.borrow() {
+            if *of == node {
+                shard.peers.set_up(Arc::new(up.clone()));
+            }
+        }
+    }
+
+    /// What all nodes believe of one.
+    pub(super) fn all_believe(&self, about: usize, is_up: bool) {
+        for node in 0..self.nodes.len() {
+            let up = (0..self.nodes.len()).filter(|n| *n != node && (is_up || *n != about));
+            self.believe_up(node, &up.collect::<Vec<_>>());
+        }
+    }
+
+    /// Nothing gets from or to a node any more.
+    pub(super) fn cut_off(&mut self, number: usize) {
+        let away = self.nodes[number];
+        for node in self.nodes.clone() {
+            if node != away {
+                self.simulation.block(node, away);
+                self.simulation.block(away, node);
+            }
+        }
+    }
+
+    /// A shard of a node.
+    pub(super) fn shard(&self, node: usize) -> Rc<Shard> {
+        self.shards.borrow()[&(node, 0)].clone()
+    }
+
+    /// The shard of a node that owns a key.
+    pub(super) fn owner(&self, node: usize, key: i32) -> Rc<Shard> {
+        let owner = self.shard(node).owner(decorated(key).token());
+        self.shards.borrow()[&(node, owner)].clone()
+    }
+
+    /// Does something on a shard, to its end.
+    pub(super) fn run<F, T>(&mut self, shard: &Rc<Shard>, what: impl FnOnce(Rc<Shard>) -> F) -> T
+    where
+        F: Future<Output = T> + 'static,
+        T: 'static,
+    {
+        let result = Rc::new(RefCell::new(None));
+        let (running, told) = (what(shard.clone()), result.clone());
+        let running = async move {
+            let value = running.await;
+            *told.borrow_mut() = Some(value);
+        };
+        shard.env.spawn(TaskGroup::Foreground, running).detach();
+        let done = result.clone();
+        let ended = self
+            .simulation
+            .run_until(REQUEST, |_| done.borrow().is_some());
+        assert!(ended, "it waits for ever");
+        let value = result.borrow_mut().take();
+        value.expect("it has ended")
+    }
+
+    /// Writes with a node as the coordinator.
+    pub(super) fn write(
+        &mut self,
+        node: usize,
+        update: PartitionUpdate,
+        consistency: Consistency,
+    ) -> Result<(), RequestError> {
+        let shard = self.shard(node);
+        self.run(&shard, |shard| async move {
+            let mutation = Mutation {
+                updates: vec![update],
+            };
+            coordinator::write(&shard, vec![mutation], consistency, WriteType::Simple).await
+        })
+    }
+
+    /// Reads with a node as the coordinator.
+    pub(super) fn read(
+        &mut self,
+        node: usize,
+        command: ReadCommand,
+        consistency: Consistency,
+    ) -> Result<ReadPage, RequestError> {
+        let shard = self.shard(node);
+        self.run(&shard, |shard| async move {
+            coordinator::read(&shard, &command, consistency, None).await
+        })
+    }
+
+    /// Writes to one node alone.
+    pub(super) fn write_at(&mut self, node: usize, update: PartitionUpdate) {
+        let owner = self.shard(node).owner(update.key.token());
+        let shard = self.shards.borrow()[&(node, owner)].clone();
+        let mutation = Mutation {
+            updates: vec![update],
+        };
+        let applied = self.run(
+            &shard,
+            |shard| async move { shard.store.apply(mutation).await },
+        );
+        applied.expect("it writes");
+    }
+
+    /// The live rows that one node alone has of a partition.
+    pub(super) fn rows_at(&mut self, node: usize, key: i32) -> Vec<(i32, i32)> {
+        let shard = self.owner(node, key);
+        let command = self.command(key);
+        let page = self.run(
+            &shard,
+            |shard| async move { shard.store.read(&command).await },
+        );
+        rows(&page.expect("it reads"))
+    }
+
+    /// Reads all of a partition.
+    pub(super) fn command(&self, key: i32) -> ReadCommand {
+        command(&self.table(), PartitionSelection::Key(decorated(key)))
+    }
+
+    /// Reads all there is.
+    pub(super) fn scan(&self) -> ReadCommand {
+        let range = PartitionSelection::Range {
+            start: PartitionBound::Unbounded,
+            end: PartitionBound::Unbounded,
+        };
+        command(&self.table(), range)
+    }
+
+    /// The table as node 0 knows it.
+    pub(super) fn table(&self) -> Arc<Table> {
+        let metadata = self.shard(0).metadata();
+        let table = metadata.schema.table(KEYSPACE, "t");
+        table.expect("it is there").clone()
+    }
+
+    /// How many writes replicas have missed, as a node knows.
+    pub(super) fn missed(&self, node: usize) -> u64 {
+        let shards = self.shards.borrow();
+        let of_node = shards.iter().filter(|((of, _), _)| *of == node);
+        of_node
+            .map(|(_, shard)| shard.metrics.missed_writes.get())
+            .sum()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.shards.borrow_mut().clear();
+        for node in &self.nodes {
+            self.simulation.crash(*node, Crash::Process);
+        }
+    }
+}
+
+pub(super) fn int(n: i32) -> Bytes {
+    Bytes::copy_from_slice(&n.to_be_bytes())
+}
+
+pub(super) fn decorated(key: i32) -> DecoratedKey {
+    DecoratedKey::new(int(key))
+}
+
+pub(super) fn clustering(c: i32) -> Clustering {
+    Clustering([int(c)].into_iter().collect())
+}
+
+fn command(table: &Arc<Table>, partitions: PartitionSelection) -> ReadCommand {
+    ReadCommand {
+        table: table.clone(),
+        partitions,
+        clustering: ClusteringSelection {
+            slices: vec![Slice::ALL],
+            reversed: false,
+        },
+        columns: vec![ColumnId(2), ColumnId(3), ColumnId(4)],
+        filters: Vec::new(),
+        limits: DataLimits {
+            rows: 1000,
+            rows_per_partition: u32::MAX,
+            bytes: 1 << 20,
+        },
+        now_seconds: 100,
+        resume: None,
+    }
+}
+
+/// An update that says nothing yet.
+pub(super) fn update(table: &Arc<Table>, key: i32) -> PartitionUpdate {
+    PartitionUpdate::new(table.clone(), decorated(key))
+}
+
+/// An update of one row: `v` has this value since then.
+pub(super) fn set(table: &Arc<Table>, (key, c): (i32, i32), v: i32, at: i64) -> PartitionUpdate {
+    let mut update = update(table, key);
+    update
+        .row_mut(&clustering(c))
+        .add_cell(cell(2, v, at), table);
+    update
+}
+
+/// An update that deletes a row.
+pub(super) fn delete(table: &Arc<Table>, (key, c): (i32, i32), at: i64) -> PartitionUpdate {
+    let mut update = update(table, key);
+    update.row_mut(&clustering(c)).deletion = model::DeletionTime {
+        timestamp: at,
+        local_deletion_time: 100,
+    };
+    update
+}
+
+pub(super) fn cell(column: u32, value: i32, timestamp: i64) -> Cell {
+    Cell {
+        column: ColumnId(column),
+        path: None,
+        timestamp,
+        ttl: NO_TTL,
+        local_deletion_time: NO_DELETION_TIME,
+        value: int(value),
+    }
+}
+
+/// The rows of a page: `c` and `v` (-1 if it has none).
+pub(super) fn rows(page: &ReadPage) -> Vec<(i32, i32)> {
+    let partitions = page.partitions.iter();
+    partitions.flat_map(rows_of).collect()
+}
+
+/// The rows of a partition: `c` and `v` (-1 if it has none).
+pub(super) fn rows_of(partition: &Partition) -> Vec<(i32, i32)> {
+    let number = |bytes: &Bytes| {
+        let bytes = bytes.as_array().expect("an int");
+        i32::from_be_bytes(*bytes)
+    };
+    let row = |row: &Row| {
+        let v = row.cells_of(ColumnId(2)).first();
+        (
+            number(&row.clustering.0[0]),
+            v.map_or(-1, |v| number(&v.value)),
+        )
+    };
+    partition.rows.iter().map(row).collect()
+}

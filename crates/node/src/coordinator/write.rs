@@ -1,0 +1,165 @@
+//! Writing to replicas on other nodes (`StorageProxy.mutate`, `AbstractWriteResponseHandler`).
+//!
+//! All replicas that are up get the write at once. The client is told when as many have it as its level
+//! asks for; the others are waited for in the background, until the time of a write is up. Whoever does
+//! not have it then, or is down, has [`missed`] it.
+
+use std::rc::Rc;
+
+use cluster::{Consistency, FailureReason, NodeId, Outcome, WriteQuorum};
+use io::{Instant, TaskGroup, oneshot};
+use model::Mutation;
+use wire::WriteType;
+
+use super::WRITE_TIMEOUT;
+use super::ask::{Unwritten, Write};
+use super::missed::missed;
+use super::replicas::{failures, replicas_of};
+use super::together::Together;
+use crate::error::RequestError;
+use crate::metadata::Metadata;
+use crate::remote::Refusal;
+use crate::shard::Shard;
+
+/// Writes to all replicas; returns when as many have it as the level asks for.
+pub(super) async fn write(
+    shard: &Rc<Shard>,
+    mutation: Mutation,
+    consistency: Consistency,
+    write_type: WriteType,
+) -> Result<(), RequestError> {
+    let misfit = mutation.updates.iter().map(storage::check_fits);
+    let misfit = misfit.collect::<Result<(), _>>();
+    misfit.map_err(|misfit| RequestError::invalid(misfit.to_string()))?;
+    let metadata = shard.metadata();
+    let placement = metadata.placement(&mutation.updates[0].table.keyspace);
+    let replicas = replicas_of(shard, &metadata, placement, mutation.key().token());
+    let data_center = &shard.local().data_center;
+    let quorum = WriteQuorum::new(consistency, placement.strategy(), data_center, &replicas)?;
+    let (told, outcome) = oneshot();
+    let writing = Writing {
+        shard: shard.clone(),
+        metadata: metadata.clone(),
+        write: Rc::new(Write::new(mutation)),
+        quorum,
+        deadline: shard.env.now() + WRITE_TIMEOUT,
+        level: (consistency, write_type),
+        refusals: Refusals::default(),
+        told: Some(told),
+    };
+    shard
+        .env
+        .spawn(TaskGroup::Foreground, writing.run())
+        .detach();
+    let ended = || RequestError::Server("a write ended without an outcome".to_owned());
+    outcome.await.unwrap_or_else(|_| Err(ended()))
+}
+
+/// How replicas refused.
+#[derive(Default)]
+struct Refusals {
+    overloaded: usize,
+    others: usize,
+}
+
+/// A write under way.
+struct Writing {
+    shard: Rc<Shard>,
+    metadata: Rc<Metadata>,
+    write: Rc<Write>,
+    quorum: WriteQuorum,
+    deadline: Instant,
+    level: (Consistency, WriteType),
+    refusals: Refusals,
+    /// Who waits, until told.
+    told: Option<oneshot::Sender<Result<(), RequestError>>>,
+}
+
+impl Writing {
+    async fn run(mut self) {
+        for node in self.quorum.hints() {
+            missed(&self.shard, *node, &self.write.mutation);
+        }
+        let mut answers = self.begin();
+        loop {
+            let left = self
+                .deadline
+                .saturating_duration_since(self.shard.env.now());
+            match self.shard.env.timeout(left, answers.next()).await {
+                Ok(Some((node, Ok(())))) => {
+                    let outcome = self.quorum.respond(node);
+                    self.tell(outcome);
+                }
+                Ok(Some((_, Err(Unwritten::Impossible(error))))) => {
+                    if let Some(told) = self.told.take() {
+                        let _ = told.send(Err(error));
+                    }
+                    return;
+                }
+                Ok(Some((node, Err(Unwritten::Refused(refusal))))) => self.refused(node, refusal),
+                Ok(None) | Err(_) => break,
+            }
+        }
+        for node in self.quorum.open() {
+            missed(&self.shard, node, &self.write.mutation);
+        }
+        let outcome = self.quorum.time_out();
+        self.tell(outcome);
+    }
+
+    /// Sends it to all replicas that are up. This node comes first: what it finds impossible is not
+    /// sent to the others.
+    fn begin(&self) -> Together<'static, (NodeId, Result<(), Unwritten>)> {
+        let own = self.metadata.own();
+        let mut contacts = self.quorum.contacts().to_vec();
+        contacts.sort_by_key(|node| *node != own);
+        let mut answers = Together::new();
+        for node in contacts {
+            let (shard, write, deadline) = (self.shard.clone(), self.write.clone(), self.deadline);
+            answers.push(async move { (node, write.apply_at(&shard, node, deadline).await) });
+        }
+        answers
+    }
+
+    fn refused(&mut self, node: NodeId, refusal: Refusal) {
+        missed(&self.shard, node, &self.write.mutation);
+        let reason = match refusal {
+            Refusal::Overloaded => {
+                self.refusals.overloaded += 1;
+                FailureReason::Unknown
+            }
+            Refusal::Failed(reason) => {
+                self.refusals.others += 1;
+                reason
+            }
+            Refusal::OtherColumns => {
+                self.refusals.others += 1;
+                FailureReason::IncompatibleSchema
+            }
+        };
+        let outcome = self.quorum.fail(node, reason);
+        self.tell(outcome);
+    }
+
+    /// Tells who waits what has become of the write, if that is known now.
+    fn tell(&mut self, outcome: Option<Outcome>) {
+        let Some(outcome) = outcome else { return };
+        let Some(told) = self.told.take() else { return };
+        let (consistency, write_type) = self.level;
+        let result = match &outcome {
+            Outcome::Done => Ok(()),
+            // Nobody has it, and nobody would not have had it in a quieter moment.
+            Outcome::Failure { received: 0, .. } if self.refusals.others == 0 => Err(
+                RequestError::Overloaded("the replicas have too much to do".to_owned()),
+            ),
+            Outcome::Failure { .. } | Outcome::Timeout { .. } => Err(RequestError::Write {
+                consistency,
+                write_type,
+                failures: failures(&outcome, &self.metadata),
+                outcome,
+            }),
+        };
+        // The client may have gone.
+        let _ = told.send(result);
+    }
+}

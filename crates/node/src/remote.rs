@@ -1,0 +1,167 @@
+//! What other nodes ask of this one as a replica, and how it refuses.
+//!
+//! A request comes in at the shard that owns its token. It waits until this node knows the cluster as
+//! of the epoch that the other one knew, no longer than the other one waits.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use cluster::FailureReason;
+use model::record::message::{
+    MessageError, ReadKind, decode_mutation, decode_read, digest, encode_page, encode_versions,
+};
+use storage::{ReadError, WriteError};
+use wire::internode::MessageHead;
+
+use crate::coordinator::{READ_TIMEOUT, WRITE_TIMEOUT, read_failure, write_failure};
+use crate::error::RequestError;
+use crate::replica;
+use crate::shard::Shard;
+
+/// How a replica refuses: the body of a failure, a code (u16, big-endian).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// It failed. The codes are those of the native protocol.
+    Failed(FailureReason),
+    /// It has too much to do; nothing was done.
+    Overloaded,
+    /// It knows other columns: the request has to name its own.
+    OtherColumns,
+}
+
+const OVERLOADED: u16 = 0x8000;
+const OTHER_COLUMNS: u16 = 0x8001;
+
+/// Those that travel, by code.
+const REASONS: [FailureReason; 7] = [
+    FailureReason::Unknown,
+    FailureReason::ReadTooManyTombstones,
+    FailureReason::Timeout,
+    FailureReason::IncompatibleSchema,
+    FailureReason::ReadSize,
+    FailureReason::NodeDown,
+    FailureReason::IndexNotAvailable,
+];
+
+impl Refusal {
+    /// As the body of a failure.
+    pub(crate) fn encode(self) -> Vec<u8> {
+        let code = match self {
+            Refusal::Failed(reason) => reason as u16,
+            Refusal::Overloaded => OVERLOADED,
+            Refusal::OtherColumns => OTHER_COLUMNS,
+        };
+        code.to_be_bytes().to_vec()
+    }
+
+    /// Of the body of a failure; one that is not known is a failure of unknown reason.
+    pub(crate) fn decode(body: &[u8]) -> Refusal {
+        let code = body.first_chunk().map(|code| u16::from_be_bytes(*code));
+        match code {
+            Some(OVERLOADED) => Refusal::Overloaded,
+            Some(OTHER_COLUMNS) => Refusal::OtherColumns,
+            code => {
+                let reason = code.and_then(|code| REASONS.get(usize::from(code)));
+                Refusal::Failed(reason.copied().unwrap_or(FailureReason::Unknown))
+            }
+        }
+    }
+}
+
+impl From<WriteError> for Refusal {
+    fn from(error: WriteError) -> Refusal {
+        match write_failure(error) {
+            Ok(reason) => Refusal::Failed(reason),
+            Err(RequestError::Overloaded(_)) => Refusal::Overloaded,
+            Err(error) => {
+                tracing::error!("a write of another node: {error}");
+                Refusal::Failed(FailureReason::Unknown)
+            }
+        }
+    }
+}
+
+impl From<MessageError> for Refusal {
+    fn from(error: MessageError) -> Refusal {
+        match error {
+            MessageError::OtherColumns(_) => Refusal::OtherColumns,
+            MessageError::UnknownTable(_) => Refusal::Failed(FailureReason::IncompatibleSchema),
+            MessageError::Record(model::record::RecordError::UnknownColumn) => {
+                Refusal::Failed(FailureReason::IncompatibleSchema)
+            }
+            MessageError::Record(error) => {
+                tracing::error!("a request of another node cannot be read: {error}");
+                Refusal::Failed(FailureReason::Unknown)
+            }
+        }
+    }
+}
+
+/// Applies a write that another node sent: the body of the answer, or of the failure.
+pub(crate) async fn apply(
+    shard: &Rc<Shard>,
+    head: MessageHead,
+    body: Bytes,
+) -> Result<Vec<u8>, Vec<u8>> {
+    let applying = async {
+        shard.metadata_reached(head.epoch).await;
+        let mutation = decode_mutation(body, |id| shard.store.table(id))?;
+        replica::apply(shard, mutation).await?;
+        Ok(Vec::new())
+    };
+    let time = head.time_left.unwrap_or(WRITE_TIMEOUT);
+    let applied = shard.env.timeout(time, applying).await;
+    let late = |_| Err(Refusal::Failed(FailureReason::Timeout));
+    applied.unwrap_or_else(late).map_err(Refusal::encode)
+}
+
+/// Reads for another node: the body of the answer, or of the failure.
+pub(crate) async fn read(
+    shard: &Rc<Shard>,
+    head: MessageHead,
+    body: Bytes,
+) -> Result<Vec<u8>, Vec<u8>> {
+    let reading = async {
+        shard.metadata_reached(head.epoch).await;
+        let (kind, command, columns) = decode_read(body, |id| shard.store.table(id))?;
+        let failed = |error: ReadError| Refusal::Failed(read_failure(&command, &error));
+        Ok(match kind {
+            ReadKind::Live => {
+                let page = replica::read(shard, &command).await;
+                encode_page(&page.map_err(failed)?, &columns)
+            }
+            ReadKind::Versions | ReadKind::Digest => {
+                let page = replica::read_versions(shard, &command).await;
+                let known = encode_versions(&page.map_err(failed)?, &columns);
+                match kind {
+                    ReadKind::Digest => digest(&known).to_vec(),
+                    _ => known,
+                }
+            }
+        })
+    };
+    let time = head.time_left.unwrap_or(READ_TIMEOUT);
+    let read = shard.env.timeout(time, reading).await;
+    let late = |_| Err(Refusal::Failed(FailureReason::Timeout));
+    read.unwrap_or_else(late).map_err(Refusal::encode)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_are_read_as_written() {
+        let failed = REASONS.map(Refusal::Failed);
+        for refusal in [Refusal::Overloaded, Refusal::OtherColumns]
+            .into_iter()
+            .chain(failed)
+        {
+            assert_eq!(Refusal::decode(&refusal.encode()), refusal);
+        }
+        let unknown = Refusal::Failed(FailureReason::Unknown);
+        for body in [&[][..], &[1], &[0x90, 0], b"it failed"] {
+            assert_eq!(Refusal::decode(body), unknown);
+        }
+    }
+}
