@@ -11,6 +11,7 @@ use wire::internode::{Hello, MessageHead, MessageKind, Verb};
 use crate::internode::{Refused, greet, serve};
 use crate::membership::{self, ClusterService};
 use crate::message::Message;
+use crate::remote;
 use crate::shard::Shard;
 
 /// How long accepting pauses after an error such as "too many open files".
@@ -81,7 +82,8 @@ async fn answer(shard: Rc<Shard>, head: MessageHead, body: Bytes) -> Result<Vec<
                 None => Err(b"this shard does not lead the node".to_vec()),
             }
         }
-        MessageKind::Request(Verb::Mutation | Verb::Read) => Err(b"not yet".to_vec()),
+        MessageKind::Request(Verb::Mutation) => remote::apply(&shard, head, body).await,
+        MessageKind::Request(Verb::Read) => remote::read(&shard, head, body).await,
         MessageKind::Unknown(verb) => {
             Err(format!("this version knows no verb {verb}: upgrade this node").into_bytes())
         }
