@@ -342,6 +342,11 @@ impl WriteQuorum {
         &self.hints
     }
 
+    /// How many responses are needed.
+    pub fn block_for(&self) -> u32 {
+        self.tally.block_for()
+    }
+
     /// The replicas that have neither the write nor failed.
     pub fn open(&self) -> impl Iterator<Item = NodeId> {
         self.tally.open.keys().copied()

@@ -157,6 +157,12 @@ pub struct ShardMetrics {
     pub hops: Value,
     /// Writes that a replica on another node, or this one, did not take.
     pub missed_writes: Value,
+    /// Reads that asked one more replica, as the others were slow.
+    pub speculative_reads: Value,
+    /// Reads whose replicas did not know the same.
+    pub mismatched_reads: Value,
+    /// What replicas lacked and were sent for a read.
+    pub read_repairs: Value,
     /// Prepared statements in the cache now.
     pub prepared_statements: Value,
     /// Prepared statements that made room for others.

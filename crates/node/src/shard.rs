@@ -14,6 +14,7 @@ use storage::{SharedFiles, Store};
 use crate::batch_log::BatchLog;
 use crate::clients::Clients;
 use crate::config::NodeConfig;
+use crate::coordinator::Observed;
 use crate::internode::Peer;
 use crate::membership::ClusterService;
 use crate::message::{Message, ShardReply, ShardRequest};
@@ -63,6 +64,8 @@ pub(crate) struct Shard {
     pub(crate) statements: RefCell<StatementCache>,
     pub(crate) clients: Clients,
     pub(crate) peers: Peers,
+    /// How fast replicas have been of late.
+    pub(crate) observed: Observed,
     pub(crate) timestamps: Timestamps,
     /// Of changes of the schema: each is later than all that the cluster has seen.
     pub(crate) schema_timestamps: Timestamps,
@@ -121,6 +124,7 @@ impl Shard {
             local: RefCell::default(),
             clients: Clients::default(),
             peers: Peers::default(),
+            observed: Observed::default(),
             timestamps: Timestamps::default(),
             schema_timestamps: Timestamps::default(),
             cluster_service: RefCell::default(),
@@ -146,6 +150,9 @@ impl Shard {
     /// Goes over to another schema or another cluster.
     pub(crate) fn set_metadata(&self, metadata: Metadata) {
         self.peers.retain(&metadata);
+        let schema = &metadata.schema;
+        self.observed
+            .retain(|table| schema.table_by_id(table).is_some());
         *self.metadata.borrow_mut() = Rc::new(metadata);
         self.metadata_changed.notify_all();
     }

@@ -198,7 +198,7 @@ impl Read {
     }
 
     /// The token whose shard is asked.
-    fn token(&self) -> Token {
+    pub(super) fn token(&self) -> Token {
         match &self.command.partitions {
             PartitionSelection::Key(key) => key.token(),
             PartitionSelection::Range { .. } => Token::MIN,

@@ -5,12 +5,14 @@
 //! Where this node is the only replica, a command is a call ([`write_here`], [`read_here`]). Else a write
 //! goes to all replicas at once ([`write`](self::write)), and a read of a partition to as many as have
 //! to answer ([`partition`]), for data or for digests in a [`round`] of questions; what they know is
-//! reconciled if it differs. [`replicas`] says who they are and in which order they are preferred,
-//! [`ask`] asks one of them.
+//! reconciled if it differs, and who lacks something is told ([`repair`]). [`replicas`] says who they are
+//! and in which order they are preferred, by what was [`observed`] of them; [`ask`] asks one.
 
 mod ask;
 mod missed;
+mod observed;
 mod partition;
+mod repair;
 mod replicas;
 mod round;
 #[cfg(test)]
@@ -32,6 +34,7 @@ use crate::error::RequestError;
 use crate::metadata::Metadata;
 use crate::replica;
 use crate::shard::Shard;
+pub(crate) use observed::Observed;
 use replicas::{are_here, failures, replicas_of};
 
 /// `write_request_timeout`

@@ -3,14 +3,15 @@
 //!
 //! Where one replica is enough, the nearest answers with live rows. Where several have to answer, the
 //! nearest says all that it knows and the others give digests of the same. If these agree, what the one
-//! said is what all know; if not, all of them say it, and it is reconciled.
+//! said is what all know; if not, all of them say it, it is reconciled, and before the client gets it
+//! those who lacked some of it are told, if the table wants that ([`super::repair`]).
 
 use std::rc::Rc;
 use std::time::Duration;
 
 use cluster::{Consistency, NodeId, Outcome, ReadQuorum};
 use model::{PartitionSelection, ReadCommand, ReadPage, Token, VersionPage};
-use storage::{Reconciliation, Step};
+use storage::{Reconciled, Reconciliation, Step};
 
 use super::ask::{Answer, Asked, Read};
 use super::replicas::preferred;
@@ -36,24 +37,24 @@ pub(super) async fn read(
     let data_center = &shard.local().data_center;
     let strategy = placement.strategy();
     let quorum = ReadQuorum::new(consistency, strategy, data_center, &replicas)?;
+    let began = shard.env.now();
     let readers = Readers {
         shard,
         metadata: &metadata,
         replicas: &replicas,
         consistency,
-        deadline: shard.env.now() + timeout,
+        began,
+        deadline: began + timeout,
+        speculation: shard.observed.speculation(&command.table, began),
     };
-    if quorum.block_for() == 1 {
-        return readers.live(command, quorum).await;
-    }
-    let mut reading = Reading {
-        quorum: &quorum,
-        reconciliation: Reconciliation::new(command, 1, false),
-        readers,
-        participants: Vec::new(),
+    let page = match quorum.block_for() {
+        1 => readers.live(command, quorum).await,
+        _ => readers.reconciled(command, &quorum).await,
     };
-    reading.run().await?;
-    Ok(reading.reconciliation.finish().page)
+    let now = shard.env.now();
+    let took = now.saturating_duration_since(began);
+    shard.observed.have_read(command.table.id, took, now);
+    page
 }
 
 impl Readers<'_> {
@@ -78,9 +79,33 @@ impl Readers<'_> {
     }
 }
 
+impl Readers<'_> {
+    /// Reads from several replicas.
+    async fn reconciled(
+        &self,
+        command: &ReadCommand,
+        quorum: &ReadQuorum,
+    ) -> Result<ReadPage, RequestError> {
+        let blocking = command.table.options.read_repair == "BLOCKING";
+        let mut reading = Reading {
+            readers: self,
+            quorum,
+            reconciliation: Reconciliation::new(command, 1, blocking),
+            participants: Vec::new(),
+        };
+        reading.run().await?;
+        let Reconciled { page, repairs } = reading.reconciliation.finish();
+        if repairs.iter().any(|of| !of.is_empty()) {
+            let repair = self.repair(&reading.participants, repairs);
+            Box::pin(repair).await?;
+        }
+        Ok(page)
+    }
+}
+
 /// A read that several replicas have to answer.
 struct Reading<'r, 'c> {
-    readers: Readers<'r>,
+    readers: &'r Readers<'r>,
     /// How many have to.
     quorum: &'r ReadQuorum,
     reconciliation: Reconciliation<'c>,
@@ -125,8 +150,9 @@ impl Reading<'_, '_> {
 
     /// Has all say what they know.
     async fn part(&mut self, read: &Read, answers: Answers) -> Result<(), RequestError> {
+        let readers = self.readers;
+        readers.shard.metrics.mismatched_reads.add(1);
         let contacted: Vec<NodeId> = answers.iter().map(|(node, _)| *node).collect();
-        let readers = &self.readers;
         // Those that answered first are asked first, and what they said is not asked again.
         let mut replicas = readers.replicas.to_vec();
         replicas.sort_by_key(|replica| !contacted.contains(&replica.node));
@@ -135,6 +161,7 @@ impl Reading<'_, '_> {
         let data_center = &readers.shard.local().data_center;
         let strategy = placement.strategy();
         let quorum = ReadQuorum::new(readers.consistency, strategy, data_center, &replicas)?;
+        let has_pending = !placement.replicas(read.token()).pending.is_empty();
         let data = |(_, answer): &(NodeId, Answer)| matches!(answer, Answer::Digested(..));
         let known: Answers = answers.into_iter().filter(data).collect();
         let questions = Questions {
@@ -151,12 +178,16 @@ impl Reading<'_, '_> {
             self.participants.push(node);
             self.reconciliation.answer(number, versions(answer));
         }
+        if has_pending {
+            // Those that are to come are not asked, and yet have to know what the client gets to know.
+            self.reconciliation.add_stranger();
+        }
         Ok(())
     }
 
     /// Asks some of those that take part to go on.
     async fn ask_each(&mut self, asked: Vec<(usize, ReadCommand)>) -> Result<(), RequestError> {
-        let readers = &self.readers;
+        let readers = self.readers;
         let reads: Vec<(usize, Read)> = asked
             .into_iter()
             .map(|(number, command)| (number, Read::new(command)))

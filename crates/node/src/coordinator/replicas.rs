@@ -40,7 +40,8 @@ pub(super) fn replicas_of<'m>(
 }
 
 /// The replicas of a token that may be read from, in the order in which they are asked: this node, then
-/// those of its rack, of its data centre, and the others.
+/// those of its rack, of its data centre, and the others; of those that are as near, the faster ones
+/// first.
 pub(super) fn preferred<'m>(
     shard: &Shard,
     metadata: &'m Metadata,
@@ -56,7 +57,11 @@ pub(super) fn preferred<'m>(
         Some(there) if there.place.datacenter == local.data_center => 2,
         _ => 3,
     };
-    replicas.sort_by_key(|replica| distance(replica.node));
+    let now = shard.env.now();
+    replicas.sort_by_cached_key(|replica| {
+        let slowness = shard.observed.slowness(replica.node, now);
+        (distance(replica.node), slowness)
+    });
     replicas
 }
 

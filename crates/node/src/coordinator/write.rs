@@ -42,6 +42,7 @@ pub(super) async fn write(
         metadata: metadata.clone(),
         write: Rc::new(Write::new(mutation)),
         quorum,
+        began: shard.env.now(),
         deadline: shard.env.now() + WRITE_TIMEOUT,
         level: (consistency, write_type),
         refusals: Refusals::default(),
@@ -71,6 +72,7 @@ struct Writing {
     deadline: Instant,
     level: (Consistency, WriteType),
     refusals: Refusals,
+    began: Instant,
     /// Who waits, until told.
     told: Option<oneshot::Sender<Result<(), RequestError>>>,
 }
@@ -146,6 +148,11 @@ impl Writing {
         let Some(outcome) = outcome else { return };
         let Some(told) = self.told.take() else { return };
         let (consistency, write_type) = self.level;
+        let now = self.shard.env.now();
+        let took = now.saturating_duration_since(self.began);
+        for update in &self.write.mutation.updates {
+            self.shard.observed.have_written(update.table.id, took, now);
+        }
         let result = match &outcome {
             Outcome::Done => Ok(()),
             // Nobody has it, and nobody would not have had it in a quieter moment.

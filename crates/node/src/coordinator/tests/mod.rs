@@ -1,5 +1,8 @@
 //! The coordinator among replicas on other nodes.
 
 mod partition;
+mod repair;
+mod speculation;
+mod story;
 mod world;
 mod write;

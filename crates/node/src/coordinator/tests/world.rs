@@ -514,6 +514,12 @@ impl World {
         command(&self.table(), PartitionSelection::Key(decorated(key)))
     }
 
+    /// The same, whichever nodes run.
+    pub(super) fn command_of(&self, key: i32) -> ReadCommand {
+        let table = Arc::new(table(self.plan.options.clone()));
+        command(&table, PartitionSelection::Key(decorated(key)))
+    }
+
     /// Reads all there is.
     pub(super) fn scan(&self) -> ReadCommand {
         let range = PartitionSelection::Range {

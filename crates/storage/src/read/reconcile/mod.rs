@@ -143,6 +143,19 @@ impl<'c> Reconciliation<'c> {
         }
     }
 
+    /// From here on it is noted, too, what a replica lacks that knows nothing of what is read: behind
+    /// what the others lack.
+    pub fn add_stranger(&mut self) {
+        let Some(repairs) = &mut self.repairs else {
+            return;
+        };
+        repairs.push(BTreeMap::new());
+        self.sources.push(Source {
+            exhausted: true,
+            ..Source::default()
+        });
+    }
+
     /// What to do next. After [`Step::Ask`] all answers are to be given before it is asked again.
     pub fn step(&mut self) -> Step {
         match (&self.finished, &self.current) {
