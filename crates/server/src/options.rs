@@ -472,6 +472,8 @@ mod tests {
             ("address", "::1"),
             ("port", "9042"),
             ("shard_aware_port", "0"),
+            ("storage_port", "7001"),
+            ("seeds", "10.0.0.5, node2:7001,[::1]:7002,::1"),
             ("metrics_port", "9180"),
             ("api_port", "10000"),
             ("api_address", "127.0.0.2"),
@@ -505,9 +507,19 @@ mod tests {
             options.commitlog_sync_period,
             Some(Duration::from_millis(500))
         );
+        let seeds = [
+            ("10.0.0.5", None),
+            ("node2", Some(7001)),
+            ("::1", Some(7002)),
+            ("::1", None),
+        ];
+        let seeds = seeds.map(|(host, port)| (host.to_owned(), port));
+        assert_eq!(options.seeds, Some(Seeds(seeds.into())));
         let bad = [
             ("data", ""),
             ("address", "localhost"),
+            ("seeds", " ,"),
+            ("seeds", "node2:0"),
             ("port", "0"),
             ("port", "65536"),
             ("shard_aware_port", "-1"),
