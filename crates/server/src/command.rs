@@ -2,6 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
+use crate::local_cluster::ClusterOptions;
 use crate::nodetool::NodetoolOptions;
 use crate::options::StartOptions;
 use crate::sstable_tools::SSTableCommand;
@@ -17,6 +18,7 @@ use crate::sstable_tools::SSTableCommand;
     after_help = "Examples:\n  \
         helenus start                            a node on 127.0.0.1:9042, its data in ./data\n  \
         helenus start --help                     all options\n  \
+        helenus cluster --nodes 3                a cluster of three nodes on 127.0.0.1 to 127.0.0.3\n  \
         helenus nodetool status                  operate it\n  \
         cqlsh 127.0.0.1                          talk to it",
     arg_required_else_help = true
@@ -54,6 +56,28 @@ When clients can connect it prints one line:
 Signals: SIGTERM or SIGINT drains and exits with 0; a second one exits at once.
 What it logs is chosen with HELENUS_LOG, for example HELENUS_LOG=debug or =info,storage=trace.")]
     Start(Box<StartOptions>),
+
+    /// Start a cluster on this machine, to try things with; it runs in the foreground until Ctrl-C
+    #[command(after_help = "\
+Each node is a process of its own (helenus start), with an address and a folder of its own; its lines
+have its name in front. The first one begins the cluster. Started again with the same folder, the cluster
+goes on; it takes more nodes as long as it has no keyspaces.
+
+Examples:
+  helenus cluster
+  helenus cluster --nodes 5 --data /tmp/five
+  helenus cluster --racks 3 --shards 1 --memory 512M
+  helenus cluster --first 127.0.1.1 --port 9043 --commitlog-sync periodic
+
+When clients can connect to all of them it says so:
+  helenus cluster ready: 3 nodes, their data in ./cluster
+    cqlsh 127.0.0.1                          talk to it
+    helenus nodetool status                  see its nodes
+    Ctrl-C                                   stop all of them
+
+A node that ends by itself is reported, with the command that starts it again; the others go on.
+Signals: SIGTERM or SIGINT (Ctrl-C) drains all nodes and waits for them; a second one ends them at once.")]
+    Cluster(Box<ClusterOptions>),
 
     /// Tools for the files of sstables: what sstabledump and its kin do
     #[command(subcommand)]

@@ -1,8 +1,8 @@
 //! The binary `helenus`.
 //!
-//! `helenus nodetool` operates one over its REST API. `helenus start` runs a node: this crate reads the command line and the configuration file,
-//! looks at what the machine allows, guards the data folder, answers HTTP on a thread of its own
-//! and waits for signals. All that a database does is in `node` and below.
+//! `helenus start` runs a node: this crate reads the command line and the configuration file, looks at
+//! what the machine allows, guards the data folder, answers HTTP on a thread of its own and waits for
+//! signals. `helenus cluster` runs several of them, `helenus nodetool` operates one over its REST API. All that a database does is in `node` and below.
 
 mod archiving;
 mod command;
@@ -11,6 +11,7 @@ mod control;
 mod data_folder;
 mod http;
 mod limits;
+mod local_cluster;
 mod logging;
 mod machine;
 mod metrics;
@@ -42,7 +43,12 @@ fn main() -> ExitCode {
         Err(error) => return tell(&error, is_tool),
     };
     let result = match command {
-        command::Command::Start(options) => start::start(*options),
+        command::Command::Start(options) => {
+            start::start(*options).map_err(|error| error.to_string())
+        }
+        command::Command::Cluster(options) => {
+            local_cluster::run(&options).map_err(|error| error.to_string())
+        }
         command::Command::Sstable(verb) => return sstable_tools::run(verb),
         command::Command::Nodetool(options) => return nodetool::run(*options),
     };
@@ -50,7 +56,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // One line, as an operator reads it in a log among those of other services.
-            eprintln!("helenus: {}", error.to_string().replace('\n', " "));
+            eprintln!("helenus: {}", error.replace('\n', " "));
             ExitCode::FAILURE
         }
     }

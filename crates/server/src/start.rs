@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use node::{Node, NodeConfig};
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use storage::{CommitLogConfig, Verdict};
 
 use crate::archiving::{Archiving, ArchivingError};
@@ -52,6 +53,11 @@ pub(crate) enum StartError {
     /// The control thread cannot be started.
     #[error("cannot start the control thread: {0}")]
     Control(std::io::Error),
+    /// Whoever started it does not want it any more.
+    #[error(
+        "the process {0}, which {PARENT} names, has not started this node or is gone: unset {PARENT}"
+    )]
+    NoParent(String),
     /// Segments of the commit log cannot be archived or restored.
     #[error(transparent)]
     Archiving(#[from] ArchivingError),
@@ -74,20 +80,49 @@ pub(crate) fn start(options: StartOptions) -> Result<(), StartError> {
         None => options,
     };
     let settings = Settings::resolve(options, Machine::inspect())?;
+    stop_with_parent()?;
     limits::raise_open_files()?;
     let folder = DataFolder::lock(&settings.data)?;
     check_ports(&settings)?;
+    let control = Control::start(http_listeners(&settings)?).map_err(StartError::Control)?;
+    run(&settings, &folder, &control)
+}
+
+/// A process that starts nodes and is to take them along when it ends, however it ends, says its number in
+/// the environment under this name.
+pub(crate) const PARENT: &str = "HELENUS_CLUSTER";
+
+/// Has the system tell this process to stop when the one that started it is gone.
+fn stop_with_parent() -> Result<(), StartError> {
+    let Ok(parent) = std::env::var(PARENT) else {
+        return Ok(());
+    };
+    let set = set_parent_process_death_signal(Some(Signal::TERM));
+    set.map_err(|error| StartError::Control(error.into()))?;
+    // It may have gone before that.
+    let now = getppid().map(|pid| pid.as_raw_nonzero().to_string());
+    match now.as_ref() == Some(&parent) {
+        true => Ok(()),
+        false => Err(StartError::NoParent(parent)),
+    }
+}
+
+/// Are all ports free that a node of these settings needs?
+pub(crate) fn check_all_ports(settings: &Settings) -> Result<(), StartError> {
+    check_ports(settings)?;
+    http_listeners(settings).map(drop)
+}
+
+fn http_listeners(settings: &Settings) -> Result<HttpListeners, StartError> {
     let watching = settings.metrics_port.map(|port| {
         let address = SocketAddr::new(settings.address, port);
         listen(address, "metrics-port")
     });
     let api = settings.api.map(|address| listen(address, "api-port"));
-    let listeners = HttpListeners {
+    Ok(HttpListeners {
         watching: watching.transpose()?,
         api: api.transpose()?,
-    };
-    let control = Control::start(listeners).map_err(StartError::Control)?;
-    run(&settings, &folder, &control)
+    })
 }
 
 /// A node on another folder, or a Cassandra, may have the ports: better said now than after the
@@ -224,6 +259,9 @@ fn node_config(settings: &Settings, folder: &DataFolder, archiving: &Archiving) 
     }
 }
 
+/// What the one line begins with that a node prints when clients can connect.
+pub(crate) const READY: &str = "helenus ready: ";
+
 fn announce(settings: &Settings, driver: &str) {
     let shards = match settings.shards {
         1 => "1 shard".to_owned(),
@@ -231,7 +269,7 @@ fn announce(settings: &Settings, driver: &str) {
     };
     let memory = size::display(settings.memory);
     let line = format!(
-        "helenus ready: CQL {}, {shards}, {memory}, {driver}\n",
+        "{READY}CQL {}, {shards}, {memory}, {driver}\n",
         settings.cql()
     );
     // Nobody may be reading; the node serves all the same.
