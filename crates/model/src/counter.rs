@@ -11,8 +11,9 @@
 //! shards add up) or *remote* (old). Of two shards of one node the global one stays, or the local
 //! one; of two global or two remote ones the one with the later clock.
 //!
-//! An increment so travels from the coordinator as a local shard; the node that applies it reads
-//! its own global shard, and writes it with the sum and the next clock.
+//! An increment travels from the coordinator as a context of its own, an [`update`]; the node that
+//! leads it reads its own shard, and writes it as a global one with the sum and a later clock
+//! ([`apply`]). What it wrote can be merged any number of times, an update only once.
 
 use std::cmp::Ordering;
 
@@ -21,6 +22,8 @@ use bytes::Bytes;
 use crate::{Cell, NO_DELETION_TIME, NO_TTL, ValueError, value::refuse};
 
 const SHARD_LENGTH: usize = 32;
+/// The id of the only shard of an update (`CounterContext.UPDATE_CLOCK_ID`): no node has it.
+const UPDATE_ID: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0xC0, 0, 0, 0, 0, 0, 0, 0];
 /// Set in the index of a global shard.
 const GLOBAL: u16 = 0x8000;
 
@@ -109,7 +112,8 @@ pub fn encode(shards: &[CounterShard]) -> Vec<u8> {
     out
 }
 
-/// The value of the cell that an increment writes: one local shard of `node`.
+/// A context of one local shard of `node`, as Cassandra 2.0 wrote increments
+/// (`CounterContext.createLocal`).
 pub fn increment(node: [u8; 16], count: i64) -> Vec<u8> {
     encode(&[CounterShard {
         id: node,
@@ -117,6 +121,46 @@ pub fn increment(node: [u8; 16], count: i64) -> Vec<u8> {
         count,
         kind: ShardKind::Local,
     }])
+}
+
+/// The value of the cell by which a client adds `delta` to a counter
+/// (`CounterContext.createUpdate`). Two of them merge into the update of both.
+pub fn update(delta: i64) -> Vec<u8> {
+    increment(UPDATE_ID, delta)
+}
+
+/// What an [`update`] adds; `None` if the context is none (`CounterContext.isUpdate`).
+pub fn delta(context: &[u8]) -> Option<i64> {
+    match &*decode(context).ok()? {
+        [shard] if shard.id == UPDATE_ID => Some(shard.count),
+        _ => None,
+    }
+}
+
+/// The context by which the node `leader` adds `delta` to a counter: its own shard alone, with all
+/// that it has counted (`CounterMutation.updateWithCurrentValue`).
+///
+/// `current` is what the leader itself holds of the counter, if anything. Nobody else may add to
+/// the counter through this leader between the reading of it and the writing of what is returned.
+/// The clock is the time, in microseconds since 1970, or later if that has been written already.
+///
+/// Errors: the current context cannot be read. Nothing can be added to it then.
+pub fn apply(
+    current: Option<&[u8]>,
+    leader: [u8; 16],
+    now_micros: i64,
+    delta: i64,
+) -> Result<Vec<u8>, ValueError> {
+    let shards = current.map(decode).transpose()?.unwrap_or_default();
+    let own = shards.iter().find(|shard| shard.id == leader);
+    Ok(encode(&[CounterShard {
+        id: leader,
+        clock: own.map_or(now_micros, |own| {
+            now_micros.max(own.clock.saturating_add(1))
+        }),
+        count: own.map_or(0, |own| own.count).wrapping_add(delta),
+        kind: ShardKind::Global,
+    }]))
 }
 
 /// What the counter stands at; 0 where the context cannot be read.
@@ -239,5 +283,47 @@ mod tests {
         assert_eq!(one(shard(1, 1, 5, Global), shard(1, 9, 6, Remote)).count, 5);
         assert_eq!(one(shard(1, 1, 5, Local), shard(1, 9, 6, Remote)).count, 5);
         assert_eq!(one(shard(1, 9, 5, Local), shard(1, 1, 6, Global)).count, 6);
+    }
+
+    #[test]
+    fn an_update_is_told_from_other_contexts() {
+        let plus_five = update(5);
+        // `CounterContext.createUpdate(5)`.
+        let mut expected = vec![0, 1, 0, 0];
+        expected.extend([0; 8]);
+        expected.extend([0xC0, 0, 0, 0, 0, 0, 0, 0]);
+        expected.extend(1i64.to_be_bytes());
+        expected.extend(5i64.to_be_bytes());
+        assert_eq!(plus_five, expected);
+        assert_eq!(delta(&plus_five), Some(5));
+        assert_eq!(delta(&merge(&plus_five, &update(-7))), Some(-2));
+        assert_eq!(delta(&encode(&[shard(1, 1, 5, ShardKind::Global)])), None);
+        assert_eq!(delta(&increment([1; 16], 5)), None);
+        assert_eq!(delta(&[]), None);
+        assert_eq!(delta(&encode(&[])), None);
+    }
+
+    #[test]
+    fn a_leader_adds_to_its_own_shard() {
+        use ShardKind::{Global, Local, Remote};
+        let added = |current: Option<&[u8]>, now, delta| {
+            let context = apply(current, [2; 16], now, delta).unwrap();
+            let shards = decode(&context).unwrap();
+            assert_eq!(shards.len(), 1, "nothing but its own shard");
+            shards[0]
+        };
+        assert_eq!(added(None, 100, 5), shard(2, 100, 5, Global));
+        let others = encode(&[shard(1, 7, 70, Global), shard(3, 8, 80, Remote)]);
+        assert_eq!(added(Some(&others), 100, 5), shard(2, 100, 5, Global));
+        for kind in [Global, Local, Remote] {
+            let all = encode(&[shard(1, 7, 70, Global), shard(2, 50, 4, kind)]);
+            assert_eq!(added(Some(&all), 100, 5), shard(2, 100, 9, Global));
+            // The clock of the machine may go back, the counter's may not.
+            assert_eq!(added(Some(&all), 20, 5), shard(2, 51, 9, Global));
+        }
+        let full = encode(&[shard(2, i64::MAX, i64::MAX, Global)]);
+        let over = added(Some(&full), 100, 1);
+        assert_eq!(over, shard(2, i64::MAX, i64::MIN, Global));
+        assert!(apply(Some(&[1]), [2; 16], 100, 5).is_err());
     }
 }

@@ -16,6 +16,7 @@ mod clustering;
 pub mod collection;
 mod compare;
 pub mod counter;
+mod counter_mutation;
 mod deletion;
 pub mod duration;
 mod format;
@@ -46,13 +47,14 @@ mod zone;
 
 pub use bound::Value;
 pub use clustering::{Bound, BoundKind, Clustering, ClusteringComparator, Slice};
+pub use counter_mutation::CounterMutation;
 pub use deletion::{DeletionTime, EXPIRED_TTL, Liveness, NO_DELETION_TIME, NO_TIMESTAMP, NO_TTL};
 pub use format::{json_name, json_string};
 pub use key::{
     DecoratedKey, MAX_KEY_LENGTH, PartitionKey, decode_key, encode_key, key_from_text, key_to_text,
 };
 pub use marshal::MarshalError;
-pub use merge::{compare_cell_refs, compare_cells};
+pub use merge::{compare_cell_refs, compare_cells, reconcile_cells};
 pub use mutation::{Mutation, PartitionUpdate};
 pub use purge::Purge;
 pub use range_tombstones::{RangeTombstoneList, covering};

@@ -183,7 +183,8 @@ fn merge_complex_deletions(into: &mut Vec<ComplexDeletion>, other: Vec<ComplexDe
     }
 }
 
-fn reconcile(a: Cell, b: Cell, table: &Table) -> Cell {
+/// Which of two cells of one column and path of a row stays, or for a counter what they add up to.
+pub fn reconcile_cells(a: Cell, b: Cell, table: &Table) -> Cell {
     match table.column(a.column).map(|column| &column.ty) {
         Some(CqlType::Counter) => counter::reconcile(a, b),
         _ => a.reconcile(b),
@@ -198,7 +199,7 @@ fn reconcile_into(known: &mut Cell, cell: Cell, table: &Table) {
         ..*known
     };
     let before = std::mem::replace(known, nothing);
-    *known = reconcile(before, cell, table);
+    *known = reconcile_cells(before, cell, table);
 }
 
 /// Up to so many cells are put into their places among others; more are merged with them.
@@ -226,7 +227,7 @@ fn merge_cells(mut left: Vec<Cell>, mut right: Vec<Cell>, table: &Table) -> Vec<
     if left.len() == right.len() && left.iter().zip(&right).all(same) {
         // The same columns written again, which is the usual case.
         let pairs = left.into_iter().zip(right);
-        return pairs.map(|(a, b)| reconcile(a, b, table)).collect();
+        return pairs.map(|(a, b)| reconcile_cells(a, b, table)).collect();
     }
     let mut merged = Vec::with_capacity(left.len() + right.len());
     let (mut left, mut right) = (left.into_iter().peekable(), right.into_iter().peekable());
@@ -236,7 +237,7 @@ fn merge_cells(mut left: Vec<Cell>, mut right: Vec<Cell>, table: &Table) -> Vec<
             Ordering::Greater => merged.extend(right.next()),
             Ordering::Equal => {
                 if let (Some(a), Some(b)) = (left.next(), right.next()) {
-                    merged.push(reconcile(a, b, table));
+                    merged.push(reconcile_cells(a, b, table));
                 }
             }
         }
