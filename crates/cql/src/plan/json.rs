@@ -15,9 +15,9 @@ use crate::json::{columns_of, value_of};
 use crate::term::{Analysis, Bound, Expression, Receiver, Request};
 
 use super::keys::required;
-use super::modify::{JsonRow, update_of_values};
 use super::restriction::column_of;
 use super::row_builder::WriteTime;
+use super::write::{JsonRow, update_of_values};
 
 /// The source of the values of INSERT JSON.
 #[derive(Clone, Debug)]

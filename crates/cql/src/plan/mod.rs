@@ -23,6 +23,7 @@ mod selection;
 mod selector;
 mod selector_type;
 mod slices;
+mod write;
 
 use std::sync::Arc;
 

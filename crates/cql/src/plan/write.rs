@@ -1,0 +1,302 @@
+//! What one execution of a statement writes (`ModificationStatement.getMutations`, `addUpdateForKey`
+//! of its kinds).
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use model::{
+    Clustering, ClusteringSelection, Column, ColumnId, ColumnKind, CompactForm, DataLimits,
+    DecoratedKey, Mutation, PartitionSelection, PartitionUpdate, RangeTombstone, ReadCommand,
+    ReadPage, Row, Slice, Table,
+};
+
+use crate::CqlError;
+use crate::error::invalid;
+use crate::term::{Bound, Request};
+
+use super::modify::{ModifyPlan, Place};
+use super::operation::ColumnAction;
+use super::restrictions::StatementKind;
+use super::row_builder::{RowBuilder, WriteTime};
+
+/// The longest sum of the values of all clustering columns of a row.
+const MAX_CLUSTERING_BYTES: usize = 65_535;
+
+impl ModifyPlan {
+    /// The reads whose answers [`ModifyPlan::mutations`] needs, in this order: only for lists whose
+    /// elements are written by index or deleted by value.
+    pub fn reads(&self, request: &Request<'_>) -> Result<Vec<ReadCommand>, CqlError> {
+        let Some(place) = self.place.as_ref().filter(|_| self.needs_read()) else {
+            return Ok(Vec::new());
+        };
+        let actions = self.static_actions.iter().chain(&self.row_actions);
+        let mut columns: Vec<ColumnId> = actions
+            .filter(|action| action.needs_read())
+            .map(|action| action.column.id)
+            .collect();
+        columns.sort_unstable();
+        columns.dedup();
+        let slices: Vec<Slice> = if place.writes_rows {
+            let rows = place.rows.rows(&self.table, request)?;
+            rows.into_iter().map(Slice::of_prefix).collect()
+        } else {
+            Vec::new()
+        };
+        let command = |key: DecoratedKey| ReadCommand {
+            table: self.table.clone(),
+            partitions: PartitionSelection::Key(key),
+            clustering: ClusteringSelection {
+                slices: slices.clone(),
+                reversed: false,
+            },
+            columns: columns.clone(),
+            filters: Vec::new(),
+            limits: DataLimits {
+                rows: u32::MAX,
+                rows_per_partition: u32::MAX,
+                bytes: u32::MAX,
+            },
+            now_seconds: request.now_seconds,
+            resume: None,
+        };
+        Ok(place.keys.keys(request)?.into_iter().map(command).collect())
+    }
+
+    fn needs_read(&self) -> bool {
+        self.static_actions
+            .iter()
+            .chain(&self.row_actions)
+            .any(ColumnAction::needs_read)
+    }
+
+    /// What this execution writes. `known`: the answers to [`ModifyPlan::reads`].
+    pub fn mutations(
+        &self,
+        request: &Request<'_>,
+        known: &[ReadPage],
+    ) -> Result<Vec<Mutation>, CqlError> {
+        let updates = self.updates(request, request.timestamp_micros, known)?;
+        Ok(updates
+            .into_iter()
+            .map(|update| Mutation {
+                updates: vec![update],
+            })
+            .collect())
+    }
+
+    /// As [`ModifyPlan::mutations`], with another timestamp for what says none: of a batch.
+    pub(crate) fn updates(
+        &self,
+        request: &Request<'_>,
+        default_timestamp: i64,
+        known: &[ReadPage],
+    ) -> Result<Vec<PartitionUpdate>, CqlError> {
+        let time = WriteTime {
+            timestamp: self.attributes.timestamp(default_timestamp, request)?,
+            ttl: self.attributes.ttl(&self.table, request)?,
+            now_seconds: request.now_seconds,
+        };
+        let Some(place) = &self.place else {
+            return match &self.json {
+                Some(json) => json.updates(&self.table, request, time),
+                None => Ok(Vec::new()),
+            };
+        };
+        let keys = place.keys.keys(request)?;
+        let mut updates = Vec::with_capacity(keys.len());
+        for (i, key) in keys.into_iter().enumerate() {
+            let known = known.get(i);
+            if let Some(update) = self.update_of(place, key, request, time, known)? {
+                updates.push(update);
+            }
+        }
+        Ok(updates)
+    }
+
+    /// What is written to one partition.
+    fn update_of(
+        &self,
+        place: &Place,
+        key: DecoratedKey,
+        request: &Request<'_>,
+        time: WriteTime,
+        known: Option<&ReadPage>,
+    ) -> Result<Option<PartitionUpdate>, CqlError> {
+        let known = known.and_then(|page| page.partitions.first());
+        let mut update = PartitionUpdate::new(self.table.clone(), key);
+        let whole = self.static_actions.is_empty() && self.row_actions.is_empty();
+        if self.kind == StatementKind::Delete && whole {
+            return self.delete_rows(place, update, request, time);
+        }
+        if place.writes_rows && !self.is_only_static() {
+            for mut clustering in place.rows.rows(&self.table, request)? {
+                check_clustering(&self.table, &clustering)?;
+                // What a row of a dense table does not give of it is null, which is kept as empty.
+                let full = self.table.clustering_key().len();
+                clustering.0.resize(full, Bytes::new());
+                let before = known.and_then(|partition| {
+                    partition
+                        .rows
+                        .iter()
+                        .find(|row| row.clustering == clustering)
+                });
+                let row = self.row(clustering, request, time, before)?;
+                update.rows.push(row);
+            }
+            if update.rows.is_empty() {
+                return Ok(None);
+            }
+        }
+        if !self.static_actions.is_empty() {
+            let before = known.and_then(|partition| partition.static_row.as_ref());
+            let mut row = self.static_row(request, time, before, 0)?;
+            // As often as there are rows: what is added to a list is added for each of them
+            // (`ModificationStatement.addUpdates`).
+            for again in 1..update.rows.len() {
+                row.merge(self.static_row(request, time, before, again)?, &self.table);
+            }
+            update.static_row = (!row.is_empty()).then_some(row);
+        }
+        update.rows.retain(|row| !row.is_empty());
+        Ok((!update.is_empty()).then_some(update))
+    }
+
+    fn static_row(
+        &self,
+        request: &Request<'_>,
+        time: WriteTime,
+        before: Option<&Row>,
+        again: usize,
+    ) -> Result<Row, CqlError> {
+        let mut row =
+            RowBuilder::new(&self.table, request, time, before, Clustering::EMPTY).again(again);
+        for action in &self.static_actions {
+            row.apply(action)?;
+        }
+        Ok(row.finish())
+    }
+
+    /// Does it write static columns, and no row?
+    fn is_only_static(&self) -> bool {
+        self.kind != StatementKind::Insert
+            && self.row_actions.is_empty()
+            && !self.static_actions.is_empty()
+    }
+
+    fn row(
+        &self,
+        clustering: Clustering,
+        request: &Request<'_>,
+        time: WriteTime,
+        before: Option<&Row>,
+    ) -> Result<Row, CqlError> {
+        let mut row = RowBuilder::new(&self.table, request, time, before, clustering)
+            .with_capacity(self.row_actions.len());
+        if self.table.compact.is_some() && self.row_actions.is_empty() {
+            let value = hidden_value(&self.table)?;
+            row.set_value(value, Bound::Value(Bytes::new()))?;
+        }
+        if self.kind == StatementKind::Insert {
+            row = row.with_marker();
+        }
+        for action in &self.row_actions {
+            row.apply(action)?;
+        }
+        Ok(row.finish())
+    }
+
+    /// DELETE of a partition, of rows, or of ranges of rows.
+    fn delete_rows(
+        &self,
+        place: &Place,
+        mut update: PartitionUpdate,
+        request: &Request<'_>,
+        time: WriteTime,
+    ) -> Result<Option<PartitionUpdate>, CqlError> {
+        if place.rows.is_all() {
+            update.deletion = time.deletion();
+            return Ok(Some(update));
+        }
+        if place.rows.selects_rows() {
+            for clustering in place.rows.rows(&self.table, request)? {
+                check_clustering(&self.table, &clustering)?;
+                let row = RowBuilder::new(&self.table, request, time, None, clustering);
+                update.rows.push(row.deleted().finish());
+            }
+        } else {
+            for slice in place.rows.slices(&self.table, request)? {
+                update.add_range_tombstone(RangeTombstone {
+                    slice,
+                    deletion: time.deletion(),
+                });
+            }
+        }
+        Ok((!update.is_empty()).then_some(update))
+    }
+}
+
+/// The values of the clustering columns of a row that is written.
+pub(crate) fn check_clustering(table: &Table, clustering: &Clustering) -> Result<(), CqlError> {
+    if table.compact == Some(CompactForm::Dense)
+        && let ([value], Some(column)) = (&*clustering.0, table.clustering_key().next())
+        && table.clustering_key().len() == 1
+        && value.is_empty()
+    {
+        return invalid!("Invalid empty or null value for column {}", column.name);
+    }
+    let bytes: usize = clustering.0.iter().map(Bytes::len).sum();
+    if bytes > MAX_CLUSTERING_BYTES {
+        return invalid!(
+            "The sum of all clustering columns is too long ({bytes} > {MAX_CLUSTERING_BYTES})"
+        );
+    }
+    Ok(())
+}
+
+/// A row of a compact table exists by its value only: one that clients give, or the hidden one of
+/// tables that have been declared without.
+fn hidden_value(table: &Table) -> Result<&Column, CqlError> {
+    match table.regulars().next() {
+        Some(value) if table.hides(value) => Ok(value),
+        value => {
+            let name = value.map_or("", |column| &*column.name);
+            invalid!("Column {name} is mandatory for this COMPACT STORAGE table")
+        }
+    }
+}
+
+/// The columns of a row that INSERT JSON writes.
+pub(crate) struct JsonRow {
+    pub(crate) key: DecoratedKey,
+    pub(crate) clustering: Option<Clustering>,
+    pub(crate) values: Vec<(Column, Bound)>,
+}
+
+/// The update of one row whose values are known.
+pub(crate) fn update_of_values(
+    table: &Arc<Table>,
+    request: &Request<'_>,
+    time: WriteTime,
+    row: JsonRow,
+) -> Result<PartitionUpdate, CqlError> {
+    let mut update = PartitionUpdate::new(table.clone(), row.key);
+    let (statics, regulars): (Vec<_>, Vec<_>) = row
+        .values
+        .into_iter()
+        .partition(|(column, _)| column.kind == ColumnKind::Static);
+    if let Some(clustering) = row.clustering {
+        check_clustering(table, &clustering)?;
+        let mut builder = RowBuilder::new(table, request, time, None, clustering).with_marker();
+        for (column, value) in regulars {
+            builder.set_value(&column, value)?;
+        }
+        update.rows.push(builder.finish());
+    }
+    let mut builder = RowBuilder::new(table, request, time, None, Clustering::EMPTY);
+    for (column, value) in statics {
+        builder.set_value(&column, value)?;
+    }
+    let row = builder.finish();
+    update.static_row = (!row.is_empty()).then_some(row);
+    Ok(update)
+}
