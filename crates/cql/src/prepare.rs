@@ -76,6 +76,7 @@ pub fn prepare_statement(
             let (keyspace, table) = table_of(context, modification.table())?;
             let analysis = Analysis::new(&table, Some(&keyspace.types));
             let plan = ModifyPlan::new(&analysis, table.clone(), modification)?;
+            plan.validate()?;
             let plan = Plan::Modify(Box::new(plan));
             Prepared::of_table(plan, &table, analysis.into_markers())
         }
@@ -172,7 +173,6 @@ fn prepare_batch(batch: &ast::Batch, context: &Context<'_>) -> Result<Prepared, 
     let attributes = Attributes::new(&analysis, &batch.attributes)?;
     let mut markers = analysis.into_markers();
     let mut statements = Vec::with_capacity(batch.statements.len());
-    let mut used: Option<String> = None;
     for statement in &batch.statements {
         let (keyspace, table) = table_of(context, statement.table())?;
         let analysis = Analysis::new(&table, Some(&keyspace.types));
@@ -185,12 +185,37 @@ fn prepare_batch(batch: &ast::Batch, context: &Context<'_>) -> Result<Prepared, 
                 markers[i] = marker;
             }
         }
-        used.get_or_insert_with(|| table.keyspace.to_string());
     }
     let plan = BatchPlan::new(batch.kind, attributes, statements)?;
-    let mut prepared = Prepared::simple(Plan::Batch(Box::new(plan)), used);
+    let first = plan.statements().first().map(|first| first.table().clone());
+    let keyspace = first.as_ref().map(|table| table.keyspace.to_string());
+    // Clients route by the key of the only table there is; the protocol has no place for it where
+    // markers belong to several, or to the batch itself.
+    let is_of = |table: &Table, marker: &MarkerSpec| {
+        *marker.spec.table == *table.name && *marker.spec.keyspace == *table.keyspace
+    };
+    let only = first.filter(|first| {
+        plan.statements().iter().all(|s| s.table().id == first.id)
+            && markers.iter().flatten().all(|marker| is_of(first, marker))
+    });
+    let mut prepared = Prepared::simple(Plan::Batch(Box::new(plan)), keyspace);
+    prepared.partition_key_indexes = only.map_or(Vec::new(), |table| key_indexes(&table, &markers));
     prepared.bind_variables = specs(markers)?;
     Ok(prepared)
+}
+
+/// For each column of the partition key, the last marker that brings it; empty where that is not
+/// so for each of them (`VariableSpecifications.getPartitionKeyBindVariableIndexes`).
+fn key_indexes(table: &Table, markers: &[Option<MarkerSpec>]) -> Vec<u16> {
+    let mut indexes: Vec<Option<u16>> = vec![None; table.partition_key().len()];
+    for (i, marker) in markers.iter().enumerate() {
+        let position = marker.as_ref().and_then(|marker| marker.key_position);
+        if let Some(index) = position.and_then(|position| indexes.get_mut(position)) {
+            *index = u16::try_from(i).ok();
+        }
+    }
+    let indexes: Option<Vec<u16>> = indexes.into_iter().collect();
+    indexes.unwrap_or_default()
 }
 
 /// The specifications of all markers: each must have been given a meaning.
@@ -227,18 +252,8 @@ impl Prepared {
         table: &Table,
         markers: Vec<Option<MarkerSpec>>,
     ) -> Result<Prepared, CqlError> {
-        let mut indexes: Vec<Option<u16>> = vec![None; table.partition_key().len()];
-        for (i, marker) in markers.iter().enumerate() {
-            let position = marker.as_ref().and_then(|marker| marker.key_position);
-            if let Some(index) = position.and_then(|position| indexes.get_mut(position)) {
-                *index = u16::try_from(i).ok();
-            }
-        }
         Ok(Prepared {
-            partition_key_indexes: indexes
-                .into_iter()
-                .collect::<Option<Vec<u16>>>()
-                .unwrap_or_default(),
+            partition_key_indexes: key_indexes(table, &markers),
             bind_variables: specs(markers)?,
             ..Prepared::simple(plan, Some(table.keyspace.to_string()))
         })

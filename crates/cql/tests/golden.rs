@@ -2,11 +2,13 @@
 //!
 //! After each statement: `! code message` for an error; `= name type, …` for the columns of a
 //! result and `| cell cell …` for its rows, in hexadecimal; after PREPARE also `? keyspace.table.name
-//! type, …` for the bind markers and `# index …` for those of the partition key.
+//! type, …` for the bind markers and `# index …` for those of the partition key. `WITH value …: `
+//! before a statement are its bound values, in hexadecimal, `null` or `unset`. Answers to files that
+//! name no server as their source can be had again with `oracle/ask.sh`.
 
 mod memory;
 
-use cql::ColumnSpec;
+use cql::{ColumnSpec, Value};
 use memory::{Memory, driver_name};
 
 fn columns(specs: &[ColumnSpec]) -> String {
@@ -23,6 +25,14 @@ fn cell(cell: &Option<Vec<u8>>) -> String {
         Some(bytes) if bytes.is_empty() => "''".to_owned(),
         Some(bytes) => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
     }
+}
+
+/// The bytes of hexadecimal digits; of what is none, nothing.
+fn bytes(digits: &str) -> Vec<u8> {
+    let pairs = digits.as_bytes().chunks_exact(2);
+    pairs
+        .map_while(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
+        .collect()
 }
 
 fn answer(memory: &mut Memory, statement: &str) -> Result<Vec<String>, cql::CqlError> {
@@ -49,9 +59,25 @@ fn answer(memory: &mut Memory, statement: &str) -> Result<Vec<String>, cql::CqlE
         }
         return Ok(lines);
     }
-    let prepared = memory.prepare(statement)?;
-    let answer = memory.execute(&prepared, &[], None, None)?;
-    if let Some(specs) = &prepared.result_columns {
+    let (values, text) = match statement.strip_prefix("WITH ") {
+        Some(rest) => rest.split_once(": ").expect("values, then a statement"),
+        None => ("", statement),
+    };
+    let bytes: Vec<Vec<u8>> = values.split(' ').map(bytes).collect();
+    let values = values
+        .split(' ')
+        .zip(&bytes)
+        .filter(|(text, _)| !text.is_empty());
+    let values: Vec<Value<'_>> = values
+        .map(|(text, bytes)| match text {
+            "null" => Value::Null,
+            "unset" => Value::Unset,
+            _ => Value::Bytes(bytes),
+        })
+        .collect();
+    let prepared = memory.prepare(text)?;
+    let answer = memory.execute(&prepared, &values, None, None)?;
+    if let Some(specs) = &answer.columns {
         lines.push(format!("= {}", columns(specs)));
         for row in &answer.rows {
             let cells: Vec<String> = row.iter().map(cell).collect();
@@ -100,6 +126,11 @@ fn check(golden: &str) {
         differences.len(),
         differences.join("\n")
     );
+}
+
+#[test]
+fn counters() {
+    check(include_str!("golden/counters.cql"));
 }
 
 #[test]

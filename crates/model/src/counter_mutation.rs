@@ -38,6 +38,11 @@ impl CounterMutation {
         &self.0
     }
 
+    /// As [`CounterMutation::unled`], to be put together with others.
+    pub fn into_unled(self) -> Mutation {
+        self.0
+    }
+
     /// The mutation itself, if it has no increments but only deletions, which need no leader.
     pub fn into_deletions(self) -> Result<Mutation, CounterMutation> {
         if self.0.updates.iter().any(has_increments) {

@@ -20,6 +20,7 @@ use crate::error::RequestError;
 use crate::message::{ShardReply, ShardRequest};
 use crate::metadata;
 use crate::metrics::RequestKind;
+use crate::refused;
 use crate::shard::Shard;
 use crate::statements::{Statement, StatementId, encode_columns};
 use crate::system::PARTITIONER;
@@ -165,8 +166,12 @@ impl Call<'_> {
                     refuse_virtual(statement.table(), "Modification")?;
                 }
                 let request = self.request(prepared, parameters)?;
-                let known = self.known(batch.reads(&request)?, consistency).await?;
-                let mutations = batch.mutations(&request, &known)?;
+                let mutations = if batch.is_counter() {
+                    refused::deletions(batch.counter_mutations(&request)?)?
+                } else {
+                    let known = self.known(batch.reads(&request)?, consistency).await?;
+                    batch.mutations(&request, &known)?
+                };
                 self.write_batch(mutations, consistency, batch.kind()).await
             }
             Plan::Truncate(table) => {
@@ -288,6 +293,9 @@ impl Call<'_> {
         consistency: Consistency,
     ) -> Result<Vec<Mutation>, RequestError> {
         refuse_virtual(modify.table(), "Modification")?;
+        if modify.is_counter() {
+            return refused::deletions(modify.counter_mutations(request)?);
+        }
         let known = self.known(modify.reads(request)?, consistency).await?;
         Ok(modify.mutations(request, &known)?)
     }

@@ -26,6 +26,7 @@ mod output;
 mod peers;
 pub mod raft;
 mod remote;
+mod refused;
 mod replica;
 mod response_buffers;
 mod scan;

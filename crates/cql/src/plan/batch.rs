@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use model::{Mutation, PartitionUpdate, ReadCommand, ReadPage};
+use model::{CounterMutation, Mutation, PartitionUpdate, ReadCommand, ReadPage};
 
 use crate::CqlError;
 use crate::ast::BatchKind;
 use crate::error::invalid;
-use crate::schema::is_counter_table;
 use crate::term::Request;
 
 use super::attributes::Attributes;
 use super::modify::ModifyPlan;
+use super::write::refuse_increments;
 
 /// BEGIN BATCH … APPLY BATCH, ready to be executed with values.
 #[derive(Clone, Debug)]
@@ -32,11 +32,8 @@ impl BatchPlan {
         if attributes.has_ttl() {
             return invalid!("Global TTL on the BATCH statement is not supported.");
         }
-        let timed = statements.iter().any(ModifyPlan::has_timestamp);
-        if attributes.has_timestamp() && timed {
-            return invalid!("Timestamp must be set either on BATCH or individual statements");
-        }
-        check_batch(kind, statements.iter())?;
+        check(kind, attributes.has_timestamp(), &mut statements.iter())?;
+        statements.iter().try_for_each(ModifyPlan::validate)?;
         Ok(BatchPlan {
             kind,
             attributes,
@@ -54,6 +51,12 @@ impl BatchPlan {
         &self.statements
     }
 
+    /// Does it write tables of counters, and nothing else? Then [`BatchPlan::counter_mutations`]
+    /// says what.
+    pub fn is_counter(&self) -> bool {
+        self.statements.iter().any(ModifyPlan::is_counter)
+    }
+
     /// The reads that its statements need; see [`ModifyPlan::reads`].
     pub fn reads(&self, request: &Request<'_>) -> Result<Vec<ReadCommand>, CqlError> {
         let mut commands = Vec::new();
@@ -64,12 +67,27 @@ impl BatchPlan {
     }
 
     /// What it writes: one mutation for each key and keyspace. `known`: the answers to
-    /// [`BatchPlan::reads`].
+    /// [`BatchPlan::reads`]. Errors: as those of [`ModifyPlan::mutations`].
     pub fn mutations(
         &self,
         request: &Request<'_>,
         known: &[ReadPage],
     ) -> Result<Vec<Mutation>, CqlError> {
+        refuse_increments(self.is_counter())?;
+        self.merged(request, known)
+    }
+
+    /// What it writes to tables of counters: one mutation for each key and keyspace, to be led,
+    /// not applied.
+    pub fn counter_mutations(
+        &self,
+        request: &Request<'_>,
+    ) -> Result<Vec<CounterMutation>, CqlError> {
+        let merged = self.merged(request, &[])?;
+        Ok(merged.into_iter().map(CounterMutation::new).collect())
+    }
+
+    fn merged(&self, request: &Request<'_>, known: &[ReadPage]) -> Result<Vec<Mutation>, CqlError> {
         let timestamp = self
             .attributes
             .timestamp(request.timestamp_micros, request)?;
@@ -85,39 +103,59 @@ impl BatchPlan {
     }
 }
 
-/// What all statements of a batch must have in common; also of a BATCH message, whose statements
-/// were prepared each for itself.
+/// What all statements of a BATCH message must have in common, which were prepared each for itself
+/// (`BatchStatement.validate`).
 pub fn check_batch<'p>(
     kind: BatchKind,
-    statements: impl Iterator<Item = &'p ModifyPlan>,
+    mut statements: impl Iterator<Item = &'p ModifyPlan>,
 ) -> Result<(), CqlError> {
-    let mut counters = false;
-    let mut others = false;
+    check(kind, false, &mut statements)
+}
+
+/// `has_timestamp`: does the batch say for all of them when they happen?
+fn check(
+    kind: BatchKind,
+    has_timestamp: bool,
+    statements: &mut dyn Iterator<Item = &ModifyPlan>,
+) -> Result<(), CqlError> {
+    if has_timestamp && kind == BatchKind::Counter {
+        return invalid!("Cannot provide custom timestamp for counter BATCH");
+    }
+    let (mut counters, mut others) = (false, false);
     for statement in statements {
-        if is_counter_table(statement.table()) {
-            counters = true;
-        } else {
-            others = true;
+        if has_timestamp && statement.has_timestamp() {
+            return invalid!("Timestamp must be set either on BATCH or individual statements");
         }
+        counters |= statement.is_counter();
+        others |= !statement.is_counter();
     }
-    match kind {
-        BatchKind::Counter if others => {
-            invalid!("Cannot include non-counter statement in a counter batch")
-        }
-        BatchKind::Logged if counters => {
-            invalid!("Cannot include a counter statement in a logged batch")
-        }
-        BatchKind::Unlogged if counters && others => {
-            invalid!("Counter and non-counter mutations cannot exist in the same batch")
-        }
-        _ => Ok(()),
+    if has_timestamp && counters {
+        return invalid!("Cannot provide custom timestamp for a BATCH containing counters");
     }
+    if kind == BatchKind::Counter && others {
+        return invalid!("Cannot include non-counter statement in a counter batch");
+    }
+    if counters && others {
+        return invalid!("Counter and non-counter mutations cannot exist in the same batch");
+    }
+    if kind == BatchKind::Logged && counters {
+        return invalid!("Cannot include a counter statement in a logged batch");
+    }
+    Ok(())
 }
 
 /// One mutation for each key and keyspace, of what several statements write; in the order in which
 /// the keys come first.
 pub fn merge_mutations(mutations: Vec<Mutation>) -> Vec<Mutation> {
     merge_updates(mutations.into_iter().flat_map(|m| m.updates).collect())
+}
+
+/// As [`merge_mutations`], of writes to counters: what several statements add to one counter adds
+/// up.
+pub fn merge_counter_mutations(mutations: Vec<CounterMutation>) -> Vec<CounterMutation> {
+    let unled = mutations.into_iter().map(CounterMutation::into_unled);
+    let merged = merge_mutations(unled.collect());
+    merged.into_iter().map(CounterMutation::new).collect()
 }
 
 fn merge_updates(updates: Vec<PartitionUpdate>) -> Vec<Mutation> {

@@ -33,7 +33,7 @@ use crate::describe::DescribePlan;
 use crate::schema::SchemaPlan;
 
 pub(crate) use attributes::Attributes;
-pub use batch::{BatchPlan, check_batch, merge_mutations};
+pub use batch::{BatchPlan, check_batch, merge_counter_mutations, merge_mutations};
 pub use modify::ModifyPlan;
 pub use position::Position;
 pub use run::{Paging, RowSink, SelectRun};

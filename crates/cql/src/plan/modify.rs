@@ -34,6 +34,7 @@ pub struct ModifyPlan {
     pub(crate) row_actions: Vec<ColumnAction>,
     pub(crate) json: Option<JsonInsert>,
     pub(crate) attributes: Attributes,
+    is_counter: bool,
 }
 
 /// Which rows are written.
@@ -72,11 +73,8 @@ impl ModifyPlan {
         table: Arc<Table>,
         insert: &Insert,
     ) -> Result<ModifyPlan, CqlError> {
-        if is_counter_table(&table) {
-            return invalid!(
-                "INSERT statements are not allowed on counter tables, use UPDATE instead"
-            );
-        }
+        let attributes = Attributes::new(analysis, &insert.attributes)?;
+        refuse_insert_of_counters(&table)?;
         if insert.columns.len() != insert.values.len() {
             return invalid!("Unmatched column names/values");
         }
@@ -100,7 +98,6 @@ impl ModifyPlan {
             }
         }
         refuse_conditions(insert.if_not_exists)?;
-        let attributes = Attributes::new(analysis, &insert.attributes)?;
         let only_static = !has_clustering && only_static(&actions);
         let restrictions = Restrictions::of_values(&table, keys, only_static)?;
         let place = Place::new(&table, restrictions);
@@ -118,14 +115,10 @@ impl ModifyPlan {
         table: Arc<Table>,
         insert: &InsertJson,
     ) -> Result<ModifyPlan, CqlError> {
-        if is_counter_table(&table) {
-            return invalid!(
-                "INSERT statements are not allowed on counter tables, use UPDATE instead"
-            );
-        }
+        let attributes = Attributes::new(analysis, &insert.attributes)?;
+        refuse_insert_of_counters(&table)?;
         let json = JsonInsert::new(analysis, &table, insert)?;
         refuse_conditions(insert.if_not_exists)?;
-        let attributes = Attributes::new(analysis, &insert.attributes)?;
         let mut plan = ModifyPlan::of(table, StatementKind::Insert, None, Vec::new(), attributes);
         plan.json = Some(json);
         Ok(plan)
@@ -167,13 +160,13 @@ impl ModifyPlan {
         table: Arc<Table>,
         delete: &Delete,
     ) -> Result<ModifyPlan, CqlError> {
+        let attributes = Attributes::new(analysis, &delete.attributes)?;
         let actions: Result<Vec<ColumnAction>, CqlError> = delete
             .deletions
             .iter()
             .map(|deletion: &Deletion| ColumnAction::delete(analysis, &table, deletion))
             .collect();
         let actions = actions?;
-        let attributes = Attributes::new(analysis, &delete.attributes)?;
         let place = Place::of_relations(
             analysis,
             &table,
@@ -210,6 +203,7 @@ impl ModifyPlan {
         static_actions.sort_by_key(|action| action.column.id);
         row_actions.sort_by_key(|action| action.column.id);
         ModifyPlan {
+            is_counter: is_counter_table(&table),
             table,
             kind,
             place,
@@ -228,6 +222,23 @@ impl ModifyPlan {
     /// Does the statement itself say when it happens?
     pub fn has_timestamp(&self) -> bool {
         self.attributes.has_timestamp()
+    }
+
+    /// Does it write a table of counters? Then [`ModifyPlan::counter_mutations`] says what.
+    pub fn is_counter(&self) -> bool {
+        self.is_counter
+    }
+
+    /// What is asked of a statement when all else of it is known, that of a batch after what is
+    /// asked of the batch (`ModificationStatement.validate`).
+    pub(crate) fn validate(&self) -> Result<(), CqlError> {
+        if self.is_counter && self.attributes.has_timestamp() {
+            return invalid!("Cannot provide custom timestamp for counter updates");
+        }
+        if self.is_counter && self.attributes.has_ttl() {
+            return invalid!("Cannot provide custom TTL for counter updates");
+        }
+        Ok(())
     }
 }
 
@@ -262,6 +273,14 @@ impl Place {
         }
         Ok(Place::new(table, restrictions))
     }
+}
+
+/// Counters are not set, not even to nothing.
+fn refuse_insert_of_counters(table: &Table) -> Result<(), CqlError> {
+    if is_counter_table(table) {
+        return invalid!("INSERT statements are not allowed on counter tables, use UPDATE instead");
+    }
+    Ok(())
 }
 
 /// Does a statement with these actions write static columns only?

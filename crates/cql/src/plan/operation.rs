@@ -16,6 +16,10 @@ use super::restriction::column_of;
 pub(crate) enum Action {
     /// It gets this value; a multi-cell one loses what it had.
     Set(Expression),
+    /// This is added to a counter.
+    Increment(Expression),
+    /// This is taken from a counter.
+    Decrement(Expression),
     /// Elements are added to the end of a list.
     Append(Expression),
     /// Elements are added to the beginning of a list.
@@ -64,6 +68,7 @@ impl ColumnAction {
         column: &Column,
         term: &Term,
     ) -> Result<ColumnAction, CqlError> {
+        let value = prepare(analysis, term, &Receiver::of(column))?;
         if column.ty.is_counter() {
             return invalid!(
                 "Cannot set the value of counter column {} (counters can only be \
@@ -71,7 +76,6 @@ impl ColumnAction {
                 column.name
             );
         }
-        let value = prepare(analysis, term, &Receiver::of(column))?;
         Ok(ColumnAction {
             column: column.clone(),
             action: Action::Set(value),
@@ -101,20 +105,7 @@ impl ColumnAction {
             }
             Operation::Add(term) => add(analysis, column, term, &receiver)?,
             Operation::Subtract(term) => subtract(analysis, column, term, &receiver)?,
-            Operation::Prepend(term) => {
-                let shown = format!("{name} = {term} - {name}");
-                match &column.ty {
-                    CqlType::List { frozen: true, .. } => {
-                        return invalid!(
-                            "Invalid operation ({shown}) for frozen list column {name}"
-                        );
-                    }
-                    CqlType::List { .. } => Action::Prepend(prepare(analysis, term, &receiver)?),
-                    _ => {
-                        return invalid!("Invalid operation ({shown}) for non list column {name}");
-                    }
-                }
-            }
+            Operation::Prepend(term) => prepend(analysis, column, term, &receiver)?,
         };
         Ok(ColumnAction {
             column: column.clone(),
@@ -221,17 +212,32 @@ fn set_element(
     }
 }
 
-/// What `+` and `-` do not go with.
-fn check_arithmetic(column: &Column, shown: &str) -> Result<(), CqlError> {
+/// `column = value + column`; messages show it as Cassandra does.
+fn prepend(
+    analysis: &Analysis<'_>,
+    column: &Column,
+    term: &Term,
+    receiver: &Receiver,
+) -> Result<Action, CqlError> {
     let name = &column.name;
-    if column.ty.is_counter() {
-        return invalid!("Counter updates are not supported yet: {shown}");
+    let shown = format!("{name} = {term} - {name}");
+    let value = prepare(analysis, term, receiver)?;
+    match &column.ty {
+        CqlType::List { frozen: true, .. } => {
+            invalid!("Invalid operation ({shown}) for frozen list column {name}")
+        }
+        CqlType::List { .. } => Ok(Action::Prepend(value)),
+        _ => invalid!("Invalid operation ({shown}) for non list column {name}"),
     }
-    if !column.ty.is_collection() {
-        return invalid!("Invalid operation ({shown}) for non counter column {name}");
-    }
+}
+
+/// `+` and `-` need a collection whose elements are cells of their own.
+fn check_multi_cell(column: &Column, shown: &str) -> Result<(), CqlError> {
     if !column.ty.is_multi_cell() {
-        return invalid!("Invalid operation ({shown}) for frozen collection column {name}");
+        return invalid!(
+            "Invalid operation ({shown}) for frozen collection column {}",
+            column.name
+        );
     }
     Ok(())
 }
@@ -243,7 +249,19 @@ fn add(
     receiver: &Receiver,
 ) -> Result<Action, CqlError> {
     let name = &column.name;
-    check_arithmetic(column, &format!("{name} = {name} + {term}"))?;
+    let shown = format!("{name} = {name} + {term}");
+    match &column.ty {
+        CqlType::Tuple(_) | CqlType::Udt { .. } => {
+            return invalid!("Invalid operation ({shown}) for tuple column {name}");
+        }
+        ty if ty.is_counter() => {
+            return Ok(Action::Increment(prepare(analysis, term, receiver)?));
+        }
+        ty if !ty.is_collection() => {
+            return invalid!("Invalid operation ({shown}) for non counter column {name}");
+        }
+        _ => check_multi_cell(column, &shown)?,
+    }
     match &column.ty {
         CqlType::List { .. } => Ok(Action::Append(prepare(analysis, term, receiver)?)),
         CqlType::Map { .. } => match prepare(analysis, term, receiver) {
@@ -264,7 +282,14 @@ fn subtract(
     receiver: &Receiver,
 ) -> Result<Action, CqlError> {
     let name = &column.name;
-    check_arithmetic(column, &format!("{name} = {name} - {term}"))?;
+    let shown = format!("{name} = {name} - {term}");
+    if column.ty.is_counter() {
+        return Ok(Action::Decrement(prepare(analysis, term, receiver)?));
+    }
+    if !column.ty.is_collection() {
+        return invalid!("Invalid operation ({shown}) for non counter column {name}");
+    }
+    check_multi_cell(column, &shown)?;
     match &column.ty {
         CqlType::List { .. } => Ok(Action::Discard(prepare(analysis, term, receiver)?)),
         CqlType::Map { key, .. } => {

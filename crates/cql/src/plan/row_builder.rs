@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use model::{
     Cell, Clustering, Column, CqlType, DeletionTime, Liveness, NO_DELETION_TIME, NO_TTL, Row,
-    Table, collection, compare_cells,
+    Table, collection, compare_cells, counter, reconcile_cells,
 };
 
 use crate::CqlError;
@@ -124,7 +124,7 @@ impl<'a> RowBuilder<'a> {
             for cell in sorted {
                 match cells.pop() {
                     Some(last) if compare_cells(self.table, &last, &cell).is_eq() => {
-                        cells.push(last.reconcile(cell));
+                        cells.push(reconcile_cells(last, cell, self.table));
                     }
                     last => {
                         cells.extend(last);
@@ -174,6 +174,8 @@ impl<'a> RowBuilder<'a> {
         let column = &action.column;
         match &action.action {
             Action::Set(value) => self.set(column, value),
+            Action::Increment(value) => self.count(column, value, false),
+            Action::Decrement(value) => self.count(column, value, true),
             Action::Append(value) => self.append(column, value, false),
             Action::Prepend(value) => self.append(column, value, true),
             Action::Discard(value) => self.discard(column, value),
@@ -250,6 +252,41 @@ impl<'a> RowBuilder<'a> {
 
     fn set(&mut self, column: &Column, value: &Expression) -> Result<(), CqlError> {
         self.set_value(column, value.evaluate(self.request)?)
+    }
+
+    /// Adds to a counter, or takes from it: an update, which only the leader can turn into what a
+    /// counter is written as (`model::counter`).
+    fn count(
+        &mut self,
+        column: &Column,
+        value: &Expression,
+        negated: bool,
+    ) -> Result<(), CqlError> {
+        let mut delta = match value.evaluate(self.request)? {
+            Bound::Unset => return Ok(()),
+            Bound::Null => return invalid!("Invalid null value for counter increment"),
+            Bound::Value(bytes) => match <[u8; 8]>::try_from(&*bytes) {
+                Ok(bytes) => i64::from_be_bytes(bytes),
+                Err(_) => return invalid!("Invalid empty value for counter increment"),
+            },
+        };
+        if negated {
+            delta = match delta.checked_neg() {
+                Some(negation) => negation,
+                None => {
+                    return invalid!(
+                        "The negation of {delta} overflows supported counter precision (signed 8 \
+                         bytes integer)"
+                    );
+                }
+            };
+        }
+        self.put(Cell {
+            ttl: NO_TTL,
+            local_deletion_time: NO_DELETION_TIME,
+            ..self.live(column, None, counter::update(delta).into())
+        });
+        Ok(())
     }
 
     /// An element, entry or field gets a value.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use model::{
-    Clustering, ClusteringSelection, Column, ColumnId, ColumnKind, CompactForm, DataLimits,
-    DecoratedKey, Mutation, PartitionSelection, PartitionUpdate, RangeTombstone, ReadCommand,
-    ReadPage, Row, Slice, Table,
+    Clustering, ClusteringSelection, Column, ColumnId, ColumnKind, CompactForm, CounterMutation,
+    DataLimits, DecoratedKey, Mutation, PartitionSelection, PartitionUpdate, RangeTombstone,
+    ReadCommand, ReadPage, Row, Slice, Table,
 };
 
 use crate::CqlError;
@@ -70,18 +70,27 @@ impl ModifyPlan {
     }
 
     /// What this execution writes. `known`: the answers to [`ModifyPlan::reads`].
+    ///
+    /// Errors: besides what values can be wrong about, that the statement does not write rows just
+    /// so: see [`ModifyPlan::is_counter`].
     pub fn mutations(
         &self,
         request: &Request<'_>,
         known: &[ReadPage],
     ) -> Result<Vec<Mutation>, CqlError> {
+        refuse_increments(self.is_counter())?;
         let updates = self.updates(request, request.timestamp_micros, known)?;
-        Ok(updates
-            .into_iter()
-            .map(|update| Mutation {
-                updates: vec![update],
-            })
-            .collect())
+        Ok(updates.into_iter().map(mutation_of).collect())
+    }
+
+    /// What this execution writes to a table of counters: to be led, not applied.
+    pub fn counter_mutations(
+        &self,
+        request: &Request<'_>,
+    ) -> Result<Vec<CounterMutation>, CqlError> {
+        let updates = self.updates(request, request.timestamp_micros, &[])?;
+        let mutations = updates.into_iter().map(mutation_of);
+        Ok(mutations.map(CounterMutation::new).collect())
     }
 
     /// As [`ModifyPlan::mutations`], with another timestamp for what says none: of a batch.
@@ -233,6 +242,20 @@ impl ModifyPlan {
         }
         Ok((!update.is_empty()).then_some(update))
     }
+}
+
+fn mutation_of(update: PartitionUpdate) -> Mutation {
+    Mutation {
+        updates: vec![update],
+    }
+}
+
+/// Increments that were applied as they are would be counted again with every repetition.
+pub(crate) fn refuse_increments(is_counter: bool) -> Result<(), CqlError> {
+    if is_counter {
+        return invalid!("Writes to counters have to be led by one of their replicas");
+    }
+    Ok(())
 }
 
 /// The values of the clustering columns of a row that is written.
