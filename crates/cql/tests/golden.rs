@@ -134,6 +134,11 @@ fn counters() {
 }
 
 #[test]
+fn lists() {
+    check(include_str!("golden/lists.cql"));
+}
+
+#[test]
 fn restrictions() {
     check(include_str!("golden/restrictions.cql"));
 }

@@ -40,6 +40,7 @@ pub struct FunctionContext {
     pub now_micros: i64,
     random: Cell<u64>,
     timeuuids: Cell<i64>,
+    prepended: Cell<i64>,
 }
 
 impl FunctionContext {
@@ -49,6 +50,7 @@ impl FunctionContext {
             now_micros,
             random: Cell::new(random),
             timeuuids: Cell::new(0),
+            prepended: Cell::new(0),
         }
     }
 
@@ -61,11 +63,23 @@ impl FunctionContext {
         mixed ^ (mixed >> 31)
     }
 
-    /// How many time uuids were made: each gets a later time than the one before.
+    /// How many time uuids were made before: each gets a later time than the one before.
     fn next_timeuuid(&self) -> i64 {
-        let count = self.timeuuids.get();
-        self.timeuuids.set(count + 1);
-        count
+        self.next_timeuuids(1)
+    }
+
+    /// As [`FunctionContext::next_timeuuid`], for several.
+    pub(crate) fn next_timeuuids(&self, count: i64) -> i64 {
+        let before = self.timeuuids.get();
+        self.timeuuids.set(before.saturating_add(count));
+        before
+    }
+
+    /// Counts elements that are prepended to lists; how many there are with these.
+    pub(crate) fn prepend(&self, count: i64) -> i64 {
+        let all = self.prepended.get().saturating_add(count);
+        self.prepended.set(all);
+        all
     }
 }
 

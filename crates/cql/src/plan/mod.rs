@@ -10,6 +10,7 @@ mod fetch;
 mod filter;
 mod json;
 mod keys;
+mod list_paths;
 mod modify;
 mod node;
 mod operation;

@@ -1,7 +1,6 @@
 //! What a write does to one column (`Operation`, `Constants`, `Lists`, `Sets`, `Maps`,
 //! `UserTypes`).
 
-use bytes::Bytes;
 use model::{Column, ColumnKind, CqlType, Table};
 
 use crate::CqlError;
@@ -339,80 +338,5 @@ fn delete_element(
             Ok(Action::DeleteElement(element, "set element"))
         }
         _ => invalid!("Invalid deletion operation for non collection column {name}"),
-    }
-}
-
-/// The paths of list cells: time uuids, ascending for what is appended, from before all that for
-/// what is prepended (`TimeUUID`, `Lists.PrecisionTime`).
-pub(crate) struct ListPaths {
-    ticks: u64,
-    low: u64,
-}
-
-/// From 1582-10-15, where the clock of uuids starts, to 1970, in ticks of 100 ns.
-const EPOCH_TICKS: i64 = 0x01B2_1DD2_1381_4000;
-/// 2010-01-01: prepended elements lie as far before it as the moment lies behind it.
-const REFERENCE_MICROS: i64 = 1_262_304_000_000_000;
-
-impl ListPaths {
-    /// For elements that are appended at this moment (microseconds since 1970); `random` tells
-    /// this write from others of the moment.
-    pub(crate) fn after(now_micros: i64, random: u64) -> ListPaths {
-        ListPaths::at(now_micros, 0, random)
-    }
-
-    /// For `count` elements that are prepended at this moment.
-    pub(crate) fn before(now_micros: i64, count: usize, random: u64) -> ListPaths {
-        let mirrored = REFERENCE_MICROS
-            .saturating_mul(2)
-            .saturating_sub(now_micros);
-        ListPaths::at(mirrored, count as i64, random)
-    }
-
-    fn at(micros: i64, ticks_before: i64, random: u64) -> ListPaths {
-        let ticks = micros
-            .saturating_mul(10)
-            .saturating_add(EPOCH_TICKS)
-            .saturating_sub(ticks_before);
-        ListPaths {
-            ticks: ticks.max(0) as u64,
-            // The variant of RFC 4122, and a node that is no hardware address.
-            low: (random & 0x3fff_ffff_ffff_ffff) | 0x8000_0100_0000_0000,
-        }
-    }
-
-    /// The path of the next element.
-    pub(crate) fn next_path(&mut self) -> Bytes {
-        let ticks = self.ticks;
-        self.ticks += 1;
-        let high = (ticks << 32) | ((ticks >> 16) & 0xffff_0000) | (ticks >> 48) & 0x0fff | 0x1000;
-        let mut path = Vec::with_capacity(16);
-        path.extend(high.to_be_bytes());
-        path.extend(self.low.to_be_bytes());
-        path.into()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn list_paths_are_time_uuids_in_order() {
-        let timeuuid = CqlType::Timeuuid;
-        let now = 1_700_000_000_000_000;
-        let mut paths = Vec::new();
-        for prepended in [now + 5, now] {
-            let mut before = ListPaths::before(prepended, 3, 7);
-            paths.extend((0..3).map(|_| before.next_path()));
-        }
-        for appended in [now, now + 5] {
-            let mut after = ListPaths::after(appended, u64::MAX);
-            paths.extend((0..3).map(|_| after.next_path()));
-        }
-        for path in &paths {
-            timeuuid.validate(path).expect("a time uuid");
-        }
-        assert!(paths.is_sorted_by(|a, b| timeuuid.compare(a, b).is_lt()));
     }
 }

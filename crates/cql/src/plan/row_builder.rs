@@ -10,7 +10,8 @@ use crate::CqlError;
 use crate::error::invalid;
 use crate::term::{Bound, Expression, Request};
 
-use super::operation::{Action, ColumnAction, ListPaths};
+use super::list_paths::ListPaths;
+use super::operation::{Action, ColumnAction};
 
 /// When a write happened, and how long what it writes lives.
 #[derive(Clone, Copy, Debug)]
@@ -59,9 +60,6 @@ pub(crate) struct RowBuilder<'a> {
     row: Row,
     /// Cells may be out of order, or twice.
     disordered: bool,
-    /// How much later than the request, in microseconds, elements are added to lists: later ones
-    /// go in front of those that were prepended before.
-    later: i64,
 }
 
 impl<'a> RowBuilder<'a> {
@@ -80,14 +78,7 @@ impl<'a> RowBuilder<'a> {
             known,
             row: Row::new(clustering),
             disordered: false,
-            later: 0,
         }
-    }
-
-    /// For the same actions again: what they add to lists is added after the times before.
-    pub(crate) fn again(mut self, times: usize) -> Self {
-        self.later = i64::try_from(times).unwrap_or(i64::MAX);
-        self
     }
 
     /// With room for so many cells.
@@ -323,12 +314,10 @@ impl<'a> RowBuilder<'a> {
         before: bool,
     ) -> Result<(), CqlError> {
         let elements = collection::elements(value).map_err(malformed)?;
-        let now = self.request.functions.now_micros.saturating_add(self.later);
-        let random = self.request.functions.next_random();
         let mut paths = if before {
-            ListPaths::before(now, elements.len(), random)
+            ListPaths::before(&self.request.functions, elements.len())
         } else {
-            ListPaths::after(now, random)
+            ListPaths::after(&self.request.functions, elements.len())
         };
         for element in elements {
             let cell = self.live(column, Some(paths.next_path()), value.slice_ref(element));

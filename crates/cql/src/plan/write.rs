@@ -158,11 +158,11 @@ impl ModifyPlan {
         }
         if !self.static_actions.is_empty() {
             let before = known.and_then(|partition| partition.static_row.as_ref());
-            let mut row = self.static_row(request, time, before, 0)?;
+            let mut row = self.static_row(request, time, before)?;
             // As often as there are rows: what is added to a list is added for each of them
             // (`ModificationStatement.addUpdates`).
-            for again in 1..update.rows.len() {
-                row.merge(self.static_row(request, time, before, again)?, &self.table);
+            for _ in 1..update.rows.len() {
+                row.merge(self.static_row(request, time, before)?, &self.table);
             }
             update.static_row = (!row.is_empty()).then_some(row);
         }
@@ -175,10 +175,8 @@ impl ModifyPlan {
         request: &Request<'_>,
         time: WriteTime,
         before: Option<&Row>,
-        again: usize,
     ) -> Result<Row, CqlError> {
-        let mut row =
-            RowBuilder::new(&self.table, request, time, before, Clustering::EMPTY).again(again);
+        let mut row = RowBuilder::new(&self.table, request, time, before, Clustering::EMPTY);
         for action in &self.static_actions {
             row.apply(action)?;
         }
