@@ -40,6 +40,13 @@ pub(crate) struct BatchLog {
     truncated: RefCell<HashMap<TableId, i64>>,
 }
 
+impl BatchLog {
+    /// When tables were truncated since the node started, in microseconds since 1970.
+    pub(crate) fn truncations(&self) -> HashMap<TableId, i64> {
+        self.truncated.borrow().clone()
+    }
+}
+
 /// Writes a batch down. Its mutations may be applied when this returns.
 pub(crate) async fn record(
     shard: &Rc<Shard>,

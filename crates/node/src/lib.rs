@@ -14,6 +14,7 @@ mod config;
 mod coordinator;
 mod error;
 mod execute;
+mod hints;
 pub mod internode;
 mod listener;
 mod membership;

@@ -157,6 +157,10 @@ pub struct ShardMetrics {
     pub hops: Value,
     /// Writes that a replica on another node, or this one, did not take.
     pub missed_writes: Value,
+    /// Hints that were kept for nodes that missed a write.
+    pub hints_kept: Value,
+    /// Hints that were not: the node has been down for too long, or too much waited for the drive.
+    pub hints_dropped: Value,
     /// Reads that asked one more replica, as the others were slow.
     pub speculative_reads: Value,
     /// Reads whose replicas did not know the same.

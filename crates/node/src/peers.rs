@@ -4,9 +4,10 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cluster::NodeId;
-use io::Env;
+use io::{Env, Instant};
 use model::{Sharder, Token};
 use wire::internode::{Hello, VERSIONS};
 
@@ -22,6 +23,8 @@ pub(crate) const LEADING_SHARD: u16 = 0;
 pub(crate) struct Peers {
     /// Those that are up.
     up: RefCell<Arc<BTreeSet<NodeId>>>,
+    /// Since when others are not up that were.
+    down_since: RefCell<BTreeMap<NodeId, Instant>>,
     /// Connections by node and shard, each with the address that it leads to.
     connections: RefCell<BTreeMap<(NodeId, u16), (SocketAddr, Peer)>>,
 }
@@ -32,9 +35,21 @@ impl Peers {
         self.up.borrow().contains(&node)
     }
 
-    /// These others are up.
-    pub(crate) fn set_up(&self, up: Arc<BTreeSet<NodeId>>) {
+    /// These others are up, as of `now`.
+    pub(crate) fn set_up(&self, up: Arc<BTreeSet<NodeId>>, now: Instant) {
+        let mut down_since = self.down_since.borrow_mut();
+        down_since.retain(|node, _| !up.contains(node));
+        for node in self.up.borrow().difference(&up) {
+            down_since.insert(*node, now);
+        }
         *self.up.borrow_mut() = up;
+    }
+
+    /// For how long a node has been down that was up since this node started.
+    pub(crate) fn down_for(&self, node: NodeId, now: Instant) -> Option<Duration> {
+        let down_since = self.down_since.borrow();
+        let since = down_since.get(&node)?;
+        Some(now.saturating_duration_since(*since))
     }
 
     /// The shard of another node that owns a token; `None` if there is no such node.

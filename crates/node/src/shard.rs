@@ -15,6 +15,7 @@ use crate::batch_log::BatchLog;
 use crate::clients::Clients;
 use crate::config::NodeConfig;
 use crate::coordinator::Observed;
+use crate::hints::Hints;
 use crate::internode::Peer;
 use crate::membership::ClusterService;
 use crate::message::{Message, ShardReply, ShardRequest};
@@ -64,6 +65,7 @@ pub(crate) struct Shard {
     pub(crate) statements: RefCell<StatementCache>,
     pub(crate) clients: Clients,
     pub(crate) peers: Peers,
+    pub(crate) hints: Hints,
     /// How fast replicas have been of late.
     pub(crate) observed: Observed,
     pub(crate) timestamps: Timestamps,
@@ -124,6 +126,7 @@ impl Shard {
             local: RefCell::default(),
             clients: Clients::default(),
             peers: Peers::default(),
+            hints: Hints::default(),
             observed: Observed::default(),
             timestamps: Timestamps::default(),
             schema_timestamps: Timestamps::default(),

@@ -31,7 +31,9 @@ use crate::system::{
     LocalNode, SCHEMA_TABLES, SYSTEM_SCHEMA_TIMESTAMP, local_mutation, schema_from_rows,
     schema_to_mutations, system_keyspaces, unbuilt_mutations,
 };
-use crate::{batch_log, compaction_history, execute, neighbor, replica, session, virtual_tables};
+use crate::{
+    batch_log, compaction_history, execute, hints, neighbor, replica, session, virtual_tables,
+};
 
 /// How long the clients of a node that stops may take to finish.
 const LAST_REQUESTS: Duration = Duration::from_secs(10);
@@ -137,6 +139,8 @@ pub(crate) async fn run_shard(env: Env, state: Arc<SharedState>, mut seat: Seat)
     let shard = Rc::new(Shard::new(env.clone(), state, mesh, store, metadata));
     env.spawn(TaskGroup::Foreground, receive(shard.clone()))
         .detach();
+    let hinting = hints::run(shard.clone());
+    env.spawn(TaskGroup::Maintenance, hinting).detach();
     let keeping = compaction_history::keep(shard.clone());
     env.spawn(TaskGroup::Maintenance, keeping).detach();
     let listeners = Rc::new(std::cell::RefCell::new(None));
@@ -325,7 +329,7 @@ async fn perform(shard: &Rc<Shard>, request: ShardRequest) -> ShardReply {
             ShardReply::Done
         }
         ShardRequest::SetUp(up) => {
-            shard.peers.set_up(up);
+            shard.peers.set_up(up, shard.env.now());
             ShardReply::Done
         }
         ShardRequest::SetLocal(local) => {

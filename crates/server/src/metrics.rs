@@ -57,7 +57,7 @@ struct Reports {
 /// Name, help, value. The names of counters get the suffix `_total`.
 type Metric<T> = (&'static str, &'static str, fn(&T) -> u64);
 
-const REQUEST_COUNTERS: [Metric<ShardMetrics>; 5] = [
+const REQUEST_COUNTERS: [Metric<ShardMetrics>; 7] = [
     ("received_bytes", "Bytes received from clients", |m| {
         m.bytes_in.get()
     }),
@@ -65,6 +65,16 @@ const REQUEST_COUNTERS: [Metric<ShardMetrics>; 5] = [
     ("connections_accepted", "Connections ever accepted", |m| {
         m.connections_accepted.get()
     }),
+    (
+        "hints_kept",
+        "Hints kept for nodes that missed a write",
+        |m| m.hints_kept.get(),
+    ),
+    (
+        "hints_dropped",
+        "Writes that a node missed and for which no hint was kept",
+        |m| m.hints_dropped.get(),
+    ),
     ("shard_hops", "Commands sent to another shard", |m| {
         m.hops.get()
     }),

@@ -35,6 +35,8 @@ use crate::metadata::Metadata;
 use crate::replica;
 use crate::shard::Shard;
 pub(crate) use observed::Observed;
+pub(crate) use write::deliver;
+
 use replicas::{are_here, failures, replicas_of};
 
 /// `write_request_timeout`

@@ -5,6 +5,7 @@
 //! not have it then, or is down, has [`missed`] it.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use cluster::{Consistency, FailureReason, NodeId, Outcome, WriteQuorum};
 use io::{Instant, TaskGroup, oneshot};
@@ -17,6 +18,7 @@ use super::missed::missed;
 use super::replicas::{failures, replicas_of};
 use super::together::Together;
 use crate::error::RequestError;
+use crate::hints::{self, Kept};
 use crate::metadata::Metadata;
 use crate::remote::Refusal;
 use crate::shard::Shard;
@@ -56,6 +58,18 @@ pub(super) async fn write(
     outcome.await.unwrap_or_else(|_| Err(ended()))
 }
 
+/// Has a node take a write that it missed; has it?
+pub(crate) async fn deliver(
+    shard: &Shard,
+    node: NodeId,
+    mutation: Mutation,
+    time: Duration,
+) -> bool {
+    let deadline = shard.env.now() + time;
+    let applied = Write::new(mutation).apply_at(shard, node, deadline).await;
+    applied.is_ok()
+}
+
 /// How replicas refused.
 #[derive(Default)]
 struct Refusals {
@@ -79,9 +93,11 @@ struct Writing {
 
 impl Writing {
     async fn run(mut self) {
+        let mut kept = None;
         for node in self.quorum.hints() {
-            missed(&self.shard, *node, &self.write.mutation);
+            kept = missed(&self.shard, *node, &self.write.mutation).or(kept);
         }
+        self.tell_of_hint(kept).await;
         let mut answers = self.begin();
         loop {
             let left = self
@@ -102,11 +118,23 @@ impl Writing {
                 Ok(None) | Err(_) => break,
             }
         }
+        let mut kept = None;
         for node in self.quorum.open() {
-            missed(&self.shard, node, &self.write.mutation);
+            kept = missed(&self.shard, node, &self.write.mutation).or(kept);
         }
+        self.tell_of_hint(kept).await;
         let outcome = self.quorum.time_out();
         self.tell(outcome);
+    }
+
+    /// At ANY a hint that the drive has is as good as a replica.
+    async fn tell_of_hint(&mut self, kept: Option<Kept>) {
+        if self.level.0 == Consistency::Any
+            && let Some(kept) = kept
+        {
+            hints::written(&self.shard, kept).await;
+            self.tell(Some(Outcome::Done));
+        }
     }
 
     /// Sends it to all replicas that are up. This node comes first: what it finds impossible is not
@@ -124,7 +152,7 @@ impl Writing {
     }
 
     fn refused(&mut self, node: NodeId, refusal: Refusal) {
-        missed(&self.shard, node, &self.write.mutation);
+        let _ = missed(&self.shard, node, &self.write.mutation);
         let reason = match refusal {
             Refusal::Overloaded => {
                 self.refusals.overloaded += 1;

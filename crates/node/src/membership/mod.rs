@@ -439,7 +439,7 @@ async fn set_up_everywhere(shard: &Shard, up: BTreeSet<NodeId>) {
         let request = ShardRequest::SetUp(up.clone());
         pending.push(shard.send(other, request).await);
     }
-    shard.peers.set_up(up);
+    shard.peers.set_up(up, shard.env.now());
     for reply in pending {
         // A shard that is gone asks nobody.
         let _ = reply.reply().await;

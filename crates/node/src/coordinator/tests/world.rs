@@ -198,6 +198,8 @@ fn config(shards: u16) -> NodeConfig {
         cluster_name: None,
         data_center: None,
         rack: None,
+        storage_port: 7000,
+        seeds: Vec::new(),
         num_tokens: 4,
     }
 }
@@ -249,7 +251,9 @@ async fn live(
     shard.set_local(Arc::new(local(number)));
     let others = (0..plan.nodes as u32).map(NodeId);
     let others = others.filter(|node| *node != NodeId(number as u32));
-    shard.peers.set_up(Arc::new(others.collect()));
+    shard
+        .peers
+        .set_up(Arc::new(others.collect()), shard.env.now());
     let key = (number, shard.index());
     shards.borrow_mut().insert(key, shard.clone());
     env.spawn(TaskGroup::Foreground, receive(shard.clone()))
@@ -270,7 +274,7 @@ async fn receive(shard: Rc<Shard>) {
                 shard.take_reply(id, reply);
                 continue;
             }
-            Message::Adopt(_) => unreachable!("there are no clients"),
+            Message::Adopt(_) | Message::AdoptNode(..) => unreachable!("there are no clients"),
         };
         let answering = {
             let shard = shard.clone();
@@ -398,7 +402,7 @@ impl World {
         let up: BTreeSet<NodeId> = up.iter().map(|other| NodeId(*other as u32)).collect();
         for ((of, _), shard) in &*self.shards.borrow() {
             if *of == node {
-                shard.peers.set_up(Arc::new(up.clone()));
+                shard.peers.set_up(Arc::new(up.clone()), shard.env.now());
             }
         }
     }
