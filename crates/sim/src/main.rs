@@ -12,6 +12,8 @@ enum World {
     Storage,
     /// Nodes that form a cluster and change its schema.
     Forming,
+    /// Writes and reads at QUORUM.
+    Registers,
 }
 
 impl World {
@@ -19,6 +21,7 @@ impl World {
         match self {
             World::Storage => "storage",
             World::Forming => "forming",
+            World::Registers => "registers",
         }
     }
 }
@@ -31,7 +34,7 @@ impl World {
                   helenus-sim --world forming --seeds 200"
 )]
 struct Options {
-    /// Which worlds: the storage engine of one node, or nodes that form a cluster
+    /// Which worlds: the storage engine of one node, nodes that form a cluster, or one that is written to
     #[arg(long, value_enum, default_value_t = World::Storage)]
     world: World,
     /// How many worlds
@@ -57,6 +60,14 @@ fn main() -> ExitCode {
             let mut total = sim::cluster::forming::Report::default();
             let failed = run(&options, |seed| {
                 total.add(&sim::cluster::forming::run(seed)?);
+                Ok(())
+            });
+            tell(&options, failed, &total.to_string())
+        }
+        World::Registers => {
+            let mut total = sim::cluster::registers::Report::default();
+            let failed = run(&options, |seed| {
+                total.add(&sim::cluster::registers::run(seed)?);
                 Ok(())
             });
             tell(&options, failed, &total.to_string())

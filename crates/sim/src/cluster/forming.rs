@@ -11,7 +11,7 @@ use cluster::Consistency;
 use io::TaskGroup;
 use io::sim::Crash;
 
-use super::client::{Client, Failure};
+use super::client::Client;
 use super::world::World;
 use crate::Random;
 
@@ -123,36 +123,11 @@ fn crash(random: &mut Random) -> Crash {
     }
 }
 
-/// What a statement gives at a node.
-fn ask(world: &mut World, number: usize, text: &str) -> Result<Vec<Vec<Option<Bytes>>>, String> {
-    let (env, address) = (world.clients(), world.cql(number));
-    let answer: Rc<RefCell<Option<Result<_, Failure>>>> = Rc::default();
-    let (told, text) = (answer.clone(), text.to_owned());
-    let of_task = env.clone();
-    let asking = async move {
-        let result = match Client::connect(&of_task, address).await {
-            Ok(mut client) => client.query(&text, Consistency::One).await,
-            Err(failure) => Err(failure),
-        };
-        *told.borrow_mut() = Some(result);
-    };
-    env.spawn(TaskGroup::Foreground, asking).detach();
-    let limit = Duration::from_secs(60);
-    world
-        .simulation
-        .run_until(limit, |_| answer.borrow().is_some());
-    match answer.take() {
-        Some(Ok(answer)) => Ok(answer.rows),
-        Some(Err(failure)) => Err(format!("node {number}: {failure:?}")),
-        None => Err(format!("node {number} gives no answer")),
-    }
-}
-
 /// Every node knows all others, and nobody twice.
 fn see_each_other(world: &mut World) -> Result<(), String> {
     let mut own = BTreeSet::new();
     for number in 0..world.len() {
-        let rows = ask(world, number, "SELECT host_id FROM system.local")?;
+        let rows = world.ask(number, "SELECT host_id FROM system.local", Consistency::One)?;
         own.extend(rows.into_iter().flatten());
     }
     if own.len() != world.len() {
@@ -165,7 +140,11 @@ fn see_each_other(world: &mut World) -> Result<(), String> {
     let limit = world.simulation.now() + Duration::from_secs(30);
     for number in 0..world.len() {
         loop {
-            let rows = ask(world, number, "SELECT host_id, tokens FROM system.peers")?;
+            let rows = world.ask(
+                number,
+                "SELECT host_id, tokens FROM system.peers",
+                Consistency::One,
+            )?;
             let known: BTreeSet<_> = rows.iter().map(|row| row[0].clone()).collect();
             let with_tokens = rows.iter().all(|row| row[1].is_some());
             if rows.len() == world.len() - 1 && known.is_subset(&own) && with_tokens {
@@ -274,12 +253,16 @@ fn agree_on_schema(world: &mut World, changed: &[String]) -> Result<(), String> 
 fn disagreement(world: &mut World, changed: &[String]) -> Result<Option<String>, String> {
     let mut versions = BTreeSet::new();
     for number in 0..world.len() {
-        let rows = ask(world, number, "SELECT schema_version FROM system.local")?;
+        let rows = world.ask(
+            number,
+            "SELECT schema_version FROM system.local",
+            Consistency::One,
+        )?;
         versions.extend(rows.into_iter().flatten());
-        let rows = ask(
-            world,
+        let rows = world.ask(
             number,
             "SELECT keyspace_name FROM system_schema.keyspaces",
+            Consistency::One,
         )?;
         let names: BTreeSet<Bytes> = rows.into_iter().flatten().flatten().collect();
         let missing = changed.iter().find(|name| !names.contains(name.as_bytes()));

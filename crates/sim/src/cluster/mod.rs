@@ -3,6 +3,7 @@
 
 mod client;
 pub mod forming;
+pub mod registers;
 mod world;
 
 pub use client::{Answer, Client, Failure};

@@ -1,15 +1,19 @@
 //! The nodes of a simulated cluster, and what happens to them.
 
+use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
+use bytes::Bytes;
+use cluster::Consistency;
 use io::sim::{Crash, LinkConfig, SimConfig, SimNode, Simulation};
-use io::{DriverChoice, Env};
+use io::{DriverChoice, Env, TaskGroup};
 use node::{NodeConfig, NodeShards, StartError};
 use storage::{CommitLogConfig, FailurePolicies};
 
+use super::client::{Client, Failure};
 use crate::Random;
 
 /// The port of clients.
@@ -73,7 +77,7 @@ impl World {
     }
 
     fn start_clients(&mut self) {
-        let env = std::cell::RefCell::new(None);
+        let env = RefCell::new(None);
         self.simulation.start(self.clients, |own| {
             *env.borrow_mut() = Some(own.clone());
             async move {
@@ -209,6 +213,38 @@ impl World {
                 return Err(format!("nodes {missing:?} are not ready after {limit:?}"));
             }
             self.simulation.run_for(Duration::from_millis(50));
+        }
+    }
+
+    /// What a statement gives at a node, when all is well.
+    ///
+    /// # Errors
+    /// It gives none; in words.
+    pub fn ask(
+        &mut self,
+        number: usize,
+        text: &str,
+        consistency: Consistency,
+    ) -> Result<Vec<Vec<Option<Bytes>>>, String> {
+        let (env, address) = (self.clients(), self.cql(number));
+        let answer: Rc<RefCell<Option<Result<_, Failure>>>> = Rc::default();
+        let (told, text) = (answer.clone(), text.to_owned());
+        let of_task = env.clone();
+        let asking = async move {
+            let result = match Client::connect(&of_task, address).await {
+                Ok(mut client) => client.query(&text, consistency).await,
+                Err(failure) => Err(failure),
+            };
+            *told.borrow_mut() = Some(result);
+        };
+        env.spawn(TaskGroup::Foreground, asking).detach();
+        let limit = Duration::from_secs(60);
+        let simulation = &mut self.simulation;
+        simulation.run_until(limit, |_| answer.borrow().is_some());
+        match answer.take() {
+            Some(Ok(answer)) => Ok(answer.rows),
+            Some(Err(failure)) => Err(format!("node {number}: {failure:?}")),
+            None => Err(format!("node {number} gives no answer")),
         }
     }
 

@@ -1,0 +1,323 @@
+//! Writes and reads at QUORUM while nodes die, are cut off and come back.
+//!
+//! Each key has one writer, which writes rising numbers under rising timestamps. So what a read may give
+//! is simple: not less than what was acknowledged, or read by anybody, before it began, and not more than
+//! was ever tried.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use cluster::Consistency;
+use io::sim::Crash;
+use io::{Env, TaskGroup};
+
+use super::client::{Client, Failure};
+use super::world::World;
+use crate::Random;
+
+/// How many keys are written to.
+const KEYS: u64 = 12;
+/// How many clients read.
+const READERS: u64 = 3;
+/// How long clients are at work.
+const WORK: Duration = Duration::from_secs(30);
+/// How long the nodes may take to be ready once nothing is wrong any more.
+const SETTLE: Duration = Duration::from_secs(120);
+/// How long a client rests between two requests, at most, in milliseconds.
+const REST: u64 = 40;
+
+/// What a run did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Crashes.
+    pub crashes: u64,
+    /// Times that nodes were cut off.
+    pub cuts: u64,
+    /// Writes that were acknowledged.
+    pub writes: u64,
+    /// Writes of which nobody knows.
+    pub unknown: u64,
+    /// Reads that were checked.
+    pub reads: u64,
+    /// The trace of the run.
+    pub trace: u64,
+}
+
+impl Report {
+    /// Adds what another world did.
+    pub fn add(&mut self, other: &Report) {
+        self.crashes += other.crashes;
+        self.cuts += other.cuts;
+        self.writes += other.writes;
+        self.unknown += other.unknown;
+        self.reads += other.reads;
+    }
+}
+
+impl std::fmt::Display for Report {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{} crashes, {} cuts, {} writes acknowledged, {} without an answer, {} reads checked",
+            self.crashes, self.cuts, self.writes, self.unknown, self.reads
+        )
+    }
+}
+
+/// What is known of a key.
+#[derive(Clone, Copy, Default)]
+struct Key {
+    /// The greatest number that was tried.
+    tried: i64,
+    /// The greatest that was acknowledged, or read.
+    seen: i64,
+}
+
+/// What all clients share.
+struct Shared {
+    env: Env,
+    addresses: Vec<std::net::SocketAddr>,
+    keys: RefCell<BTreeMap<u64, Key>>,
+    ends: Cell<bool>,
+    running: Cell<u64>,
+    report: RefCell<Report>,
+    problem: RefCell<Option<String>>,
+}
+
+/// Lives a world.
+///
+/// # Errors
+/// What is wrong, in words.
+pub fn run(seed: u64) -> Result<Report, String> {
+    let mut random = Random::new(seed ^ 0x7e91_57e2);
+    let nodes = 3 + random.below(3) as usize;
+    let mut world = World::new(seed, nodes, &mut random);
+    (0..nodes).for_each(|number| world.start(number));
+    world.wait_until_ready(SETTLE)?;
+    make_table(&mut world)?;
+    let shared = begin(&world, &mut random);
+    let until = world.simulation.now() + WORK;
+    while world.simulation.now() < until && shared.problem.borrow().is_none() {
+        world.simulation.run_for(Duration::from_millis(200));
+        disturb(&mut world, &mut random, &shared)?;
+    }
+    world.heal();
+    for number in 0..nodes {
+        if !world.runs(number) {
+            world.start(number);
+        }
+    }
+    world.wait_until_ready(SETTLE)?;
+    // Clients go on for a while when all is well.
+    world.simulation.run_for(Duration::from_secs(5));
+    shared.ends.set(true);
+    let limit = Duration::from_secs(60);
+    world
+        .simulation
+        .run_until(limit, |_| shared.running.get() == 0);
+    if let Some(problem) = shared.problem.take() {
+        return Err(problem);
+    }
+    if shared.running.get() > 0 {
+        return Err("clients wait for ever".to_owned());
+    }
+    read_everywhere(&mut world, &shared)?;
+    let mut report = *shared.report.borrow();
+    report.trace = world.simulation.trace_hash();
+    Ok(report)
+}
+
+fn make_table(world: &mut World) -> Result<(), String> {
+    for text in [
+        "CREATE KEYSPACE k WITH replication = {'class': 'NetworkTopologyStrategy', \
+         'datacenter1': 3}",
+        "CREATE TABLE k.registers (key bigint PRIMARY KEY, value bigint)",
+    ] {
+        world.ask(0, text, Consistency::One)?;
+    }
+    Ok(())
+}
+
+fn begin(world: &World, random: &mut Random) -> Rc<Shared> {
+    let env = world.clients();
+    let shared = Rc::new(Shared {
+        env: env.clone(),
+        addresses: (0..world.len()).map(|number| world.cql(number)).collect(),
+        keys: RefCell::new((0..KEYS).map(|key| (key, Key::default())).collect()),
+        ends: Cell::new(false),
+        running: Cell::new(KEYS + READERS),
+        report: RefCell::default(),
+        problem: RefCell::default(),
+    });
+    for client in 0..KEYS + READERS {
+        let (shared, random) = (shared.clone(), Random::new(random.next_u64()));
+        let working = async move {
+            match client < KEYS {
+                true => write(&shared, random, client).await,
+                false => read(&shared, random).await,
+            }
+            shared.running.set(shared.running.get() - 1);
+        };
+        env.spawn(TaskGroup::Foreground, working).detach();
+    }
+    shared
+}
+
+/// A client's connection, made anew where it broke.
+struct Session {
+    random: Random,
+    client: Option<Client>,
+}
+
+impl Session {
+    async fn run(&mut self, shared: &Shared, text: &str) -> Result<Vec<Option<i64>>, Failure> {
+        if self.client.is_none() {
+            let address = *self.random.pick(&shared.addresses);
+            self.client = Some(Client::connect(&shared.env, address).await?);
+        }
+        let Some(client) = &mut self.client else {
+            return Err(Failure::Lost("no connection".to_owned()));
+        };
+        let answer = client.query(text, Consistency::Quorum).await;
+        // Another node may do better.
+        if answer.is_err() {
+            self.client = None;
+        }
+        let rows = answer?.rows.into_iter();
+        Ok(rows.map(|row| number(row.first()?.as_deref()?)).collect())
+    }
+
+    async fn rest(&mut self, shared: &Shared) {
+        let rest = Duration::from_millis(self.random.below(REST));
+        shared.env.sleep(rest).await;
+    }
+}
+
+fn number(bytes: &[u8]) -> Option<i64> {
+    Some(i64::from_be_bytes(bytes.try_into().ok()?))
+}
+
+async fn write(shared: &Shared, random: Random, key: u64) {
+    let mut session = Session {
+        random,
+        client: None,
+    };
+    for value in 1.. {
+        if shared.ends.get() {
+            return;
+        }
+        shared.change(key, |known| known.tried = value);
+        let text = format!(
+            "INSERT INTO k.registers (key, value) VALUES ({key}, {value}) USING TIMESTAMP {value}"
+        );
+        match session.run(shared, &text).await {
+            Ok(_) => {
+                shared.change(key, |known| known.seen = known.seen.max(value));
+                shared.report.borrow_mut().writes += 1;
+            }
+            Err(_) => shared.report.borrow_mut().unknown += 1,
+        }
+        session.rest(shared).await;
+    }
+}
+
+async fn read(shared: &Shared, random: Random) {
+    let mut session = Session {
+        random,
+        client: None,
+    };
+    while !shared.ends.get() {
+        let key = session.random.below(KEYS);
+        let before = shared.key(key);
+        let text = format!("SELECT value FROM k.registers WHERE key = {key}");
+        if let Ok(rows) = session.run(shared, &text).await {
+            let value = rows.first().copied().flatten().unwrap_or(0);
+            shared.check(key, before, value);
+        }
+        session.rest(shared).await;
+    }
+}
+
+impl Shared {
+    fn key(&self, key: u64) -> Key {
+        self.keys.borrow().get(&key).copied().unwrap_or_default()
+    }
+
+    fn change(&self, key: u64, change: impl FnOnce(&mut Key)) {
+        if let Some(known) = self.keys.borrow_mut().get_mut(&key) {
+            change(known);
+        }
+    }
+
+    /// A read that began when `before` was known has given this.
+    fn check(&self, key: u64, before: Key, value: i64) {
+        self.report.borrow_mut().reads += 1;
+        let tried = self.key(key).tried;
+        if value < before.seen || value > tried {
+            let problem = format!(
+                "key {key}: a read gave {value}, where {} had been acknowledged or read before, and \
+                 {tried} was the last that was tried",
+                before.seen
+            );
+            self.problem.borrow_mut().get_or_insert(problem);
+        }
+        self.change(key, |known| known.seen = known.seen.max(value));
+    }
+}
+
+/// Something goes wrong, or is put right.
+fn disturb(world: &mut World, random: &mut Random, shared: &Shared) -> Result<(), String> {
+    for number in 0..world.len() {
+        let ready = world.is_ready(number);
+        ready.map_err(|error| format!("node {number} does not start: {error}"))?;
+    }
+    let victim = random.below(world.len() as u64) as usize;
+    let down = (0..world.len())
+        .filter(|number| !world.runs(*number))
+        .count();
+    match random.below(20) {
+        0 if world.runs(victim) && down == 0 => {
+            let how = match random.chance(50) {
+                true => Crash::Process,
+                false => Crash::Power,
+            };
+            world.crash(victim, how);
+            shared.report.borrow_mut().crashes += 1;
+        }
+        1..=3 if !world.runs(victim) => world.start(victim),
+        4 => {
+            let others: Vec<usize> = (0..world.len()).collect();
+            world.cut(&[victim], &others);
+            if random.chance(60) {
+                world.cut(&others, &[victim]);
+            }
+            shared.report.borrow_mut().cuts += 1;
+        }
+        5 => {
+            let (a, b) = (victim, random.below(world.len() as u64) as usize);
+            world.cut(&[a], &[b]);
+            shared.report.borrow_mut().cuts += 1;
+        }
+        6..=8 => world.heal(),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// At last every node gives, at ALL, what there is to give.
+fn read_everywhere(world: &mut World, shared: &Shared) -> Result<(), String> {
+    for key in 0..KEYS {
+        for node in 0..world.len() {
+            let before = shared.key(key);
+            let text = format!("SELECT value FROM k.registers WHERE key = {key}");
+            let rows = world.ask(node, &text, Consistency::All)?;
+            let value = rows
+                .first()
+                .and_then(|row| number(row.first()?.as_deref()?));
+            shared.check(key, before, value.unwrap_or(0));
+        }
+    }
+    shared.problem.take().map_or(Ok(()), Err)
+}
