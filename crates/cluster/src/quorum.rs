@@ -416,6 +416,12 @@ impl ReadQuorum {
         Ok(quorum)
     }
 
+    /// The same, with all of them asked for data.
+    pub fn with_data_from_all(mut self) -> ReadQuorum {
+        self.data_from = self.contacts.clone();
+        self
+    }
+
     /// The replicas that are asked; the first is asked for data, the others for digests.
     pub fn contacts(&self) -> &[NodeId] {
         &self.contacts

@@ -7,8 +7,8 @@ use model::{Mutation, PartitionSelection, ReadCommand, ReadPage, VersionPage};
 use storage::{ReadError, WriteError};
 
 use crate::message::{ShardReply, ShardRequest};
-use crate::scan::{Sweep, Window};
-use crate::shard::Shard;
+use crate::scan::{Page, Sweep, Window};
+use crate::shard::{PendingReply, Shard};
 use crate::virtual_tables;
 
 /// Writes; returns when the write is as durable as the configuration says, and visible.
@@ -39,41 +39,83 @@ pub(crate) async fn read(shard: &Rc<Shard>, command: &ReadCommand) -> Result<Rea
     ask(shard, owner, command).await
 }
 
-/// Says all that this node knows of a partition, for a coordinator that asks several replicas.
+/// Says all that this node knows, for a coordinator that asks several replicas.
 pub(crate) async fn read_versions(
     shard: &Rc<Shard>,
     command: &ReadCommand,
 ) -> Result<VersionPage, ReadError> {
     let PartitionSelection::Key(key) = &command.partitions else {
-        return shard.store.read_versions(command).await;
+        return scan(shard, command).await;
     };
     let owner = shard.owner(key.token());
     if owner == shard.index() {
         return shard.store.read_versions(command).await;
     }
-    let request = ShardRequest::ReadVersions(Box::new(command.clone()));
-    match shard.ask(owner, request).await {
-        Ok(ShardReply::Versions(result)) => result,
-        _ => Err(ReadError::Closed),
-    }
+    let pending = VersionPage::send(shard, owner, command.clone()).await;
+    VersionPage::receive(pending).await
 }
 
 async fn ask(shard: &Shard, owner: u16, command: &ReadCommand) -> Result<ReadPage, ReadError> {
-    let request = ShardRequest::Read(Box::new(command.clone()));
-    match shard.ask(owner, request).await {
-        Ok(ShardReply::Read(result)) => result,
-        _ => Err(ReadError::Closed),
+    let pending = ReadPage::send(shard, owner, command.clone()).await;
+    ReadPage::receive(pending).await
+}
+
+/// A page that shards answer.
+trait ShardPage: Page + Sized {
+    /// Reads what this shard has.
+    async fn read(shard: &Shard, command: &ReadCommand) -> Result<Self, ReadError>;
+
+    /// Asks another shard.
+    async fn send(shard: &Shard, owner: u16, command: ReadCommand) -> PendingReply<'_>;
+
+    /// Waits for its answer.
+    async fn receive(pending: PendingReply<'_>) -> Result<Self, ReadError>;
+}
+
+impl ShardPage for ReadPage {
+    async fn read(shard: &Shard, command: &ReadCommand) -> Result<ReadPage, ReadError> {
+        shard.store.read(command).await
+    }
+
+    async fn send(shard: &Shard, owner: u16, command: ReadCommand) -> PendingReply<'_> {
+        let request = ShardRequest::Read(Box::new(command));
+        shard.send(owner, request).await
+    }
+
+    async fn receive(pending: PendingReply<'_>) -> Result<ReadPage, ReadError> {
+        match pending.reply().await {
+            Ok(ShardReply::Read(result)) => result,
+            _ => Err(ReadError::Closed),
+        }
+    }
+}
+
+impl ShardPage for VersionPage {
+    async fn read(shard: &Shard, command: &ReadCommand) -> Result<VersionPage, ReadError> {
+        shard.store.read_versions(command).await
+    }
+
+    async fn send(shard: &Shard, owner: u16, command: ReadCommand) -> PendingReply<'_> {
+        let request = ShardRequest::ReadVersions(Box::new(command));
+        shard.send(owner, request).await
+    }
+
+    async fn receive(pending: PendingReply<'_>) -> Result<VersionPage, ReadError> {
+        match pending.reply().await {
+            Ok(ShardReply::Versions(result)) => result,
+            _ => Err(ReadError::Closed),
+        }
     }
 }
 
 /// Reads a range: window by window, of the shards that own slices of it.
-async fn scan(shard: &Shard, command: &ReadCommand) -> Result<ReadPage, ReadError> {
+async fn scan<P: ShardPage>(shard: &Shard, command: &ReadCommand) -> Result<P, ReadError> {
     let sharder = shard.sharder;
     if sharder.shards() == 1 {
-        return shard.store.read(command).await;
+        return P::read(shard, command).await;
     }
     let partitions = shard.store.partitions(command.table.id) * u64::from(sharder.shards());
-    let mut sweep = Sweep::new(sharder, command, partitions);
+    let mut sweep: Sweep<'_, P> = Sweep::new(sharder, command, partitions);
     while let Some(window) = sweep.next_window() {
         let pages = read_window(shard, &window).await?;
         sweep.take(pages);
@@ -82,21 +124,17 @@ async fn scan(shard: &Shard, command: &ReadCommand) -> Result<ReadPage, ReadErro
 }
 
 /// Asks the shards of a window, all at once.
-async fn read_window(shard: &Shard, window: &Window) -> Result<Vec<ReadPage>, ReadError> {
+async fn read_window<P: ShardPage>(shard: &Shard, window: &Window) -> Result<Vec<P>, ReadError> {
     let mut pending = Vec::new();
     for owner in window.owners().filter(|owner| *owner != shard.index()) {
-        let request = ShardRequest::Read(Box::new(window.command.clone()));
-        pending.push(shard.send(owner, request).await);
+        pending.push(P::send(shard, owner, window.command.clone()).await);
     }
     let mut pages = Vec::with_capacity(pending.len() + 1);
     if window.owners().any(|owner| owner == shard.index()) {
-        pages.push(shard.store.read(&window.command).await?);
+        pages.push(P::read(shard, &window.command).await?);
     }
     for reply in pending {
-        match reply.reply().await {
-            Ok(ShardReply::Read(page)) => pages.push(page?),
-            _ => return Err(ReadError::Closed),
-        }
+        pages.push(P::receive(reply).await?);
     }
     Ok(pages)
 }

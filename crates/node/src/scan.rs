@@ -10,18 +10,107 @@
 //! Each shard answers with its partitions in the order of the ring, as many as the limits allow.
 //! Where one says that it has more, what lies behind its last partition is not complete yet: the
 //! page ends there. No partition is on two shards, so sorting is all the merging there is.
+//!
+//! So it goes for pages of live rows and for pages of all that is known ([`Page`]).
 
 use model::{
-    DataLimits, DecoratedKey, Partition, PartitionBound, PartitionSelection, ReadCommand, ReadPage,
-    Resume, ShardId, Sharder,
+    DataLimits, DecoratedKey, Partition, PartitionBound, PartitionSelection, PartitionVersion,
+    ReadCommand, ReadPage, Resume, ShardId, Sharder, VersionPage,
 };
 
 /// Where nothing was found so far, the next window is so many times as long as all before it: few
 /// steps lead from one slice to all of the ring.
 const GROWTH: u64 = 64;
 
+/// What a shard answers.
+pub(crate) trait Page: Default {
+    /// What it says of one partition.
+    type Of: PageOf;
+
+    /// The partitions, in ring order.
+    fn partitions(&mut self) -> &mut Vec<Self::Of>;
+
+    /// Is there more behind them?
+    fn more(&mut self) -> &mut bool;
+}
+
+/// What a shard answers of a partition.
+pub(crate) trait PageOf {
+    /// Which.
+    fn key(&self) -> &DecoratedKey;
+
+    /// As how many rows it counts.
+    fn rows(&self, now_seconds: u32) -> usize;
+
+    /// About how many bytes it takes.
+    fn bytes(&self) -> u64;
+
+    /// Leaves out what is behind so many rows, or nothing: a page may be longer than its limit if
+    /// whoever asked takes no more of it than he wants.
+    fn truncate(&mut self, rows: usize);
+}
+
+impl Page for ReadPage {
+    type Of = Partition;
+
+    fn partitions(&mut self) -> &mut Vec<Partition> {
+        &mut self.partitions
+    }
+
+    fn more(&mut self) -> &mut bool {
+        &mut self.more
+    }
+}
+
+impl PageOf for Partition {
+    fn key(&self) -> &DecoratedKey {
+        &self.key
+    }
+
+    fn rows(&self, _now_seconds: u32) -> usize {
+        self.counted_rows()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.answer_bytes()
+    }
+
+    fn truncate(&mut self, rows: usize) {
+        self.rows.truncate(rows);
+    }
+}
+
+impl Page for VersionPage {
+    type Of = PartitionVersion;
+
+    fn partitions(&mut self) -> &mut Vec<PartitionVersion> {
+        &mut self.partitions
+    }
+
+    fn more(&mut self) -> &mut bool {
+        &mut self.more
+    }
+}
+
+impl PageOf for PartitionVersion {
+    fn key(&self) -> &DecoratedKey {
+        &self.partition.key
+    }
+
+    fn rows(&self, now_seconds: u32) -> usize {
+        self.counted_rows(now_seconds)
+    }
+
+    fn bytes(&self) -> u64 {
+        // Deleted ranges take about as much as small rows.
+        self.partition.answer_bytes() + 32 * self.partition.range_tombstones.len() as u64
+    }
+
+    fn truncate(&mut self, _rows: usize) {}
+}
+
 /// A range being read.
-pub(crate) struct Sweep<'c> {
+pub(crate) struct Sweep<'c, P> {
     sharder: Sharder,
     command: &'c ReadCommand,
     /// Where the next window begins: its bound, and its first slice.
@@ -39,7 +128,7 @@ pub(crate) struct Sweep<'c> {
     found: u64,
     /// What may still be given.
     limits: DataLimits,
-    page: ReadPage,
+    page: P,
 }
 
 /// A part of a range, to be asked of the shards that own slices of it.
@@ -60,12 +149,12 @@ impl Window {
     }
 }
 
-impl<'c> Sweep<'c> {
+impl<'c, P: Page> Sweep<'c, P> {
     /// Of the range of `command`, in a table of about so many partitions.
     ///
     /// # Panics
     /// If the command is for one partition.
-    pub(crate) fn new(sharder: Sharder, command: &'c ReadCommand, partitions: u64) -> Sweep<'c> {
+    pub(crate) fn new(sharder: Sharder, command: &'c ReadCommand, partitions: u64) -> Sweep<'c, P> {
         let PartitionSelection::Range { start, end } = &command.partitions else {
             panic!("one partition is read from the shard that owns it");
         };
@@ -85,7 +174,7 @@ impl<'c> Sweep<'c> {
             read: 0,
             found: 0,
             limits: command.limits,
-            page: ReadPage::default(),
+            page: P::default(),
             sharder,
             command,
         }
@@ -93,7 +182,7 @@ impl<'c> Sweep<'c> {
 
     /// What is to be read next; `None` if the page is complete.
     pub(crate) fn next_window(&mut self) -> Option<Window> {
-        if self.page.more || self.slice >= self.end {
+        if *self.page.more() || self.slice >= self.end {
             return None;
         }
         let slices = self.slice..self.slice.saturating_add(self.length).min(self.end);
@@ -132,20 +221,22 @@ impl<'c> Sweep<'c> {
     }
 
     /// What the shards of the window answered.
-    pub(crate) fn take(&mut self, pages: Vec<ReadPage>) {
-        let mut page = merge_pages(pages, &self.window_limits());
+    pub(crate) fn take(&mut self, pages: Vec<P>) {
+        let now = self.command.now_seconds;
+        let mut page = merge_pages(pages, &self.window_limits(), now);
         if self.is_full() {
-            self.page.more = !page.partitions.is_empty();
-            page.partitions.clear();
+            *self.page.more() = !page.partitions().is_empty();
+            page.partitions().clear();
         }
-        let rows: usize = page.partitions.iter().map(Partition::counted_rows).sum();
-        let bytes: u64 = page.partitions.iter().map(Partition::answer_bytes).sum();
+        let partitions = page.partitions();
+        let rows: usize = partitions.iter().map(|partition| partition.rows(now)).sum();
+        let bytes: u64 = partitions.iter().map(PageOf::bytes).sum();
         self.found += rows as u64;
         self.limits.rows = self.limits.rows.saturating_sub(rows as u32);
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         self.limits.bytes = self.limits.bytes.saturating_sub(bytes);
-        self.page.partitions.append(&mut page.partitions);
-        self.page.more |= page.more;
+        self.page.partitions().append(partitions);
+        *self.page.more() |= *page.more();
         // Twice as long at least: the steps are few even where the estimate is wrong.
         self.length = match self.found {
             0 => self.read.saturating_mul(GROWTH),
@@ -157,7 +248,7 @@ impl<'c> Sweep<'c> {
     }
 
     /// The page.
-    pub(crate) fn finish(self) -> ReadPage {
+    pub(crate) fn finish(self) -> P {
         self.page
     }
 }
@@ -180,36 +271,37 @@ fn slices_for(rows: u64, found: u64, read: u64) -> u64 {
 }
 
 /// One page from the answers of the shards of a window, within `limits`.
-fn merge_pages(pages: Vec<ReadPage>, limits: &DataLimits) -> ReadPage {
-    let mut more = false;
+fn merge_pages<P: Page>(pages: Vec<P>, limits: &DataLimits, now_seconds: u32) -> P {
+    let mut merged = P::default();
     let mut frontier: Option<DecoratedKey> = None;
-    for page in pages.iter().filter(|page| page.more) {
-        more = true;
-        if let Some(last) = page.partitions.last()
-            && frontier.as_ref().is_none_or(|key| last.key < *key)
+    for mut page in pages {
+        let more = *page.more();
+        *merged.more() |= more;
+        if let Some(last) = page.partitions().last().filter(|_| more)
+            && frontier.as_ref().is_none_or(|key| last.key() < key)
         {
-            frontier = Some(last.key.clone());
+            frontier = Some(last.key().clone());
         }
+        merged.partitions().append(page.partitions());
     }
-
-    let mut partitions: Vec<Partition> =
-        pages.into_iter().flat_map(|page| page.partitions).collect();
-    partitions.sort_by(|a, b| a.key.cmp(&b.key));
+    let partitions = merged.partitions();
+    partitions.sort_by(|a, b| a.key().cmp(b.key()));
     if let Some(frontier) = frontier {
-        partitions.truncate(partitions.partition_point(|p| p.key <= frontier));
+        partitions.truncate(partitions.partition_point(|p| *p.key() <= frontier));
     }
-    more |= truncate_rows(&mut partitions, limits.rows as usize);
-    ReadPage { partitions, more }
+    let cut = truncate_rows(partitions, limits.rows as usize, now_seconds);
+    *merged.more() |= cut;
+    merged
 }
 
 /// Cuts off what comes after `limit` rows; says whether that was anything.
-fn truncate_rows(partitions: &mut Vec<Partition>, limit: usize) -> bool {
+fn truncate_rows<P: PageOf>(partitions: &mut Vec<P>, limit: usize, now_seconds: u32) -> bool {
     let mut left = limit;
     for at in 0..partitions.len() {
         let partition = &mut partitions[at];
-        let rows = partition.counted_rows();
+        let rows = partition.rows(now_seconds);
         if rows > left {
-            partition.rows.truncate(left);
+            partition.truncate(left);
             let keep = at + usize::from(left > 0);
             partitions.truncate(keep);
             return true;
@@ -267,7 +359,7 @@ mod tests {
             partitions: vec![all[1].clone(), all[3].clone(), all[5].clone()],
             more: false,
         };
-        let page = merge_pages(vec![even, odd], &limits(100));
+        let page = merge_pages(vec![even, odd], &limits(100), 0);
         assert_eq!(page.partitions, all[..3]);
         assert!(page.more);
     }
@@ -281,6 +373,7 @@ mod tests {
                 more: false,
             }],
             &limits(3),
+            0,
         );
         assert_eq!(page.partitions.len(), 2);
         assert_eq!(page.partitions[1].rows.len(), 1);
@@ -292,6 +385,7 @@ mod tests {
                 more: false,
             }],
             &limits(6),
+            0,
         );
         assert_eq!(page.partitions.len(), 3);
         assert!(!page.more);
@@ -483,7 +577,7 @@ mod tests {
         let sharder = Sharder::new(4);
         let start = PartitionBound::TokenInclusive(model::Token(0));
         let command = command(start, PartitionBound::Unbounded, limits(50));
-        let mut sweep = Sweep::new(sharder, &command, 100_000_000);
+        let mut sweep: Sweep<'_, ReadPage> = Sweep::new(sharder, &command, 100_000_000);
         let window = sweep.next_window().expect("the first window");
         let owners: Vec<ShardId> = window.owners().collect();
         assert_eq!(owners, [sharder.shard_of(model::Token(0))]);

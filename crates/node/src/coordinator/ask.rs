@@ -10,7 +10,9 @@ use model::record::message::{
     Numbering, ReadKind, decode_page, decode_versions, digest, encode_mutation, encode_read,
     encode_versions,
 };
-use model::{Mutation, PartitionSelection, ReadCommand, ReadPage, Token, VersionPage};
+use model::{
+    Mutation, PartitionBound, PartitionSelection, ReadCommand, ReadPage, Token, VersionPage,
+};
 use storage::WriteError;
 use wire::internode::Verb;
 
@@ -197,11 +199,19 @@ impl Read {
         }
     }
 
-    /// The token whose shard is asked.
-    pub(super) fn token(&self) -> Token {
+    /// The token whose shard is asked: of a range, any has to ask the others.
+    fn token(&self) -> Token {
         match &self.command.partitions {
             PartitionSelection::Key(key) => key.token(),
-            PartitionSelection::Range { .. } => Token::MIN,
+            PartitionSelection::Range { start, .. } => match start {
+                PartitionBound::Unbounded => Token::MIN,
+                PartitionBound::TokenInclusive(token) | PartitionBound::TokenExclusive(token) => {
+                    *token
+                }
+                PartitionBound::KeyInclusive(key) | PartitionBound::KeyExclusive(key) => {
+                    key.token()
+                }
+            },
         }
     }
 

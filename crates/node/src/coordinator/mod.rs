@@ -4,7 +4,8 @@
 //!
 //! Where this node is the only replica, a command is a call ([`write_here`], [`read_here`]). Else a write
 //! goes to all replicas at once ([`write`](self::write)), and a read of a partition to as many as have
-//! to answer ([`partition`]), for data or for digests in a [`round`] of questions; what they know is
+//! to answer ([`partition`]), for data or for digests in a [`round`] of questions, or of a [`range`] of
+//! the ring piece by piece; what they know is
 //! reconciled if it differs, and who lacks something is told ([`repair`]). [`replicas`] says who they are
 //! and in which order they are preferred, by what was [`observed`] of them; [`ask`] asks one.
 
@@ -12,6 +13,7 @@ mod ask;
 mod missed;
 mod observed;
 mod partition;
+mod range;
 mod repair;
 mod replicas;
 mod round;
@@ -152,12 +154,17 @@ pub(crate) async fn read(
                 let place = (&*metadata, placement, key.token());
                 return read_here(shard, place, command, consistency, timeout).await;
             }
-            Box::pin(partition::read(shard, command, consistency, timeout)).await
+            let place = (command, key.token());
+            Box::pin(partition::read(shard, place, consistency, timeout)).await
         }
         PartitionSelection::Range { .. } => {
             let timeout = timeout.unwrap_or(RANGE_TIMEOUT);
-            let place = (&*metadata, placement, Token::MIN);
-            read_here(shard, place, command, consistency, timeout).await
+            let mut ranges = placement.ranges();
+            if ranges.all(|(_, replicas)| are_here(replicas, &metadata)) {
+                let place = (&*metadata, placement, Token::MIN);
+                return read_here(shard, place, command, consistency, timeout).await;
+            }
+            Box::pin(range::read(shard, command, consistency, timeout)).await
         }
     }
 }

@@ -20,19 +20,15 @@ use super::together::Together;
 use crate::error::RequestError;
 use crate::shard::Shard;
 
-/// Reads from as many replicas as the level asks for.
+/// Reads a partition from as many replicas of its token as the level asks for.
 pub(super) async fn read(
     shard: &Rc<Shard>,
-    command: &ReadCommand,
+    (command, token): (&ReadCommand, Token),
     consistency: Consistency,
     timeout: Duration,
 ) -> Result<ReadPage, RequestError> {
     let metadata = shard.metadata();
     let placement = metadata.placement(&command.table.keyspace);
-    let token = match &command.partitions {
-        PartitionSelection::Key(key) => key.token(),
-        PartitionSelection::Range { .. } => Token::MIN,
-    };
     let replicas = preferred(shard, &metadata, placement, token);
     let data_center = &shard.local().data_center;
     let strategy = placement.strategy();
@@ -59,7 +55,7 @@ pub(super) async fn read(
 
 impl Readers<'_> {
     /// Reads from one replica.
-    async fn live(
+    pub(super) async fn live(
         &self,
         command: &ReadCommand,
         quorum: ReadQuorum,
@@ -81,7 +77,7 @@ impl Readers<'_> {
 
 impl Readers<'_> {
     /// Reads from several replicas.
-    async fn reconciled(
+    pub(super) async fn reconciled(
         &self,
         command: &ReadCommand,
         quorum: &ReadQuorum,
@@ -122,7 +118,10 @@ impl Reading<'_, '_> {
                 Step::Working => self.readers.shard.env.maybe_yield().await,
                 Step::Ask(asked) if self.participants.is_empty() => {
                     for (_, command) in asked {
-                        self.ask_jointly(command).await?;
+                        match &command.partitions {
+                            PartitionSelection::Key(_) => self.ask_jointly(command).await?,
+                            PartitionSelection::Range { .. } => self.ask_all(command).await?,
+                        }
                     }
                 }
                 Step::Ask(asked) => self.ask_each(asked).await?,
@@ -148,6 +147,45 @@ impl Reading<'_, '_> {
         self.part(&read, answers).await
     }
 
+    /// Has all say what they know at once: of many partitions one is likely to differ.
+    async fn ask_all(&mut self, command: ReadCommand) -> Result<(), RequestError> {
+        let read = Read::new(command);
+        let questions = Questions {
+            first: Asked::Versions,
+            others: Asked::Versions,
+        };
+        let asking = self
+            .readers
+            .ask(&read, self.quorum.clone(), questions, Answers::new());
+        let answers = asking.await?;
+        self.split(&read, answers);
+        Ok(())
+    }
+
+    /// From here on each of those who answered speaks for itself.
+    fn split(&mut self, read: &Read, answers: Answers) {
+        let placement = self
+            .readers
+            .metadata
+            .placement(&read.command.table.keyspace);
+        self.reconciliation.split(answers.len());
+        for (number, (node, answer)) in answers.into_iter().enumerate() {
+            self.participants.push(node);
+            self.reconciliation.answer(number, versions(answer));
+        }
+        let is_pending = match &read.command.partitions {
+            PartitionSelection::Key(key) => !placement.replicas(key.token()).pending.is_empty(),
+            PartitionSelection::Range { .. } => {
+                let mut ranges = placement.ranges();
+                ranges.any(|(_, replicas)| !replicas.pending.is_empty())
+            }
+        };
+        if is_pending {
+            // Those that are to come are not asked, and yet have to know what the client gets to know.
+            self.reconciliation.add_stranger();
+        }
+    }
+
     /// Has all say what they know.
     async fn part(&mut self, read: &Read, answers: Answers) -> Result<(), RequestError> {
         let readers = self.readers;
@@ -161,7 +199,6 @@ impl Reading<'_, '_> {
         let data_center = &readers.shard.local().data_center;
         let strategy = placement.strategy();
         let quorum = ReadQuorum::new(readers.consistency, strategy, data_center, &replicas)?;
-        let has_pending = !placement.replicas(read.token()).pending.is_empty();
         let data = |(_, answer): &(NodeId, Answer)| matches!(answer, Answer::Digested(..));
         let known: Answers = answers.into_iter().filter(data).collect();
         let questions = Questions {
@@ -173,15 +210,7 @@ impl Reading<'_, '_> {
             ..*readers
         };
         let answers = readers.ask(read, quorum, questions, known).await?;
-        self.reconciliation.split(answers.len());
-        for (number, (node, answer)) in answers.into_iter().enumerate() {
-            self.participants.push(node);
-            self.reconciliation.answer(number, versions(answer));
-        }
-        if has_pending {
-            // Those that are to come are not asked, and yet have to know what the client gets to know.
-            self.reconciliation.add_stranger();
-        }
+        self.split(read, answers);
         Ok(())
     }
 

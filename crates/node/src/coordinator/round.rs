@@ -59,6 +59,9 @@ impl Readers<'_> {
             answers: Together::new(),
             since: Vec::new(),
         };
+        if questions.others.is_data() {
+            quorum = quorum.with_data_from_all();
+        }
         for (at, node) in quorum.contacts().iter().enumerate() {
             if known.iter().any(|(known, _)| known == node) {
                 continue;

@@ -1,6 +1,7 @@
 //! The coordinator among replicas on other nodes.
 
 mod partition;
+mod range;
 mod repair;
 mod speculation;
 mod story;

@@ -116,10 +116,10 @@ fn tell(seed: u64) -> (u64, u64) {
 #[test]
 fn quorums_see_each_other_whatever_happens() {
     let mut reads = 0;
-    for seed in 0..30 {
+    for seed in 0..15 {
         reads += tell(seed).1;
     }
-    assert!(reads > 500, "{reads} reads were answered");
+    assert!(reads > 250, "{reads} reads were answered");
 }
 
 #[test]

@@ -415,6 +415,14 @@ impl World {
         }
     }
 
+    /// All nodes that run believe that one is down.
+    pub(super) fn all_believe_but(&self, down: usize) {
+        for node in (0..self.nodes.len()).filter(|node| *node != down) {
+            let up = (0..self.nodes.len()).filter(|n| *n != node && *n != down);
+            self.believe_up(node, &up.collect::<Vec<_>>());
+        }
+    }
+
     /// Nothing gets from or to a node any more.
     pub(super) fn cut_off(&mut self, number: usize) {
         let away = self.nodes[number];
