@@ -97,6 +97,22 @@ pub fn elements(value: &[u8]) -> Result<Vec<&[u8]>, ValueError> {
     Ok(all)
 }
 
+/// As [`elements`], of a list that may hold nulls: no value of a table is one, but the values bound
+/// to `IN ?` may be.
+pub fn nullable_elements(value: &[u8]) -> Result<Vec<Option<&[u8]>>, ValueError> {
+    let mut components = Components::checked(value, 1, "list")?;
+    let mut all = Vec::new();
+    for component in components.by_ref() {
+        all.push(match component {
+            Component::Null => None,
+            Component::Value(value) => Some(value),
+            Component::Malformed(_) => return refuse!("Not enough bytes to read a list"),
+        });
+    }
+    components.finish("list")?;
+    Ok(all)
+}
+
 /// The key and the value of an entry of a map.
 pub type Entry<'v> = (&'v [u8], &'v [u8]);
 

@@ -35,12 +35,45 @@ impl PartitionUpdate {
         }
     }
 
+    /// Gives all that it says this time (microseconds since 1970), and deletions the one before, so
+    /// that they leave alone what is written with them
+    /// (`PartitionUpdate.Builder.updateAllTimestamp`).
+    pub fn retime(&mut self, timestamp: i64) {
+        let before = timestamp.saturating_sub(1);
+        retime_deletion(&mut self.deletion, before);
+        for tombstone in &mut self.range_tombstones {
+            retime_deletion(&mut tombstone.deletion, before);
+        }
+        for row in self.static_row.iter_mut().chain(&mut self.rows) {
+            if !row.liveness.is_empty() {
+                row.liveness.timestamp = timestamp;
+            }
+            retime_deletion(&mut row.deletion, before);
+            for complex in &mut row.complex_deletions {
+                retime_deletion(&mut complex.deletion, before);
+            }
+            for cell in &mut row.cells {
+                cell.timestamp = if cell.is_tombstone() {
+                    before
+                } else {
+                    timestamp
+                };
+            }
+        }
+    }
+
     /// Says nothing?
     pub fn is_empty(&self) -> bool {
         self.deletion.is_live()
             && self.static_row.as_ref().is_none_or(Row::is_empty)
             && self.rows.is_empty()
             && self.range_tombstones.is_empty()
+    }
+}
+
+fn retime_deletion(deletion: &mut DeletionTime, timestamp: i64) {
+    if !deletion.is_live() {
+        deletion.timestamp = timestamp;
     }
 }
 
@@ -56,5 +89,83 @@ impl Mutation {
     /// The key that all updates share.
     pub fn key(&self) -> &DecoratedKey {
         &self.updates[0].key
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::{
+        Cell, Clustering, Column, ColumnId, ColumnKind, ComplexDeletion, CqlType, Liveness,
+        NO_DELETION_TIME, NO_TTL, Order, Slice, TableOptions,
+    };
+
+    fn table() -> Arc<Table> {
+        let column = |id, kind| Column {
+            id: ColumnId(id),
+            name: format!("c{id}").into(),
+            ty: CqlType::Int,
+            kind,
+            position: 0,
+            order: Order::Ascending,
+        };
+        let columns = vec![
+            column(0, ColumnKind::PartitionKey),
+            column(1, ColumnKind::Regular),
+        ];
+        let options = TableOptions::default();
+        Arc::new(Table::new(uuid::Uuid::nil(), "ks", "t", columns, options))
+    }
+
+    #[test]
+    fn a_new_time_keeps_what_is_written_from_what_is_deleted() {
+        let deletion = |timestamp| DeletionTime {
+            timestamp,
+            local_deletion_time: 7,
+        };
+        let cell = |timestamp, ttl, local_deletion_time| Cell {
+            column: ColumnId(1),
+            path: None,
+            timestamp,
+            ttl,
+            local_deletion_time,
+            value: Bytes::new(),
+        };
+        let all = |live, deleted| {
+            let mut row = Row::new(Clustering::EMPTY);
+            row.liveness = Liveness {
+                timestamp: live,
+                ..Liveness::NONE
+            };
+            row.deletion = deletion(deleted);
+            row.complex_deletions = vec![ComplexDeletion {
+                column: ColumnId(1),
+                deletion: deletion(deleted),
+            }];
+            row.cells = vec![
+                cell(live, NO_TTL, NO_DELETION_TIME),
+                cell(live, 5, 12),
+                cell(deleted, NO_TTL, 7),
+            ];
+            let key = DecoratedKey::new(Bytes::from_static(&[0, 0, 0, 1]));
+            let mut update = PartitionUpdate::new(table(), key);
+            update.deletion = deletion(deleted);
+            update.static_row = Some(row.clone());
+            // What says nothing of a time keeps to that.
+            update.rows = vec![row, Row::new(Clustering::EMPTY)];
+            update.range_tombstones = vec![RangeTombstone {
+                slice: Slice::ALL,
+                deletion: deletion(deleted),
+            }];
+            update
+        };
+        let mut update = all(3, 4);
+        update.retime(100);
+        assert_eq!(update, all(100, 99));
+        assert!(update.rows[1].is_empty());
     }
 }
