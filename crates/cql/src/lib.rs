@@ -21,8 +21,8 @@ pub use error::CqlError;
 pub use lexer::MAX_TOKENS;
 pub use parser::{parse, parse_term, parse_type};
 pub use plan::{
-    BatchPlan, ModifyPlan, Paging, Plan, Position, RowSink, SelectPlan, SelectRun, check_batch,
-    merge_counter_mutations, merge_mutations,
+    BatchPlan, CasRequest, CasResult, ModifyPlan, Paging, Plan, Position, RowSink, SelectPlan,
+    SelectRun, check_batch, merge_counter_mutations, merge_mutations,
 };
 pub use prepare::{Context, Prepared, prepare, prepare_statement, prepare_within};
 pub use term::{ColumnSpec, Request, Value, Values};

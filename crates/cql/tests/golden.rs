@@ -93,9 +93,10 @@ fn check(golden: &str) {
     let mut lines = golden.lines().peekable();
     while let Some(statement) = lines.next() {
         let is_answer = |line: &&str| {
-            ["! ", "= ", "| ", "? ", "# "]
+            let mark = line.split(' ').next();
+            ["!", "=", "|", "?", "#"]
                 .iter()
-                .any(|mark| line.starts_with(mark))
+                .any(|known| mark == Some(known))
         };
         if statement.is_empty() || statement.starts_with("--") {
             continue;
@@ -126,6 +127,11 @@ fn check(golden: &str) {
         differences.len(),
         differences.join("\n")
     );
+}
+
+#[test]
+fn conditional() {
+    check(include_str!("golden/conditional.cql"));
 }
 
 #[test]

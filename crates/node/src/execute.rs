@@ -165,6 +165,7 @@ impl Call<'_> {
                 for statement in batch.statements() {
                     refuse_virtual(statement.table(), "Modification")?;
                 }
+                refused::conditional(batch.is_conditional())?;
                 let request = self.request(prepared, parameters)?;
                 let mutations = if batch.is_counter() {
                     refused::deletions(batch.counter_mutations(&request)?)?
@@ -293,6 +294,7 @@ impl Call<'_> {
         consistency: Consistency,
     ) -> Result<Vec<Mutation>, RequestError> {
         refuse_virtual(modify.table(), "Modification")?;
+        refused::conditional(modify.is_conditional())?;
         if modify.is_counter() {
             return refused::deletions(modify.counter_mutations(request)?);
         }

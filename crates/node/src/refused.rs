@@ -10,3 +10,13 @@ pub(crate) fn deletions(counters: Vec<CounterMutation>) -> Result<Vec<Mutation>,
     let refused = |_| RequestError::invalid("Counter updates are not supported yet");
     deletions.map(|result| result.map_err(refused)).collect()
 }
+
+/// Conditional writes have to be agreed upon.
+pub(crate) fn conditional(is_conditional: bool) -> Result<(), RequestError> {
+    if is_conditional {
+        return Err(RequestError::invalid(
+            "Conditional updates (IF) are not supported yet",
+        ));
+    }
+    Ok(())
+}

@@ -13,7 +13,7 @@ use crate::term::Request;
 
 use super::attributes::Attributes;
 use super::modify::ModifyPlan;
-use super::write::refuse_increments;
+use super::write::check_plain;
 
 /// BEGIN BATCH … APPLY BATCH, ready to be executed with values.
 #[derive(Clone, Debug)]
@@ -32,7 +32,8 @@ impl BatchPlan {
         if attributes.has_ttl() {
             return invalid!("Global TTL on the BATCH statement is not supported.");
         }
-        check(kind, attributes.has_timestamp(), &mut statements.iter())?;
+        let all: Vec<&ModifyPlan> = statements.iter().collect();
+        check(kind, attributes.has_timestamp(), &all)?;
         statements.iter().try_for_each(ModifyPlan::validate)?;
         Ok(BatchPlan {
             kind,
@@ -57,6 +58,12 @@ impl BatchPlan {
         self.statements.iter().any(ModifyPlan::is_counter)
     }
 
+    /// Does it write only if conditions hold (`IF`), be it of one of its statements? Then see
+    /// [`BatchPlan::cas`].
+    pub fn is_conditional(&self) -> bool {
+        self.statements.iter().any(ModifyPlan::is_conditional)
+    }
+
     /// The reads that its statements need; see [`ModifyPlan::reads`].
     pub fn reads(&self, request: &Request<'_>) -> Result<Vec<ReadCommand>, CqlError> {
         let mut commands = Vec::new();
@@ -73,7 +80,7 @@ impl BatchPlan {
         request: &Request<'_>,
         known: &[ReadPage],
     ) -> Result<Vec<Mutation>, CqlError> {
-        refuse_increments(self.is_counter())?;
+        check_plain(self.is_counter(), self.is_conditional())?;
         self.merged(request, known)
     }
 
@@ -107,17 +114,18 @@ impl BatchPlan {
 /// (`BatchStatement.validate`).
 pub fn check_batch<'p>(
     kind: BatchKind,
-    mut statements: impl Iterator<Item = &'p ModifyPlan>,
+    statements: impl Iterator<Item = &'p ModifyPlan>,
 ) -> Result<(), CqlError> {
-    check(kind, false, &mut statements)
+    let statements: Vec<&ModifyPlan> = statements.collect();
+    check(kind, false, &statements)
 }
 
 /// `has_timestamp`: does the batch say for all of them when they happen?
-fn check(
-    kind: BatchKind,
-    has_timestamp: bool,
-    statements: &mut dyn Iterator<Item = &ModifyPlan>,
-) -> Result<(), CqlError> {
+fn check(kind: BatchKind, has_timestamp: bool, statements: &[&ModifyPlan]) -> Result<(), CqlError> {
+    let is_conditional = statements.iter().any(|s| s.is_conditional());
+    if has_timestamp && is_conditional {
+        return invalid!("Cannot provide custom timestamp for conditional BATCH");
+    }
     if has_timestamp && kind == BatchKind::Counter {
         return invalid!("Cannot provide custom timestamp for counter BATCH");
     }
@@ -140,6 +148,10 @@ fn check(
     }
     if kind == BatchKind::Logged && counters {
         return invalid!("Cannot include a counter statement in a logged batch");
+    }
+    let mut pairs = statements.windows(2);
+    if is_conditional && pairs.any(|pair| pair[0].table().id != pair[1].table().id) {
+        return invalid!("Batch with conditions cannot span multiple tables");
     }
     Ok(())
 }

@@ -58,13 +58,52 @@ impl JsonInsert {
         request: &Request<'_>,
         time: WriteTime,
     ) -> Result<Vec<PartitionUpdate>, CqlError> {
+        let values = self.values(table, request)?;
+        let (key, clustering) = values.place(table)?;
+        let mut columns = Vec::new();
+        for column in table.columns() {
+            if matches!(column.kind, ColumnKind::Static | ColumnKind::Regular) {
+                columns.push((column.clone(), values.value(column)?));
+            }
+        }
+        let row = JsonRow {
+            key,
+            clustering: Some(clustering),
+            values: columns,
+        };
+        Ok(vec![update_of_values(table, request, time, row)?])
+    }
+
+    /// The row that an execution writes.
+    pub(crate) fn place(
+        &self,
+        table: &Table,
+        request: &Request<'_>,
+    ) -> Result<(DecoratedKey, Clustering), CqlError> {
+        self.values(table, request)?.place(table)
+    }
+
+    fn values(&self, table: &Table, request: &Request<'_>) -> Result<JsonValues, CqlError> {
         let text = match self.text.evaluate(request)? {
             Bound::Value(text) => text,
             Bound::Null | Bound::Unset => return invalid!("Got null for INSERT JSON values"),
         };
-        let text = String::from_utf8_lossy(&text);
-        let values = parse(table, &text)?;
-        let value = |column: &Column| match values.get(&*column.name) {
+        Ok(JsonValues {
+            values: parse(table, &String::from_utf8_lossy(&text))?,
+            default_unset: self.default_unset,
+        })
+    }
+}
+
+/// The values of one execution.
+struct JsonValues {
+    values: BTreeMap<String, Value>,
+    default_unset: bool,
+}
+
+impl JsonValues {
+    fn value(&self, column: &Column) -> Result<Bound, CqlError> {
+        match self.values.get(&*column.name) {
             Some(json) => match value_of(json, &column.ty) {
                 Ok(Some(value)) => Ok(Bound::Value(value)),
                 Ok(None) => Ok(Bound::Null),
@@ -72,32 +111,24 @@ impl JsonInsert {
             },
             None if self.default_unset => Ok(Bound::Unset),
             None => Ok(Bound::Null),
-        };
+        }
+    }
+
+    fn place(&self, table: &Table) -> Result<(DecoratedKey, Clustering), CqlError> {
         let mut key = Vec::new();
         for column in table.partition_key() {
-            key.push(required(value(column)?, &column.name)?);
+            key.push(required(self.value(column)?, &column.name)?);
         }
         let mut clustering = Clustering::default();
         for column in table.clustering_key() {
-            let value = required(value(column)?, &column.name)?;
+            let value = required(self.value(column)?, &column.name)?;
             clustering.0.push(value);
         }
         let key = encode_key(&key).map_err(|error| CqlError::Invalid(error.to_string()))?;
         if key.is_empty() {
             return invalid!("Key may not be empty");
         }
-        let mut columns = Vec::new();
-        for column in table.columns() {
-            if matches!(column.kind, ColumnKind::Static | ColumnKind::Regular) {
-                columns.push((column.clone(), value(column)?));
-            }
-        }
-        let row = JsonRow {
-            key: DecoratedKey::new(key),
-            clustering: Some(clustering),
-            values: columns,
-        };
-        Ok(vec![update_of_values(table, request, time, row)?])
+        Ok((DecoratedKey::new(key), clustering))
     }
 }
 

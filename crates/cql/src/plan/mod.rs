@@ -5,7 +5,11 @@
 
 mod attributes;
 mod batch;
+mod bound_condition;
+mod cas;
+mod cas_result;
 mod collected;
+mod condition;
 mod fetch;
 mod filter;
 mod json;
@@ -35,6 +39,8 @@ use crate::schema::SchemaPlan;
 
 pub(crate) use attributes::Attributes;
 pub use batch::{BatchPlan, check_batch, merge_counter_mutations, merge_mutations};
+pub use cas::CasRequest;
+pub use cas_result::CasResult;
 pub use modify::ModifyPlan;
 pub use position::Position;
 pub use run::{Paging, RowSink, SelectRun};

@@ -3,17 +3,18 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use model::{Column, ColumnId, ColumnKind, Table};
+use model::{ColumnId, ColumnKind, Table};
 
 use crate::CqlError;
 use crate::ast::{
-    Assignment, Conditions, Delete, Deletion, Insert, InsertJson, Modification, Relation, Update,
+    Assignment, Delete, Deletion, Insert, InsertJson, Modification, Relation, Update,
 };
 use crate::error::invalid;
 use crate::schema::is_counter_table;
 use crate::term::{Analysis, Expression, Receiver, prepare};
 
 use super::attributes::Attributes;
+use super::condition::{Conditions, refuse_timestamp};
 use super::json::JsonInsert;
 use super::keys::KeyPlan;
 use super::operation::ColumnAction;
@@ -34,6 +35,7 @@ pub struct ModifyPlan {
     pub(crate) row_actions: Vec<ColumnAction>,
     pub(crate) json: Option<JsonInsert>,
     pub(crate) attributes: Attributes,
+    pub(crate) conditions: Conditions,
     is_counter: bool,
 }
 
@@ -97,17 +99,12 @@ impl ModifyPlan {
                 actions.push(ColumnAction::set(analysis, column, term)?);
             }
         }
-        refuse_conditions(insert.if_not_exists)?;
-        let only_static = !has_clustering && only_static(&actions);
+        let conditions = Conditions::of_insert(insert.if_not_exists);
+        let kind = StatementKind::Insert;
+        let only_static = !has_clustering && only_static(kind, &actions, &conditions);
         let restrictions = Restrictions::of_values(&table, keys, only_static)?;
         let place = Place::new(&table, restrictions);
-        Ok(ModifyPlan::of(
-            table,
-            StatementKind::Insert,
-            Some(place),
-            actions,
-            attributes,
-        ))
+        ModifyPlan::of(table, kind, Some(place), actions, attributes, conditions)
     }
 
     fn insert_json(
@@ -118,8 +115,9 @@ impl ModifyPlan {
         let attributes = Attributes::new(analysis, &insert.attributes)?;
         refuse_insert_of_counters(&table)?;
         let json = JsonInsert::new(analysis, &table, insert)?;
-        refuse_conditions(insert.if_not_exists)?;
-        let mut plan = ModifyPlan::of(table, StatementKind::Insert, None, Vec::new(), attributes);
+        let conditions = Conditions::of_insert(insert.if_not_exists);
+        let kind = StatementKind::Insert;
+        let mut plan = ModifyPlan::of(table, kind, None, Vec::new(), attributes, conditions)?;
         plan.json = Some(json);
         Ok(plan)
     }
@@ -130,29 +128,21 @@ impl ModifyPlan {
         update: &Update,
     ) -> Result<ModifyPlan, CqlError> {
         let attributes = Attributes::new(analysis, &update.attributes)?;
+        let has_timestamp = attributes.has_timestamp();
+        let conditions = Conditions::new(analysis, &table, &update.conditions, has_timestamp)?;
+        let is_conditional = !conditions.is_none();
         let actions: Result<Vec<ColumnAction>, CqlError> = update
             .assignments
             .iter()
             .map(|Assignment { column, operation }| {
-                ColumnAction::update(analysis, &table, column, operation)
+                ColumnAction::update(analysis, &table, column, operation, is_conditional)
             })
             .collect();
         let actions = actions?;
-        let place = Place::of_relations(
-            analysis,
-            &table,
-            &update.relations,
-            StatementKind::Update,
-            only_static(&actions),
-        )?;
-        check_conditions(analysis, &table, &update.conditions)?;
-        Ok(ModifyPlan::of(
-            table,
-            StatementKind::Update,
-            Some(place),
-            actions,
-            attributes,
-        ))
+        let kind = StatementKind::Update;
+        let only_static = only_static(kind, &actions, &conditions);
+        let place = Place::of_relations(analysis, &table, &update.relations, kind, only_static)?;
+        ModifyPlan::of(table, kind, Some(place), actions, attributes, conditions)
     }
 
     fn delete(
@@ -161,33 +151,44 @@ impl ModifyPlan {
         delete: &Delete,
     ) -> Result<ModifyPlan, CqlError> {
         let attributes = Attributes::new(analysis, &delete.attributes)?;
+        let has_timestamp = attributes.has_timestamp();
+        let conditions = Conditions::new(analysis, &table, &delete.conditions, has_timestamp)?;
         let actions: Result<Vec<ColumnAction>, CqlError> = delete
             .deletions
             .iter()
             .map(|deletion: &Deletion| ColumnAction::delete(analysis, &table, deletion))
             .collect();
         let actions = actions?;
-        let place = Place::of_relations(
-            analysis,
-            &table,
-            &delete.relations,
-            StatementKind::Delete,
-            only_static(&actions),
-        )?;
+        let kind = StatementKind::Delete;
+        let only_static = only_static(kind, &actions, &conditions);
+        let place = Place::of_relations(analysis, &table, &delete.relations, kind, only_static)?;
         let regular = actions
             .iter()
             .any(|action| action.column.kind == ColumnKind::Regular);
-        if regular && !place.rows.selects_rows() {
+        let selects_rows = place.rows.selects_rows();
+        let plan = ModifyPlan::of(table, kind, Some(place), actions, attributes, conditions)?;
+        if plan.is_conditional() && !selects_rows {
+            plan.check_conditional_delete(regular)?;
+        }
+        if regular && !selects_rows {
             return invalid!("Range deletions are not supported for specific columns");
         }
-        check_conditions(analysis, &table, &delete.conditions)?;
-        Ok(ModifyPlan::of(
-            table,
-            StatementKind::Delete,
-            Some(place),
-            actions,
-            attributes,
-        ))
+        Ok(plan)
+    }
+
+    /// Of a conditional DELETE that does not name one row: it may be about static columns only.
+    fn check_conditional_delete(&self, regular: bool) -> Result<(), CqlError> {
+        let purpose = if regular || self.static_actions.is_empty() {
+            "delete"
+        } else if self.conditions.look_at_regulars() {
+            "use IF condition on"
+        } else {
+            return Ok(());
+        };
+        invalid!(
+            "DELETE statements must restrict all PRIMARY KEY columns with equality relations in \
+             order to {purpose} non static columns"
+        )
     }
 
     fn of(
@@ -196,14 +197,21 @@ impl ModifyPlan {
         place: Option<Place>,
         actions: Vec<ColumnAction>,
         attributes: Attributes,
-    ) -> ModifyPlan {
+        conditions: Conditions,
+    ) -> Result<ModifyPlan, CqlError> {
+        let is_counter = is_counter_table(&table);
+        if !conditions.is_none() {
+            if is_counter {
+                return invalid!("Conditional updates are not supported on counter tables");
+            }
+            refuse_timestamp(attributes.has_timestamp())?;
+        }
         let (mut static_actions, mut row_actions): (Vec<ColumnAction>, Vec<ColumnAction>) = actions
             .into_iter()
             .partition(|action| action.column.kind == ColumnKind::Static);
         static_actions.sort_by_key(|action| action.column.id);
         row_actions.sort_by_key(|action| action.column.id);
-        ModifyPlan {
-            is_counter: is_counter_table(&table),
+        Ok(ModifyPlan {
             table,
             kind,
             place,
@@ -211,7 +219,9 @@ impl ModifyPlan {
             row_actions,
             json: None,
             attributes,
-        }
+            conditions,
+            is_counter,
+        })
     }
 
     /// The table that is written.
@@ -227,6 +237,11 @@ impl ModifyPlan {
     /// Does it write a table of counters? Then [`ModifyPlan::counter_mutations`] says what.
     pub fn is_counter(&self) -> bool {
         self.is_counter
+    }
+
+    /// Does it write only if conditions hold (`IF`)? Then see [`ModifyPlan::cas`].
+    pub fn is_conditional(&self) -> bool {
+        !self.conditions.is_none()
     }
 
     /// What is asked of a statement when all else of it is known, that of a batch after what is
@@ -283,42 +298,13 @@ fn refuse_insert_of_counters(table: &Table) -> Result<(), CqlError> {
     Ok(())
 }
 
-/// Does a statement with these actions write static columns only?
-fn only_static(actions: &[ColumnAction]) -> bool {
-    !actions.is_empty()
-        && actions
-            .iter()
-            .all(|action| action.column.kind == ColumnKind::Static)
-}
-
-/// Where conditional writes are refused, until there is Paxos.
-fn refuse_conditions(conditional: bool) -> Result<(), CqlError> {
-    if conditional {
-        return invalid!("Conditional updates (IF) are not supported yet");
-    }
-    Ok(())
-}
-
-/// Checks the columns that conditions name, then refuses.
-fn check_conditions(
-    analysis: &Analysis<'_>,
-    table: &Table,
-    conditions: &Conditions,
-) -> Result<(), CqlError> {
-    if let Conditions::All(all) = conditions {
-        for condition in all {
-            let column: &Column = column_of(table, &condition.column)?;
-            if matches!(
-                column.kind,
-                ColumnKind::PartitionKey | ColumnKind::Clustering
-            ) {
-                return invalid!(
-                    "PRIMARY KEY column '{}' cannot have IF conditions",
-                    column.name
-                );
-            }
-        }
-    }
-    let _ = analysis;
-    refuse_conditions(*conditions != Conditions::None)
+/// Does a statement with these actions and conditions write and look at static columns only?
+/// (`ModificationStatement.appliesOnlyToStaticColumns`)
+fn only_static(kind: StatementKind, actions: &[ColumnAction], conditions: &Conditions) -> bool {
+    let is_static = |action: &ColumnAction| action.column.kind == ColumnKind::Static;
+    let whole_rows = kind == StatementKind::Delete && actions.is_empty();
+    !whole_rows
+        && !conditions.look_at_regulars()
+        && actions.iter().all(is_static)
+        && (!actions.is_empty() || conditions.look_at_statics())
 }

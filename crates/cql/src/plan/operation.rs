@@ -1,12 +1,15 @@
 //! What a write does to one column (`Operation`, `Constants`, `Lists`, `Sets`, `Maps`,
 //! `UserTypes`).
 
+use std::sync::Arc;
+
 use model::{Column, ColumnKind, CqlType, Table};
 
 use crate::CqlError;
-use crate::ast::{Deletion, Operation, Term};
+use crate::ast::{ArithmeticOperator, Deletion, Operation, Term};
 use crate::error::invalid;
-use crate::term::{Analysis, Expression, Receiver, prepare};
+use crate::functions::Scalar;
+use crate::term::{Analysis, Expression, Receiver, operation_of, prepare};
 
 use super::restriction::column_of;
 
@@ -19,6 +22,8 @@ pub(crate) enum Action {
     Increment(Expression),
     /// This is taken from a counter.
     Decrement(Expression),
+    /// This is added to a number or a text, by a function of both. Needs the value.
+    Plus(Arc<Scalar>, Expression),
     /// Elements are added to the end of a list.
     Append(Expression),
     /// Elements are added to the beginning of a list.
@@ -57,7 +62,7 @@ impl ColumnAction {
     pub(crate) fn needs_read(&self) -> bool {
         matches!(
             self.action,
-            Action::Discard(_) | Action::SetIndex(..) | Action::DeleteIndex(_)
+            Action::Plus(..) | Action::Discard(_) | Action::SetIndex(..) | Action::DeleteIndex(_)
         )
     }
 
@@ -81,12 +86,13 @@ impl ColumnAction {
         })
     }
 
-    /// An item of SET.
+    /// An item of SET. `is_conditional`: is it known what is added to?
     pub(crate) fn update(
         analysis: &Analysis<'_>,
         table: &Table,
         name: &str,
         operation: &Operation,
+        is_conditional: bool,
     ) -> Result<ColumnAction, CqlError> {
         let column = column_of(table, name)?;
         if is_key(column) {
@@ -102,7 +108,7 @@ impl ColumnAction {
                 let inner = Receiver::new(format!("{name}.{field}"), ty);
                 Action::SetField(index, prepare(analysis, value, &inner)?)
             }
-            Operation::Add(term) => add(analysis, column, term, &receiver)?,
+            Operation::Add(term) => add(analysis, column, term, &receiver, is_conditional)?,
             Operation::Subtract(term) => subtract(analysis, column, term, &receiver)?,
             Operation::Prepend(term) => prepend(analysis, column, term, &receiver)?,
         };
@@ -246,6 +252,7 @@ fn add(
     column: &Column,
     term: &Term,
     receiver: &Receiver,
+    is_conditional: bool,
 ) -> Result<Action, CqlError> {
     let name = &column.name;
     let shown = format!("{name} = {name} + {term}");
@@ -255,6 +262,15 @@ fn add(
         }
         ty if ty.is_counter() => {
             return Ok(Action::Increment(prepare(analysis, term, receiver)?));
+        }
+        ty if !ty.is_collection() && is_conditional => {
+            let Some(function) = plus(ty) else {
+                return invalid!(
+                    "Invalid operation ({shown}) for non-numeric and non-text type {name}"
+                );
+            };
+            let value = prepare(analysis, term, receiver)?;
+            return Ok(Action::Plus(function.into(), value));
         }
         ty if !ty.is_collection() => {
             return invalid!("Invalid operation ({shown}) for non counter column {name}");
@@ -272,6 +288,11 @@ fn add(
         },
         _ => Ok(Action::Add(prepare(analysis, term, receiver)?)),
     }
+}
+
+/// The function that adds two values of a type.
+fn plus(ty: &CqlType) -> Option<Scalar> {
+    operation_of(ArithmeticOperator::Add, ty, ty).filter(|function| function.result() == ty)
 }
 
 fn subtract(

@@ -8,6 +8,7 @@ use model::{
 
 use crate::CqlError;
 use crate::error::invalid;
+use crate::functions::Scalar;
 use crate::term::{Bound, Expression, Request};
 
 use super::list_paths::ListPaths;
@@ -22,6 +23,17 @@ pub(crate) struct WriteTime {
     pub(crate) ttl: i32,
     /// Seconds since 1970.
     pub(crate) now_seconds: u32,
+    /// Where elements that are appended to lists have their order from.
+    pub(crate) lists: ListClock,
+}
+
+/// The order of elements that are appended to lists.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ListClock {
+    /// The moment of the request.
+    Request,
+    /// The time of a ballot, in microseconds since 1970, and the number of the first element.
+    Ballot { timestamp_micros: i64, first: u64 },
 }
 
 impl WriteTime {
@@ -167,6 +179,7 @@ impl<'a> RowBuilder<'a> {
             Action::Set(value) => self.set(column, value),
             Action::Increment(value) => self.count(column, value, false),
             Action::Decrement(value) => self.count(column, value, true),
+            Action::Plus(function, value) => self.plus(column, function, value),
             Action::Append(value) => self.append(column, value, false),
             Action::Prepend(value) => self.append(column, value, true),
             Action::Discard(value) => self.discard(column, value),
@@ -280,6 +293,28 @@ impl<'a> RowBuilder<'a> {
         Ok(())
     }
 
+    /// Adds to the value that the column has; what has none keeps none.
+    fn plus(
+        &mut self,
+        column: &Column,
+        function: &Scalar,
+        value: &Expression,
+    ) -> Result<(), CqlError> {
+        let value = match value.evaluate(self.request)? {
+            Bound::Value(value) => value,
+            Bound::Null => return invalid!("Invalid null value for column {}", column.name),
+            Bound::Unset => return invalid!("Invalid unset value for column {}", column.name),
+        };
+        let Some(current) = self.cells_of(column).pop() else {
+            return Ok(());
+        };
+        let operands = [Some(current.value), Some(value)];
+        if let Some(sum) = function.execute(&self.request.functions, &operands)? {
+            self.put(self.live(column, None, sum));
+        }
+        Ok(())
+    }
+
     /// An element, entry or field gets a value.
     fn set_part(
         &mut self,
@@ -314,10 +349,18 @@ impl<'a> RowBuilder<'a> {
         before: bool,
     ) -> Result<(), CqlError> {
         let elements = collection::elements(value).map_err(malformed)?;
-        let mut paths = if before {
-            ListPaths::before(&self.request.functions, elements.len())
-        } else {
-            ListPaths::after(&self.request.functions, elements.len())
+        let functions = &self.request.functions;
+        let mut paths = match &mut self.time.lists {
+            _ if before => ListPaths::before(functions, elements.len()),
+            ListClock::Request => ListPaths::after(functions, elements.len()),
+            ListClock::Ballot {
+                timestamp_micros,
+                first,
+            } => {
+                let paths = ListPaths::of_ballot(*timestamp_micros, *first);
+                *first += elements.len() as u64;
+                paths
+            }
         };
         for element in elements {
             let cell = self.live(column, Some(paths.next_path()), value.slice_ref(element));
@@ -368,18 +411,37 @@ impl<'a> RowBuilder<'a> {
         Ok(())
     }
 
-    /// The live cells of a list that was read.
-    fn list_cells(&self, column: &Column) -> Vec<&'a Cell> {
+    /// The live cells of a column that was read, with what was written to it since.
+    fn cells_of(&self, column: &Column) -> Vec<Cell> {
+        let mut known = Row::new(Clustering::EMPTY);
+        known.cells = self
+            .known
+            .map_or(&[][..], |row| row.cells_of(column.id))
+            .to_vec();
+        let mut written = Row::new(Clustering::EMPTY);
+        let deletion = self.row.complex_deletion(column.id);
+        if !deletion.is_live() {
+            written.add_complex_deletion(column.id, deletion);
+        }
+        for cell in self
+            .row
+            .cells
+            .iter()
+            .filter(|cell| cell.column == column.id)
+        {
+            written.add_cell(cell.clone(), self.table);
+        }
+        known.merge(written, self.table);
         let now = self.time.now_seconds;
-        let cells = self.known.map(|row| row.cells_of(column.id)).unwrap_or(&[]);
-        cells.iter().filter(|cell| cell.is_live(now)).collect()
+        known.cells.retain(|cell| cell.is_live(now));
+        known.cells
     }
 
     fn discard(&mut self, column: &Column, value: &Expression) -> Result<(), CqlError> {
         let CqlType::List { element, .. } = &column.ty else {
             return invalid!("{} is no list", column.name);
         };
-        let cells = self.list_cells(column);
+        let cells = self.cells_of(column);
         let Some(value) = value.evaluate(self.request)?.value() else {
             return Ok(());
         };
@@ -388,7 +450,7 @@ impl<'a> RowBuilder<'a> {
         for cell in cells {
             let found = unwanted.binary_search_by(|value| element.compare(value, &cell.value));
             if found.is_ok() {
-                self.put(self.tombstone(column, cell.path.clone()));
+                self.put(self.tombstone(column, cell.path));
             }
         }
         Ok(())
@@ -408,7 +470,7 @@ impl<'a> RowBuilder<'a> {
             Bound::Null => return invalid!("Invalid null value for list index"),
             Bound::Unset => return invalid!("Invalid unset value for list index"),
         };
-        let cells = self.list_cells(column);
+        let cells = self.cells_of(column);
         if cells.is_empty() {
             return invalid!("Attempted to {what} a list which is null");
         }

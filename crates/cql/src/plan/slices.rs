@@ -67,6 +67,13 @@ impl SlicePlan {
             .any(|restriction| matches!(restriction.demand, Demand::Slice { .. }))
     }
 
+    /// Is a column restricted by IN?
+    pub(crate) fn has_in(&self) -> bool {
+        self.restrictions
+            .iter()
+            .any(|restriction| matches!(restriction.demand, Demand::In(_)))
+    }
+
     /// Is the column at this position restricted to one value?
     pub(crate) fn fixes(&self, position: usize) -> bool {
         self.restrictions.iter().any(|restriction| {

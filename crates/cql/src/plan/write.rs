@@ -6,8 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use model::{
     Clustering, ClusteringSelection, Column, ColumnId, ColumnKind, CompactForm, CounterMutation,
-    DataLimits, DecoratedKey, Mutation, PartitionSelection, PartitionUpdate, RangeTombstone,
-    ReadCommand, ReadPage, Row, Slice, Table,
+    DataLimits, DecoratedKey, Mutation, Partition, PartitionSelection, PartitionUpdate,
+    RangeTombstone, ReadCommand, ReadPage, Row, Slice, Table,
 };
 
 use crate::CqlError;
@@ -15,9 +15,8 @@ use crate::error::invalid;
 use crate::term::{Bound, Request};
 
 use super::modify::{ModifyPlan, Place};
-use super::operation::ColumnAction;
 use super::restrictions::StatementKind;
-use super::row_builder::{RowBuilder, WriteTime};
+use super::row_builder::{ListClock, RowBuilder, WriteTime};
 
 /// The longest sum of the values of all clustering columns of a row.
 const MAX_CLUSTERING_BYTES: usize = 65_535;
@@ -29,11 +28,7 @@ impl ModifyPlan {
         let Some(place) = self.place.as_ref().filter(|_| self.needs_read()) else {
             return Ok(Vec::new());
         };
-        let actions = self.static_actions.iter().chain(&self.row_actions);
-        let mut columns: Vec<ColumnId> = actions
-            .filter(|action| action.needs_read())
-            .map(|action| action.column.id)
-            .collect();
+        let mut columns: Vec<ColumnId> = self.columns_it_needs().collect();
         columns.sort_unstable();
         columns.dedup();
         let slices: Vec<Slice> = if place.writes_rows {
@@ -63,22 +58,46 @@ impl ModifyPlan {
     }
 
     fn needs_read(&self) -> bool {
-        self.static_actions
-            .iter()
-            .chain(&self.row_actions)
-            .any(ColumnAction::needs_read)
+        self.columns_it_needs().next().is_some()
+    }
+
+    /// The columns whose values say what is written to them.
+    pub(crate) fn columns_it_needs(&self) -> impl Iterator<Item = ColumnId> {
+        let actions = self.static_actions.iter().chain(&self.row_actions);
+        let needed = actions.filter(|action| action.needs_read());
+        needed.map(|action| action.column.id)
+    }
+
+    /// Does it write rows, be they named or all of a range?
+    pub(crate) fn writes_rows(&self) -> bool {
+        self.place.as_ref().is_none_or(|place| place.writes_rows)
+    }
+
+    /// Does it write static columns?
+    pub(crate) fn writes_statics(&self) -> bool {
+        !self.static_actions.is_empty() || (self.json.is_some() && self.table.statics().len() > 0)
+    }
+
+    /// Does it delete ranges of rows, or a whole partition?
+    pub(crate) fn deletes_ranges(&self) -> bool {
+        self.deletes_rows() && self.place.as_ref().is_some_and(|p| !p.rows.selects_rows())
+    }
+
+    fn deletes_rows(&self) -> bool {
+        let whole = self.static_actions.is_empty() && self.row_actions.is_empty();
+        self.kind == StatementKind::Delete && whole
     }
 
     /// What this execution writes. `known`: the answers to [`ModifyPlan::reads`].
     ///
     /// Errors: besides what values can be wrong about, that the statement does not write rows just
-    /// so: see [`ModifyPlan::is_counter`].
+    /// so: see [`ModifyPlan::is_counter`] and [`ModifyPlan::is_conditional`].
     pub fn mutations(
         &self,
         request: &Request<'_>,
         known: &[ReadPage],
     ) -> Result<Vec<Mutation>, CqlError> {
-        refuse_increments(self.is_counter())?;
+        check_plain(self.is_counter(), self.is_conditional())?;
         let updates = self.updates(request, request.timestamp_micros, known)?;
         Ok(updates.into_iter().map(mutation_of).collect())
     }
@@ -104,6 +123,7 @@ impl ModifyPlan {
             timestamp: self.attributes.timestamp(default_timestamp, request)?,
             ttl: self.attributes.ttl(&self.table, request)?,
             now_seconds: request.now_seconds,
+            lists: ListClock::Request,
         };
         let Some(place) = &self.place else {
             return match &self.json {
@@ -114,12 +134,27 @@ impl ModifyPlan {
         let keys = place.keys.keys(request)?;
         let mut updates = Vec::with_capacity(keys.len());
         for (i, key) in keys.into_iter().enumerate() {
-            let known = known.get(i);
+            let known = known.get(i).and_then(|page| page.partitions.first());
             if let Some(update) = self.update_of(place, key, request, time, known)? {
                 updates.push(update);
             }
         }
         Ok(updates)
+    }
+
+    /// What is written to the one partition of a conditional write, which holds `known`.
+    pub(crate) fn update_at(
+        &self,
+        key: &DecoratedKey,
+        request: &Request<'_>,
+        time: WriteTime,
+        known: Option<&Partition>,
+    ) -> Result<Option<PartitionUpdate>, CqlError> {
+        match (&self.place, &self.json) {
+            (Some(place), _) => self.update_of(place, key.clone(), request, time, known),
+            (None, Some(json)) => Ok(json.updates(&self.table, request, time)?.pop()),
+            (None, None) => Ok(None),
+        }
     }
 
     /// What is written to one partition.
@@ -129,20 +164,16 @@ impl ModifyPlan {
         key: DecoratedKey,
         request: &Request<'_>,
         time: WriteTime,
-        known: Option<&ReadPage>,
+        known: Option<&Partition>,
     ) -> Result<Option<PartitionUpdate>, CqlError> {
-        let known = known.and_then(|page| page.partitions.first());
         let mut update = PartitionUpdate::new(self.table.clone(), key);
-        let whole = self.static_actions.is_empty() && self.row_actions.is_empty();
-        if self.kind == StatementKind::Delete && whole {
+        if self.deletes_rows() {
             return self.delete_rows(place, update, request, time);
         }
         if place.writes_rows && !self.is_only_static() {
-            for mut clustering in place.rows.rows(&self.table, request)? {
+            for clustering in place.rows.rows(&self.table, request)? {
                 check_clustering(&self.table, &clustering)?;
-                // What a row of a dense table does not give of it is null, which is kept as empty.
-                let full = self.table.clustering_key().len();
-                clustering.0.resize(full, Bytes::new());
+                let clustering = self.whole_clustering(clustering);
                 let before = known.and_then(|partition| {
                     partition
                         .rows
@@ -168,6 +199,13 @@ impl ModifyPlan {
         }
         update.rows.retain(|row| !row.is_empty());
         Ok((!update.is_empty()).then_some(update))
+    }
+
+    /// What a row of a dense table does not give of its clustering is null, which is kept as empty.
+    pub(crate) fn whole_clustering(&self, mut clustering: Clustering) -> Clustering {
+        let full = self.table.clustering_key().len();
+        clustering.0.resize(full, Bytes::new());
+        clustering
     }
 
     fn static_row(
@@ -248,10 +286,14 @@ fn mutation_of(update: PartitionUpdate) -> Mutation {
     }
 }
 
-/// Increments that were applied as they are would be counted again with every repetition.
-pub(crate) fn refuse_increments(is_counter: bool) -> Result<(), CqlError> {
+/// Increments that were applied as they are would be counted again with every repetition, and
+/// conditional writes would not ask.
+pub(crate) fn check_plain(is_counter: bool, is_conditional: bool) -> Result<(), CqlError> {
     if is_counter {
         return invalid!("Writes to counters have to be led by one of their replicas");
+    }
+    if is_conditional {
+        return invalid!("Conditional writes have to be agreed upon");
     }
     Ok(())
 }

@@ -56,6 +56,17 @@ pub(crate) enum Bound {
     Value(Bytes),
 }
 
+/// The values of a marker for a list in one execution.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum BoundList {
+    /// Null.
+    Null,
+    /// It was not set.
+    Unset,
+    /// Its values; `None` is null.
+    Values(Vec<Option<Bytes>>),
+}
+
 impl Bound {
     /// The value; null and unset are `None`.
     pub(crate) fn value(self) -> Option<Bytes> {
@@ -148,6 +159,35 @@ impl Expression {
                 Bound::Value(collection::pack_tuple(components).into())
             }
         })
+    }
+
+    /// The elements of a list that is bound to a marker, nulls among them. Errors: as those of
+    /// [`Expression::evaluate`].
+    pub(crate) fn evaluate_list(&self, request: &Request<'_>) -> Result<BoundList, CqlError> {
+        let Expression::Marker {
+            index,
+            ty: CqlType::List { element, .. },
+            ..
+        } = self
+        else {
+            return crate::error::invalid!("a list of values has to be bound to a marker");
+        };
+        let list = match request.values.get(*index)? {
+            Value::Null => return Ok(BoundList::Null),
+            Value::Unset => return Ok(BoundList::Unset),
+            Value::Bytes(list) => list,
+        };
+        let malformed = |error: model::ValueError| CqlError::Invalid(error.to_string());
+        let mut values = Vec::new();
+        for value in collection::nullable_elements(list).map_err(malformed)? {
+            let Some(value) = value else {
+                values.push(None);
+                continue;
+            };
+            element.validate(value).map_err(malformed)?;
+            values.push(Some(Bytes::copy_from_slice(&ordered(element, value)?)));
+        }
+        Ok(BoundList::Values(values))
     }
 
     /// As [`Expression::evaluate`], of what has no markers: at analysis.

@@ -12,7 +12,7 @@ mod prepare;
 mod request;
 
 pub(crate) use assign::TermArgument;
-pub(crate) use expression::{Bound, Expression};
+pub(crate) use expression::{Bound, BoundList, Expression};
 pub(crate) use literal::preferred_type;
 pub(crate) use prepare::{Analysis, MarkerSpec, operation_of, prepare};
 pub use request::{Request, Value, Values};

@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use cql::{ColumnSpec, Context, CqlError, Paging, Plan, Prepared, Request, Value, prepare};
+use cql::{
+    CasRequest, ColumnSpec, Context, CqlError, Paging, Plan, Prepared, Request, Value, prepare,
+};
 use model::{
     ClusteringSelection, ColumnKind, CounterMutation, DecoratedKey, FilterOperator, Mutation,
     Partition, PartitionBound, PartitionSelection, PartitionUpdate, ReadCommand, ReadPage, Row,
@@ -82,6 +84,9 @@ impl Memory {
                 answer.state = state;
                 return Ok(answer);
             }
+            Plan::Modify(modify) if modify.is_conditional() => {
+                return self.cas(&modify.cas(&request)?);
+            }
             Plan::Modify(modify) if modify.is_counter() => {
                 self.lead(modify.counter_mutations(&request)?, request.now_seconds);
             }
@@ -122,6 +127,30 @@ impl Memory {
         Ok(Answer::default())
     }
 
+    /// Agrees with itself.
+    pub(crate) fn cas(&mut self, cas: &CasRequest<'_>) -> Result<Answer, CqlError> {
+        let page = self.read(&cas.read_command());
+        let current = page.partitions.first();
+        let result = if cas.applies_to(current)? {
+            let update = cas.update(current, self.now_micros)?;
+            self.apply(vec![Mutation {
+                updates: vec![update],
+            }]);
+            cas.applied()
+        } else {
+            cas.not_applied(current)?
+        };
+        let bytes = |cell: Option<bytes::Bytes>| cell.map(|cell| cell.to_vec());
+        let rows = result.rows.into_iter();
+        Ok(Answer {
+            columns: Some(result.columns),
+            rows: rows
+                .map(|row| row.into_iter().map(bytes).collect())
+                .collect(),
+            state: None,
+        })
+    }
+
     /// Counts, as the only replica there is.
     fn lead(&mut self, mutations: Vec<CounterMutation>, now_seconds: u32) {
         for mutation in mutations {
@@ -147,7 +176,7 @@ impl Memory {
         }
     }
 
-    fn read(&self, command: &ReadCommand) -> ReadPage {
+    pub(crate) fn read(&self, command: &ReadCommand) -> ReadPage {
         let mut page = ReadPage::default();
         let mut left = command.limits.rows;
         let empty = BTreeMap::new();
