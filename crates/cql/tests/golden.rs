@@ -135,6 +135,11 @@ fn conditional() {
 }
 
 #[test]
+fn conditional_batches() {
+    check(include_str!("golden/conditional_batches.cql"));
+}
+
+#[test]
 fn counters() {
     check(include_str!("golden/counters.cql"));
 }

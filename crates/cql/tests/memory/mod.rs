@@ -87,6 +87,9 @@ impl Memory {
             Plan::Modify(modify) if modify.is_conditional() => {
                 return self.cas(&modify.cas(&request)?);
             }
+            Plan::Batch(batch) if batch.is_conditional() => {
+                return self.cas(&batch.cas(&request)?);
+            }
             Plan::Modify(modify) if modify.is_counter() => {
                 self.lead(modify.counter_mutations(&request)?, request.now_seconds);
             }
