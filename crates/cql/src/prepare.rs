@@ -72,14 +72,7 @@ pub fn prepare_statement(
             prepared.result_columns = Some(columns);
             Ok(prepared)
         }
-        Statement::Modification(modification) => {
-            let (keyspace, table) = table_of(context, modification.table())?;
-            let analysis = Analysis::new(&table, Some(&keyspace.types));
-            let plan = ModifyPlan::new(&analysis, table.clone(), modification)?;
-            plan.validate()?;
-            let plan = Plan::Modify(Box::new(plan));
-            Prepared::of_table(plan, &table, analysis.into_markers())
-        }
+        Statement::Modification(modification) => prepare_modification(modification, context),
         Statement::Batch(batch) => prepare_batch(batch, context),
         Statement::Truncate(name) => {
             let (_, table) = table_of(context, name)?;
@@ -166,6 +159,18 @@ fn table_of<'a>(
         None if name.name.is_empty() => invalid!("table name must not be empty"),
         None => invalid!("table {} does not exist", name.name),
     }
+}
+
+fn prepare_modification(
+    modification: &ast::Modification,
+    context: &Context<'_>,
+) -> Result<Prepared, CqlError> {
+    let (keyspace, table) = table_of(context, modification.table())?;
+    let analysis = Analysis::new(&table, Some(&keyspace.types));
+    let plan = ModifyPlan::new(&analysis, table.clone(), modification)?;
+    plan.validate()?;
+    let plan = Plan::Modify(Box::new(plan));
+    Prepared::of_table(plan, &table, analysis.into_markers())
 }
 
 fn prepare_batch(batch: &ast::Batch, context: &Context<'_>) -> Result<Prepared, CqlError> {

@@ -188,6 +188,21 @@ fn update_of(table: &Arc<Table>) -> PartitionUpdate {
     PartitionUpdate::new(table.clone(), key)
 }
 
+/// The answer to a leader's read of its partition.
+fn page(static_row: Option<Row>, rows: Vec<Row>) -> ReadPage {
+    let partition = Partition {
+        key: update_of(&table()).key,
+        deletion: DeletionTime::LIVE,
+        static_row,
+        rows,
+        range_tombstones: Vec::new(),
+    };
+    ReadPage {
+        partitions: vec![partition],
+        more: false,
+    }
+}
+
 fn global(count: i64) -> Vec<u8> {
     counter::apply(None, id(7), 50, count).unwrap()
 }
@@ -233,17 +248,8 @@ fn a_leader_reads_the_counters_that_are_added_to_and_writes_its_shards() {
 
     let mut other = row(Some(1), vec![(3, Vec::new()), (4, global(4))]);
     tombstone(&mut other, 0);
-    let page = ReadPage {
-        partitions: vec![Partition {
-            key: mutation.key().clone(),
-            deletion: DeletionTime::LIVE,
-            static_row: Some(row(None, vec![(2, global(100))])),
-            rows: vec![other],
-            range_tombstones: Vec::new(),
-        }],
-        more: false,
-    };
-    let written = mutation.clone().lead(id(7), 60, &[page]).unwrap();
+    let current = page(Some(row(None, vec![(2, global(100))])), vec![other]);
+    let written = mutation.clone().lead(id(7), 60, &[current]).unwrap();
     assert_eq!(written.updates[0], deletions);
     let led = &written.updates[1];
     let counted = |count| counter::apply(None, id(7), 60, count).unwrap();
@@ -255,16 +261,7 @@ fn a_leader_reads_the_counters_that_are_added_to_and_writes_its_shards() {
     assert_eq!(led.rows, expected);
     assert_eq!(led.static_row, Some(row(None, vec![(2, counted(101))])));
 
-    let broken = ReadPage {
-        partitions: vec![Partition {
-            key: mutation.key().clone(),
-            deletion: DeletionTime::LIVE,
-            static_row: None,
-            rows: vec![row(Some(2), vec![(3, vec![1])])],
-            range_tombstones: Vec::new(),
-        }],
-        more: false,
-    };
+    let broken = page(None, vec![row(Some(2), vec![(3, vec![1])])]);
     assert!(mutation.lead(id(7), 60, &[broken]).is_err());
 }
 

@@ -97,19 +97,11 @@ impl Memory {
                 self.lead(batch.counter_mutations(&request)?, request.now_seconds);
             }
             Plan::Modify(modify) => {
-                let pages: Vec<ReadPage> = modify
-                    .reads(&request)?
-                    .iter()
-                    .map(|command| self.read(command))
-                    .collect();
+                let pages = self.read_all(&modify.reads(&request)?);
                 self.apply(modify.mutations(&request, &pages)?);
             }
             Plan::Batch(batch) => {
-                let pages: Vec<ReadPage> = batch
-                    .reads(&request)?
-                    .iter()
-                    .map(|command| self.read(command))
-                    .collect();
+                let pages = self.read_all(&batch.reads(&request)?);
                 self.apply(batch.mutations(&request, &pages)?);
             }
             Plan::Truncate(table) => {
@@ -157,8 +149,7 @@ impl Memory {
     /// Counts, as the only replica there is.
     fn lead(&mut self, mutations: Vec<CounterMutation>, now_seconds: u32) {
         for mutation in mutations {
-            let reads = mutation.reads(now_seconds);
-            let current: Vec<ReadPage> = reads.iter().map(|read| self.read(read)).collect();
+            let current = self.read_all(&mutation.reads(now_seconds));
             let led = mutation.lead([7; 16], self.now_micros, &current);
             self.apply(vec![led.expect("only contexts are written")]);
         }
@@ -177,6 +168,10 @@ impl Memory {
                 }
             }
         }
+    }
+
+    fn read_all(&self, commands: &[ReadCommand]) -> Vec<ReadPage> {
+        commands.iter().map(|command| self.read(command)).collect()
     }
 
     pub(crate) fn read(&self, command: &ReadCommand) -> ReadPage {
