@@ -118,6 +118,8 @@ impl Client {
 pub(crate) struct Clients {
     clients: RefCell<BTreeMap<u64, Rc<Client>>>,
     next: Cell<u64>,
+    /// Are those that come sent away?
+    refused: Cell<bool>,
     /// A client has left.
     pub(crate) left: Notify,
 }
@@ -140,6 +142,9 @@ impl Clients {
         let number = self.next.get();
         self.next.set(number + 1);
         self.clients.borrow_mut().insert(number, client.clone());
+        if self.refused.get() {
+            client.end();
+        }
         (number, client)
     }
 
@@ -173,6 +178,17 @@ impl Clients {
         for client in self.all() {
             client.end();
         }
+    }
+
+    /// Ends all connections, and those that are on their way from the ports.
+    pub(crate) fn refuse(&self) {
+        self.refused.set(true);
+        self.end_all();
+    }
+
+    /// Those that come from now on are served.
+    pub(crate) fn admit(&self) {
+        self.refused.set(false);
     }
 
     /// What is known of each.

@@ -4,6 +4,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use cluster::NodeId;
 use cql::describe::{ClusterDescription, DescribePlan, DescribePosition};
 use cql::{Context, MAX_TOKENS, ModifyPlan, Paging, Plan, Prepared, SelectPlan};
 use model::{Mutation, PartitionSelection, ReadCommand, Table};
@@ -457,11 +458,14 @@ impl Call<'_> {
         let local = self.shard.local();
         let metadata = self.shard.metadata();
         let keyspace = self.keyspace(None);
-        let node = format!("/{}:{}", local.listen_address, local.listen_port);
+        let name = |id: &NodeId| {
+            let address = metadata.node(*id).map(|node| node.address);
+            format!("/{}", address.unwrap_or_else(|| local.storage_address()))
+        };
         let ranges = keyspace.iter().flat_map(|keyspace| {
             let placement = metadata.placement(keyspace);
             placement.ranges().map(|(end, replicas)| {
-                let nodes = replicas.natural.iter().map(|_| node.clone());
+                let nodes = replicas.natural.iter().map(name);
                 (end.0.to_string(), nodes.collect())
             })
         });

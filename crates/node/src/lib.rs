@@ -29,6 +29,7 @@ pub mod raft;
 mod refused;
 mod remote;
 mod replica;
+mod report;
 mod response_buffers;
 mod scan;
 mod session;
@@ -42,10 +43,12 @@ mod virtual_tables;
 mod window;
 
 pub use admin::{
-    Admin, AdminError, CompactionReport, NodeInformation, RECENT_MINUTES, RunningCompaction,
-    SnapshotAge, SnapshotRequest, SnapshotSelection, token_range,
+    Admin, AdminError, ClusterInformation, CompactionReport, NodeInformation, NodeState,
+    NodeStatus, RECENT_MINUTES, RangeReplicas, RunningCompaction, SnapshotAge, SnapshotRequest,
+    SnapshotSelection, token_range,
 };
 pub use config::NodeConfig;
 pub use node::{DrainError, Node, NodeMetrics, NodeShards, NodeWatch, ShardSnapshot};
+pub use report::NodeReport;
 pub use start::StartError;
 pub use system::PastCompaction;

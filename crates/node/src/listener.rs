@@ -4,7 +4,8 @@
 //! to the one that the client names by its own port (scylladb/scylladb
 //! `docs/dev/protocol-extensions.md`).
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -21,19 +22,45 @@ const BACKLOG: u32 = 4096;
 /// How long accepting pauses after an error such as "too many open files".
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// How often a port is tried that was open a moment ago: the kernel lets go of it a little later.
+const TRIES: u32 = 30;
+
+/// The ports of clients, as the leading shard has them: open, or closed for a while.
+#[derive(Default)]
+pub(crate) struct ClientPorts {
+    /// What accepts; nothing if they are closed.
+    tasks: RefCell<Vec<Task<()>>>,
+    /// Are they closed for good?
+    are_done: Cell<bool>,
+}
+
+impl ClientPorts {
+    /// Are they open?
+    pub(crate) fn are_open(&self) -> bool {
+        !self.tasks.borrow().is_empty()
+    }
+
+    /// Takes no more connections.
+    pub(crate) fn close(&self) {
+        let tasks = self.tasks.take();
+        for task in tasks {
+            drop(task.cancel());
+        }
+    }
+}
+
 /// The open ports of a node.
 pub(crate) struct Listeners {
-    tasks: Vec<Task<()>>,
+    ports: Rc<ClientPorts>,
     /// Where clients connect.
     pub(crate) address: SocketAddr,
 }
 
 impl Listeners {
-    /// Takes no more connections.
+    /// Takes no more connections, for good.
     pub(crate) fn close(self) {
-        for task in self.tasks {
-            drop(task.cancel());
-        }
+        self.ports.are_done.set(true);
+        self.ports.close();
     }
 }
 
@@ -51,7 +78,30 @@ pub(crate) async fn listen(shard: &Rc<Shard>) -> Result<Listeners, StartError> {
         let listener = open(shard, SocketAddr::new(config.address, port)).await?;
         tasks.push(accept(shard, listener, given, Choice::ByPort));
     }
-    Ok(Listeners { tasks, address })
+    let ports = shard.client_ports.clone();
+    ports.tasks.replace(tasks);
+    Ok(Listeners { ports, address })
+}
+
+/// Opens the ports that were closed for a while. On shard 0.
+pub(crate) async fn open_again(shard: &Rc<Shard>) -> Result<(), StartError> {
+    let ports = &shard.client_ports;
+    let mut tries = TRIES;
+    while !ports.are_open() && !ports.are_done.get() {
+        match listen(shard).await {
+            Ok(_) => break,
+            Err(StartError::Listen { source, .. })
+                if source.kind() == ErrorKind::AddrInUse && tries > 0 => {}
+            Err(error) => return Err(error),
+        }
+        tries -= 1;
+        shard.env.sleep(PAUSE).await;
+    }
+    if ports.are_done.get() {
+        // The node has begun to stop meanwhile.
+        ports.close();
+    }
+    Ok(())
 }
 
 /// Opens the port of other nodes. On shard 0.

@@ -97,6 +97,16 @@ impl Peers {
         Some(peer)
     }
 
+    /// How many messages to other nodes wait to be sent, and how many were answered or given up, along the
+    /// connections that there are.
+    pub(crate) fn messages(&self) -> (u64, u64) {
+        let connections = self.connections.borrow();
+        let counts = connections.values().map(|(_, peer)| peer.messages());
+        counts.fold((0, 0), |(waiting, done), (more, others)| {
+            (waiting + more, done + others)
+        })
+    }
+
     /// Closes the connections to nodes that are not there any more, and to shards that a node has not.
     pub(crate) fn retain(&self, metadata: &Metadata) {
         let leads_there = |node, shard, address| {

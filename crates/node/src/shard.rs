@@ -17,6 +17,7 @@ use crate::config::NodeConfig;
 use crate::coordinator::Observed;
 use crate::hints::Hints;
 use crate::internode::Peer;
+use crate::listener::ClientPorts;
 use crate::membership::ClusterService;
 use crate::message::{Message, ShardReply, ShardRequest};
 use crate::metadata::Metadata;
@@ -64,6 +65,8 @@ pub(crate) struct Shard {
     local: RefCell<Option<Arc<LocalNode>>>,
     pub(crate) statements: RefCell<StatementCache>,
     pub(crate) clients: Clients,
+    /// Where they come in (shard 0).
+    pub(crate) client_ports: Rc<ClientPorts>,
     pub(crate) peers: Peers,
     pub(crate) hints: Hints,
     /// How fast replicas have been of late.
@@ -125,6 +128,7 @@ impl Shard {
             metadata_changed: Notify::new(),
             local: RefCell::default(),
             clients: Clients::default(),
+            client_ports: Rc::default(),
             peers: Peers::default(),
             hints: Hints::default(),
             observed: Observed::default(),

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use cluster::MemberState;
 use model::{ReadCommand, ReadPage};
 use storage::{ReadError, StoreStats};
 
@@ -22,9 +23,14 @@ pub(crate) async fn read(shard: &Rc<Shard>, command: &ReadCommand) -> Result<Rea
     }
     let metadata = shard.metadata();
     let local = shard.local();
+    let members = metadata.membership().into_iter();
+    let members = members.flat_map(|member| member.cluster.topology().members());
+    let others =
+        members.filter(|(id, member)| **id != metadata.own() && member.state != MemberState::Left);
     let info = NodeInfo {
         schema: &metadata.schema,
         local: &local,
+        others: others.map(|(_, member)| member.clone()).collect(),
         caches: caches(shards.iter().map(|shard| &shard.store)),
         thread_pools: Vec::new(),
         sstable_tasks: Vec::new(),

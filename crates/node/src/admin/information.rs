@@ -7,6 +7,7 @@ use storage::StoreStats;
 use uuid::Uuid;
 
 use super::{Admin, AdminError};
+use crate::report;
 use crate::shard::Shard;
 use crate::system::RELEASE_VERSION;
 
@@ -31,8 +32,10 @@ pub struct NodeInformation {
     pub generation: i32,
     /// Seconds since its start.
     pub uptime_seconds: u64,
-    /// Does it take clients, or has it been drained?
+    /// Does it take clients, or has it been drained or closed to them?
     pub serves_clients: bool,
+    /// Has it been drained, or has a drive failed? It is no part of the cluster then.
+    pub is_drained: bool,
     /// How many tasks panicked: each is a defect.
     pub task_panics: u64,
     /// What all shards may use, in bytes.
@@ -48,13 +51,14 @@ impl Admin {
             .everywhere(async |shard: Rc<Shard>| (shard.store.stats(), shard.env.task_panics()))?;
         let local = self.lead(async |shard: Rc<Shard>| {
             let now = shard.env.wall_micros() / 1_000_000;
-            let stopping = shard.stopping.get();
+            let open = (report::serves_clients(&shard), shard.stopping.get());
             let memory = shard.state.config.memory;
             shard
                 .local_if_known()
-                .map(|local| (local, now, stopping, memory))
+                .map(|local| (local, now, open, memory))
         })?;
-        let (local, now, stopping, memory_limit) = local.ok_or(AdminError::Closed)?;
+        let (local, now, (serves_clients, is_drained), memory_limit) =
+            local.ok_or(AdminError::Closed)?;
         let uptime = now - i64::from(local.gossip_generation);
         Ok(NodeInformation {
             release_version: RELEASE_VERSION,
@@ -66,7 +70,8 @@ impl Admin {
             tokens: local.tokens.iter().map(|token| token.0).collect(),
             generation: local.gossip_generation,
             uptime_seconds: u64::try_from(uptime).unwrap_or(0),
-            serves_clients: !stopping,
+            serves_clients,
+            is_drained,
             task_panics: parts.iter().map(|(_, panics)| panics).sum(),
             memory_limit,
             stores: parts.into_iter().map(|(store, _)| store).collect(),

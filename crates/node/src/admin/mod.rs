@@ -4,6 +4,8 @@
 //! runs there as a task of [`TaskGroup::Maintenance`](io::TaskGroup) and answers through a channel.
 //! The calls here block until all shards that were asked have answered.
 
+mod clients;
+mod cluster;
 mod compaction;
 mod import;
 mod information;
@@ -20,6 +22,7 @@ use model::{Schema, Table, TableId};
 use crate::node::{Control, ShardHandle};
 use crate::shard::Shard;
 
+pub use cluster::{ClusterInformation, NodeState, NodeStatus, RangeReplicas};
 pub use compaction::{CompactionReport, RECENT_MINUTES, RunningCompaction, token_range};
 pub use information::NodeInformation;
 pub(crate) use snapshots::schema_cql;
@@ -57,6 +60,8 @@ pub struct Admin {
     shards: Arc<[ShardHandle]>,
     /// Held while sstables are imported.
     importing: Arc<Mutex<()>>,
+    /// Held while the node is closed or opened to clients.
+    clients: Arc<Mutex<()>>,
 }
 
 impl Admin {
@@ -64,6 +69,7 @@ impl Admin {
         Admin {
             shards,
             importing: Arc::default(),
+            clients: Arc::default(),
         }
     }
 

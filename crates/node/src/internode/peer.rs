@@ -137,6 +137,14 @@ impl Peer {
         }
     }
 
+    /// How many requests wait to be sent, and how many were answered or given up.
+    pub fn messages(&self) -> (u64, u64) {
+        let shared = &*self.asking.shared;
+        let open = shared.waiting.borrow().len() as u64;
+        let queued = shared.queue.borrow().len() as u64;
+        (queued, shared.next.get().saturating_sub(open))
+    }
+
     /// Asks for something and waits for the answer, no longer than `time`.
     ///
     /// # Errors

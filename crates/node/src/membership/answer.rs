@@ -14,6 +14,7 @@ use super::group::Proposed;
 use super::question::{self, Question, Reply};
 use super::{ClusterService, ProposeError, heartbeat};
 use crate::raft::{Call, within};
+use crate::report;
 
 /// How long a node may take to know an epoch before whoever asked is told that it does not.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -77,6 +78,7 @@ async fn reply(service: &Rc<ClusterService>, question: Question) -> Result<Reply
             reached.map_err(|_| format!("epoch {epoch} is not known here"))?;
             Ok(Reply::Reached)
         }
+        Question::Report => Ok(Reply::Report(report::own(&service.shard()?).await?)),
     }
 }
 

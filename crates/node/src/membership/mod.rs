@@ -51,6 +51,7 @@ use crate::internode::{Peer, PeerError};
 use crate::message::{ShardReply, ShardRequest};
 use crate::metadata::{Membership, Metadata};
 use crate::peers::LEADING_SHARD;
+use crate::report::NodeReport;
 use crate::shard::Shard;
 use crate::system::{LocalNode, RELEASE_VERSION};
 
@@ -328,6 +329,32 @@ impl ClusterService {
     fn own(&self) -> Option<NodeId> {
         let host_id = self.shard.upgrade()?.local().host_id;
         self.metadata()?.topology().id_of(host_id)
+    }
+
+    /// What the other nodes that are up say of themselves; those that do not within `patience` are left out.
+    pub(crate) async fn reports(
+        &self,
+        shard: &Rc<Shard>,
+        patience: Duration,
+    ) -> BTreeMap<NodeId, NodeReport> {
+        let metadata = shard.metadata();
+        let members = metadata.membership().into_iter();
+        let members = members.flat_map(|member| member.cluster.topology().joined());
+        let asked: Vec<_> = members
+            .filter(|(id, _)| *id != metadata.own() && shard.peers.is_up(*id))
+            .filter_map(|(id, _)| {
+                let peer = self.peer_of(id)?;
+                let asking = async move { ask(&peer, &Question::Report, patience).await };
+                Some((id, self.env.spawn(TaskGroup::Maintenance, asking)))
+            })
+            .collect();
+        let mut reports = BTreeMap::new();
+        for (id, answer) in asked {
+            if let Ok(Reply::Report(report)) = answer.await {
+                reports.insert(id, report);
+            }
+        }
+        reports
     }
 
     /// Waits until the other nodes that are up know an epoch, no longer than `patience`.

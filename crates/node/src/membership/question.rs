@@ -6,6 +6,8 @@ use std::net::SocketAddr;
 use cluster::{ClusterIdentity, EntryRefused, MetadataEntry, Node, NodeId, Standing};
 use serde::{Deserialize, Serialize};
 
+use crate::report::NodeReport;
+
 /// What is asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Question {
@@ -19,6 +21,8 @@ pub(crate) enum Question {
     Decided,
     /// Answer when you know this epoch.
     Reach(u64),
+    /// How are you? For those who operate the node that asks.
+    Report,
 }
 
 /// What is answered.
@@ -34,6 +38,8 @@ pub(crate) enum Reply {
     NotLeader(Option<NodeId>),
     /// I know it.
     Reached,
+    /// So I am.
+    Report(NodeReport),
     /// No, and why.
     Refused(String),
 }
@@ -68,12 +74,19 @@ mod tests {
             Question::Standing(address, Standing::Member),
             Question::Decided,
             Question::Reach(7),
+            Question::Report,
         ] {
             assert_eq!(decode(&encode(&question)), Ok(question));
         }
         for reply in [
             Reply::Decided(3, Err(EntryRefused::NoCluster)),
             Reply::NotLeader(Some(NodeId(2))),
+            Reply::Report(NodeReport {
+                load: 1 << 40,
+                schema_version: uuid::Uuid::from_u128(7),
+                generation: -1,
+                serves_clients: true,
+            }),
             Reply::Refused("no".to_owned()),
         ] {
             assert_eq!(decode(&encode(&reply)), Ok(reply));

@@ -1,7 +1,8 @@
 //! The rows that the node makes of itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use cluster::{Member, MemberState, Node, Place};
 use model::{CqlType, Schema, Token};
 use uuid::Uuid;
 
@@ -24,10 +25,32 @@ fn local() -> LocalNode {
     }
 }
 
+/// A node that is joined, at 127.0.0.NUMBER.
+fn other(number: u8) -> Member {
+    let address = |port| ([127, 0, 0, number], port).into();
+    Member {
+        node: Node {
+            host_id: Uuid::from_u128(number.into()),
+            address: address(7001),
+            native_address: address(9043),
+            place: Place {
+                datacenter: "datacenter1".to_owned(),
+                rack: "rack2".to_owned(),
+            },
+            shards: 2,
+            release: "5.0.6".to_owned(),
+            protocol: 1,
+        },
+        state: MemberState::Joined,
+        tokens: BTreeSet::from([Token(i64::from(number))]),
+    }
+}
+
 fn info<'a>(schema: &'a Schema, local: &'a LocalNode) -> NodeInfo<'a> {
     NodeInfo {
         schema,
         local,
+        others: vec![other(3), other(4)],
         clients: vec![ClientInfo {
             address: "127.0.0.1:5000".parse().unwrap(),
             options: BTreeMap::from([("DRIVER_NAME".to_owned(), "d".to_owned())]),
@@ -131,4 +154,32 @@ fn virtual_tables_tell_what_the_node_told_them() {
         .collect();
     assert_eq!(used.iter().sum::<i64>(), 1);
     assert_eq!(used.len(), 48);
+}
+
+#[test]
+fn gossip_info_has_all_nodes() {
+    let schema = system_keyspaces();
+    let local = local();
+    let node = info(&schema, &local);
+    let table = schema.table("system_views", "gossip_info").unwrap();
+    let read = |column: &str| -> Vec<String> {
+        let ty = &table.column_named(column).unwrap().ty;
+        let partitions = virtual_rows(table, &node);
+        let rows = partitions.iter().flat_map(|partition| &partition.rows);
+        let values = rows.map(|row| match RowReader::new(table, row).get(column) {
+            Some(value) => ty.format_string(value),
+            None => "null".to_owned(),
+        });
+        let mut values: Vec<String> = values.collect();
+        values.sort();
+        values
+    };
+    assert_eq!(read("hostname"), ["127.0.0.2", "127.0.0.3", "127.0.0.4"]);
+    assert_eq!(read("rack"), ["rack1", "rack2", "rack2"]);
+    assert_eq!(read("status"), ["NORMAL,-5", "NORMAL,3", "NORMAL,4"]);
+    assert_eq!(
+        read("native_address_and_port"),
+        ["127.0.0.1:9042", "127.0.0.3:9043", "127.0.0.4:9043"]
+    );
+    assert_eq!(read("generation"), ["9", "null", "null"]);
 }

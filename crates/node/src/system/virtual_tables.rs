@@ -8,7 +8,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use model::{Partition, Schema, Table};
+use cluster::{Member, MemberState};
+use model::{Partition, Schema, Table, Token};
 use uuid::Uuid;
 
 use super::local::{LocalNode, RELEASE_VERSION};
@@ -132,6 +133,8 @@ pub struct NodeInfo<'a> {
     pub schema: &'a Schema,
     /// The node.
     pub local: &'a LocalNode,
+    /// The other nodes of the cluster.
+    pub others: Vec<Member>,
     /// Connected clients.
     pub clients: Vec<ClientInfo>,
     /// Caches.
@@ -343,7 +346,7 @@ fn batch_metrics(rows: &mut VirtualRows) {
     }
 }
 
-/// The node itself: the only member it knows.
+/// What gossip and the metadata log tell of all nodes. What only a node itself knows is there of this one.
 fn gossip_info(rows: &mut VirtualRows, node: &NodeInfo<'_>) {
     let local = node.local;
     let key = [
@@ -351,29 +354,53 @@ fn gossip_info(rows: &mut VirtualRows, node: &NodeInfo<'_>) {
         int(i32::from(local.listen_port)),
     ];
     rows.add(&key, |row| {
+        let native = SocketAddr::new(local.rpc_address, local.rpc_port);
         row.set("dc", text(&local.data_center))
             .set("rack", text(&local.rack))
             .set("generation", int(local.gossip_generation))
             .set("host_id", text(&local.host_id.to_string()))
-            .set("hostname", text(&local.listen_address.to_string()))
             .set("release_version", text(RELEASE_VERSION))
-            .set("rpc_address", text(&local.rpc_address.to_string()))
             .set("rpc_ready", text("true"))
-            .set("schema", text(&node.schema.version.to_string()))
-            .set("status", text(&status(local)))
-            .set("status_with_port", text(&status(local)))
-            .set(
-                "native_address_and_port",
-                text(&SocketAddr::new(local.rpc_address, local.rpc_port).to_string()),
-            );
+            .set("schema", text(&node.schema.version.to_string()));
+        addresses(row, local.storage_address(), native);
+        status(row, MemberState::Joined, local.tokens.first());
     });
+    for member in &node.others {
+        let other = &member.node;
+        let key = [
+            inet(other.address.ip()),
+            int(i32::from(other.address.port())),
+        ];
+        rows.add(&key, |row| {
+            row.set("dc", text(&other.place.datacenter))
+                .set("rack", text(&other.place.rack))
+                .set("host_id", text(&other.host_id.to_string()))
+                .set("release_version", text(&other.release));
+            addresses(row, other.address, other.native_address);
+            status(row, member.state, member.tokens.first());
+        });
+    }
 }
 
-fn status(local: &LocalNode) -> String {
-    match local.tokens.first() {
-        Some(token) => format!("NORMAL,{}", token.0),
-        None => "NORMAL".to_owned(),
-    }
+fn addresses(row: &mut RowWriter<'_>, storage: SocketAddr, native: SocketAddr) {
+    row.set("hostname", text(&storage.ip().to_string()))
+        .set("rpc_address", text(&native.ip().to_string()))
+        .set("native_address_and_port", text(&native.to_string()));
+}
+
+/// As `VersionedValue` of Cassandra puts it.
+fn status(row: &mut RowWriter<'_>, state: MemberState, token: Option<&Token>) {
+    let name = match state {
+        MemberState::Registered => "BOOT",
+        MemberState::Joined => "NORMAL",
+        MemberState::Left => "LEFT",
+    };
+    let status = match token {
+        Some(token) => format!("{name},{}", token.0),
+        None => name.to_owned(),
+    };
+    row.set("status", text(&status))
+        .set("status_with_port", text(&status));
 }
 
 /// Calls `write` for each table that is stored.
