@@ -24,6 +24,8 @@ pub(crate) enum Phase {
     Draining = 2,
     /// Without clients, as a drive has failed.
     Failed = 3,
+    /// Without clients, as an operator wants it.
+    Closed = 4,
 }
 
 /// What the control thread and the rest of the process share.
@@ -58,8 +60,17 @@ impl Status {
             0 => Phase::Starting,
             1 => Phase::Ready,
             3 => Phase::Failed,
+            4 => Phase::Closed,
             _ => Phase::Draining,
         }
+    }
+
+    /// The node goes over from one phase to another, if it is in that.
+    pub(crate) fn turn(&self, from: Phase, to: Phase) {
+        let (from, to) = (from as u8, to as u8);
+        let order = (Ordering::AcqRel, Ordering::Relaxed);
+        // It is in another: that one holds.
+        let _ = self.phase.compare_exchange(from, to, order.0, order.1);
     }
 
     /// The node has come this far.

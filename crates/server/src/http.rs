@@ -55,7 +55,9 @@ async fn ready(State(status): State<Arc<Status>>) -> (StatusCode, String) {
     let phase = status.phase();
     let code = match phase {
         Phase::Ready => StatusCode::OK,
-        Phase::Starting | Phase::Draining | Phase::Failed => StatusCode::SERVICE_UNAVAILABLE,
+        Phase::Starting | Phase::Draining | Phase::Failed | Phase::Closed => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
     };
     (code, format!("{}\n", name(phase)))
 }
@@ -65,6 +67,7 @@ fn name(phase: Phase) -> &'static str {
         Phase::Starting => "starting",
         Phase::Ready => "ready",
         Phase::Draining => "draining",
+        Phase::Closed => "closed to clients: nodetool enablebinary opens it",
         Phase::Failed => "failed: a drive does not work; see the log",
     }
 }
@@ -107,6 +110,11 @@ mod tests {
         status.enter(Phase::Ready);
         assert!(ask(address, "/ready").starts_with("HTTP/1.1 200"));
         assert!(ask(address, "/metrics").contains("# EOF"));
+        status.turn(Phase::Starting, Phase::Closed);
+        assert!(ask(address, "/ready").starts_with("HTTP/1.1 200"));
+        status.turn(Phase::Ready, Phase::Closed);
+        assert!(ask(address, "/ready").starts_with("HTTP/1.1 503"));
+        assert!(ask(address, "/health").contains("enablebinary"));
         status.enter(Phase::Draining);
         assert!(ask(address, "/ready").starts_with("HTTP/1.1 503"));
         assert!(ask(address, "/health").starts_with("HTTP/1.1 200"));

@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 
 use clap::{ArgAction, Args, Subcommand};
 
+use super::cluster_verbs::ClusterVerb;
 use super::structured::Format;
 
 /// What `helenus nodetool` takes.
@@ -12,6 +13,8 @@ use super::structured::Format;
     disable_help_flag = true,
     subcommand_value_name = "VERB",
     subcommand_help_heading = "Verbs",
+    // In the order of their names.
+    next_display_order = None,
     after_help = "Examples:\n  \
         helenus nodetool status\n  \
         helenus nodetool -h 127.0.0.2 -p 10000 snapshot -t before_upgrade shop\n  \
@@ -38,9 +41,9 @@ pub(crate) struct NodetoolOptions {
     #[arg(long, value_name = "FILE")]
     password_file: Option<String>,
 
-    /// Accepted for scripts (-pp)
+    /// Print the ports of nodes with their addresses (-pp)
     #[arg(long)]
-    print_port: bool,
+    pub(super) print_port: bool,
 
     /// Print help
     #[arg(long, global = true, action = ArgAction::Help)]
@@ -228,6 +231,9 @@ pub(super) struct GetSSTables {
 /// What can be done.
 #[derive(Debug, Subcommand)]
 pub(super) enum Verb {
+    #[command(flatten)]
+    Cluster(ClusterVerb),
+
     /// Rewrite sstables that hold partitions of several shards, so that each shard has its own
     #[command(after_help = "\
 Examples:
@@ -454,19 +460,6 @@ Examples:
   helenus nodetool snapshot -t some -kt shop.orders,web.sessions --skip-flush")]
     Snapshot(Snapshot),
 
-    /// Print the nodes of the cluster: state, load, ownership, identity
-    #[command(after_help = "\
-Examples:
-  helenus nodetool status
-  helenus nodetool status shop")]
-    Status {
-        /// Whose data the ownership is of
-        keyspace: Option<String>,
-        /// Show names instead of addresses
-        #[arg(short, long)]
-        resolve_ip: bool,
-    },
-
     /// Print whether the strategies of tables choose compactions
     #[command(after_help = "\
 Example:
@@ -484,12 +477,6 @@ Example:
 Example:
   helenus nodetool statusbackup")]
     Statusbackup,
-
-    /// Print whether clients can connect
-    #[command(after_help = "\
-Example:
-  helenus nodetool statusbinary")]
-    Statusbinary,
 
     /// Stop compactions that run; they leave things as they were
     #[command(after_help = "\

@@ -1,11 +1,14 @@
 //! `helenus nodetool`: operates a node over its REST API, with the verbs, options and output of
 //! Cassandra's nodetool (`org.apache.cassandra.tools.NodeTool`).
 
+mod activity;
 pub(crate) mod api;
 mod arguments;
 mod cluster;
+mod cluster_verbs;
 mod compaction;
 mod import;
+mod node;
 mod snapshots;
 mod statistics;
 mod structured;
@@ -17,6 +20,8 @@ use std::process::ExitCode;
 use api::{Api, NodetoolError};
 use arguments::Verb;
 pub(crate) use arguments::{NodetoolOptions, spell_out};
+use cluster::Naming;
+use cluster_verbs::ClusterVerb;
 
 /// Carries out a verb.
 pub(crate) fn run(options: NodetoolOptions) -> ExitCode {
@@ -24,8 +29,12 @@ pub(crate) fn run(options: NodetoolOptions) -> ExitCode {
         host: options.host,
         port: options.port,
     };
+    let naming = Naming {
+        names: false,
+        ports: options.print_port,
+    };
     let mut out = std::io::stdout().lock();
-    let done = carry_out(&api, options.verb, &mut out);
+    let done = carry_out(&api, options.verb, naming, &mut out);
     // A reader that has gone, such as `head`, has seen enough.
     match done.and_then(|()| Ok(out.flush()?)) {
         Ok(()) => ExitCode::SUCCESS,
@@ -41,8 +50,44 @@ pub(crate) fn run(options: NodetoolOptions) -> ExitCode {
 
 type Done = Result<(), NodetoolError>;
 
-fn carry_out(api: &Api, verb: Verb, out: &mut impl Write) -> Done {
+/// What is about the cluster, and the node's part in it.
+fn of_cluster(api: &Api, verb: ClusterVerb, naming: Naming, out: &mut impl Write) -> Done {
+    let resolved = |names| Naming { names, ..naming };
+    let binary = ["storage_service", "native_transport"];
     match verb {
+        ClusterVerb::Describecluster => cluster::describe_cluster(api, naming, out),
+        ClusterVerb::Describering { keyspace } => {
+            cluster::describe_ring(api, &keyspace, naming, out)
+        }
+        ClusterVerb::Disablebinary => api.delete(binary, &[]).map(drop),
+        ClusterVerb::Enablebinary => api.post(binary, &[]).map(drop),
+        ClusterVerb::Getendpoints {
+            keyspace,
+            table,
+            key,
+        } => cluster::get_endpoints(api, [&keyspace, &table, &key], naming, out),
+        ClusterVerb::Gossipinfo { resolve_ip } => {
+            cluster::gossip_info(api, resolved(resolve_ip), out)
+        }
+        ClusterVerb::Netstats { .. } => activity::net_stats(api, out),
+        ClusterVerb::Proxyhistograms => activity::proxy_histograms(api, out),
+        ClusterVerb::Ring {
+            keyspace,
+            resolve_ip,
+        } => cluster::ring(api, keyspace.as_deref(), resolved(resolve_ip), out),
+        ClusterVerb::Status {
+            keyspace,
+            resolve_ip,
+        } => cluster::status(api, keyspace.as_deref(), resolved(resolve_ip), out),
+        ClusterVerb::Statusbinary => node::status_of(api, "native_transport", out),
+        ClusterVerb::Statusgossip => node::status_of(api, "gossiping", out),
+        ClusterVerb::Tpstats { format } => activity::tp_stats(api, format, out),
+    }
+}
+
+fn carry_out(api: &Api, verb: Verb, naming: Naming, out: &mut impl Write) -> Done {
+    match verb {
+        Verb::Cluster(verb) => of_cluster(api, verb, naming, out),
         Verb::Cleanup { tables, .. } => {
             compaction::operate(api, "cleanup_all", tables.named(), &[]).map(drop)
         }
@@ -73,7 +118,7 @@ fn carry_out(api: &Api, verb: Verb, out: &mut impl Write) -> Done {
         }
         Verb::Getsstables(options) => statistics::get_sstables(api, &options, out),
         Verb::Import(options) => import::import(api, &options, out),
-        Verb::Info { tokens } => cluster::info(api, tokens, out),
+        Verb::Info { tokens } => node::info(api, tokens, out),
         Verb::Invalidaterowcache => {
             let path = ["cache_service", "invalidate_row_cache"];
             api.post(path, &[]).map(drop)
@@ -88,12 +133,10 @@ fn carry_out(api: &Api, verb: Verb, out: &mut impl Write) -> Done {
         } => compaction::scrub(api, tables.named(), (no_snapshot, how), out),
         Verb::Setcompactionthroughput { value } => compaction::set_throughput(value, out),
         Verb::Snapshot(options) => snapshots::take(api, &options, out),
-        Verb::Status { keyspace, .. } => cluster::status(api, keyspace.as_deref(), out),
         Verb::Statusautocompaction { all, tables } => {
             compaction::status_auto(api, tables.named(), all, out)
         }
         Verb::Statusbackup => snapshots::status_backups(api, out),
-        Verb::Statusbinary => cluster::status_binary(api, out),
         Verb::Stop {
             compaction_id,
             kind,
@@ -107,7 +150,7 @@ fn carry_out(api: &Api, verb: Verb, out: &mut impl Write) -> Done {
             ..
         } => compaction::upgrade(api, tables.named(), include_all_sstables, max_timestamp),
         Verb::Verify { tables, how } => compaction::verify(api, tables.named(), how),
-        Verb::Version { verbose } => cluster::version(api, verbose, out),
+        Verb::Version { verbose } => node::version(api, verbose, out),
     }
 }
 

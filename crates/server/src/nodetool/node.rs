@@ -1,4 +1,4 @@
-//! Who the nodes are and how they are: `version`, `info`, `status`, `statusbinary`.
+//! Who a node is and how it is: `version`, `info`, `statusbinary`, `statusgossip`.
 
 use std::io::Write;
 
@@ -32,9 +32,9 @@ pub(super) fn version(api: &Api, verbose: bool, out: &mut impl Write) -> Done {
     Ok(())
 }
 
-/// Do clients get answers?
-pub(super) fn status_binary(api: &Api, out: &mut impl Write) -> Done {
-    let running = node_info(api)?["serves_clients"] == true;
+/// Does a service of the node run?
+pub(super) fn status_of(api: &Api, service: &str, out: &mut impl Write) -> Done {
+    let running = api.get(["storage_service", service], &[])? == true;
     let said = if running { "running" } else { "not running" };
     Ok(writeln!(out, "{said}")?)
 }
@@ -62,7 +62,7 @@ pub(super) fn info(api: &Api, all_tokens: bool, out: &mut impl Write) -> Done {
     let mut line = |name: &str, value: String| writeln!(out, "{name:<23}: {value}");
     let mebibytes = |bytes: u64| fixed(bytes as f64 / 1_048_576.0, 2);
     line("ID", text(&node["host_id"]).to_owned())?;
-    line("Gossip active", "true".to_owned())?;
+    line("Gossip active", (node["is_drained"] == false).to_string())?;
     line(
         "Native Transport active",
         node["serves_clients"].to_string(),
@@ -126,47 +126,4 @@ pub(super) fn info(api: &Api, all_tokens: bool, out: &mut impl Write) -> Done {
     line("Decommissioning", "false".to_owned())?;
     line("Decommission failed", "false".to_owned())?;
     Ok(())
-}
-
-/// Prints the nodes of the cluster (Cassandra's `Status`).
-pub(super) fn status(api: &Api, keyspace: Option<&str>, out: &mut impl Write) -> Done {
-    let node = node_info(api)?;
-    if let Some(keyspace) = keyspace {
-        let parts = ["storage_service", "ownership", keyspace];
-        api.get(parts, &[]).map_err(|error| match error {
-            NodetoolError::Refused(_) => {
-                NodetoolError::Usage(format!("The keyspace {keyspace}, does not exist"))
-            }
-            error => error,
-        })?;
-    }
-    let heading = format!("Datacenter: {}", text(&node["data_center"]));
-    writeln!(out, "{heading}\n{}", "=".repeat(heading.chars().count()))?;
-    writeln!(
-        out,
-        "Status=Up/Down\n|/ State=Normal/Leaving/Joining/Moving"
-    )?;
-    let tokens = node["tokens"].as_array().map_or(0, Vec::len);
-    let mut table = super::text::TextTable::default();
-    let columns = [
-        "--",
-        "Address",
-        "Load",
-        "Tokens",
-        "Owns (effective)",
-        "Host ID",
-        "Rack",
-    ];
-    table.add(columns);
-    table.add([
-        "UN",
-        text(&node["address"]),
-        &file_size(number(&node["load"])),
-        &tokens.to_string(),
-        "100.0%",
-        text(&node["host_id"]),
-        text(&node["rack"]),
-    ]);
-    write!(out, "{}", table.text_with("  "))?;
-    Ok(writeln!(out)?)
 }

@@ -1,6 +1,13 @@
 //! What the node knows, as JSON.
 
-use node::{CompactionReport, NodeInformation, PastCompaction, RunningCompaction};
+use std::collections::BTreeMap;
+
+use cluster::NodeId;
+use model::Schema;
+use node::{
+    ClusterInformation, CompactionReport, NodeInformation, NodeStatus, PastCompaction,
+    RangeReplicas, RunningCompaction,
+};
 use serde_json::{Value, json};
 use storage::{SnapshotDetails, TableDetails};
 
@@ -36,6 +43,7 @@ pub(super) fn node_info(node: &NodeInformation, tables_of_shards: &[Vec<TableDet
         "generation": node.generation,
         "uptime_seconds": node.uptime_seconds,
         "serves_clients": node.serves_clients,
+        "is_drained": node.is_drained,
         "exceptions": node.task_panics,
         "load": load,
         "uncompressed_load": uncompressed_load,
@@ -130,4 +138,100 @@ pub(super) fn compaction_history(compactions: &[PastCompaction]) -> Value {
         })
     };
     compactions.iter().map(one).collect()
+}
+
+/// The class that nodes would have that say themselves where they are, and the one of the tokens.
+const SNITCH: &str = "org.apache.cassandra.locator.GossipingPropertyFileSnitch";
+
+/// The cluster, its nodes by address.
+pub(super) fn cluster_info(cluster: &ClusterInformation) -> Value {
+    let mut nodes: Vec<&NodeStatus> = cluster.nodes.values().collect();
+    nodes.sort_by_key(|status| status.node.address);
+    json!({
+        "name": cluster.name,
+        "snitch": SNITCH,
+        "partitioner": node::system::PARTITIONER,
+        "epoch": cluster.epoch,
+        "schema_version": cluster.schema_version.to_string(),
+        "nodes": nodes.into_iter().map(cluster_node).collect::<Value>(),
+    })
+}
+
+fn cluster_node(status: &NodeStatus) -> Value {
+    let NodeStatus { node, report, .. } = status;
+    let tokens = status.tokens.iter().map(|token| token.0);
+    let report = report.as_ref();
+    json!({
+        "host_id": node.host_id.to_string(),
+        "address": node.address.ip().to_string(),
+        "port": node.address.port(),
+        "native_address": node.native_address.ip().to_string(),
+        "native_port": node.native_address.port(),
+        "data_center": node.place.datacenter,
+        "rack": node.place.rack,
+        "release_version": node.release,
+        "shards": node.shards,
+        "tokens": tokens.collect::<Vec<i64>>(),
+        "state": status.state.name(),
+        "is_up": status.is_up,
+        "load": report.map(|report| report.load),
+        "schema_version": report.map(|report| report.schema_version.to_string()),
+        "generation": report.map(|report| report.generation),
+        "serves_clients": report.map(|report| report.serves_clients),
+    })
+}
+
+/// The share of each node, by address.
+pub(super) fn ownership(owned: &BTreeMap<NodeId, f64>, cluster: &ClusterInformation) -> Value {
+    let one = |(id, share): (&NodeId, &f64)| {
+        let node = &cluster.nodes.get(id)?.node;
+        let address = node.address.ip().to_string();
+        Some(json!({ "key": address, "value": share, "host_id": node.host_id.to_string() }))
+    };
+    owned.iter().filter_map(one).collect()
+}
+
+/// Ranges with their nodes; each begins behind its first token.
+pub(super) fn describe_ring(ranges: &[RangeReplicas], cluster: &ClusterInformation) -> Value {
+    let one = |(start, end, nodes): &RangeReplicas| {
+        let nodes = nodes.iter().filter_map(|id| cluster.nodes.get(id));
+        let nodes: Vec<_> = nodes.map(|status| &status.node).collect();
+        let storage = nodes.iter().map(|node| node.address.ip().to_string());
+        let native = nodes
+            .iter()
+            .map(|node| node.native_address.ip().to_string());
+        let details = nodes.iter().map(|node| {
+            json!({
+                "host": node.address.ip().to_string(),
+                "port": node.address.port(),
+                "native_port": node.native_address.port(),
+                "datacenter": node.place.datacenter,
+                "rack": node.place.rack,
+            })
+        });
+        json!({
+            "start_token": start.0.to_string(),
+            "end_token": end.0.to_string(),
+            "endpoints": storage.collect::<Vec<_>>(),
+            "rpc_endpoints": native.collect::<Vec<_>>(),
+            "endpoint_details": details.collect::<Vec<_>>(),
+        })
+    };
+    ranges.iter().map(one).collect()
+}
+
+/// Each keyspace with its strategy and what that is told.
+pub(super) fn replication(schema: &Schema) -> Value {
+    let keyspaces = schema
+        .keyspaces
+        .values()
+        .filter(|keyspace| !keyspace.is_virtual);
+    let one = |keyspace: &std::sync::Arc<model::Keyspace>| {
+        let class = keyspace.replication.get("class").map_or("", String::as_str);
+        let class = class.rsplit('.').next().unwrap_or(class);
+        let others = keyspace.replication.iter();
+        let others: BTreeMap<_, _> = others.filter(|(name, _)| *name != "class").collect();
+        json!({ "keyspace": &*keyspace.name, "class": class, "options": others })
+    };
+    keyspaces.map(one).collect()
 }

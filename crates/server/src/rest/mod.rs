@@ -8,7 +8,9 @@
 //! Operations block, so each runs on a thread of the runtime's pool, a bounded number at once.
 
 mod answers;
+mod cluster_routes;
 mod openapi;
+mod requests;
 mod routes;
 mod statistics;
 
@@ -27,7 +29,14 @@ use tokio::sync::Semaphore;
 
 use crate::control::Status;
 
-pub(crate) use routes::{ROUTES, Route};
+use cluster_routes::CLUSTER_ROUTES;
+use routes::ROUTES;
+pub(crate) use routes::Route;
+
+/// All that can be done.
+pub(crate) fn routes() -> impl Iterator<Item = &'static Route> {
+    CLUSTER_ROUTES.iter().chain(ROUTES)
+}
 
 /// How many operations may run at once; more are refused.
 const MOST_OPERATIONS: usize = 64;
@@ -176,9 +185,8 @@ fn router(status: Arc<Status>) -> Router {
             get(async || "helenus\n\n/api-doc  what can be done here (OpenAPI)\n"),
         )
         .route("/api-doc", get(async || as_json(&openapi::document())));
-    let routed = ROUTES.iter().fold(documented, |router, route| {
-        let handler =
-            async |state, path, headers, query| answer(route, state, path, headers, query).await;
+    let routed = routes().fold(documented, |router, route| {
+        let handler = move |state, path, headers, query| answer(route, state, path, headers, query);
         router.route(route.path, on(filter(route.method), handler))
     });
     routed.with_state(service)
@@ -234,8 +242,7 @@ mod tests {
     use super::*;
 
     fn route(path: &str) -> &'static Route {
-        ROUTES
-            .iter()
+        routes()
             .find(|route| route.path == path)
             .expect("there is one")
     }

@@ -2,12 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
-use super::routes::{ROUTES, Route};
+use super::{Route, routes};
 
 /// The document (OpenAPI 3.1).
 pub(super) fn document() -> Value {
     let mut paths: Map<String, Value> = Map::new();
-    for route in ROUTES {
+    for route in routes() {
         let entry = paths.entry(route.path).or_insert_with(|| json!({}));
         entry[route.method.to_ascii_lowercase()] = operation(route);
     }
@@ -76,7 +76,7 @@ mod tests {
             .values()
             .map(|path| path.as_object().expect("an object").len())
             .sum();
-        assert_eq!(described, ROUTES.len());
+        assert_eq!(described, routes().count());
         let flush = &paths["/storage_service/keyspace_flush/{keyspace}"]["post"];
         assert_eq!(flush["parameters"][0]["name"], "keyspace");
         assert_eq!(flush["parameters"][1]["name"], "cf");

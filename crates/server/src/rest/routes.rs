@@ -9,7 +9,8 @@ use storage::{CompactionKind, CompactionScope, Granularity, ScrubOptions, Verify
 use super::{ApiError, Call, Node, answers, statistics};
 use crate::control::Phase;
 
-type Answer = Result<Value, ApiError>;
+/// What a route answers.
+pub(super) type Answer = Result<Value, ApiError>;
 
 /// One thing that can be done.
 pub(crate) struct Route {
@@ -65,13 +66,6 @@ pub(crate) const ROUTES: &[Route] = &[
         summary: "The names of the keyspaces",
         query: &[("type", "user: only those that are not the system's")],
         run: keyspaces,
-    },
-    Route {
-        method: "GET",
-        path: "/storage_service/ownership/{keyspace}",
-        summary: "The share of a keyspace's data that each node has",
-        query: &[],
-        run: ownership,
     },
     Route {
         method: "POST",
@@ -442,7 +436,7 @@ pub(crate) const ROUTES: &[Route] = &[
 ];
 
 /// An operation whose only answer is that it is done.
-fn done(result: Result<(), node::AdminError>) -> Answer {
+pub(super) fn done(result: Result<(), node::AdminError>) -> Answer {
     result?;
     Ok(Value::Null)
 }
@@ -616,15 +610,6 @@ fn keyspaces(node: &Node, call: &Call) -> Answer {
     Ok(names.map(|name| json!(&**name)).collect())
 }
 
-/// There is one node, and it has everything.
-fn ownership(node: &Node, call: &Call) -> Answer {
-    let keyspace = call.need("keyspace")?;
-    let unknown = || node::AdminError::UnknownKeyspace(keyspace.to_owned());
-    let schema = node.admin.schema()?;
-    schema.keyspaces.get(keyspace).ok_or_else(unknown)?;
-    let address = node.admin.information()?.address.to_string();
-    Ok(json!([{ "key": address, "value": 1.0 }]))
-}
 /// Scrubs tables.
 fn scrub(node: &Node, call: &Call) -> Answer {
     let options = ScrubOptions {

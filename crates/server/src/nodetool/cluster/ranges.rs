@@ -1,0 +1,81 @@
+//! Where data lies: `describering`, `getendpoints`.
+
+use std::io::Write;
+
+use serde_json::Value;
+
+use super::{Api, Cluster, Done, Naming};
+
+/// Prints the ranges of a keyspace (Cassandra's `DescribeRing`).
+pub(in crate::nodetool) fn describe_ring(
+    api: &Api,
+    keyspace: &str,
+    naming: Naming,
+    out: &mut impl Write,
+) -> Done {
+    let info = api.get(["storage_service", "cluster_info"], &[])?;
+    let ranges = api.get(["storage_service", "describe_ring", keyspace], &[])?;
+    let version = info["schema_version"].as_str().unwrap_or("?");
+    print_ranges(version, &ranges, naming.ports, out)
+}
+
+pub(super) fn print_ranges(
+    version: &str,
+    ranges: &Value,
+    ports: bool,
+    out: &mut impl Write,
+) -> Done {
+    writeln!(out, "Schema Version:{version}\nTokenRange: ")?;
+    for range in ranges.as_array().into_iter().flatten() {
+        let text = |name: &str| range[name].as_str().unwrap_or("?");
+        let details = range["endpoint_details"].as_array();
+        let details: Vec<&Value> = details.into_iter().flatten().collect();
+        let listed = |name: &str, port: &str| {
+            let addresses = range[name].as_array().into_iter().flatten();
+            let addresses = addresses.zip(&details).map(|(address, details)| {
+                let address = address.as_str().unwrap_or("?");
+                match ports {
+                    true => format!("{address}:{}", details[port]),
+                    false => address.to_owned(),
+                }
+            });
+            addresses.collect::<Vec<String>>().join(", ")
+        };
+        let hosts = listed("endpoints", "port");
+        let of_details = hosts.split(", ").zip(&details).map(|(host, details)| {
+            let [datacenter, rack] =
+                ["datacenter", "rack"].map(|part| details[part].as_str().unwrap_or("?"));
+            format!("EndpointDetails(host:{host}, datacenter:{datacenter}, rack:{rack})")
+        });
+        writeln!(
+            out,
+            "\tTokenRange(start_token:{}, end_token:{}, endpoints:[{hosts}], rpc_endpoints:[{}], \
+             endpoint_details:[{}])",
+            text("start_token"),
+            text("end_token"),
+            listed("rpc_endpoints", "native_port"),
+            of_details.collect::<Vec<String>>().join(", "),
+        )?;
+    }
+    Ok(())
+}
+
+/// Prints the nodes that have a partition (Cassandra's `GetEndpoints`).
+pub(in crate::nodetool) fn get_endpoints(
+    api: &Api,
+    [keyspace, table, key]: [&str; 3],
+    naming: Naming,
+    out: &mut impl Write,
+) -> Done {
+    let path = ["storage_service", "natural_endpoints", keyspace];
+    let found = api.get(path, &[("cf", table), ("key", key)])?;
+    let cluster = Cluster::ask(api, naming)?;
+    for address in found.as_array().into_iter().flatten() {
+        let node = cluster.nodes().find(|node| node.0["address"] == *address);
+        match node {
+            Some(node) => writeln!(out, "{}", cluster.named(node))?,
+            None => writeln!(out, "{}", address.as_str().unwrap_or("?"))?,
+        }
+    }
+    Ok(())
+}
