@@ -59,6 +59,24 @@ pub enum FailureReason {
     IndexNotAvailable = 6,
 }
 
+impl FailureReason {
+    const ALL: [FailureReason; 7] = [
+        FailureReason::Unknown,
+        FailureReason::ReadTooManyTombstones,
+        FailureReason::Timeout,
+        FailureReason::IncompatibleSchema,
+        FailureReason::ReadSize,
+        FailureReason::NodeDown,
+        FailureReason::IndexNotAvailable,
+    ];
+
+    /// The reason of this code; one that is not known is `Unknown`.
+    pub fn from_code(code: u16) -> FailureReason {
+        let known = FailureReason::ALL.get(usize::from(code));
+        known.copied().unwrap_or(FailureReason::Unknown)
+    }
+}
+
 /// How a request ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use cluster::NodeId;
 use cql::describe::{ClusterDescription, DescribePlan, DescribePosition};
 use cql::{Context, MAX_TOKENS, ModifyPlan, Paging, Plan, Prepared, SelectPlan};
-use model::{Mutation, PartitionSelection, ReadCommand, Table};
+use model::{CounterMutation, Mutation, PartitionSelection, ReadCommand, Table};
 use wire::{
     Batch, BatchKind, BatchTarget, Consistency, EncodedColumns, Execute, Prepare, Query,
     QueryParameters, ResponseExtras, ResponseWriter, RowsHead, RowsWriter, Version, WriteType,
@@ -156,6 +156,10 @@ impl Call<'_> {
                 let consistency = parameters.consistency;
                 consistency.check_write()?;
                 let request = self.request(prepared, parameters)?;
+                if modify.is_counter() {
+                    let additions = modify.counter_mutations(&request)?;
+                    return self.add(additions, consistency).await;
+                }
                 let mutations = self.modify(modify, &request, consistency).await?;
                 self.write(mutations, consistency, WriteType::Simple).await
             }
@@ -168,12 +172,12 @@ impl Call<'_> {
                 }
                 refused::conditional(batch.is_conditional())?;
                 let request = self.request(prepared, parameters)?;
-                let mutations = if batch.is_counter() {
-                    refused::deletions(batch.counter_mutations(&request)?)?
-                } else {
-                    let known = self.known(batch.reads(&request)?, consistency).await?;
-                    batch.mutations(&request, &known)?
-                };
+                if batch.is_counter() {
+                    let additions = batch.counter_mutations(&request)?;
+                    return self.add(additions, consistency).await;
+                }
+                let known = self.known(batch.reads(&request)?, consistency).await?;
+                let mutations = batch.mutations(&request, &known)?;
                 self.write_batch(mutations, consistency, batch.kind()).await
             }
             Plan::Truncate(table) => {
@@ -296,9 +300,6 @@ impl Call<'_> {
     ) -> Result<Vec<Mutation>, RequestError> {
         refuse_virtual(modify.table(), "Modification")?;
         refused::conditional(modify.is_conditional())?;
-        if modify.is_counter() {
-            return refused::deletions(modify.counter_mutations(request)?);
-        }
         let known = self.known(modify.reads(request)?, consistency).await?;
         Ok(modify.mutations(request, &known)?)
     }
@@ -331,6 +332,28 @@ impl Call<'_> {
         self.trace(|| "Determining replicas for mutation");
         coordinator::write(self.shard, mutations, consistency, write_type).await?;
         self.trace(|| "Appended to the commit log and added to the memtables");
+        self.response().void();
+        Ok(())
+    }
+
+    /// Adds to counters.
+    async fn add(
+        &mut self,
+        additions: Vec<CounterMutation>,
+        consistency: Consistency,
+    ) -> Result<(), RequestError> {
+        consistency.check_counter_write()?;
+        if let Some(first) = additions.first()
+            && consistency == Consistency::Any
+        {
+            // `ConsistencyLevel.validateCounterForWrite`
+            return Err(RequestError::invalid(format!(
+                "Consistency level ANY is not yet supported for counter table {}",
+                first.unled().updates[0].table.name
+            )));
+        }
+        self.trace(|| "Determining replicas for mutation");
+        Box::pin(coordinator::add(self.shard, additions, consistency)).await?;
         self.response().void();
         Ok(())
     }
@@ -370,14 +393,22 @@ impl Call<'_> {
         cql::check_batch(kind, plans.iter().copied())?;
         // One time for all of it.
         let time = self.request_of(cql::Values::NONE, parameters);
-        let mut mutations = Vec::new();
+        let (mut mutations, mut additions) = (Vec::new(), Vec::new());
         for ((statement, plan), target) in statements.iter().zip(&plans).zip(&batch.statements) {
             let values = statement.prepared.bind(&target.values, &[])?;
             let mut request = self.request_of(values, parameters);
             request.timestamp_micros = time.timestamp_micros;
             request.now_seconds = time.now_seconds;
-            mutations.extend(self.modify(plan, &request, consistency).await?);
+            match plan.is_counter() {
+                true => additions.extend(plan.counter_mutations(&request)?),
+                false => mutations.extend(self.modify(plan, &request, consistency).await?),
+            }
             self.shard.env.maybe_yield().await;
+        }
+        // A batch has counters or it has none.
+        if !additions.is_empty() {
+            let additions = cql::merge_counter_mutations(additions);
+            return self.add(additions, consistency).await;
         }
         let mutations = cql::merge_mutations(mutations);
         self.write_batch(mutations, consistency, kind).await

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use cluster::NodeId;
+use cluster::{Consistency, NodeId};
 use cql::schema::SchemaPlan;
 use io::DetachedStream;
-use model::{Mutation, ReadCommand, ReadPage, Schema, TableId, VersionPage};
+use model::{CounterMutation, Mutation, ReadCommand, ReadPage, Schema, TableId, VersionPage};
 use storage::{ReadError, WriteError};
 use wire::internode::Hello;
 use wire::{Event, SchemaChange};
@@ -43,6 +43,8 @@ pub(crate) enum Message {
 pub(crate) enum ShardRequest {
     /// Apply a write to a partition that the other shard owns.
     Apply(Mutation),
+    /// Lead an addition to counters of a partition that the other shard owns.
+    LeadCounter(CounterMutation, Consistency),
     /// Read what the other shard owns.
     Read(Box<ReadCommand>),
     /// Say all that the other shard knows.
@@ -78,6 +80,8 @@ pub(crate) enum ShardReply {
     Done,
     /// What became of a write.
     Applied(Result<(), WriteError>),
+    /// What became of a write that this shard coordinated.
+    Written(Result<(), RequestError>),
     /// What became of a read.
     Read(Result<ReadPage, ReadError>),
     /// What became of a read of all that is known.

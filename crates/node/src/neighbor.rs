@@ -8,6 +8,7 @@ use bytes::Bytes;
 use io::{Listener, Task, TaskGroup, TcpStream};
 use wire::internode::{Hello, MessageHead, MessageKind, Verb};
 
+use crate::coordinator;
 use crate::internode::{Refused, greet, serve};
 use crate::membership::{self, ClusterService};
 use crate::message::Message;
@@ -83,6 +84,7 @@ async fn answer(shard: Rc<Shard>, head: MessageHead, body: Bytes) -> Result<Vec<
             }
         }
         MessageKind::Request(Verb::Mutation) => remote::apply(&shard, head, body).await,
+        MessageKind::Request(Verb::Counter) => coordinator::lead_for(&shard, head, body).await,
         MessageKind::Request(Verb::Read) => remote::read(&shard, head, body).await,
         MessageKind::Unknown(verb) => {
             Err(format!("this version knows no verb {verb}: upgrade this node").into_bytes())

@@ -32,17 +32,6 @@ pub(crate) enum Refusal {
 const OVERLOADED: u16 = 0x8000;
 const OTHER_COLUMNS: u16 = 0x8001;
 
-/// Those that travel, by code.
-const REASONS: [FailureReason; 7] = [
-    FailureReason::Unknown,
-    FailureReason::ReadTooManyTombstones,
-    FailureReason::Timeout,
-    FailureReason::IncompatibleSchema,
-    FailureReason::ReadSize,
-    FailureReason::NodeDown,
-    FailureReason::IndexNotAvailable,
-];
-
 impl Refusal {
     /// As the body of a failure.
     pub(crate) fn encode(self) -> Vec<u8> {
@@ -60,10 +49,8 @@ impl Refusal {
         match code {
             Some(OVERLOADED) => Refusal::Overloaded,
             Some(OTHER_COLUMNS) => Refusal::OtherColumns,
-            code => {
-                let reason = code.and_then(|code| REASONS.get(usize::from(code)));
-                Refusal::Failed(reason.copied().unwrap_or(FailureReason::Unknown))
-            }
+            Some(code) => Refusal::Failed(FailureReason::from_code(code)),
+            None => Refusal::Failed(FailureReason::Unknown),
         }
     }
 }
@@ -152,7 +139,7 @@ mod tests {
 
     #[test]
     fn refusals_are_read_as_written() {
-        let failed = REASONS.map(Refusal::Failed);
+        let failed = (0..7).map(FailureReason::from_code).map(Refusal::Failed);
         for refusal in [Refusal::Overloaded, Refusal::OtherColumns]
             .into_iter()
             .chain(failed)

@@ -14,7 +14,7 @@ use storage::{SharedFiles, Store};
 use crate::batch_log::BatchLog;
 use crate::clients::Clients;
 use crate::config::NodeConfig;
-use crate::coordinator::Observed;
+use crate::coordinator::{CounterLocks, Observed};
 use crate::hints::Hints;
 use crate::internode::Peer;
 use crate::listener::ClientPorts;
@@ -69,6 +69,7 @@ pub(crate) struct Shard {
     pub(crate) client_ports: Rc<ClientPorts>,
     pub(crate) peers: Peers,
     pub(crate) hints: Hints,
+    pub(crate) counter_locks: CounterLocks,
     /// How fast replicas have been of late.
     pub(crate) observed: Observed,
     pub(crate) timestamps: Timestamps,
@@ -131,6 +132,7 @@ impl Shard {
             client_ports: Rc::default(),
             peers: Peers::default(),
             hints: Hints::default(),
+            counter_locks: CounterLocks::default(),
             observed: Observed::default(),
             timestamps: Timestamps::default(),
             schema_timestamps: Timestamps::default(),

@@ -32,7 +32,8 @@ use crate::system::{
     schema_to_mutations, system_keyspaces, unbuilt_mutations,
 };
 use crate::{
-    batch_log, compaction_history, execute, hints, neighbor, replica, session, virtual_tables,
+    batch_log, compaction_history, coordinator, execute, hints, neighbor, replica, session,
+    virtual_tables,
 };
 
 /// How long the clients of a node that stops may take to finish.
@@ -315,6 +316,9 @@ async fn perform(shard: &Rc<Shard>, request: ShardRequest) -> ShardReply {
     };
     match request {
         ShardRequest::Apply(mutation) => ShardReply::Applied(shard.store.apply(mutation).await),
+        ShardRequest::LeadCounter(addition, consistency) => {
+            ShardReply::Written(coordinator::lead(shard, addition, consistency).await)
+        }
         ShardRequest::Read(command) => ShardReply::Read(shard.store.read(&command).await),
         ShardRequest::ReadVersions(command) => {
             ShardReply::Versions(shard.store.read_versions(&command).await)

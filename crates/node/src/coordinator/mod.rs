@@ -10,6 +10,7 @@
 //! and in which order they are preferred, by what was [`observed`] of them; [`ask`] asks one.
 
 mod ask;
+mod counter;
 mod missed;
 mod observed;
 mod partition;
@@ -36,6 +37,7 @@ use crate::error::RequestError;
 use crate::metadata::Metadata;
 use crate::replica;
 use crate::shard::Shard;
+pub(crate) use counter::{CounterLocks, add, lead, lead_for};
 pub(crate) use observed::Observed;
 pub(crate) use write::deliver;
 

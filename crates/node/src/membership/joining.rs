@@ -211,6 +211,9 @@ async fn keep_group(shard: Rc<Shard>, service: Rc<ClusterService>, own: NodeId) 
             Either::Left((reason, _)) => reason,
             Either::Right((never, _)) => never,
         };
+        if service.stops.get() {
+            return;
+        }
         tracing::error!("the log of the cluster's metadata stopped: {reason}; it is started anew");
         *service.group.borrow_mut() = None;
         group.stop().await;

@@ -94,6 +94,8 @@ pub(crate) struct ClusterService {
     silent: RefCell<BTreeSet<SocketAddr>>,
     /// The changes of the schema that are proposed here.
     own_changes: Rc<RefCell<BTreeSet<Uuid>>>,
+    /// Is the node about to end?
+    stops: Cell<bool>,
     /// Are there clients to be told what changes?
     live: Cell<bool>,
 }
@@ -132,6 +134,7 @@ impl ClusterService {
             by_address: RefCell::default(),
             silent: RefCell::default(),
             own_changes: Rc::default(),
+            stops: Cell::new(false),
             live: Cell::new(false),
         }
     }
@@ -143,6 +146,7 @@ impl ClusterService {
 
     /// Takes no part in decisions any more. The node is about to end.
     pub(crate) async fn stop(&self) {
+        self.stops.set(true);
         let group = self.group.borrow_mut().take();
         if let Some(group) = group {
             group.stop().await;

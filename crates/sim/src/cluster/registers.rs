@@ -25,6 +25,8 @@ const READERS: u64 = 3;
 const WORK: Duration = Duration::from_secs(30);
 /// How long the nodes may take to be ready once nothing is wrong any more.
 const SETTLE: Duration = Duration::from_secs(120);
+/// How long nodes may take to find out, when all is well again, which connections are broken.
+const RECOVERY: Duration = Duration::from_secs(20);
 /// How long a client rests between two requests, at most, in milliseconds.
 const REST: u64 = 40;
 
@@ -308,11 +310,19 @@ fn disturb(world: &mut World, random: &mut Random, shared: &Shared) -> Result<()
 
 /// At last every node gives, at ALL, what there is to give.
 fn read_everywhere(world: &mut World, shared: &Shared) -> Result<(), String> {
+    let limit = world.simulation.now() + RECOVERY;
     for key in 0..KEYS {
         for node in 0..world.len() {
             let before = shared.key(key);
             let text = format!("SELECT value FROM k.registers WHERE key = {key}");
-            let rows = world.ask(node, &text, Consistency::All)?;
+            let rows = loop {
+                match world.ask(node, &text, Consistency::All) {
+                    Ok(rows) => break rows,
+                    // A connection may not be known to be broken yet.
+                    Err(_) if world.simulation.now() < limit => {}
+                    Err(problem) => return Err(problem),
+                }
+            };
             let value = rows
                 .first()
                 .and_then(|row| number(row.first()?.as_deref()?));

@@ -34,16 +34,19 @@ pub enum Verb {
     Read = 20,
     /// What nodes ask that form a cluster or change what it agrees on.
     Membership = 21,
+    /// Lead an addition to counters.
+    Counter = 22,
 }
 
 impl Verb {
-    const ALL: [Verb; 6] = [
+    const ALL: [Verb; 7] = [
         Verb::Ping,
         Verb::Gossip,
         Verb::Metadata,
         Verb::Mutation,
         Verb::Read,
         Verb::Membership,
+        Verb::Counter,
     ];
 }
 
