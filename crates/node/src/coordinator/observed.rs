@@ -220,7 +220,7 @@ mod tests {
         );
         let fixed = observed.speculation(&table("50ms"), now);
         assert_eq!(fixed, Speculation::After(50 * MS));
-        now = now + SAMPLE;
+        now += SAMPLE;
         let after = |speculation| match speculation {
             Speculation::After(time) => time,
             other => panic!("{other:?}"),
@@ -236,7 +236,7 @@ mod tests {
             time,
             "for a while"
         );
-        now = now + SAMPLE;
+        now += SAMPLE;
         let time = after(observed.speculation(&table("50p"), now));
         assert!((45 * MS..=65 * MS).contains(&time), "{time:?}");
         let first = Observed::default();

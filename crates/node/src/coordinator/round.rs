@@ -7,6 +7,7 @@ use std::rc::Rc;
 use cluster::{Consistency, FailureReason, NodeId, Outcome, ReadQuorum, Replica};
 use io::Instant;
 
+use super::READ_TIMEOUT;
 use super::ask::{Answer, Asked, Read};
 use super::observed::Speculation;
 use super::replicas::failures;
@@ -38,11 +39,18 @@ pub(super) struct Questions {
 /// The answers of a round, in the order in which they came.
 pub(super) type Answers = Vec<(NodeId, Answer)>;
 
-/// Those that were asked and have not answered.
-struct Pending<'r> {
-    answers: Together<'r, (NodeId, Result<Answer, FailureReason>)>,
-    /// Since when each of them has the question.
+/// A round under way.
+struct Round<'r> {
+    readers: &'r Readers<'r>,
+    read: &'r Read,
+    questions: Questions,
+    quorum: ReadQuorum,
+    answers: Answers,
+    pending: Together<'r, (NodeId, Result<Answer, FailureReason>)>,
+    /// Who was asked and has not answered, and since when.
     since: Vec<(NodeId, Instant)>,
+    /// When one more is asked.
+    speculate_at: Option<Instant>,
 }
 
 impl Readers<'_> {
@@ -51,74 +59,32 @@ impl Readers<'_> {
     pub(super) async fn ask(
         &self,
         read: &Read,
-        mut quorum: ReadQuorum,
+        quorum: ReadQuorum,
         questions: Questions,
         known: Answers,
     ) -> Result<Answers, RequestError> {
-        let mut pending = Pending {
-            answers: Together::new(),
+        let mut round = Round {
+            readers: self,
+            read,
+            questions,
+            quorum: match questions.others.is_data() {
+                true => quorum.with_data_from_all(),
+                false => quorum,
+            },
+            answers: Answers::new(),
+            pending: Together::new(),
             since: Vec::new(),
+            speculate_at: self.speculate_at(),
         };
-        if questions.others.is_data() {
-            quorum = quorum.with_data_from_all();
+        let mut outcome = round.begin(known);
+        while outcome.is_none() {
+            outcome = round.go_on().await;
         }
-        for (at, node) in quorum.contacts().iter().enumerate() {
-            if known.iter().any(|(known, _)| known == node) {
-                continue;
-            }
-            let asked = match at {
-                0 => questions.first,
-                _ => questions.others,
-            };
-            self.push(&mut pending, read, *node, asked);
+        round.forget_pending();
+        match outcome {
+            Some(Outcome::Done) | None => Ok(round.answers),
+            Some(outcome) => Err(self.error(outcome, round.quorum.data_present())),
         }
-        let mut answers = Answers::new();
-        for (node, answer) in known {
-            answers.push((node, answer));
-            if let Some(outcome) = quorum.respond(node) {
-                return self.end(outcome, answers, &quorum);
-            }
-        }
-        let mut speculate_at = self.speculate_at();
-        if self.speculation == Speculation::Always {
-            self.ask_another(&mut pending, read, &mut quorum, questions);
-        }
-        let outcome = loop {
-            let until = speculate_at.unwrap_or(self.deadline);
-            let left = until.saturating_duration_since(self.shard.env.now());
-            let next = self.shard.env.timeout(left, pending.answers.next());
-            let outcome = match next.await {
-                Ok(Some((node, answer))) => {
-                    self.observe(&mut pending, node);
-                    match answer {
-                        Ok(answer) => {
-                            answers.push((node, answer));
-                            quorum.respond(node)
-                        }
-                        Err(reason) => {
-                            self.ask_another(&mut pending, read, &mut quorum, questions);
-                            quorum.fail(node, reason)
-                        }
-                    }
-                }
-                Err(_) if speculate_at.take().is_some() => {
-                    if self.ask_another(&mut pending, read, &mut quorum, questions) {
-                        self.shard.metrics.speculative_reads.add(1);
-                    }
-                    None
-                }
-                Ok(None) | Err(_) => quorum.time_out(),
-            };
-            if let Some(outcome) = outcome {
-                break outcome;
-            }
-        };
-        let now = self.shard.env.now();
-        for (node, since) in pending.since {
-            let waited = now.saturating_duration_since(since);
-            self.shard.observed.unanswered(node, waited, now);
-        }
-        self.end(outcome, answers, &quorum)
     }
 
     /// When one more is asked, if that is before time is up and not at once.
@@ -132,59 +98,6 @@ impl Readers<'_> {
         useful.then_some(at)
     }
 
-    fn push<'r>(&'r self, pending: &mut Pending<'r>, read: &'r Read, node: NodeId, asked: Asked) {
-        pending.since.push((node, self.shard.env.now()));
-        pending.answers.push(async move {
-            let answer = read.ask(self.shard, node, asked, self.deadline).await;
-            (node, answer)
-        });
-    }
-
-    /// Notes how long a node took to answer.
-    fn observe(&self, pending: &mut Pending<'_>, node: NodeId) {
-        let now = self.shard.env.now();
-        pending.since.retain(|(asked, since)| {
-            if *asked == node && node != self.metadata.own() {
-                let took = now.saturating_duration_since(*since);
-                self.shard.observed.answered(node, took, now);
-            }
-            *asked != node
-        });
-    }
-
-    /// Asks a replica that was not asked yet, if there is one.
-    fn ask_another<'r>(
-        &'r self,
-        pending: &mut Pending<'r>,
-        read: &'r Read,
-        quorum: &mut ReadQuorum,
-        questions: Questions,
-    ) -> bool {
-        let mut others = self.replicas.iter();
-        let Some(next) = others.find(|replica| quorum.may_ask(replica)) else {
-            return false;
-        };
-        let asked = match quorum.data_present() {
-            true => questions.others,
-            false => questions.first,
-        };
-        quorum.ask(next, asked.is_data());
-        self.push(pending, read, next.node, asked);
-        true
-    }
-
-    fn end(
-        &self,
-        outcome: Outcome,
-        answers: Answers,
-        quorum: &ReadQuorum,
-    ) -> Result<Answers, RequestError> {
-        match outcome {
-            Outcome::Done => Ok(answers),
-            outcome => Err(self.error(outcome, quorum.data_present())),
-        }
-    }
-
     /// What the client is told.
     pub(super) fn error(&self, outcome: Outcome, data_present: bool) -> RequestError {
         RequestError::Read {
@@ -192,6 +105,113 @@ impl Readers<'_> {
             failures: failures(&outcome, self.metadata),
             data_present,
             outcome,
+        }
+    }
+}
+
+impl<'r> Round<'r> {
+    /// Asks those who have to answer.
+    fn begin(&mut self, known: Answers) -> Option<Outcome> {
+        let contacts = self.quorum.contacts().to_vec();
+        for (at, node) in contacts.into_iter().enumerate() {
+            if known.iter().any(|(known, _)| *known == node) {
+                continue;
+            }
+            let asked = match at {
+                0 => self.questions.first,
+                _ => self.questions.others,
+            };
+            self.push(node, asked);
+        }
+        for (node, answer) in known {
+            self.answers.push((node, answer));
+            if let Some(outcome) = self.quorum.respond(node) {
+                return Some(outcome);
+            }
+        }
+        if self.readers.speculation == Speculation::Always {
+            self.ask_another();
+        }
+        None
+    }
+
+    /// Waits for the next thing to happen. `Some`: the round is over.
+    async fn go_on(&mut self) -> Option<Outcome> {
+        let env = &self.readers.shard.env;
+        let until = self.speculate_at.unwrap_or(self.readers.deadline);
+        let left = until.saturating_duration_since(env.now());
+        match env.timeout(left, self.pending.next()).await {
+            Ok(Some((node, answer))) => {
+                self.observe(node, answer.is_ok());
+                match answer {
+                    Ok(answer) => {
+                        self.answers.push((node, answer));
+                        self.quorum.respond(node)
+                    }
+                    Err(reason) => {
+                        self.ask_another();
+                        self.quorum.fail(node, reason)
+                    }
+                }
+            }
+            Err(_) if self.speculate_at.take().is_some() => {
+                if self.ask_another() {
+                    self.readers.shard.metrics.speculative_reads.add(1);
+                }
+                None
+            }
+            Ok(None) | Err(_) => self.quorum.time_out(),
+        }
+    }
+
+    fn push(&mut self, node: NodeId, asked: Asked) {
+        let (readers, read) = (self.readers, self.read);
+        self.since.push((node, readers.shard.env.now()));
+        self.pending.push(async move {
+            let answer = read.ask(readers.shard, node, asked, readers.deadline);
+            (node, answer.await)
+        });
+    }
+
+    /// Asks a replica that was not asked yet, if there is one.
+    fn ask_another(&mut self) -> bool {
+        let mut others = self.readers.replicas.iter();
+        let Some(next) = others.find(|replica| self.quorum.may_ask(replica)) else {
+            return false;
+        };
+        let asked = match self.quorum.data_present() {
+            true => self.questions.others,
+            false => self.questions.first,
+        };
+        self.quorum.ask(next, asked.is_data());
+        self.push(next.node, asked);
+        true
+    }
+
+    /// Notes how long a node took to answer. One that failed is taken to have been as late as any.
+    fn observe(&mut self, node: NodeId, answered: bool) {
+        let Some(at) = self.since.iter().position(|(asked, _)| *asked == node) else {
+            return;
+        };
+        let (_, since) = self.since.swap_remove(at);
+        let readers = self.readers;
+        let now = readers.shard.env.now();
+        let took = match answered {
+            true => now.saturating_duration_since(since),
+            false => READ_TIMEOUT,
+        };
+        if node != readers.metadata.own() {
+            readers.shard.observed.answered(node, took, now);
+        }
+    }
+
+    /// Nobody waits any more for those that have not answered.
+    fn forget_pending(&mut self) {
+        let readers = self.readers;
+        let now = readers.shard.env.now();
+        for (node, since) in self.since.drain(..) {
+            let waited = now.saturating_duration_since(since);
+            readers.shard.observed.unanswered(node, waited, now);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The coordinator among replicas on other nodes.
 
+mod content;
 mod partition;
 mod range;
 mod repair;

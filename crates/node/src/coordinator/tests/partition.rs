@@ -9,9 +9,8 @@ use model::{
     RowFilter, Slice, Table,
 };
 
-use super::world::{
-    Plan, SECOND, World, cell, clustering, decorated, delete, int, rows, schema, set, update,
-};
+use super::content::{cell, clustering, decorated, delete, int, rows, set, update};
+use super::world::{Plan, SECOND, World, schema};
 use crate::error::RequestError;
 use crate::metadata::Metadata;
 

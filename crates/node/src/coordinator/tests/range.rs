@@ -6,7 +6,8 @@ use cluster::Consistency;
 use io::Random;
 use model::{DataLimits, Partition, ReadCommand, ReadPage, Resume, TableOptions};
 
-use super::world::{Plan, World, decorated, delete, rows_of, set};
+use super::content::{decorated, delete, rows_of, set};
+use super::world::{Plan, World};
 use crate::error::RequestError;
 
 /// What a client sees: rows by key and `c`.

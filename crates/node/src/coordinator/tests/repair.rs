@@ -5,7 +5,8 @@ use std::time::Duration;
 use cluster::{Consistency, Outcome};
 use model::{Bound, BoundKind, DeletionTime, RangeTombstone, Slice, TableOptions};
 
-use super::world::{Plan, SECOND, World, clustering, delete, rows, set, update};
+use super::content::{clustering, delete, rows, set, update};
+use super::world::{Plan, SECOND, World};
 use crate::error::RequestError;
 
 #[test]

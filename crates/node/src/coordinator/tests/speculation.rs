@@ -6,7 +6,8 @@ use cluster::Consistency;
 use io::sim::LinkConfig;
 use model::TableOptions;
 
-use super::world::{Plan, SECOND, World, rows, set};
+use super::content::{rows, set};
+use super::world::{Plan, SECOND, World};
 
 const MS: Duration = Duration::from_millis(1);
 

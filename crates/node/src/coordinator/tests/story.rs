@@ -8,7 +8,8 @@ use cluster::Consistency;
 use io::Random;
 use io::sim::LinkConfig;
 
-use super::world::{Plan, SECOND, World, rows, set};
+use super::content::{rows, set};
+use super::world::{Plan, SECOND, World};
 
 /// What is known of a key from outside: values are the times at which they were written.
 #[derive(Default)]

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use cluster::{Consistency, FailureReason, Outcome};
 
-use super::world::{Plan, SECOND, World, schema, set};
+use super::content::set;
+use super::world::{Plan, SECOND, World, schema};
 use crate::error::RequestError;
 
 fn outcome(result: Result<(), RequestError>) -> Outcome {
@@ -60,7 +61,7 @@ fn a_node_without_the_data_coordinates_too() {
             world.command(key),
             Consistency::Quorum,
         );
-        assert_eq!(super::world::rows(&page.expect("all are up")), [(1, key)]);
+        assert_eq!(super::content::rows(&page.expect("all are up")), [(1, key)]);
     }
 }
 
