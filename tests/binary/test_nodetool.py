@@ -8,7 +8,7 @@ import urllib.request
 import pytest
 
 import harness
-from harness.protocol import Connection
+from harness.protocol import Closed, Connection
 from nodetool import Nodetool, make_tables, rows, sstables
 
 
@@ -86,6 +86,55 @@ def test_drain_ends_service_and_loses_nothing(served):
     assert server.process.wait(5) == 0
     server.start()
     assert rows(server) == 1000
+
+
+def test_clients_are_kept_away_for_a_while(served):
+    server, nodetool = served
+    make_tables(server)
+
+    def ready() -> bytes:
+        try:
+            with urllib.request.urlopen(f"http://{server.address}:9180/ready", timeout=5) as answer:
+                return answer.read()
+        except urllib.error.HTTPError as error:
+            assert error.code == 503
+            return error.read()
+
+    with Connection(server.address) as connection:
+        assert nodetool("disablebinary") == ""
+        with pytest.raises((OSError, Closed)):
+            connection.query("SELECT * FROM ks.t")
+    for _ in range(3):
+        assert nodetool("disablebinary") == ""
+        for port in (9042, 19042):
+            with pytest.raises(OSError):
+                Connection(server.address, port)
+        assert nodetool("statusbinary") == "not running\n" and b"enablebinary" in ready()
+        assert nodetool("statusgossip") == "running\n"
+        assert nodetool("enablebinary") == "" and nodetool("enablebinary") == ""
+        assert nodetool("statusbinary") == "running\n" and ready() == b"ready\n"
+        assert rows(server) == 1000
+        with Connection(server.address, 19042) as connection:
+            connection.query("SELECT key FROM system.local")
+    nodetool("disablebinary")
+    nodetool("drain")
+    assert "start it again" in nodetool.refused("enablebinary")
+    assert nodetool("statusgossip") == "not running\n"
+    assert "Mode: DRAINED" in nodetool("netstats")
+
+
+def test_what_clients_did_is_counted(served):
+    server, nodetool = served
+    make_tables(server)
+    rows(server)
+    latencies = [line.split() for line in nodetool("proxyhistograms").splitlines()[3:10]]
+    assert [row[0] for row in latencies] == ["50%", "75%", "95%", "98%", "99%", "Min", "Max"]
+    assert all(float(row[column]) > 0 for row in latencies for column in (1, 2)), latencies
+    assert all(row[3:] == ["NaN"] * 4 for row in latencies)
+    pools = json.loads(nodetool("tpstats", "-F", "json"))["ThreadPools"]
+    assert pools["MutationStage"]["CompletedTasks"] >= 1000
+    assert pools["Native-Transport-Requests"]["CompletedTasks"] >= 1000
+    assert nodetool("tpstats").startswith("Pool Name ")
 
 
 def ask(server, method: str, path: str, headers: dict | None = None):

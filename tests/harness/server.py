@@ -28,18 +28,31 @@ class ServerError(Exception):
     """A server did not start, stop or answer; the text ends with what it last logged."""
 
 
-def free_address() -> str:
-    """A loopback address on which nothing listens: several test runs share a machine."""
+def is_free(address: str) -> bool:
+    """Whether nothing listens on any port that a server uses."""
+    try:
+        for port in (CQL_PORT, SHARD_AWARE_PORT, 9180, 10000, 7000, 7199):
+            with socket.socket() as probe:
+                probe.bind((address, port))
+        return True
+    except OSError:
+        return False
+
+
+def free_addresses(count: int) -> list[str]:
+    """Loopback addresses, one behind the other, on which nothing listens: several test runs share a machine."""
     for _ in range(100):
-        address = f"127.{random.randrange(64, 128)}.{random.randrange(256)}.{random.randrange(1, 255)}"
-        try:
-            for port in (CQL_PORT, SHARD_AWARE_PORT, 9180, 10000, 7000, 7199):
-                with socket.socket() as probe:
-                    probe.bind((address, port))
-            return address
-        except OSError:
-            continue
-    raise ServerError("no free address in 127.64.0.0/10 after 100 attempts")
+        network = f"127.{random.randrange(64, 128)}.{random.randrange(256)}"
+        first = random.randrange(1, 255 - count)
+        addresses = [f"{network}.{first + number}" for number in range(count)]
+        if all(map(is_free, addresses)):
+            return addresses
+    raise ServerError(f"no {count} free addresses in 127.64.0.0/10 after 100 attempts")
+
+
+def free_address() -> str:
+    """A loopback address on which nothing listens."""
+    return free_addresses(1)[0]
 
 
 def alive(pid: int) -> bool:

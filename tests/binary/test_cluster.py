@@ -1,0 +1,225 @@
+"""`helenus cluster`, and what nodetool shows of a cluster."""
+
+import os
+import pathlib
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+
+import harness
+from conftest import BINARY
+from harness.protocol import Connection
+from harness.server import alive
+from nodetool import Nodetool
+
+
+class LocalCluster:
+    """A `helenus cluster` on addresses of its own; known by its process, as its nodes are by theirs."""
+
+    def __init__(self, directory: pathlib.Path, nodes: int = 3, extra: list[str] | None = None):
+        self.directory = directory
+        self.addresses = harness.free_addresses(nodes)
+        self.extra = extra or []
+        self.process: subprocess.Popen | None = None
+        self.pids: list[int] = []
+
+    @property
+    def log(self) -> pathlib.Path:
+        return self.directory / "cluster.log"
+
+    def data(self, node: int) -> pathlib.Path:
+        return self.directory / "data" / f"node{node + 1}"
+
+    def begin(self) -> "LocalCluster":
+        """Starts it, and does not wait."""
+        own = ["--nodes", len(self.addresses), "--first", self.addresses[0], "--data", self.directory / "data"]
+        small = ["--shards", 1, "--memory", "256M", "--auto-snapshot", "false"]
+        self.directory.mkdir(parents=True, exist_ok=True)
+        with open(self.log, "wb") as log:
+            command = [BINARY, "cluster", *map(str, own + small + self.extra)]
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+        return self
+
+    def start(self) -> "LocalCluster":
+        """Starts it and returns when all nodes are ready."""
+        self.begin().await_line(r"helenus cluster ready: ")
+        self.pids = [self.pid(node) for node in range(len(self.addresses))]
+        return self
+
+    def pid(self, node: int) -> int:
+        """The process that has the node's folder."""
+        return int((self.data(node) / "helenus.lock").read_text())
+
+    def said(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def await_line(self, pattern: str, timeout: float = 60) -> re.Match:
+        """Waits until it says something."""
+        return until(lambda: re.search(pattern, self.said(), re.M), timeout, self.said)
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Signals it, waits for it, and for its nodes: its exit code."""
+        self.process.send_signal(number)
+        code = self.process.wait(60)
+        for pid in self.pids:
+            assert not alive(pid), f"node {pid} outlives its cluster"
+        return code
+
+    def kill(self) -> None:
+        """Leaves nothing behind: its nodes go with it."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(30)
+        for pid in self.pids:
+            until(lambda: not alive(pid), 60, self.said)
+
+
+def until(true, timeout: float, why):
+    """Waits until something holds; what it is then."""
+    end = time.monotonic() + timeout
+    while time.monotonic() < end:
+        if found := true():
+            return found
+        time.sleep(0.1)
+    pytest.fail(f"not within {timeout} s:\n{why()}")
+
+
+def nodetool(address: str) -> Nodetool:
+    return Nodetool(harness.Helenus(address))
+
+
+def states(address: str) -> dict[str, str]:
+    """What `nodetool status` says of each node: UN, DN …"""
+    lines = nodetool(address)("status").splitlines()[5:]
+    return {line.split()[1]: line.split()[0] for line in lines if line.strip()}
+
+
+def await_states(address: str, expected: dict[str, str]) -> None:
+    until(lambda: states(address) == expected, 60, lambda: nodetool(address)("status"))
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    made = []
+
+    def make(**options) -> LocalCluster:
+        made.append(LocalCluster(tmp_path / f"cluster{len(made)}", **options))
+        return made[-1]
+
+    yield make
+    for cluster in made:
+        cluster.kill()
+
+
+def test_cluster_is_seen_loses_a_node_and_goes_on(cluster):
+    three = cluster(extra=["--racks", "2"]).start()
+    first, second, third = three.addresses
+    assert f"  cqlsh {first} " in three.said()
+    up = dict.fromkeys(three.addresses, "UN")
+    for address in three.addresses:
+        await_states(address, up)
+
+    with Connection(second) as connection:
+        connection.query("CREATE KEYSPACE shop WITH replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': 2}")
+        connection.query("CREATE TABLE shop.orders (customer text, n int, PRIMARY KEY (customer, n))")
+        hostnames = connection.query("SELECT hostname, rack FROM system_views.gossip_info").rows
+        assert sorted(hostnames) == [(first.encode(), b"rack1"), (second.encode(), b"rack2"), (third.encode(), b"rack1")]
+        connection.query("USE shop")
+        ((name, _, _, owners),) = connection.query("DESCRIBE CLUSTER").rows
+        assert name == b"Helenus" and all(f"/{address}:7000".encode() in owners for address in three.addresses)
+
+    tell = nodetool(third)
+    rows = [line.split() for line in tell("status", "shop").splitlines()[5:] if line]
+    assert [row[1] for row in rows] == three.addresses and [row[-1] for row in rows] == ["rack1", "rack2", "rack1"]
+    assert abs(sum(float(row[5].rstrip("%")) for row in rows) - 200) < 0.2
+    # The only node of its rack has a replica of everything.
+    assert rows[1][5] == "100.0%"
+    hosts = {row[1]: row[6] for row in rows}
+    assert f"UN  {first}:7000  " in tell("-pp", "status")
+
+    ring = [line.split() for line in tell("ring", "shop").splitlines() if line.startswith("127.")]
+    tokens = [int(row[-1]) for row in ring]
+    assert len(tokens) == 48 and tokens == sorted(tokens) and {row[0] for row in ring} == set(three.addresses)
+    described = tell("describecluster")
+    assert re.search(rf"\t\t[0-9a-f-]{{36}}: \[{first}, {second}, {third}\]\n", described), described
+    assert "\tLive: 3\n" in described and "\tdatacenter1 #Nodes: 3 #Down: 0\n" in described
+    assert "\tshop -> Replication class: NetworkTopologyStrategy {datacenter1=2}\n" in described
+
+    endpoints = {key: tell("getendpoints", "shop", "orders", key).split() for key in ("ada", "grace", "joan")}
+    for key, found in endpoints.items():
+        assert len(set(found)) == 2 and second in found, (key, found)
+        assert nodetool(first)("getendpoints", "shop", "orders", key).split() == found
+    ranges = re.findall(r"start_token:(-?\d+), end_token:(-?\d+), endpoints:\[(.*?)\]", tell("describering", "shop"))
+    assert sorted(int(end) for _, end, _ in ranges) == tokens
+    assert all(len(nodes.split(", ")) == 2 for _, _, nodes in ranges)
+    assert "no ring" in tell.refused("describering", "system")
+    gossip = tell("gossipinfo")
+    assert all(f"/{address}\n" in gossip and host in gossip for address, host in hosts.items())
+    assert re.search(r"^Small messages +n/a +\d+ +[1-9]\d* +n/a$", tell("netstats"), re.M)
+
+    os.kill(three.pids[2], signal.SIGKILL)
+    restart = three.await_line(r"^node3 has ended: signal: 9 .*\n  helenus (start .*)$")
+    down = {**up, third: "DN"}
+    for address in (first, second):
+        await_states(address, down)
+    described = nodetool(first)("describecluster")
+    assert f"\t\tUNREACHABLE: [{third}]\n" in described and "\tUnreachable: 1\n" in described
+    assert re.search(rf"^DN +{third} +\? ", nodetool(first)("status"), re.M)
+
+    command = [BINARY, *shlex.split(restart.group(1))]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True) as again:
+        try:
+            await_states(first, up)
+        finally:
+            again.terminate()
+            assert again.wait(60) == 0
+    await_states(first, down)
+    assert three.stop(signal.SIGINT) == 0
+
+    three.start()
+    await_states(first, up)
+    rows = [line.split() for line in nodetool(first)("status", "shop").splitlines()[5:] if line]
+    assert {row[1]: row[6] for row in rows} == hosts, "they are who they were"
+    assert nodetool(second)("getendpoints", "shop", "orders", "ada").split() == endpoints["ada"]
+    assert three.stop(signal.SIGTERM) == 0
+
+
+def test_nodes_do_not_outlive_their_cluster(cluster):
+    two = cluster(nodes=2).start()
+    two.process.kill()
+    two.process.wait(30)
+    for pid in two.pids:
+        until(lambda: not alive(pid), 60, two.said)
+
+
+def test_node_that_cannot_start_is_reported_and_the_others_serve(cluster):
+    two = cluster(nodes=2)
+    two.data(1).parent.mkdir(parents=True)
+    two.data(1).write_text("no folder")
+    two.begin()
+    two.await_line(r"^node2 has ended: exit status: 1; its last line: helenus: cannot use the data folder .*node2")
+    two.await_line(r"^helenus cluster ready: 1 of 2 nodes")
+    two.pids = [two.pid(0)]
+    assert set(states(two.addresses[0]).values()) == {"UN"}
+    assert two.stop() == 0
+
+
+def test_taken_port_is_one_line(refused, tmp_path):
+    first, second = harness.free_addresses(2)
+    with socket.socket() as taken:
+        taken.bind((second, 7000))
+        taken.listen()
+        said = refused("cluster", "--nodes", 2, "--first", first, "--data", tmp_path / "data")
+    assert len(said.splitlines()) == 1 and f"node2: cannot listen on {second}:7000" in said
+    assert not (tmp_path / "data").exists()
+
+
+def test_wrong_arguments(refused):
+    for arguments in (["--nodes", "0"], ["--first", "10.0.0.1"], ["--address", "127.0.0.1"], ["--shards", "none"]):
+        refused("cluster", *arguments, code=2)
+    assert "run out" in refused("cluster", "--first", "127.255.255.254")
