@@ -13,12 +13,11 @@ use wire::{
     QueryParameters, ResponseExtras, ResponseWriter, RowsHead, RowsWriter, Version, WriteType,
 };
 
-use crate::auto_snapshot;
 use crate::batch_log;
 use crate::clients::Client;
 use crate::coordinator;
 use crate::error::RequestError;
-use crate::message::{ShardReply, ShardRequest};
+use crate::message::ShardRequest;
 use crate::metadata;
 use crate::metrics::RequestKind;
 use crate::refused;
@@ -26,6 +25,7 @@ use crate::shard::Shard;
 use crate::statements::{Statement, StatementId, encode_columns};
 use crate::system::PARTITIONER;
 use crate::trace::Trace;
+use crate::truncate;
 
 /// How many bytes a result may have: one that is read without paging would otherwise take all
 /// memory there is.
@@ -437,25 +437,7 @@ impl Call<'_> {
 
     async fn truncate(&mut self, table: &Arc<Table>) -> Result<(), RequestError> {
         refuse_virtual(table, "Truncation")?;
-        let failed = |reason: &dyn ToString| RequestError::Truncate(reason.to_string());
-        let kept = Box::pin(auto_snapshot::truncating(self.shard, table)).await;
-        kept.map_err(|error| failed(&error))?;
-        let mut pending = Vec::new();
-        for other in self.shard.others() {
-            let request = ShardRequest::Truncate(table.id);
-            pending.push(self.shard.send(other, request).await);
-        }
-        let own = self.shard.store.truncate(table.id).await;
-        batch_log::truncated(self.shard, table.id).await;
-        let mut result = own.map_err(|error| failed(&error));
-        for reply in pending {
-            result = result.and(match reply.reply().await {
-                Ok(ShardReply::Failed(reason)) => Err(failed(&reason)),
-                Ok(_) => Ok(()),
-                Err(gone) => Err(failed(&gone)),
-            });
-        }
-        result?;
+        Box::pin(truncate::everywhere(self.shard, table.id)).await?;
         self.response().void();
         Ok(())
     }

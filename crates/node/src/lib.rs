@@ -39,6 +39,7 @@ mod statements;
 pub mod system;
 mod timestamps;
 mod trace;
+mod truncate;
 mod virtual_tables;
 mod window;
 

@@ -66,6 +66,8 @@ pub(crate) enum ShardRequest {
     Begin(Arc<LocalNode>),
     /// Change the schema (asked of shard 0, which does one change after the other).
     ChangeSchema(Box<SchemaPlan>),
+    /// Have all nodes forget all rows of a table (asked of shard 0).
+    TruncateEverywhere(TableId),
     /// Forget all rows of a table.
     Truncate(TableId),
     /// Link what the shard has of a table into the snapshot of this name.

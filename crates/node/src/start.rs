@@ -33,7 +33,7 @@ use crate::system::{
 };
 use crate::{
     batch_log, compaction_history, coordinator, execute, hints, neighbor, replica, session,
-    virtual_tables,
+    truncate, virtual_tables,
 };
 
 /// How long the clients of a node that stops may take to finish.
@@ -347,6 +347,9 @@ async fn perform(shard: &Rc<Shard>, request: ShardRequest) -> ShardReply {
         ShardRequest::Begin(local) => done(begin_shard(shard, local).await),
         ShardRequest::ChangeSchema(plan) => {
             ShardReply::SchemaChanged(metadata::change(shard, &plan).await)
+        }
+        ShardRequest::TruncateEverywhere(table) => {
+            ShardReply::Written(truncate::everywhere(shard, table).await)
         }
         ShardRequest::Truncate(table) => {
             let truncated = shard.store.truncate(table).await;

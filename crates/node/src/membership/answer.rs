@@ -8,6 +8,7 @@ use bytes::Bytes;
 use cluster::{
     ClusterMetadata, EntryRefused, MemberState, MetadataEntry, Node, Standing, Transformation,
 };
+use model::TableId;
 use wire::internode::Verb;
 
 use super::group::Proposed;
@@ -15,6 +16,7 @@ use super::question::{self, Question, Reply};
 use super::{ClusterService, ProposeError, heartbeat};
 use crate::raft::{Call, within};
 use crate::report;
+use crate::truncate;
 
 /// How long a node may take to know an epoch before whoever asked is told that it does not.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -78,7 +80,15 @@ async fn reply(service: &Rc<ClusterService>, question: Question) -> Result<Reply
         Question::Reach(epoch) => {
             let reached = service.env.timeout(PATIENCE, service.reach(epoch)).await;
             reached.map_err(|_| format!("epoch {epoch} is not known here"))?;
-            Ok(Reply::Reached)
+            Ok(Reply::Done)
+        }
+        Question::Truncate(table) => {
+            let shard = service.shard()?;
+            let truncated = truncate::here(&shard, TableId::from_bytes(table.into_bytes())).await;
+            Ok(match truncated {
+                Ok(()) => Reply::Done,
+                Err(reason) => Reply::Refused(reason),
+            })
         }
         Question::Report => Ok(Reply::Report(report::own(&service.shard()?).await?)),
     }

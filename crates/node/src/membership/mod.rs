@@ -41,7 +41,7 @@ use cluster::{
     Place,
 };
 use io::{Env, Instant, Notify, TaskGroup};
-use model::Schema;
+use model::{Schema, TableId};
 use uuid::Uuid;
 use wire::internode::{Hello, Identity, Refusal, VERSIONS, Verb};
 
@@ -359,6 +359,38 @@ impl ClusterService {
             }
         }
         reports
+    }
+
+    /// Has other nodes forget all rows of a table.
+    ///
+    /// # Errors
+    /// One of them has not said that it has; in words.
+    pub(crate) async fn truncate_at(
+        &self,
+        nodes: &[NodeId],
+        table: TableId,
+        time: Duration,
+    ) -> Result<(), String> {
+        let question = Question::Truncate(Uuid::from_bytes(*table.as_bytes()));
+        let asked: Vec<_> = nodes
+            .iter()
+            .filter_map(|id| {
+                let (peer, question) = (self.peer_of(*id)?, question.clone());
+                let asking = async move { ask(&peer, &question, time).await };
+                Some((*id, self.env.spawn(TaskGroup::Foreground, asking)))
+            })
+            .collect();
+        let mut result = Ok(());
+        for (id, answer) in asked {
+            let answer = match answer.await {
+                Ok(Reply::Done) => Ok(()),
+                Ok(Reply::Refused(reason)) => Err(reason),
+                Ok(_) => Err("an answer to another question".to_owned()),
+                Err(error) => Err(error.to_string()),
+            };
+            result = result.and(answer.map_err(|reason| format!("node {}: {reason}", id.0)));
+        }
+        result
     }
 
     /// Waits until the other nodes that are up know an epoch, no longer than `patience`.

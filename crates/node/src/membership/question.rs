@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use cluster::{ClusterIdentity, EntryRefused, MetadataEntry, Node, NodeId, Standing};
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use crate::report::NodeReport;
 
@@ -19,6 +20,8 @@ pub(crate) enum Question {
     Propose(MetadataEntry),
     /// Which epoch must I know to know all that is decided by now? For who leads.
     Decided,
+    /// Forget all rows of the table of this id.
+    Truncate(Uuid),
     /// Answer when you know this epoch.
     Reach(u64),
     /// How are you? For those who operate the node that asks.
@@ -36,8 +39,8 @@ pub(crate) enum Reply {
     Decided(u64, Result<(), EntryRefused>),
     /// I do not lead; this one does, if any.
     NotLeader(Option<NodeId>),
-    /// I know it.
-    Reached,
+    /// It is so.
+    Done,
     /// So I am.
     Report(NodeReport),
     /// No, and why.

@@ -1,0 +1,86 @@
+//! TRUNCATE: all nodes forget all rows of a table (`StorageProxy.truncateBlocking`, `TruncateVerbHandler`).
+//!
+//! All members have to be up: one that kept its rows would bring them back. It can be repeated where one
+//! of them fails in between. Shard 0 asks the other nodes.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cluster::{Consistency, Unavailable};
+use model::{Table, TableId};
+
+use crate::auto_snapshot;
+use crate::batch_log;
+use crate::error::RequestError;
+use crate::message::{ShardReply, ShardRequest};
+use crate::peers::LEADING_SHARD;
+use crate::shard::Shard;
+
+/// `truncate_request_timeout`
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Truncates a table on all nodes.
+pub(crate) async fn everywhere(shard: &Rc<Shard>, table: TableId) -> Result<(), RequestError> {
+    if shard.index() == LEADING_SHARD {
+        return lead(shard, table).await;
+    }
+    let request = ShardRequest::TruncateEverywhere(table);
+    match shard.ask(LEADING_SHARD, request).await {
+        Ok(ShardReply::Written(result)) => result,
+        Ok(_) => Err(failed("an answer to another question")),
+        Err(gone) => Err(failed(gone)),
+    }
+}
+
+fn failed(reason: impl ToString) -> RequestError {
+    RequestError::Truncate(reason.to_string())
+}
+
+async fn lead(shard: &Rc<Shard>, table: TableId) -> Result<(), RequestError> {
+    let metadata = shard.metadata();
+    let own = metadata.own();
+    let members = metadata.membership().into_iter();
+    let members = members.flat_map(|member| member.cluster.topology().joined());
+    let others: Vec<_> = members.map(|(id, _)| id).filter(|id| *id != own).collect();
+    let up = others.iter().filter(|id| shard.peers.is_up(**id)).count();
+    if up < others.len() {
+        return Err(RequestError::Unavailable(Unavailable {
+            consistency: Consistency::All,
+            required: 1 + others.len() as u32,
+            alive: 1 + up as u32,
+        }));
+    }
+    let service = shard.cluster_service();
+    let service = service.ok_or_else(|| failed("the node is starting"))?;
+    let mut result = here(shard, table).await.map_err(failed);
+    let told = service.truncate_at(&others, table, TIMEOUT).await;
+    result = result.and(told.map_err(failed));
+    result
+}
+
+/// Truncates a table on this node, whichever shard this is.
+///
+/// # Errors
+/// Its rows are there yet, or some of them; in words.
+pub(crate) async fn here(shard: &Rc<Shard>, table: TableId) -> Result<(), String> {
+    let known: Option<Arc<Table>> = shard.metadata().schema.table_by_id(table).cloned();
+    let known = known.ok_or_else(|| format!("there is no table of id {table}"))?;
+    Box::pin(auto_snapshot::truncating(shard, &known)).await?;
+    let mut pending = Vec::new();
+    for other in shard.others() {
+        let request = ShardRequest::Truncate(table);
+        pending.push(shard.send(other, request).await);
+    }
+    let own = shard.store.truncate(table).await;
+    batch_log::truncated(shard, table).await;
+    let mut result = own.map_err(|error| error.to_string());
+    for reply in pending {
+        result = result.and(match reply.reply().await {
+            Ok(ShardReply::Failed(reason)) => Err(reason),
+            Ok(_) => Ok(()),
+            Err(gone) => Err(gone.to_string()),
+        });
+    }
+    result
+}
