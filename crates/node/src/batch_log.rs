@@ -12,7 +12,6 @@ use bytes::Bytes;
 use hashbrown::HashMap;
 use io::{Notify, TaskGroup};
 use model::{DecoratedKey, Mutation, TableId};
-use storage::WriteError;
 use uuid::Uuid;
 use wire::{Consistency, WriteType};
 
@@ -157,7 +156,12 @@ async fn apply(shard: &Rc<Shard>, batch: &SavedBatch) -> Result<(), String> {
     forget(shard, batch.id).await
 }
 
-async fn apply_one(shard: &Shard, mut mutation: Mutation, written_at: i64) -> Result<(), String> {
+/// Replicas that are down get hints, so that no batch waits for them.
+async fn apply_one(
+    shard: &Rc<Shard>,
+    mut mutation: Mutation,
+    written_at: i64,
+) -> Result<(), String> {
     {
         let truncated = shard.batch_log.truncated.borrow();
         let stays = |id| truncated.get(&id).is_none_or(|at| written_at > *at);
@@ -166,9 +170,10 @@ async fn apply_one(shard: &Shard, mut mutation: Mutation, written_at: i64) -> Re
     if mutation.updates.is_empty() {
         return Ok(());
     }
-    match replica::apply(shard, mutation).await {
+    let (level, write_type) = (Consistency::Any, WriteType::Batch);
+    match coordinator::write(shard, vec![mutation], level, write_type).await {
         // It never will be written, and must not keep the others from it.
-        Err(WriteError::Misfit(misfit)) => {
+        Err(RequestError::Cql(misfit)) => {
             tracing::error!("left out of a logged batch: {misfit}");
             Ok(())
         }
