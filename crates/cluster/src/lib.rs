@@ -1,5 +1,5 @@
 //! Which nodes a request needs: consistency levels, replication, the ring, and quorums; and who the
-//! nodes are, and how that changes.
+//! nodes are, and how that changes; and how replicas agree on a change of a partition ([`paxos`]).
 //!
 //! Nothing here sends anything or knows what time it is. Who asks gets replicas and
 //! requirements; what comes back from replicas goes in as events, and the outcome comes out.
@@ -10,6 +10,7 @@ mod consistency;
 mod discovery;
 mod gossip;
 mod metadata;
+pub mod paxos;
 mod placement;
 mod quorum;
 mod replication;
