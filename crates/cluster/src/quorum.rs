@@ -167,6 +167,23 @@ fn groups(consistency: Consistency, strategy: &ReplicationStrategy, local: &str)
     }
 }
 
+/// What a write needs: one response more for each replica that is only becoming one.
+fn groups_of_write(
+    consistency: Consistency,
+    strategy: &ReplicationStrategy,
+    local: &str,
+    replicas: &[Replica<'_>],
+) -> Vec<Group> {
+    let mut groups = groups(consistency, strategy, local);
+    if consistency != Consistency::Any {
+        for group in &mut groups {
+            let pending = |r: &&Replica<'_>| r.pending && group.counts(r.datacenter);
+            group.needed += replicas.iter().filter(pending).count() as u32;
+        }
+    }
+    groups
+}
+
 impl Group {
     fn counts(&self, datacenter: &str) -> bool {
         self.datacenter
@@ -323,31 +340,60 @@ impl WriteQuorum {
         datacenter: &str,
         replicas: &[Replica<'_>],
     ) -> Result<WriteQuorum, Unavailable> {
-        let mut groups = groups(consistency, strategy, datacenter);
-        if consistency != Consistency::Any {
-            for group in &mut groups {
-                let pending = |r: &&Replica<'_>| r.pending && group.counts(r.datacenter);
-                group.needed += replicas.iter().filter(pending).count() as u32;
-            }
-        }
+        let groups = groups_of_write(consistency, strategy, datacenter, replicas);
         check_alive(consistency, &groups, replicas)?;
-        let mut tally = Tally::new(groups);
-        let (mut contacts, mut hints) = (Vec::new(), Vec::new());
-        for replica in replicas {
-            // One that is down could still come back and respond.
-            tally.candidates += u32::from(tally.counts(replica.datacenter));
-            if replica.alive {
-                tally.ask(replica);
-                contacts.push(replica.node);
-            } else {
-                hints.push(replica.node);
-            }
+        let mut quorum = WriteQuorum::of(groups, replicas);
+        for replica in replicas.iter().filter(|replica| replica.alive) {
+            quorum.tally.ask(replica);
         }
-        Ok(WriteQuorum {
+        Ok(quorum)
+    }
+
+    /// Starts the commit of what replicas have agreed upon (`PaxosCommit`). It cannot be refused any
+    /// more: where too few are up for `consistency`, those that are get it, and then it has
+    /// failed, which may be at once. `agreed` is how many votes the agreement needed, if `consistency`
+    /// is its counterpart (QUORUM to SERIAL): as many are enough then.
+    pub(crate) fn commit(
+        consistency: Consistency,
+        strategy: &ReplicationStrategy,
+        datacenter: &str,
+        replicas: &[Replica<'_>],
+        agreed: Option<u32>,
+    ) -> (WriteQuorum, Option<Outcome>) {
+        let mut groups = groups_of_write(consistency, strategy, datacenter, replicas);
+        if let (Some(votes), [group]) = (agreed, &mut groups[..]) {
+            group.needed = votes;
+        }
+        let mut quorum = WriteQuorum::of(groups, replicas);
+        for replica in replicas {
+            quorum.tally.ask(replica);
+        }
+        let mut outcome = None;
+        for node in quorum.hints.clone() {
+            outcome = outcome.or(quorum.fail(node, FailureReason::NodeDown));
+        }
+        (quorum, outcome)
+    }
+
+    /// Nobody has been asked yet.
+    fn of(groups: Vec<Group>, replicas: &[Replica<'_>]) -> WriteQuorum {
+        let nodes = |alive| {
+            let those = replicas
+                .iter()
+                .filter(move |replica| replica.alive == alive);
+            those.map(|replica| replica.node).collect()
+        };
+        let mut tally = Tally::new(groups);
+        // One that is down could still come back and respond.
+        let counted = replicas
+            .iter()
+            .filter(|replica| tally.counts(replica.datacenter));
+        tally.candidates = counted.count() as u32;
+        WriteQuorum {
             tally,
-            contacts,
-            hints,
-        })
+            contacts: nodes(true),
+            hints: nodes(false),
+        }
     }
 
     /// The replicas to send the write to.

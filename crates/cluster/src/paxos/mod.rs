@@ -116,12 +116,23 @@
 
 mod acceptor;
 mod ballot;
+mod commitment;
+mod contention;
 mod message;
+mod operation;
+mod participants;
+mod preparation;
 mod proposal;
+mod proposer;
 mod row;
+mod votes;
 
 pub use acceptor::{Acceptor, Permission, Prepared, Transition};
 pub use ballot::{Ballot, Scope};
+pub use contention::Latencies;
 pub use message::{Answer, Permitted, Request, RequestId, Step};
+pub use operation::{Action, Cause, Decision, Failure, Moment, Operation, Phase, Timing, Verdict};
+pub use participants::{Participants, Voter};
 pub use proposal::{Proposal, Update};
+pub use proposer::Proposer;
 pub use row::{Columns, Kept, Lifetime, Row, Write};
