@@ -1,14 +1,15 @@
 //! The law of a movement: whatever two neighbouring epochs coordinators are at, a read at QUORUM
-//! meets every write at QUORUM.
+//! meets every write at QUORUM, and what is agreed upon at SERIAL meets all that was.
 
 #![allow(clippy::unwrap_used)] // tests, with their helpers
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
+use cluster::paxos::Participants;
 use cluster::{
-    Change, MemberState, Node, NodeId, Phase, Place, Placement, Rejected, ReplicationStrategy,
-    Topology, Transformation, allocate_tokens, quorum_of,
+    Change, Consistency, MemberState, Node, NodeId, Phase, Place, Placement, Rejected, Replica,
+    Replicas, ReplicationStrategy, Topology, Transformation, allocate_tokens, quorum_of,
 };
 use model::Token;
 use proptest::prelude::*;
@@ -82,12 +83,47 @@ fn least_met(read: &Placement, write: &Placement, token: Token) -> usize {
     asked.saturating_sub(all.len() - needed)
 }
 
+/// How many votes decide at SERIAL, and whose they may be. `None`: too few replicas.
+fn electorate(placement: &Placement, token: Token) -> Option<(BTreeSet<NodeId>, usize)> {
+    let Replicas { natural, pending } = placement.replicas(token);
+    let of = |nodes: &[NodeId], pending| -> Vec<Replica<'static>> {
+        let replica = |node: &NodeId| Replica {
+            node: *node,
+            datacenter: "dc1",
+            alive: true,
+            pending,
+        };
+        nodes.iter().map(replica).collect()
+    };
+    let all = [of(natural, false), of(pending, true)].concat();
+    let found = Participants::new(Consistency::Serial, placement.strategy(), "dc1", &all);
+    let participants = found.ok()?;
+    let voters = participants.voters.iter().map(|voter| voter.node);
+    Some((voters.collect(), participants.votes as usize))
+}
+
+/// How many replicas two quorums have in common, at worst: each takes first who has no vote in the other.
+fn least_shared(one: &(BTreeSet<NodeId>, usize), other: &(BTreeSet<NodeId>, usize)) -> usize {
+    let both = one.0.intersection(&other.0).count();
+    let within =
+        |(voters, votes): &(BTreeSet<NodeId>, usize)| votes.saturating_sub(voters.len() - both);
+    (within(one) + within(other)).saturating_sub(both)
+}
+
 fn check_neighbours(before: &Topology, after: &Topology) {
     let strategies = strategies();
     let of = |topology: &Topology| topology.placements(&strategies, NodeId(0));
     for (before, after) in of(before).iter().zip(&of(after)) {
         let ends = before.ranges().chain(after.ranges());
         for token in ends.map(|(end, _)| end).collect::<BTreeSet<_>>() {
+            if let (Some(one), Some(other)) = (electorate(before, token), electorate(after, token))
+            {
+                assert!(
+                    least_shared(&one, &other) > 0,
+                    "{:?} at {token:?}: {one:?} and {other:?} agree without each other",
+                    before.strategy(),
+                );
+            }
             for (read, write) in [
                 (before, after),
                 (after, before),
