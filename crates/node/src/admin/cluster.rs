@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     fn node(number: u8) -> Node {
-        let address = |port| (([127, 0, 0, number]), port).into();
+        let address = |port| ([127, 0, 0, number], port).into();
         Node {
             host_id: Uuid::from_u128(number.into()),
             address: address(7000),
@@ -326,12 +326,11 @@ mod tests {
         let strategy = ReplicationStrategy::Simple { factor: 2 };
         let topology = topology();
         let placements = topology.placements([&strategy], NodeId(0));
-        let found = ranges(&placements[0]);
-        let numbers = |nodes: &[NodeId]| nodes.iter().map(|node| node.0).collect::<Vec<_>>();
-        let found: Vec<_> = (found
-            .iter()
-            .map(|(start, end, nodes)| (start.0, end.0, numbers(nodes))))
-        .collect();
+        let numbers = |(start, end, nodes): RangeReplicas| {
+            let nodes: Vec<u32> = nodes.iter().map(|node| node.0).collect();
+            (start.0, end.0, nodes)
+        };
+        let found: Vec<_> = ranges(&placements[0]).into_iter().map(numbers).collect();
         assert_eq!(
             found,
             [
