@@ -151,7 +151,10 @@ pub(crate) async fn run_shard(env: Env, state: Arc<SharedState>, mut seat: Seat)
         let (leader, ready, listeners) = (shard.clone(), seat.ready.clone(), listeners.clone());
         let lead = async move {
             let started = match begin(&leader).await {
-                Ok(()) => listener::listen(&leader).await,
+                Ok(()) => {
+                    membership::meet(&leader).await;
+                    listener::listen(&leader).await
+                }
                 Err(error) => Err(error),
             };
             let address = started.map(|opened| {

@@ -8,11 +8,15 @@ use cluster::{Gossip, News, NodeId};
 use io::TaskGroup;
 use wire::internode::Verb;
 
+use super::question::{Question, Reply};
 use super::{ClusterService, events, set_up_everywhere};
 use crate::shard::Shard;
 
 /// How long a message may be on its way: news that is older says nothing.
 const ON_ITS_WAY: Duration = Duration::from_secs(2);
+/// How often a node that is up is asked whether it takes clients, and how many times.
+const SERVES: Duration = Duration::from_millis(200);
+const SERVES_TRIES: u32 = 1500;
 /// How long the last messages of a node that goes may take.
 const FAREWELL: Duration = Duration::from_millis(200);
 
@@ -74,7 +78,7 @@ fn send(service: &Rc<ClusterService>, to: NodeId, message: Vec<u8>) {
     service.env.spawn(TaskGroup::Foreground, sending).detach();
 }
 
-async fn tell(service: &ClusterService, shard: &Rc<Shard>, news: &[News]) {
+async fn tell(service: &Rc<ClusterService>, shard: &Rc<Shard>, news: &[News]) {
     let up: BTreeSet<NodeId> = {
         let metadata = shard.metadata();
         let gossip = service.gossip.borrow();
@@ -95,8 +99,29 @@ async fn tell(service: &ClusterService, shard: &Rc<Shard>, news: &[News]) {
             .map(|node| node.address.ip().to_string());
         let name = address.unwrap_or_else(|| format!("node {}", node.0));
         tracing::info!("{name} is {}", if is_up { "up" } else { "down" });
-        events::tell_of_status(shard, node, is_up).await;
+        match is_up {
+            true => tell_when_it_serves(service, shard, node),
+            false => events::tell_of_status(shard, node, false).await,
+        }
     }
+}
+
+/// Drivers connect to a node when they are told that it is up, so they are told when it takes clients.
+fn tell_when_it_serves(service: &Rc<ClusterService>, shard: &Rc<Shard>, node: NodeId) {
+    let (service, shard) = (service.clone(), shard.clone());
+    let env = shard.env.clone();
+    let telling = async move {
+        for _ in 0..SERVES_TRIES {
+            match service.ask(node, &Question::Report, SERVES).await {
+                Ok(Reply::Report(report)) if !report.serves_clients => {}
+                Ok(_) => return events::tell_of_status(&shard, node, true).await,
+                Err(_) if !shard.peers.is_up(node) => return,
+                Err(_) => {}
+            }
+            shard.env.sleep(SERVES).await;
+        }
+    };
+    env.spawn(TaskGroup::Foreground, telling).detach();
 }
 
 /// A message of another node has come.

@@ -58,12 +58,39 @@ use crate::system::{LocalNode, RELEASE_VERSION};
 pub(crate) use answer::answer;
 pub(crate) use joining::join;
 
-/// The node takes clients: it is up for the others from now on, and tells its clients what changes.
+/// How long a node waits at its start for news of the others: a client that came before would find too
+/// few of them up.
+const MEETING: Duration = Duration::from_secs(3);
+/// How often it looks.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The node is up for the others from now on; returns when it knows who of them is, or may be taken to.
+pub(crate) async fn meet(shard: &Rc<Shard>) {
+    let Some(service) = shard.cluster_service() else {
+        return;
+    };
+    let beating = heartbeat::beat(service, shard.clone());
+    shard.env.spawn(TaskGroup::Foreground, beating).detach();
+    let meeting = async {
+        loop {
+            let metadata = shard.metadata();
+            let own = metadata.own();
+            let members = metadata.membership().into_iter();
+            let mut members = members.flat_map(|member| member.cluster.topology().joined());
+            if members.all(|(id, _)| id == own || shard.peers.is_up(id)) {
+                return;
+            }
+            shard.env.sleep(LOOK).await;
+        }
+    };
+    // Who is down now is met when it comes.
+    let _ = shard.env.timeout(MEETING, meeting).await;
+}
+
+/// The node takes clients, and tells them what changes from now on.
 pub(crate) fn serve(shard: &Rc<Shard>) {
     if let Some(service) = shard.cluster_service() {
         service.go_live();
-        let beating = heartbeat::beat(service, shard.clone());
-        shard.env.spawn(TaskGroup::Foreground, beating).detach();
     }
 }
 
