@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::doorbell::Doorbell;
+use crate::drive::Drive;
 use crate::executor::{Executor, YieldNow};
 use crate::group::{GroupStats, TaskGroup};
 use crate::instant::Instant;
@@ -43,6 +44,10 @@ pub(crate) struct EnvInner {
     polled: RefCell<Vec<Weak<dyn Polled>>>,
     random: RefCell<Random>,
     pub(crate) doorbell: Arc<Doorbell>,
+    /// One for all shards of the process.
+    pub(crate) drive: Arc<Drive>,
+    /// Can what this shard flushes not wait?
+    pub(crate) hurries: Cell<bool>,
     /// Bells to ring at the end of this turn.
     to_ring: RefCell<Vec<Arc<Doorbell>>>,
     pub(crate) slice: Slice,
@@ -79,6 +84,7 @@ pub(crate) struct EnvParts {
     pub(crate) shards: u16,
     pub(crate) seed: u64,
     pub(crate) doorbell: Arc<Doorbell>,
+    pub(crate) drive: Arc<Drive>,
     pub(crate) backend: Backend,
 }
 
@@ -93,6 +99,8 @@ impl Env {
                 polled: RefCell::default(),
                 random: RefCell::new(Random::new(parts.seed)),
                 doorbell: parts.doorbell,
+                drive: parts.drive,
+                hurries: Cell::new(false),
                 to_ring: RefCell::default(),
                 slice: Slice {
                     began: Cell::new(Instant::from_nanos(0)),
@@ -148,10 +156,22 @@ impl Env {
         self.inner.executor.stats()
     }
 
-    /// Gives a group another part of the shard's time, relative to those of the others
+    /// Gives a group another part of the shard's time and of the drive, relative to those of the others
     /// ([`TaskGroup::shares`] is what it has at first).
     pub fn set_shares(&self, group: TaskGroup, shares: u64) {
         self.inner.executor.set_shares(group, shares);
+    }
+
+    /// From now on what this shard writes in [`TaskGroup::Flush`] can wait no more for the sake of the
+    /// foreground, which waits for it; or it can again.
+    pub fn set_hurry(&self, hurries: bool) {
+        self.inner.hurries.set(hurries);
+    }
+
+    /// How many bytes that flushes, compactions and maintenance read and write may be on their way to
+    /// and from the drive at once, for all shards together: little where the foreground has to wait.
+    pub fn background_window(&self) -> u64 {
+        self.inner.drive.limit()
     }
 
     /// How many tasks of this shard have panicked.
@@ -227,7 +247,7 @@ impl Env {
         let (group, task) = self.inner.executor.next()?;
         self.inner.slice.began.set(now);
         self.inner.slice.operations.set(SOCKET_OPERATIONS);
-        task.run();
+        self.inner.executor.run(group, task);
         let end = after();
         let nanos = end.as_nanos().saturating_sub(now.as_nanos());
         self.inner.executor.charge(group, nanos);

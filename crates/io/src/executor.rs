@@ -27,6 +27,8 @@ pub(crate) struct Executor {
     /// One waker of every task there is.
     live: Rc<RefCell<Slab<Waker>>>,
     panics: Rc<Cell<u64>>,
+    /// The group of the task that runs.
+    current: Cell<TaskGroup>,
 }
 
 /// What wakers hold.
@@ -84,6 +86,7 @@ impl Executor {
             }),
             live: Rc::default(),
             panics: Rc::default(),
+            current: Cell::new(TaskGroup::Foreground),
         }
     }
 
@@ -160,9 +163,25 @@ impl Executor {
         self.with_queues(GroupQueues::pop)
     }
 
+    /// Runs a task of `group`.
+    pub(crate) fn run(&self, group: TaskGroup, task: Runnable) {
+        self.current.set(group);
+        task.run();
+        self.current.set(TaskGroup::Foreground);
+    }
+
+    /// The group of the task that runs; what is done outside of tasks is of the foreground.
+    pub(crate) fn current(&self) -> TaskGroup {
+        self.current.get()
+    }
+
     /// A task of `group` ran so long.
     pub(crate) fn charge(&self, group: TaskGroup, nanos: u64) {
         self.with_queues(|queues| queues.charge(group, nanos));
+    }
+
+    pub(crate) fn shares(&self, group: TaskGroup) -> u64 {
+        self.with_queues(|queues| queues.shares(group))
     }
 
     pub(crate) fn set_shares(&self, group: TaskGroup, shares: u64) {

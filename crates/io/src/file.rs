@@ -11,6 +11,9 @@ use crate::driver::file::RealFile;
 use crate::env::{Backend, Env};
 use crate::sim::SimFile;
 
+/// How much of a file that is written at once goes to the drive with one sync.
+const MOST_SYNCED: usize = 1 << 20;
+
 /// How a file is opened. By default it is neither for reading nor for writing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenOptions {
@@ -88,7 +91,18 @@ impl Env {
 
     async fn fill(&self, path: &Path, options: OpenOptions, content: Vec<u8>) -> io::Result<()> {
         let file = self.open(path, options).await?;
-        file.write_all_at(content, 0).await.0?;
+        let mut at = 0;
+        // A sync of megabytes keeps the drive from everybody else for as long as it takes.
+        while content.len() - at > MOST_SYNCED {
+            let piece = content[at..at + MOST_SYNCED].to_vec();
+            file.write_all_synced_at(piece, at as u64).await.0?;
+            at += MOST_SYNCED;
+        }
+        let rest = match at {
+            0 => content,
+            at => content[at..].to_vec(),
+        };
+        file.write_all_at(rest, at as u64).await.0?;
         file.sync_all().await
     }
 }
@@ -212,11 +226,7 @@ impl File {
                 if file.is_direct() && !fits {
                     return (Err(io::ErrorKind::InvalidInput.into()), buffer);
                 }
-                let mut result = file.write(&buffer, offset).await;
-                if synced && result.is_ok() {
-                    result = file.sync().await;
-                }
-                (result, buffer)
+                (file.write(&buffer, offset, synced).await, buffer)
             }
         }
     }
@@ -257,7 +267,7 @@ impl File {
         }
         match &*self.inner {
             Kind::Real(file) => file.write_aligned_at(buffer, offset, false).await,
-            Kind::Sim(file) => (file.write(&buffer, offset).await, buffer),
+            Kind::Sim(file) => (file.write(&buffer, offset, false).await, buffer),
         }
     }
 

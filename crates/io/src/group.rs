@@ -4,6 +4,8 @@
 //! shares. The next task always comes from the non-empty queue with the least virtual run time
 //! (start-time fair queueing, as in Linux's CFS and Seastar's scheduling groups). A group that had
 //! nothing to do enters at the level of the others, so it cannot save up time while it sleeps.
+//!
+//! Who may use the drive goes by group as well: see `drive`.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -51,7 +53,7 @@ impl TaskGroup {
         }
     }
 
-    fn index(self) -> usize {
+    pub(crate) fn index(self) -> usize {
         self as usize
     }
 }
@@ -141,6 +143,10 @@ impl<T> GroupQueues<T> {
         // The most shares that a group has, so that its virtual time is its run time.
         let most = TaskGroup::Foreground.shares();
         group.virtual_time += nanos.max(1) * most / group.shares;
+    }
+
+    pub(crate) fn shares(&self, group: TaskGroup) -> u64 {
+        self.groups[group.index()].shares
     }
 
     /// From now on `group` has this many shares, at least one.

@@ -5,6 +5,7 @@
 mod buffer;
 mod clock;
 mod doorbell;
+mod drive;
 mod driver;
 mod env;
 mod executor;

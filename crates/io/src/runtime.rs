@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::doorbell::Doorbell;
+use crate::drive::Drive;
 use crate::driver::pool::Pool;
 use crate::driver::{Driver, DriverChoice, DriverReport};
 use crate::env::{Backend, Env, EnvParts, TIME_SLICE};
@@ -120,7 +121,7 @@ impl Runtime {
         }
         let threads = (usize::from(config.shards) * 2).clamp(4, 32);
         let pool = Pool::new(&config.name, threads);
-        let clock = Clock::new();
+        let (clock, drive) = (Clock::new(), Arc::new(Drive::default()));
         let main = Arc::new(main);
         let (started, starts) = mpsc::channel();
         let gate = Arc::new(Mutex::new(None));
@@ -140,6 +141,7 @@ impl Runtime {
                 config: config.clone(),
                 pool: pool.clone(),
                 clock,
+                drive: drive.clone(),
                 started: started.clone(),
                 gate: gate.clone(),
             };
@@ -215,6 +217,7 @@ struct ShardStart {
     config: RuntimeConfig,
     pool: Pool,
     clock: Clock,
+    drive: Arc<Drive>,
     started: mpsc::Sender<(u16, std::io::Result<DriverReport>)>,
     gate: Arc<Mutex<Option<bool>>>,
 }
@@ -282,6 +285,7 @@ impl ShardStart {
             shards: self.config.shards,
             seed: mix(u64::from_ne_bytes(seed) ^ u64::from(self.shard)),
             doorbell,
+            drive: self.drive.clone(),
             backend: Backend::Real(RealShard {
                 clock: self.clock,
                 driver,

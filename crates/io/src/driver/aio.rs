@@ -103,7 +103,9 @@ impl Aio {
         };
         let handle = Handle::File(transfer.file);
         let file = handle.number();
-        let completion = self.operations.begin(handle, transfer.buffer);
+        let completion = self
+            .operations
+            .begin_passing(handle, transfer.buffer, transfer.passage);
         let block = ControlBlock {
             data: completion.key() as u64,
             key_and_flags: key_and_flags(transfer.direction.flags()),

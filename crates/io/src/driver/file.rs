@@ -12,6 +12,7 @@ use super::Driver;
 use super::operation::{Buffer, Completion, Direction, Transfer};
 use super::pool::Pool;
 use crate::buffer::AlignedBuf;
+use crate::drive::{Passage, Way};
 use crate::env::{Backend, Env};
 use crate::file::OpenOptions;
 use crate::runtime::RealShard;
@@ -88,7 +89,8 @@ impl RealFile {
         }
         if let Driver::Uring(_) = &real(&self.env).driver {
             let bytes = buffer.capacity();
-            let reading = self.transfer(Direction::Read, Buffer::Bytes(buffer), 0, bytes, offset);
+            let place = (0, bytes, offset);
+            let reading = self.transfer(Direction::Read, Buffer::Bytes(buffer), place, None);
             let (result, Buffer::Bytes(mut buffer)) = reading.await else {
                 unreachable!("what went in comes back");
             };
@@ -126,6 +128,7 @@ impl RealFile {
             };
             return (result, buffer);
         }
+        let _passage = self.passage(buffer.len(), synced).await;
         self.write_blocking(buffer, offset, synced).await
     }
 
@@ -138,6 +141,10 @@ impl RealFile {
         if self.is_asynchronous() {
             return self.read_aligned(buffer, offset).await;
         }
+        let _passage = match self.direct {
+            true => Some(self.env.pass_whole(Way::Read, buffer.capacity()).await),
+            false => None,
+        };
         self.blocking(move |file| read_blocking(file, buffer, offset))
             .await
     }
@@ -156,7 +163,16 @@ impl RealFile {
             };
             return (result, buffer);
         }
+        let _passage = self.passage(buffer.len(), synced).await;
         self.write_blocking(buffer, offset, synced).await
+    }
+
+    /// Leave to write, if that goes to the drive and not to the page cache.
+    async fn passage(&self, bytes: usize, synced: bool) -> Option<Passage> {
+        match self.direct || synced {
+            true => Some(self.env.pass_whole(Way::Write, bytes).await),
+            false => None,
+        }
     }
 
     /// Writes all of `buffer` by one of the threads.
@@ -195,9 +211,14 @@ impl RealFile {
         let (mut buffer, mut read) = (buffer, 0);
         loop {
             let left = buffer.capacity() - read;
-            let (result, back) = self
-                .transfer(Direction::Read, Buffer::Aligned(buffer), read, left, offset)
-                .await;
+            let passage = match self.direct {
+                true => Some(self.env.pass(Way::Read, left).await),
+                false => None,
+            };
+            let piece = passage.as_ref().map_or(left, Passage::bytes);
+            let (buffered, place) = (Buffer::Aligned(buffer), (read, piece, offset));
+            let reading = self.transfer(Direction::Read, buffered, place, passage);
+            let (result, back) = reading.await;
             let Buffer::Aligned(back) = back else {
                 unreachable!("what went in comes back");
             };
@@ -228,8 +249,13 @@ impl RealFile {
         let direction = Direction::Write { synced };
         while written < len {
             let left = len - written;
-            let moving = self.transfer(direction, buffer, written, left, offset);
-            let (result, back) = moving.await;
+            let passage = match self.direct || synced {
+                true => Some(self.env.pass(Way::Write, left).await),
+                false => None,
+            };
+            let piece = passage.as_ref().map_or(left, Passage::bytes);
+            let place = (written, piece, offset);
+            let (result, back) = self.transfer(direction, buffer, place, passage).await;
             buffer = back;
             match result {
                 Ok(0) => return (Err(io::ErrorKind::WriteZero.into()), buffer),
@@ -247,9 +273,8 @@ impl RealFile {
         &self,
         direction: Direction,
         buffer: Buffer,
-        from: usize,
-        bytes: usize,
-        offset: u64,
+        (from, bytes, offset): (usize, usize, u64),
+        passage: Option<Passage>,
     ) -> Completion {
         let transfer = Transfer {
             direction,
@@ -258,6 +283,7 @@ impl RealFile {
             from,
             bytes,
             offset: offset + from as u64,
+            passage,
         };
         match &real(&self.env).driver {
             Driver::Uring(driver) => driver.transfer(transfer),

@@ -16,6 +16,7 @@ use slab::Slab;
 
 use super::file::OpenFile;
 use crate::buffer::AlignedBuf;
+use crate::drive::Passage;
 
 /// Memory that an operation reads or writes. It does not move while the value does.
 pub(crate) enum Buffer {
@@ -63,6 +64,8 @@ pub(crate) struct Transfer {
     pub(crate) bytes: usize,
     /// Where they begin in the file.
     pub(crate) offset: u64,
+    /// Leave to use the drive until it is done, if it goes there.
+    pub(crate) passage: Option<Passage>,
 }
 
 impl Direction {
@@ -86,6 +89,8 @@ struct Operation {
     _handle: Handle,
     /// Is the result of success a new descriptor?
     opens: bool,
+    /// Given back when it is done, not when somebody asks.
+    passage: Option<Passage>,
     state: State,
 }
 
@@ -98,19 +103,36 @@ enum State {
 impl Operations {
     /// An operation begins. The kernel is given the key and gives it back with the result.
     pub(crate) fn begin(self: &Rc<Self>, handle: Handle, buffer: Buffer) -> Completion {
-        self.insert(handle, buffer, false)
+        self.insert(handle, buffer, false, None)
+    }
+
+    /// An operation that has leave to use the drive until it is done.
+    pub(crate) fn begin_passing(
+        self: &Rc<Self>,
+        handle: Handle,
+        buffer: Buffer,
+        passage: Option<Passage>,
+    ) -> Completion {
+        self.insert(handle, buffer, false, passage)
     }
 
     /// An operation whose result is a descriptor.
     pub(crate) fn begin_opening(self: &Rc<Self>, handle: Handle) -> Completion {
-        self.insert(handle, Buffer::None, true)
+        self.insert(handle, Buffer::None, true, None)
     }
 
-    fn insert(self: &Rc<Self>, handle: Handle, buffer: Buffer, opens: bool) -> Completion {
+    fn insert(
+        self: &Rc<Self>,
+        handle: Handle,
+        buffer: Buffer,
+        opens: bool,
+        passage: Option<Passage>,
+    ) -> Completion {
         let key = self.slab.borrow_mut().insert(Operation {
             buffer,
             _handle: handle,
             opens,
+            passage,
             state: State::Waiting(None),
         });
         Completion {
@@ -124,6 +146,8 @@ impl Operations {
     pub(crate) fn complete(&self, key: usize, result: i64) {
         let mut slab = self.slab.borrow_mut();
         let operation = slab.get_mut(key).expect("what is done has begun");
+        // Dropped at the end: it wakes who waits for the drive.
+        let _passage = operation.passage.take();
         match std::mem::replace(&mut operation.state, State::Done(result)) {
             State::Waiting(waker) => {
                 drop(slab);

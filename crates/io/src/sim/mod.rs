@@ -21,6 +21,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use crate::doorbell::Doorbell;
+use crate::drive::Drive;
 use crate::env::{Backend, Env, EnvParts};
 use crate::group::TaskGroup;
 use crate::instant::Instant;
@@ -32,8 +33,10 @@ pub use network::LinkConfig;
 
 pub(crate) use network::EndId;
 use network::Network;
-use shard::{SharedWorld, World};
-pub(crate) use shard::{SimAttempt, SimEnd, SimFile, SimListener, SimLock, SimShard, on_disk};
+use shard::World;
+pub(crate) use shard::{
+    SharedWorld, SimAttempt, SimEnd, SimFile, SimListener, SimLock, SimShard, on_disk,
+};
 
 /// How long a sender waits for a node that does not answer.
 const GIVE_UP: Duration = Duration::from_secs(20);
@@ -133,12 +136,14 @@ impl Simulation {
         let shards = &mut self.nodes[node.0];
         assert!(shards.running.is_empty(), "the node runs already");
         self.world.borrow_mut().network.start(node.0);
+        let drive = Arc::new(Drive::default());
         for shard in 0..shards.count {
             let env = Env::new(EnvParts {
                 shard,
                 shards: shards.count,
                 seed: self.random.next_u64(),
                 doorbell: Arc::new(Doorbell::real().expect("an event descriptor")),
+                drive: drive.clone(),
                 backend: Backend::Sim(SimShard {
                     world: self.world.clone(),
                     node: node.0,

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
+use crate::drive::Way;
 use crate::env::{Backend, Env};
 use crate::file::OpenOptions;
 use crate::instant::Instant;
@@ -185,18 +186,31 @@ impl SimFile {
         if !self.readable {
             return Err(refused());
         }
+        let _passage = match self.direct {
+            true => Some(self.env.pass_whole(Way::Read, len).await),
+            false => None,
+        };
         let inode = self.inode;
         self.act(|disk, random| disk.read(inode, offset, len as u64, random))
             .await
     }
 
-    pub(crate) async fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+    /// Writes; with `synced` it is done when the drive has it.
+    pub(crate) async fn write(&self, bytes: &[u8], offset: u64, synced: bool) -> io::Result<()> {
         if !self.writable {
             return Err(refused());
         }
+        let _passage = match self.direct || synced {
+            true => Some(self.env.pass_whole(Way::Write, bytes.len()).await),
+            false => None,
+        };
         let inode = self.inode;
         self.act(|disk, random| disk.write(inode, offset, bytes, random))
-            .await
+            .await?;
+        match synced {
+            true => self.sync().await,
+            false => Ok(()),
+        }
     }
 
     pub(crate) async fn sync(&self) -> io::Result<()> {

@@ -9,3 +9,4 @@ mod waiters;
 pub use channel::{Closed, Receiver, Sender, TrySendError, WeakSender, channel};
 pub use notify::{Notified, Notify};
 pub use semaphore::{Acquire, Permit, Semaphore};
+pub(crate) use waiters::Waiters;

@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used)] // Every line is part of a test.
 
+mod drive;
 mod files;
 mod group;
 mod harness;
@@ -38,6 +39,8 @@ contract!(
     tasks::local_channels_keep_order_and_bounds,
     tasks::a_channel_ends_with_its_last_strong_sender,
     tasks::a_notification_is_not_lost_with_who_waited,
+    drive::the_background_reads_what_it_wrote,
+    drive::who_gives_up_waiting_for_the_drive_harms_nobody,
     group::groups_share_the_time,
     group::a_long_loop_gives_way,
     files::what_is_written_is_read,

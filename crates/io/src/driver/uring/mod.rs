@@ -104,7 +104,10 @@ impl UringDriver {
         let length = length(transfer.bytes);
         let handle = Handle::File(transfer.file);
         let fd = Fd(handle.number());
-        let completion = self.inner.operations.begin(handle, transfer.buffer);
+        let completion =
+            self.inner
+                .operations
+                .begin_passing(handle, transfer.buffer, transfer.passage);
         let address = completion.address().wrapping_add(transfer.from);
         let entry = match transfer.direction {
             Direction::Read => opcode::Read::new(fd, address, length)

@@ -1,0 +1,97 @@
+//! The drive, for others than the foreground.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use io::{AlignedBuf, Env, File, OpenOptions, TaskGroup};
+
+use crate::harness::{Driver, Folder, pattern, run};
+
+/// Of one request, in bytes: more than a piece.
+const LENGTH: usize = 3 << 19;
+const BACKGROUND: [TaskGroup; 3] = [
+    TaskGroup::Flush,
+    TaskGroup::Compaction,
+    TaskGroup::Maintenance,
+];
+
+async fn direct_file(env: &Env, folder: &Folder) -> Rc<File> {
+    let options = OpenOptions {
+        read: true,
+        write: true,
+        create: true,
+        direct: true,
+        ..OpenOptions::default()
+    };
+    let file = env.open(&folder.path.join("file"), options).await;
+    Rc::new(file.unwrap())
+}
+
+pub(crate) fn the_background_reads_what_it_wrote(driver: Driver) {
+    run(driver, 2, |env| async move {
+        let folder = Folder::new(&env).await;
+        let file = direct_file(&env, &folder).await;
+        let write = |at: usize| {
+            let (file, offset) = (file.clone(), (at * LENGTH) as u64);
+            env.spawn(BACKGROUND[at % 3], async move {
+                let bytes = pattern(LENGTH, at as u64);
+                let mut buffer = AlignedBuf::with_capacity(LENGTH).unwrap();
+                buffer.extend_from_slice(&bytes);
+                let (written, _) = match at % 2 {
+                    0 => {
+                        let (written, buffer) = file.write_aligned_at(buffer, offset).await;
+                        (written, buffer.len())
+                    }
+                    _ => {
+                        let (written, bytes) =
+                            file.write_all_synced_at(bytes.clone(), offset).await;
+                        (written, bytes.len())
+                    }
+                };
+                written.unwrap();
+                assert!(file.read_exact_at(offset, LENGTH).await.unwrap() == bytes);
+            })
+        };
+        let tasks: Vec<_> = (0..12).map(write).collect();
+        for task in tasks {
+            task.await;
+        }
+        for at in 0..12 {
+            let read = file.read_exact_at((at * LENGTH) as u64, LENGTH).await;
+            assert!(read.unwrap() == pattern(LENGTH, at as u64));
+        }
+        let end = file.read_exact_at((12 * LENGTH) as u64 - 1, 2).await;
+        assert_eq!(end.unwrap_err().kind(), std::io::ErrorKind::UnexpectedEof);
+    });
+}
+
+pub(crate) fn who_gives_up_waiting_for_the_drive_harms_nobody(driver: Driver) {
+    run(driver, 2, |env| async move {
+        let folder = Folder::new(&env).await;
+        let file = direct_file(&env, &folder).await;
+        file.write_all_at(vec![7; LENGTH], 0).await.0.unwrap();
+        let read = |at: usize| {
+            let (file, env2) = (file.clone(), env.clone());
+            env.spawn(BACKGROUND[at % 3], async move {
+                let patience = match at % 4 {
+                    0 => Duration::ZERO,
+                    1 => Duration::from_micros(200),
+                    _ => Duration::from_secs(3600),
+                };
+                let reading = file.read_exact_at(0, LENGTH);
+                env2.timeout(patience, reading).await.is_ok()
+            })
+        };
+        for _ in 0..3 {
+            let tasks: Vec<_> = (0..48).map(read).collect();
+            for (at, task) in tasks.into_iter().enumerate() {
+                match at % 16 {
+                    // Cancelled where it stands in the queue, or after that.
+                    15 => drop(task.cancel().await),
+                    _ => assert!(task.await || at % 4 < 2),
+                }
+            }
+        }
+        assert!(env.background_window() > 0);
+    });
+}
