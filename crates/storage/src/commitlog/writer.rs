@@ -1,6 +1,6 @@
 //! The task that brings groups to the drive, and makes the files for them.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
@@ -19,8 +19,8 @@ const RETRY: Duration = Duration::from_secs(1);
 /// How many buffers of groups are kept to be used again.
 const BUFFERS: usize = 2;
 
-/// How much of a segment is filled with zeros at once.
-const ZEROED: u64 = 1 << 20;
+/// How much of a segment is filled with zeros at once: groups wait behind it in the drive's queue.
+const ZEROED: u64 = 256 << 10;
 
 /// The writer of a log: the only one who touches the files of the run.
 pub(super) struct Writer {
@@ -38,6 +38,8 @@ pub(super) struct Writer {
 struct Next {
     state: RefCell<NextState>,
     changed: Notify,
+    /// Does the writer wait for it? Then it is good enough as it is.
+    wanted: Cell<bool>,
 }
 
 #[derive(Default)]
@@ -335,6 +337,7 @@ impl Writer {
                 NextState::Ready(found, file) if found == segment => return Ok(file),
                 NextState::UnderWay => {
                     self.next.state.replace(NextState::UnderWay);
+                    self.next.wanted.set(true);
                     self.next.changed.notified().await;
                     continue;
                 }
@@ -384,6 +387,7 @@ impl Writer {
             return;
         }
         self.next.state.replace(NextState::UnderWay);
+        self.next.wanted.set(false);
         let (inner, next) = (self.inner.clone(), self.next.clone());
         // Not the run of when the task comes to it: the log may have begun anew by then, and go on
         // behind this segment.
@@ -391,8 +395,13 @@ impl Writer {
         let make = async move {
             let made = async {
                 let mut made = create_segment(&inner, segment, run).await?;
-                if inner.config.sync.syncs_each_group() {
-                    made.fill(inner.config.segment_bytes).await?;
+                let bytes = inner.config.segment_bytes;
+                while inner.config.sync.syncs_each_group()
+                    && made.blank_from < bytes
+                    && !next.wanted.get()
+                {
+                    let end = made.blank_from + ZEROED;
+                    made.fill(end.min(bytes)).await?;
                 }
                 Ok::<_, std::io::Error>(made)
             };
@@ -403,7 +412,8 @@ impl Writer {
             });
             next.changed.notify_one();
         };
-        drop(self.inner.env.spawn(TaskGroup::Foreground, make));
+        // Of what waits for the drive the groups come first, and there is time until this one is full.
+        drop(self.inner.env.spawn(TaskGroup::Flush, make));
     }
 }
 

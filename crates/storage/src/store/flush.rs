@@ -219,6 +219,7 @@ impl Inner {
         }
         self.let_go_of(table.table().id, memtable);
         self.memory.end_flush(memtable.bytes());
+        self.set_hurry();
         let pending = &self.counters.pending_flushes;
         pending.set(pending.get().saturating_sub(1));
         self.note_flush(table.table().id).await;

@@ -9,7 +9,8 @@
 //! those being flushed and the writes under way never take more than their limit. At half of it
 //! the largest memtable is flushed: the other half is what writers fill meanwhile. Where the drive
 //! does not follow, each write waits a little, the longer the less is left, so that all are slowed
-//! alike and early; at the limit they wait in turn, and are refused after a while. For a write that
+//! alike and early; at the limit they wait in turn, and are refused after a while. From then on
+//! a flush leaves the drive to nobody else ([`Env::set_hurry`](io::Env::set_hurry)). For a write that
 //! needs more than that half, the largest memtables are flushed until there is room for it. One that
 //! there can never be room for is refused at once.
 
@@ -67,6 +68,8 @@ pub(super) struct Memory {
     /// Wakes the one whose turn it is.
     pub(super) freed: Notify,
     pub(super) waiting: Cell<usize>,
+    /// Was it said that flushes cannot wait?
+    hurries: Cell<bool>,
     /// Held by the first of those who wait: a large write is not overtaken by small ones.
     turn: Semaphore,
     /// The segment that the log wrote to when it was last asked whether it is too large.
@@ -89,6 +92,7 @@ impl Memory {
             reserved: Cell::new(0),
             freed: Notify::new(),
             waiting: Cell::new(0),
+            hurries: Cell::new(false),
             turn: Semaphore::new(1),
             looked_at_log: Cell::new(0),
         }
@@ -142,11 +146,18 @@ impl Memory {
         active.saturating_add(growth.beside(active)) > self.limit
     }
 
+    /// By so many bytes there is more than flushes should let it come to.
+    fn over(&self) -> usize {
+        match self.flushing.get() {
+            0 => 0,
+            _ => self.committed().saturating_sub(self.limit / 4 * 3),
+        }
+    }
+
     /// How long a write should wait although there is room.
     fn pace(&self) -> Duration {
-        let from = self.limit / 4 * 3;
-        let over = self.committed().saturating_sub(from);
-        if over == 0 || self.flushing.get() == 0 {
+        let (from, over) = (self.limit / 4 * 3, self.over());
+        if over == 0 {
             return Duration::ZERO;
         }
         let share = over as f64 / (self.limit - from).max(1) as f64;
@@ -260,6 +271,15 @@ impl Inner {
         }
     }
 
+    /// Where writers wait for a flush, it waits for nobody.
+    pub(super) fn set_hurry(&self) {
+        let memory = &self.memory;
+        let hurries = memory.over() > 0 || memory.waiting.get() > 0;
+        if memory.hurries.replace(hurries) != hurries {
+            self.env.set_hurry(hurries);
+        }
+    }
+
     /// Flushes the largest memtables until those that are left leave room for a write. What is being
     /// flushed already and what other writes reserved becomes free by itself.
     fn make_way_for(&self, growth: Growth) {
@@ -281,6 +301,7 @@ impl Inner {
 
     /// Flushes what has to be flushed for memory's sake or the log's.
     pub(super) fn relieve(&self) {
+        self.set_hurry();
         if self.memory.active.get() >= self.memory.flush_at {
             let tables = self.tables.borrow();
             let largest = tables

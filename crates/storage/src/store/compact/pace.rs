@@ -1,4 +1,4 @@
-//! How much of a shard's time compaction gets.
+//! How much of a shard's time, and of the drive, compaction gets.
 //!
 //! The backlog is the number of compactions that the strategies of all tables have to do, with
 //! those that run. With none, compaction has [`LEAST`] shares of the shard's time; each adds
@@ -8,7 +8,8 @@
 //! shares = min(LEAST + EACH × backlog, MOST)
 //! ```
 //!
-//! Shares only matter when there is not enough time for all ([`io::TaskGroup`]); what the foreground
+//! Shares only matter when there is not enough time for all ([`io::TaskGroup`]), or when the drive keeps
+//! the foreground waiting ([`io::Env::background_window`]); what the foreground
 //! leaves compaction always has. So a backlog grows until compaction, with the shares that follow
 //! from it, does as much as is flushed meanwhile, and stays there: writers who write faster than
 //! that are slowed by the same shares, at most to half of the shard. As long as there is little to
