@@ -16,6 +16,7 @@ HELENUS := target/release/helenus
 SERVER ?= helenus
 N ?=
 SEEDS ?= 1000
+WORLDS ?= 40
 SECONDS ?= 600
 SIZE ?= 256M
 # Cassandra's offline tools take a JVM for each table and each file: minutes, so only test-long has them.
@@ -57,7 +58,7 @@ test: ## everything that this project calls a test; CI=true lets nothing be skip
 test-long: ## the long forms: 2,000 sequences, 200 kills, 10,000 seeds, ten minutes of each fuzz target, a partition of 10 GB, Cassandra's tools on all of the corpus
 	$(MAKE) differential N=2000
 	$(MAKE) crash N=200
-	$(MAKE) sim SEEDS=10000
+	$(MAKE) sim SEEDS=10000 WORLDS=2000
 	$(MAKE) fuzz SECONDS=600
 	$(MAKE) wide SIZE=10G
 	$(MAKE) test-corpus-reverse REVERSE=
@@ -78,8 +79,10 @@ lint: ## clippy, warnings denied
 unit: ## unit and property tests of every crate, fuzz corpora replayed
 	cargo test --workspace
 
-sim: ## SEEDS=N: worlds of the storage engine under simulation, with crashes and failing drives
+sim: ## SEEDS=N WORLDS=M: worlds of the storage engine, and of clusters, under simulation, with crashes and failing drives and networks
 	cargo run --release -q -p sim -- --seeds $(SEEDS)
+	cargo run --release -q -p sim -- --world forming --seeds $(WORLDS)
+	cargo run --release -q -p sim -- --world registers --seeds $(WORLDS)
 
 binary: $(PYTHON)/.installed $(HELENUS) ## starting, refusing to start, stopping; the data folder
 	$(PYTHON)/bin/pytest -q tests/binary
