@@ -55,16 +55,17 @@ $(HELENUS):
 test: ## everything that this project calls a test; CI=true lets nothing be skipped
 	@tests/all.sh
 
-test-long: ## the long forms: 2,000 sequences, 200 kills, 10,000 seeds, ten minutes of each fuzz target, a partition of 10 GB, Cassandra's tools on all of the corpus
+test-long: ## the long forms: 2,000 sequences, 200 kills, half an hour of kills in a cluster, 10,000 seeds, ten minutes of each fuzz target, a partition of 10 GB, Cassandra's tools on all of the corpus
 	$(MAKE) differential N=2000
 	$(MAKE) crash N=200
+	$(MAKE) crash-cluster S=1800
 	$(MAKE) sim SEEDS=10000 WORLDS=2000
 	$(MAKE) fuzz SECONDS=600
 	$(MAKE) wide SIZE=10G
 	$(MAKE) test-corpus-reverse REVERSE=
 
 ##  parts of `make test`
-.PHONY: format tidy lint unit sim binary python protocol cqlsh java go rust differential crash sstables test-corpus test-corpus-reverse in-place
+.PHONY: format tidy lint unit sim binary python protocol cqlsh java go rust differential crash crash-cluster sstables test-corpus test-corpus-reverse in-place
 
 format: ## cargo fmt --check
 	cargo fmt --all --check
@@ -111,6 +112,9 @@ differential: $(PYTHON)/.installed $(HELENUS) ## N=count: statement sequences an
 
 crash: $(PYTHON)/.installed $(HELENUS) ## N=rounds: kill -9 under load, every acknowledged write found
 	$(PYTHON)/bin/python -m crash --rounds $(or $(N),20)
+
+crash-cluster: $(PYTHON)/.installed $(HELENUS) ## S=seconds: kill -9 of the nodes of a cluster under load, every write acknowledged at QUORUM found
+	$(PYTHON)/bin/python -m crash.cluster --seconds $(or $(S),60)
 
 sstables: $(PYTHON)/.installed $(HELENUS) ## Cassandra's tools and Cassandra itself read what Helenus wrote
 	$(PYTHON)/bin/python -m sstables_check

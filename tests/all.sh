@@ -21,6 +21,7 @@ parts=(
     "go cargo python3 go"
     "java cargo python3 java mvn"
     "crash cargo python3"
+    "crash-cluster cargo python3"
     "test-corpus cargo python3"
     "sstables cargo python3 java mvn"
     "test-corpus-reverse cargo python3 java mvn"
