@@ -57,7 +57,7 @@ struct Reports {
 /// Name, help, value. The names of counters get the suffix `_total`.
 type Metric<T> = (&'static str, &'static str, fn(&T) -> u64);
 
-const REQUEST_COUNTERS: [Metric<ShardMetrics>; 7] = [
+const REQUEST_COUNTERS: [Metric<ShardMetrics>; 11] = [
     ("received_bytes", "Bytes received from clients", |m| {
         m.bytes_in.get()
     }),
@@ -82,6 +82,26 @@ const REQUEST_COUNTERS: [Metric<ShardMetrics>; 7] = [
         "prepared_statements_evicted",
         "Prepared statements that made room for others",
         |m| m.prepared_evicted.get(),
+    ),
+    (
+        "writes_missed",
+        "Writes that a replica did not take in time",
+        |m| m.missed_writes.get(),
+    ),
+    (
+        "reads_speculated",
+        "Reads that asked one more replica, as others were slow",
+        |m| m.speculative_reads.get(),
+    ),
+    (
+        "reads_mismatched",
+        "Reads whose replicas did not know the same",
+        |m| m.mismatched_reads.get(),
+    ),
+    (
+        "read_repairs",
+        "What replicas lacked and were sent for a read",
+        |m| m.read_repairs.get(),
     ),
 ];
 

@@ -2,12 +2,12 @@
 //! answered as its consistency level asks for. The decisions are those of the cores of [`cluster`] and
 //! `storage`; this drives them.
 //!
-//! Where this node is the only replica, a command is a call ([`write_here`], [`read_here`]). Else a write
-//! goes to all replicas at once ([`write`](self::write)), and a read of a partition to as many as have
-//! to answer ([`partition`]), for data or for digests in a [`round`] of questions, or of a [`range`] of
-//! the ring piece by piece; what they know is
-//! reconciled if it differs, and who lacks something is told ([`repair`]). [`replicas`] says who they are
-//! and in which order they are preferred, by what was [`observed`] of them; [`ask`] asks one.
+//! Where this node is the only replica, a command is a call. Else a write goes to all replicas at once
+//! ([`write`](self::write::write)), and a read to as many as have to answer: of a [`partition`] one says
+//! what it knows and the others give digests, of a [`range`] all say it, piece by piece of the ring. Each
+//! is a [`round`] of questions. What they know is reconciled where it differs, and who lacks something is
+//! told ([`repair`]). [`replicas`] says who they are, and in which order they are preferred by what was
+//! [`observed`] of them; [`ask`] asks one.
 
 mod ask;
 mod counter;
@@ -26,7 +26,7 @@ mod write;
 use std::rc::Rc;
 use std::time::Duration;
 
-use cluster::{Consistency, FailureReason, Outcome, Placement, ReadQuorum, WriteQuorum};
+use cluster::{Consistency, FailureReason, Outcome, ReadQuorum, WriteQuorum};
 use io::TaskGroup;
 use model::{Mutation, PartitionSelection, ReadCommand, ReadPage, Token};
 use smallvec::SmallVec;
@@ -34,14 +34,13 @@ use storage::{ReadError, WriteError};
 use wire::WriteType;
 
 use crate::error::RequestError;
-use crate::metadata::Metadata;
 use crate::replica;
 use crate::shard::Shard;
 pub(crate) use counter::{CounterLocks, add, lead, lead_for};
 pub(crate) use observed::Observed;
 pub(crate) use write::deliver;
 
-use replicas::{are_here, failures, replicas_of};
+use replicas::{all_are_here, are_here, failures, replicas_of};
 
 /// `write_request_timeout`
 pub(crate) const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -82,30 +81,12 @@ async fn write_one(
 ) -> Result<(), RequestError> {
     let metadata = shard.metadata();
     let placement = metadata.placement(&mutation.updates[0].table.keyspace);
-    if are_here(placement.replicas(mutation.key().token()), &metadata) {
-        return write_here(
-            shard,
-            (&metadata, placement),
-            mutation,
-            consistency,
-            write_type,
-        )
-        .await;
+    if !are_here(placement.replicas(mutation.key().token()), &metadata) {
+        // Boxed: where all is here, the state of a request has no room for what others are asked.
+        return Box::pin(write::write(shard, mutation, consistency, write_type)).await;
     }
-    // Boxed: where all is here, the state of a request has no room for what others are asked.
-    Box::pin(write::write(shard, mutation, consistency, write_type)).await
-}
-
-/// Writes what has no replica but on this node.
-async fn write_here(
-    shard: &Shard,
-    (metadata, placement): (&Metadata, &Placement),
-    mutation: Mutation,
-    consistency: Consistency,
-    write_type: WriteType,
-) -> Result<(), RequestError> {
     let local = shard.local();
-    let replicas = replicas_of(shard, metadata, placement, mutation.key().token());
+    let replicas = replicas_of(shard, &metadata, placement, mutation.key().token());
     let mut quorum = WriteQuorum::new(
         consistency,
         placement.strategy(),
@@ -115,7 +96,7 @@ async fn write_here(
     let refused = |outcome| RequestError::Write {
         consistency,
         write_type,
-        failures: failures(&outcome, metadata),
+        failures: failures(&outcome, &metadata),
         outcome,
     };
     let applied = shard
@@ -149,38 +130,23 @@ pub(crate) async fn read(
 ) -> Result<ReadPage, RequestError> {
     let metadata = shard.metadata();
     let placement = metadata.placement(&command.table.keyspace);
+    let (token, usual) = match &command.partitions {
+        PartitionSelection::Key(key) => (key.token(), READ_TIMEOUT),
+        PartitionSelection::Range { .. } => (Token::MIN, RANGE_TIMEOUT),
+    };
+    let timeout = timeout.unwrap_or(usual);
     match &command.partitions {
-        PartitionSelection::Key(key) => {
-            let timeout = timeout.unwrap_or(READ_TIMEOUT);
-            if are_here(placement.replicas(key.token()), &metadata) {
-                let place = (&*metadata, placement, key.token());
-                return read_here(shard, place, command, consistency, timeout).await;
-            }
-            let place = (command, key.token());
-            Box::pin(partition::read(shard, place, consistency, timeout)).await
+        PartitionSelection::Key(_) if !are_here(placement.replicas(token), &metadata) => {
+            let place = (command, token);
+            return Box::pin(partition::read(shard, place, consistency, timeout)).await;
         }
-        PartitionSelection::Range { .. } => {
-            let timeout = timeout.unwrap_or(RANGE_TIMEOUT);
-            let mut ranges = placement.ranges();
-            if ranges.all(|(_, replicas)| are_here(replicas, &metadata)) {
-                let place = (&*metadata, placement, Token::MIN);
-                return read_here(shard, place, command, consistency, timeout).await;
-            }
-            Box::pin(range::read(shard, command, consistency, timeout)).await
+        PartitionSelection::Range { .. } if !all_are_here(placement, &metadata) => {
+            return Box::pin(range::read(shard, command, consistency, timeout)).await;
         }
+        _ => {}
     }
-}
-
-/// Reads what has no replica but on this node.
-async fn read_here(
-    shard: &Rc<Shard>,
-    (metadata, placement, token): (&Metadata, &Placement, Token),
-    command: &ReadCommand,
-    consistency: Consistency,
-    timeout: Duration,
-) -> Result<ReadPage, RequestError> {
     let local = shard.local();
-    let replicas = replicas_of(shard, metadata, placement, token);
+    let replicas = replicas_of(shard, &metadata, placement, token);
     let mut quorum = ReadQuorum::new(
         consistency,
         placement.strategy(),
@@ -207,7 +173,7 @@ async fn read_here(
             let outcome = outcome.unwrap_or(Outcome::Done);
             Err(RequestError::Read {
                 consistency,
-                failures: failures(&outcome, metadata),
+                failures: failures(&outcome, &metadata),
                 data_present: quorum.data_present(),
                 outcome,
             })

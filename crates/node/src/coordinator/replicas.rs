@@ -14,6 +14,12 @@ pub(super) fn are_here(replicas: &Replicas, metadata: &Metadata) -> bool {
     replicas.pending.is_empty() && replicas.natural[..] == [metadata.own()]
 }
 
+/// Is it the only replica of all of a keyspace?
+pub(super) fn all_are_here(placement: &Placement, metadata: &Metadata) -> bool {
+    let mut ranges = placement.ranges();
+    ranges.all(|(_, replicas)| are_here(replicas, metadata))
+}
+
 /// The replicas of a token, those to come last.
 pub(super) fn replicas_of<'m>(
     shard: &Shard,

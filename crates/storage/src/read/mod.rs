@@ -118,28 +118,46 @@ pub async fn read_partitions(
     command: &ReadCommand,
     partitions: Vec<Partition>,
 ) -> Result<ReadPage, ReadError> {
-    let table = &command.table;
-    let memtable = Memtable::default();
-    for partition in partitions {
-        let update = PartitionUpdate {
-            table: table.clone(),
-            key: partition.key,
-            deletion: partition.deletion,
-            static_row: partition.static_row,
-            rows: partition.rows,
-            range_tombstones: partition.range_tombstones,
-        };
-        memtable.apply(update, table, None);
-    }
-    let view = View {
-        table: table.clone(),
-        memtables: SmallVec::from_elem(Rc::new(memtable), 1),
-        sstables: Rc::new([]),
-        owner: (Sharder::new(1), 0),
-        number: 0,
-        cached: None,
-    };
+    let view = View::of_partitions(&command.table, partitions);
     Ok(view.read(env, command, &ReadCounters::default()).await?)
+}
+
+impl View {
+    /// Of partitions in memory.
+    fn of_partitions(table: &Arc<Table>, partitions: Vec<Partition>) -> View {
+        let memtable = Memtable::default();
+        for partition in partitions {
+            let update = PartitionUpdate {
+                table: table.clone(),
+                key: partition.key,
+                deletion: partition.deletion,
+                static_row: partition.static_row,
+                rows: partition.rows,
+                range_tombstones: partition.range_tombstones,
+            };
+            memtable.apply(update, table, None);
+        }
+        View {
+            table: table.clone(),
+            memtables: SmallVec::from_elem(Rc::new(memtable), 1),
+            sstables: Rc::new([]),
+            owner: (Sharder::new(1), 0),
+            number: 0,
+            cached: None,
+        }
+    }
+}
+
+/// What a command would be told of partitions that are all in memory.
+#[cfg(test)]
+pub(crate) async fn versions_in_memory(
+    env: &Env,
+    command: &ReadCommand,
+    partitions: Vec<Partition>,
+) -> model::VersionPage {
+    let view = View::of_partitions(&command.table, partitions);
+    let said = view.versions(env, command, &ReadCounters::default()).await;
+    said.expect("memory is read without a drive")
 }
 
 struct Reading<'r> {

@@ -100,6 +100,19 @@ impl Known {
         }
     }
 
+    /// Is it alive by its marker, with a cell of each of `columns`? Then it is later than all that was
+    /// deleted around it.
+    pub(super) fn is_complete(&self, columns: &[ColumnId], now_seconds: u32) -> bool {
+        let (marker, around) = (&self.row.liveness, self.around());
+        let has = |column: &ColumnId| {
+            let cells = self.row.cells_of(*column);
+            cells
+                .first()
+                .is_some_and(|cell| !around.deletes(cell.timestamp))
+        };
+        marker.is_live(now_seconds) && !around.deletes(marker.timestamp) && columns.iter().all(has)
+    }
+
     /// Can nothing written at or before `timestamp` change what a reader of `columns` sees?
     pub(super) fn is_settled(
         &self,
@@ -130,6 +143,20 @@ impl<'r> Reading<'r> {
         clustering: Clustering,
         page: &mut PageBuilder<'r>,
     ) -> Result<(), SSTableError> {
+        if let Some(known) = self.known(key, clustering, |_| true).await? {
+            self.show(key, known, page);
+        }
+        Ok(())
+    }
+
+    /// What is known of a row; `None` if nobody knows of its partition. What the cache says is taken if
+    /// it is `enough`.
+    pub(super) async fn known(
+        &self,
+        key: &DecoratedKey,
+        clustering: Clustering,
+        enough: impl Fn(&Known) -> bool,
+    ) -> Result<Option<Known>, SSTableError> {
         let now = self.command.now_seconds;
         let mut start = self.recall(key, &clustering);
         loop {
@@ -143,7 +170,7 @@ impl<'r> Reading<'r> {
                     .await?;
             }
             let recalled = start.covered > 0;
-            if recalled && !start.known.stands(columns, now) {
+            if recalled && !(start.known.stands(columns, now) && enough(&start.known)) {
                 // What the entry leaves out is needed now.
                 start = Start {
                     known: Known::new(clustering.clone()),
@@ -155,7 +182,7 @@ impl<'r> Reading<'r> {
             self.count_recalled(recalled && self.found.get() == files);
             let mut known = start.known;
             if !known.found {
-                return Ok(());
+                return Ok(None);
             }
             let around = known.around();
             known.row.shadow_by(around);
@@ -164,8 +191,7 @@ impl<'r> Reading<'r> {
             if is_behind && worth_keeping && is_same_place(&known.row, &clustering) {
                 self.keep(key, (&known, recalled), columns);
             }
-            self.show(key, known, page);
-            return Ok(());
+            return Ok(Some(known));
         }
     }
 

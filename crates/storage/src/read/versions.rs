@@ -6,22 +6,28 @@
 //! compaction might forget by now is left out, expired cells are the tombstones that they become, and
 //! deleted ranges have their one form. So answers can be compared by their digests.
 //!
+//! One row is read the short way, with the cache of rows ([`super::single_row`]). That may leave out older
+//! sources, with deletions that matter no more: of a row that has all its cells, which is later than all
+//! of them, no deletions are said; of another one all are, and if sources were left out it is read again.
+//!
 //! Limits count live rows, and bytes of all that is in the answer: a page of tombstones has an end, too.
 //! What rows must fulfil besides their place is looked at only as far as their keys tell
 //! ([`super::reconcile`] says why).
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 use io::Env;
 use model::{
     Bound, BoundKind, Clustering, ClusteringComparator, ColumnId, ColumnKind, DecoratedKey,
-    DeletionTime, Partition, PartitionBound, PartitionSelection, PartitionVersion, Purge,
-    RangeTombstone, RangeTombstoneList, ReadCommand, Resume, Row, RowFilter, Slice, Table,
+    DeletionTime, NO_TIMESTAMP, Partition, PartitionBound, PartitionSelection, PartitionVersion,
+    Purge, RangeTombstone, RangeTombstoneList, ReadCommand, Resume, Row, RowFilter, Slice, Table,
     VersionPage,
 };
 
 use super::filter::Filters;
 use super::page::{Flow, detach_small};
+use super::single_row::{Known, single_row};
 use super::{ReadCounters, Reading, View, behind, count, slices_behind};
 use crate::merge::{MergedPartition, MergedScan};
 use crate::sstable::SSTableError;
@@ -40,19 +46,30 @@ impl View {
         if page.is_full() {
             return Ok(page.finish(false));
         }
+        let one_row = self.one_row(command);
+        let (clustering, columns) = match one_row {
+            Some((clustering, columns)) => (Some(clustering), Cow::Owned(columns)),
+            None => (None, Cow::Borrowed(&command.columns[..])),
+        };
         let reading = Reading {
             view: self,
             env,
             command,
             counters,
             found: std::cell::Cell::new(0),
-            columns: command.columns.as_slice().into(),
+            columns,
         };
         match &command.partitions {
             PartitionSelection::Key(key) => {
                 count(&counters.keys);
                 let resume = command.resume.as_ref().filter(|r| r.key == *key);
-                reading.version(key, resume, &mut page).await?;
+                let said = match clustering {
+                    Some(row) => reading.version_of_row(key, row, &mut page).await?,
+                    None => false,
+                };
+                if !said {
+                    reading.version(key, resume, &mut page).await?;
+                }
                 counters.sstables.add(reading.found.get());
                 page.end();
                 Ok(page.finish(false))
@@ -62,6 +79,23 @@ impl View {
                 reading.range_of_versions(start, end, page).await
             }
         }
+    }
+}
+
+impl View {
+    /// The row that a command asks for, if it is one that can be read the short way, and all columns of
+    /// rows: what was not asked for may be what it lives by.
+    fn one_row(&self, command: &ReadCommand) -> Option<(Clustering, Vec<ColumnId>)> {
+        let is_key = matches!(command.partitions, PartitionSelection::Key(_));
+        if !is_key || command.resume.is_some() {
+            return None;
+        }
+        let slices = &command.clustering.slices;
+        single_row(slices, &command.columns, &self.table)?;
+        let mut columns: Vec<ColumnId> = self.table.regulars().map(|c| c.id).collect();
+        columns.sort_unstable();
+        let row = single_row(slices, &columns, &self.table)?;
+        Some((row, columns))
     }
 }
 
@@ -80,6 +114,34 @@ pub(super) fn has_values(kind: ColumnKind) -> bool {
 }
 
 impl Reading<'_> {
+    /// What is known of one row; says whether that was enough.
+    async fn version_of_row(
+        &self,
+        key: &DecoratedKey,
+        clustering: Clustering,
+        page: &mut VersionBuilder<'_>,
+    ) -> Result<bool, SSTableError> {
+        let now = self.command.now_seconds;
+        let is_complete = |known: &Known| known.is_complete(&self.columns, now);
+        // What an entry says of deletions around the row is not where they are.
+        let has_all = |known: &Known| known.unread == NO_TIMESTAMP && known.around().is_live();
+        let enough = |known: &Known| is_complete(known) || has_all(known);
+        let Some(known) = self.known(key, clustering.clone(), enough).await? else {
+            return Ok(true);
+        };
+        if is_complete(&known) {
+            let mut row = known.row;
+            row.deletion = DeletionTime::LIVE;
+            page.one_row(key, (DeletionTime::LIVE, DeletionTime::LIVE), row);
+            return Ok(true);
+        }
+        let all_read = known.unread == NO_TIMESTAMP;
+        if all_read {
+            page.one_row(key, (known.partition, known.range), known.row);
+        }
+        Ok(all_read)
+    }
+
     /// What is known of one partition, from where the page before ended in it.
     async fn version(
         &self,
@@ -292,6 +354,40 @@ impl<'c> VersionBuilder<'c> {
         match item {
             Unfiltered::Row(row) => self.row(row),
             Unfiltered::Marker(marker) => self.marker(&marker),
+        }
+    }
+
+    /// A partition of which one row is read, with what was deleted around it.
+    fn one_row(
+        &mut self,
+        key: &DecoratedKey,
+        (partition, range): (DeletionTime, DeletionTime),
+        row: Row,
+    ) {
+        let head = PartitionHead {
+            key: key.clone(),
+            deletion: partition,
+            static_row: None,
+        };
+        if !self.begin(&head, None) {
+            return;
+        }
+        let slice = Slice::of_prefix(row.clustering.clone());
+        let in_range = range.supersedes(&partition);
+        let open = RangeTombstoneMarker::open(slice.start, range);
+        let close = RangeTombstoneMarker::close(slice.end, range);
+        let (first, last) = match self.command.clustering.reversed {
+            false => (open, close),
+            true => (close, open),
+        };
+        if in_range {
+            self.marker(&first);
+        }
+        if !row.is_empty() {
+            self.row(row);
+        }
+        if in_range {
+            self.marker(&last);
         }
     }
 

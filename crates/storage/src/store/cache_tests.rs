@@ -1,5 +1,6 @@
 //! Reads of single rows answer the same with the cache as without: whatever was written, flushed,
-//! compacted, truncated or altered between them, of whatever columns, at whatever time.
+//! compacted, truncated or altered between them, of whatever columns, at whatever time. And replicas say
+//! the same of what they know, wherever it is.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +17,7 @@ use proptest::prelude::*;
 
 use super::tests::{config, open, open_with, schema};
 use super::*;
+use crate::read::versions_in_memory;
 use crate::read_partitions;
 use crate::testing::{TempDir, run};
 
@@ -27,6 +29,12 @@ const SET: ColumnId = ColumnId(4);
 /// A table with a clustering column `c`, columns `v` and `w` of one cell and a set, whose deletions
 /// are never old enough to be purged: the writes of these tests come in any order of their times.
 fn table() -> Arc<Table> {
+    table_with(true)
+}
+
+/// The same, or without the set: rows of a table without collections are read the short way by who
+/// wants to know all of them, too.
+fn table_with(has_set: bool) -> Arc<Table> {
     let column = |id: ColumnId, name: &str, ty, kind| Column {
         id,
         name: name.into(),
@@ -39,13 +47,14 @@ fn table() -> Arc<Table> {
         element: Box::new(CqlType::Int),
         frozen: false,
     };
-    let columns = vec![
+    let mut columns = vec![
         column(ColumnId(0), "k", CqlType::Int, ColumnKind::PartitionKey),
         column(CLUSTERING, "c", CqlType::Int, ColumnKind::Clustering),
         column(V, "v", CqlType::Blob, ColumnKind::Regular),
         column(W, "w", CqlType::Blob, ColumnKind::Regular),
         column(SET, "s", set, ColumnKind::Regular),
     ];
+    columns.truncate(if has_set { 5 } else { 4 });
     let options = TableOptions {
         gc_grace_seconds: i32::MAX,
         ..TableOptions::default()
@@ -100,6 +109,8 @@ enum Step {
     Alter,
     /// A row, which columns, and seconds after [`FAR`].
     Read(u8, Vec<ColumnId>, u32),
+    /// All that is known of some rows, from the one to the other.
+    Say((u8, u8), Vec<ColumnId>, u32),
 }
 
 /// Everything is written at [`FAR`].
@@ -121,14 +132,16 @@ fn write() -> impl Strategy<Value = Write> {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let columns = prop::sample::subsequence(vec![V, W], 0..=2);
+    let columns = || prop::sample::subsequence(vec![V, W], 0..=2);
+    let rows = prop_oneof![3 => (0u8..3).prop_map(|row| (row, row)), 1 => Just((0, 2))];
     prop_oneof![
         8 => (prop::collection::vec(write(), 1..4), 1i64..12).prop_map(|(w, t)| Step::Write(w, t)),
         4 => Just(Step::Flush),
         1 => Just(Step::Compact),
         1 => Just(Step::Truncate),
         1 => Just(Step::Alter),
-        16 => (0u8..3, columns, 0u32..10).prop_map(|(row, c, now)| Step::Read(row, c, now)),
+        16 => (0u8..3, columns(), 0u32..10).prop_map(|(row, c, now)| Step::Read(row, c, now)),
+        8 => (rows, columns(), 0u32..10).prop_map(|(rows, c, now)| Step::Say(rows, c, now)),
     ]
 }
 
@@ -177,6 +190,7 @@ fn update(table: &Arc<Table>, writes: &[Write], timestamp: i64) -> PartitionUpda
                 };
                 update.row_mut(&clustering(row)).add_cell(cell, table);
             }
+            Write::Element(..) | Write::SetDeleted(_) if table.column(SET).is_none() => {}
             Write::Element(row, element) => {
                 let cell = cell(SET, Some(int(element)), Bytes::new(), 0);
                 update.row_mut(&clustering(row)).add_cell(cell, table);
@@ -229,8 +243,11 @@ async fn expected(env: &Env, command: &ReadCommand, all: &PartitionUpdate) -> Re
 }
 
 /// Takes the steps; gives how many reads the cache answered.
-async fn live(env: Env, dir: PathBuf, steps: Vec<Step>) -> Result<u64, TestCaseError> {
-    let mut table = table();
+async fn live(
+    env: Env,
+    dir: PathBuf,
+    (mut table, steps): (Arc<Table>, Vec<Step>),
+) -> Result<u64, TestCaseError> {
     let mut config = config(dir);
     // Nothing is compacted but when a step says so, or everything would be in one sstable soon.
     config.memory = 1 << 20;
@@ -265,6 +282,14 @@ async fn live(env: Env, dir: PathBuf, steps: Vec<Step>) -> Result<u64, TestCaseE
                 let found = store.read(&command).await.expect("it can be read");
                 prop_assert_eq!(found, expected(&env, &command, &all).await);
             }
+            Step::Say((from, to), columns, now) => {
+                let mut command = command(&table, *from, columns, FAR + now);
+                let upto = Slice::of_prefix(clustering(*to)).end;
+                command.clustering.slices[0].end = upto;
+                let said = store.read_versions(&command).await.expect("it can be read");
+                let all = vec![Partition::from(all.clone())];
+                prop_assert_eq!(said, versions_in_memory(&env, &command, all).await);
+            }
         }
         let stats = store.stats();
         let (rows, chunks) = (stats.row_cache, stats.chunk_cache);
@@ -273,18 +298,21 @@ async fn live(env: Env, dir: PathBuf, steps: Vec<Step>) -> Result<u64, TestCaseE
     Ok(store.stats().row_cache.hits)
 }
 
-fn lives(steps: Vec<Step>) -> Result<u64, TestCaseError> {
+fn lives(table: Arc<Table>, steps: Vec<Step>) -> Result<u64, TestCaseError> {
     let folder = TempDir::new();
     let dir = folder.0.clone();
-    run(move |env| live(env, dir, steps))
+    run(move |env| live(env, dir, (table, steps)))
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn rows_are_the_same_with_the_cache(steps in prop::collection::vec(step(), 1..50)) {
-        lives(steps)?;
+    fn rows_are_the_same_with_the_cache(
+        steps in prop::collection::vec(step(), 1..50),
+        has_set in any::<bool>(),
+    ) {
+        lives(table_with(has_set), steps)?;
     }
 }
 
@@ -382,7 +410,7 @@ fn what_an_entry_leaves_out_is_read_when_it_matters() {
         let first = steps.iter().position(|step| matches!(step, Step::Read(..)));
         let first = first.expect("it is read");
         steps.insert(first, steps[first].clone());
-        let found = lives(steps).unwrap_or_else(|error| panic!("{what}: {error}"));
+        let found = lives(table(), steps).unwrap_or_else(|error| panic!("{what}: {error}"));
         assert_eq!(found, hits, "{what}");
     }
 }
