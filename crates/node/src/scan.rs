@@ -289,9 +289,24 @@ fn merge_pages<P: Page>(pages: Vec<P>, limits: &DataLimits, now_seconds: u32) ->
     if let Some(frontier) = frontier {
         partitions.truncate(partitions.partition_point(|p| *p.key() <= frontier));
     }
-    let cut = truncate_rows(partitions, limits.rows as usize, now_seconds);
-    *merged.more() |= cut;
+    let rows = truncate_rows(partitions, limits.rows as usize, now_seconds);
+    // Each shard may have as many bytes as all together: a page goes to other nodes, too.
+    let bytes = truncate_bytes(partitions, limits.bytes.into());
+    *merged.more() |= rows | bytes;
     merged
+}
+
+/// Cuts off what comes after the partition that reaches so many bytes; says whether that was anything.
+fn truncate_bytes<P: PageOf>(partitions: &mut Vec<P>, limit: u64) -> bool {
+    let mut bytes = 0;
+    let full = partitions.iter().position(|partition| {
+        bytes += partition.bytes();
+        bytes >= limit
+    });
+    let keep = full.map_or(partitions.len(), |last| last + 1);
+    let cut = keep < partitions.len();
+    partitions.truncate(keep);
+    cut
 }
 
 /// Cuts off what comes after `limit` rows; says whether that was anything.

@@ -23,17 +23,23 @@ use crate::remote::Refusal;
 use crate::replica;
 use crate::shard::Shard;
 
+/// What other nodes are asked.
+enum Content {
+    Write(Rc<Mutation>),
+    Read(ReadKind, Rc<ReadCommand>),
+}
+
 /// A request as other nodes are sent it: once made, for all of them.
 struct Message {
-    encode: Box<dyn Fn(bool) -> Vec<u8>>,
+    content: Content,
     unnamed: OnceCell<Bytes>,
     named: OnceCell<Bytes>,
 }
 
 impl Message {
-    fn new(encode: impl Fn(bool) -> Vec<u8> + 'static) -> Message {
+    fn new(content: Content) -> Message {
         Message {
-            encode: Box::new(encode),
+            content,
             unnamed: OnceCell::new(),
             named: OnceCell::new(),
         }
@@ -41,12 +47,22 @@ impl Message {
 
     /// With the names of columns, or without.
     fn bytes(&self, named: bool) -> Bytes {
+        let encode = || match &self.content {
+            Content::Write(mutation) => encode_mutation(mutation, named),
+            Content::Read(kind, command) => encode_read(*kind, command, named),
+        };
         let cell = match named {
             true => &self.named,
             false => &self.unnamed,
         };
-        let made = cell.get_or_init(|| Bytes::from((self.encode)(named)));
-        made.clone()
+        cell.get_or_init(|| Bytes::from(encode())).clone()
+    }
+
+    fn verb(&self) -> Verb {
+        match &self.content {
+            Content::Write(_) => Verb::Mutation,
+            Content::Read(..) => Verb::Read,
+        }
     }
 
     /// Asks the shard of another node that owns a token, until a deadline.
@@ -54,7 +70,6 @@ impl Message {
         &self,
         shard: &Shard,
         (node, token): (NodeId, Token),
-        verb: Verb,
         deadline: Instant,
     ) -> Result<Bytes, Refusal> {
         let late = Refusal::Failed(FailureReason::Timeout);
@@ -63,7 +78,7 @@ impl Message {
         let mut named = false;
         loop {
             let left = deadline.saturating_duration_since(shard.env.now());
-            let refusal = match peer.ask(verb, epoch, left, self.bytes(named)).await {
+            let refusal = match peer.ask(self.verb(), epoch, left, self.bytes(named)).await {
                 Ok(answer) => return Ok(answer),
                 Err(PeerError::Failed(body)) => Refusal::decode(&body),
                 Err(error @ PeerError::TooLong(_)) => {
@@ -103,10 +118,9 @@ pub(super) struct Write {
 impl Write {
     pub(super) fn new(mutation: Mutation) -> Write {
         let mutation = Rc::new(mutation);
-        let encoded = mutation.clone();
         Write {
+            message: Message::new(Content::Write(mutation.clone())),
             mutation,
-            message: Message::new(move |named| encode_mutation(&encoded, named)),
         }
     }
 
@@ -122,7 +136,7 @@ impl Write {
             return applied.map_err(unwritten);
         }
         let place = (node, self.mutation.key().token());
-        let asking = self.message.ask(shard, place, Verb::Mutation, deadline);
+        let asking = self.message.ask(shard, place, deadline);
         let answer = asking.await.map_err(Unwritten::Refused);
         answer.map(drop)
     }
@@ -181,19 +195,18 @@ impl Asked {
 pub(super) struct Read {
     /// What is read.
     pub(super) command: Rc<ReadCommand>,
-    data: [Message; 2],
+    live: Message,
+    versions: Message,
     digest: Message,
 }
 
 impl Read {
     pub(super) fn new(command: ReadCommand) -> Read {
         let command = Rc::new(command);
-        let message = |kind| {
-            let command = command.clone();
-            Message::new(move |named| encode_read(kind, &command, named))
-        };
+        let message = |kind| Message::new(Content::Read(kind, command.clone()));
         Read {
-            data: [message(ReadKind::Live), message(ReadKind::Versions)],
+            live: message(ReadKind::Live),
+            versions: message(ReadKind::Versions),
             digest: message(ReadKind::Digest),
             command,
         }
@@ -227,14 +240,12 @@ impl Read {
             return self.ask_here(shard, asked).await;
         }
         let message = match asked.kind() {
-            ReadKind::Live => &self.data[0],
-            ReadKind::Versions => &self.data[1],
+            ReadKind::Live => &self.live,
+            ReadKind::Versions => &self.versions,
             ReadKind::Digest => &self.digest,
         };
-        let answer = message
-            .ask(shard, (node, self.token()), Verb::Read, deadline)
-            .await;
-        match answer {
+        let place = (node, self.token());
+        match message.ask(shard, place, deadline).await {
             Ok(body) => self.decode(node, asked, body),
             Err(Refusal::Failed(reason)) => Err(reason),
             Err(Refusal::Overloaded | Refusal::OtherColumns) => Err(FailureReason::Unknown),
@@ -264,12 +275,11 @@ impl Read {
     fn decode(&self, node: NodeId, asked: Asked, body: Bytes) -> Result<Answer, FailureReason> {
         let columns = Numbering::own(self.command.table.clone());
         let reversed = self.command.clustering.reversed;
-        let digest_of = |body: &Bytes| digest(body);
         let decoded = match asked {
             Asked::Live => decode_page(body, &columns, reversed).map(Answer::Live),
             Asked::Versions => decode_versions(body, &columns, reversed).map(Answer::Versions),
             Asked::Digested => {
-                let digest = digest_of(&body);
+                let digest = digest(&body);
                 let page = decode_versions(body, &columns, reversed);
                 page.map(|page| Answer::Digested(page, digest))
             }

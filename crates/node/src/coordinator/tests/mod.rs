@@ -1,7 +1,9 @@
 //! The coordinator among replicas on other nodes.
 
 mod content;
+mod movement;
 mod partition;
+mod places;
 mod range;
 mod repair;
 mod speculation;

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cluster::{
-    ClusterIdentity, ClusterMetadata, Consistency, MetadataEntry, Node, NodeId, Place,
-    Transformation,
+    Change, ClusterIdentity, ClusterMetadata, Consistency, MetadataEntry, Node, NodeId, Phase,
+    Place, Transformation,
 };
 use io::sim::{Crash, SimConfig, SimNode, Simulation};
 use io::{DriverChoice, Env, MeshSeat, TaskGroup};
@@ -41,6 +41,7 @@ pub(super) const SECOND: Duration = Duration::from_secs(1);
 /// More than any request takes.
 const REQUEST: Duration = Duration::from_secs(60);
 const DATA_CENTER: &str = "dc1";
+const FAR: &str = "dc2";
 pub(super) const KEYSPACE: &str = "ks";
 
 /// How a world is made.
@@ -53,6 +54,10 @@ pub(super) struct Plan {
     pub(super) options: TableOptions,
     /// Tokens of each node.
     pub(super) tokens: usize,
+    /// So many of the nodes, the last ones, are in another data centre, which has as many replicas.
+    pub(super) far: usize,
+    /// Is the last node about to join, and gets writes?
+    pub(super) joining: bool,
 }
 
 impl Default for Plan {
@@ -63,6 +68,21 @@ impl Default for Plan {
             factor: 3,
             options: TableOptions::default(),
             tokens: 4,
+            far: 0,
+            joining: false,
+        }
+    }
+}
+
+impl Plan {
+    fn place(&self, node: usize) -> Place {
+        let datacenter = match node < self.nodes - self.far {
+            true => DATA_CENTER,
+            false => FAR,
+        };
+        Place {
+            datacenter: datacenter.to_owned(),
+            rack: "rack1".to_owned(),
         }
     }
 }
@@ -84,13 +104,6 @@ fn host_id(node: usize) -> Uuid {
     Uuid::from_u128(node as u128 + 1)
 }
 
-fn place() -> Place {
-    Place {
-        datacenter: DATA_CENTER.to_owned(),
-        rack: "rack1".to_owned(),
-    }
-}
-
 /// Who the nodes are.
 fn cluster(plan: &Plan) -> Arc<ClusterMetadata> {
     let identity = ClusterIdentity {
@@ -104,7 +117,7 @@ fn cluster(plan: &Plan) -> Arc<ClusterMetadata> {
             host_id: host_id(number),
             address: SocketAddr::new(address(number), 7000),
             native_address: SocketAddr::new(address(number), 9042),
-            place: place(),
+            place: plan.place(number),
             shards: plan.shards,
             release: "5.0.6".to_owned(),
             protocol: 1,
@@ -115,7 +128,19 @@ fn cluster(plan: &Plan) -> Arc<ClusterMetadata> {
             Token(i64::MIN.wrapping_add_unsigned(place + 1))
         };
         let tokens: BTreeSet<Token> = (0..plan.tokens).map(token).collect();
-        let join = Transformation::JoinEmpty(NodeId(number as u32), tokens);
+        let id = NodeId(number as u32);
+        if plan.joining && number == plan.nodes - 1 {
+            let join = BTreeMap::from([(id, Change::Join(tokens))]);
+            let from = Phase::Prepared;
+            for change in [
+                Transformation::Prepare(join),
+                Transformation::Advance { from },
+            ] {
+                entries.push(MetadataEntry::Topology(change));
+            }
+            continue;
+        }
+        let join = Transformation::JoinEmpty(id, tokens);
         entries.push(MetadataEntry::Topology(join));
     }
     let mut cluster = ClusterMetadata::default();
@@ -152,15 +177,27 @@ pub(super) fn table(options: TableOptions) -> Table {
 }
 
 pub(super) fn schema(plan: &Plan, tables: Vec<Table>) -> Schema {
-    let class = "org.apache.cassandra.locator.SimpleStrategy".to_owned();
-    let factor = plan.factor.to_string();
+    let factor = &*plan.factor.to_string();
+    let replication: &[(&str, &str)] = match plan.far {
+        0 => &[
+            ("class", "org.apache.cassandra.locator.SimpleStrategy"),
+            ("replication_factor", factor),
+        ],
+        _ => &[
+            (
+                "class",
+                "org.apache.cassandra.locator.NetworkTopologyStrategy",
+            ),
+            (DATA_CENTER, factor),
+            (FAR, factor),
+        ],
+    };
+    let replication = replication.iter();
     let keyspace = Keyspace {
         name: KEYSPACE.into(),
-        replication: [
-            ("class".to_owned(), class),
-            ("replication_factor".to_owned(), factor),
-        ]
-        .into(),
+        replication: replication
+            .map(|(option, value)| ((*option).to_owned(), (*value).to_owned()))
+            .collect(),
         durable_writes: true,
         tables: tables
             .into_iter()
@@ -204,12 +241,13 @@ fn config(shards: u16) -> NodeConfig {
     }
 }
 
-fn local(node: usize) -> LocalNode {
+fn local(plan: &Plan, node: usize) -> LocalNode {
+    let Place { datacenter, rack } = plan.place(node);
     LocalNode {
         host_id: host_id(node),
         cluster_name: "Test".to_owned(),
-        data_center: DATA_CENTER.to_owned(),
-        rack: place().rack,
+        data_center: datacenter,
+        rack,
         rpc_address: address(node),
         rpc_port: 9042,
         listen_address: address(node),
@@ -248,7 +286,7 @@ async fn live(
     let metadata = Metadata::new(schema, Some(membership));
     let mesh = seat.join(&env);
     let shard = Rc::new(Shard::new(env.clone(), state, mesh, store, metadata));
-    shard.set_local(Arc::new(local(number)));
+    shard.set_local(Arc::new(local(&plan, number)));
     let others = (0..plan.nodes as u32).map(NodeId);
     let others = others.filter(|node| *node != NodeId(number as u32));
     shard
