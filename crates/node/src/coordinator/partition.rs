@@ -9,7 +9,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use cluster::{Consistency, NodeId, Outcome, ReadQuorum};
+use cluster::{Consistency, FailureReason, NodeId, Outcome, ReadQuorum};
 use model::{PartitionSelection, ReadCommand, ReadPage, Token, VersionPage};
 use storage::{Reconciled, Reconciliation, Step};
 
@@ -73,9 +73,7 @@ impl Readers<'_> {
         let none = || RequestError::Server("a read ended without an answer".to_owned());
         pages.next().ok_or_else(none)
     }
-}
 
-impl Readers<'_> {
     /// Reads from several replicas.
     pub(super) async fn reconciled(
         &self,
@@ -139,12 +137,13 @@ impl Reading<'_, '_> {
         let asking = self
             .readers
             .ask(&read, self.quorum.clone(), questions, Answers::new());
-        let answers = asking.await?;
-        if let Some(page) = agreed(&answers) {
-            self.reconciliation.answer(0, page.clone());
-            return Ok(());
+        match agreed(asking.await?) {
+            Ok(page) => {
+                self.reconciliation.answer(0, page);
+                Ok(())
+            }
+            Err(answers) => self.part(&read, answers).await,
         }
-        self.part(&read, answers).await
     }
 
     /// Has all say what they know at once: of many partitions one is likely to differ.
@@ -248,11 +247,9 @@ impl Reading<'_, '_> {
                         block_for,
                         failures: failures.into(),
                     };
-                    let late = reason == cluster::FailureReason::Timeout;
-                    let outcome = if late {
-                        timeout(received, block_for)
-                    } else {
-                        failed
+                    let outcome = match reason {
+                        FailureReason::Timeout => timeout(received, block_for),
+                        _ => failed,
                     };
                     return Err(readers.error(outcome, true));
                 }
@@ -269,24 +266,22 @@ fn timeout(received: u32, block_for: u32) -> Outcome {
     }
 }
 
-/// What all know, if they know the same.
-fn agreed(answers: &Answers) -> Option<&VersionPage> {
-    let mut page = None;
-    let mut first = None;
-    for (_, answer) in answers {
-        let digest = match answer {
-            Answer::Digested(known, digest) => {
-                page = page.or(Some(known));
-                digest
-            }
-            Answer::Digest(digest) => digest,
-            Answer::Live(_) | Answer::Versions(_) => return None,
-        };
-        if *first.get_or_insert(digest) != digest {
-            return None;
+/// What all know, if they know the same; else their answers.
+fn agreed(answers: Answers) -> Result<VersionPage, Answers> {
+    let digest = |(_, answer): &(NodeId, Answer)| match answer {
+        Answer::Digested(_, digest) | Answer::Digest(digest) => Some(*digest),
+        Answer::Live(_) | Answer::Versions(_) => None,
+    };
+    let first = answers.first().and_then(digest);
+    let same = first.is_some() && answers.iter().all(|answer| digest(answer) == first);
+    let data = |(_, answer): &(NodeId, Answer)| matches!(answer, Answer::Digested(..));
+    match answers.iter().position(data) {
+        Some(at) if same => {
+            let mut answers = answers;
+            Ok(versions(answers.swap_remove(at).1))
         }
+        _ => Err(answers),
     }
-    page
 }
 
 /// What a replica knows.

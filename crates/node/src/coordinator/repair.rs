@@ -65,16 +65,10 @@ impl Readers<'_> {
         let mut awaited = Vec::new();
         for (key, lacking) in partitions {
             let stranger = strangers.iter().find(|update| update.key == key);
-            let repair = self.plan(participants, lacking, stranger)?;
-            self.shard
-                .metrics
-                .read_repairs
-                .add(repair.0.sent.len() as u64);
-            let (repair, waiting) = repair;
-            self.shard
-                .env
-                .spawn(TaskGroup::Foreground, repair.run())
-                .detach();
+            let (repair, waiting) = self.plan(participants, lacking, stranger)?;
+            let (env, metrics) = (&self.shard.env, &self.shard.metrics);
+            metrics.read_repairs.add(repair.sent.len() as u64);
+            env.spawn(TaskGroup::Foreground, repair.run()).detach();
             awaited.push(waiting);
         }
         for Awaited {
