@@ -1,6 +1,6 @@
 //! Delivering hints to a node that is up again.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -79,16 +79,19 @@ async fn deliver(shard: &Rc<Shard>, host_id: Uuid, node: NodeId) -> bool {
     true
 }
 
-async fn forget(shard: &Shard, host_id: Uuid, path: &PathBuf) {
-    {
-        let mut files = shard.hints.files.borrow_mut();
-        if let Some(of_node) = files.get_mut(&host_id) {
-            of_node.remove(path);
-            if of_node.is_empty() {
-                files.remove(&host_id);
-            }
+/// A file is none of those that are to be delivered any more.
+fn leave_out(shard: &Shard, host_id: Uuid, path: &Path) {
+    let mut files = shard.hints.files.borrow_mut();
+    if let Some(of_node) = files.get_mut(&host_id) {
+        of_node.remove(path);
+        if of_node.is_empty() {
+            files.remove(&host_id);
         }
     }
+}
+
+async fn forget(shard: &Shard, host_id: Uuid, path: &Path) {
+    leave_out(shard, host_id, path);
     if let Err(error) = shard.env.remove_file_if_there(path).await {
         // It is delivered again after the next start, which changes nothing.
         tracing::warn!("{} cannot be removed: {error}", path.display());
@@ -114,7 +117,7 @@ async fn deliver_file(
             "{} has no hints for {host_id}: it is left alone",
             path.display()
         );
-        shard.hints.files.borrow_mut().remove(&host_id);
+        leave_out(shard, host_id, path);
         return None;
     }
     let mut delivered = 0;
