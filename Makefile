@@ -16,7 +16,7 @@ HELENUS := target/release/helenus
 SERVER ?= helenus
 N ?=
 SEEDS ?= 1000
-WORLDS ?= 40
+WORLDS ?= 30
 SECONDS ?= 600
 SIZE ?= 256M
 # Cassandra's offline tools take a JVM for each table and each file: minutes, so only test-long has them.

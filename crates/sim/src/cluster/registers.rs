@@ -22,7 +22,7 @@ const KEYS: u64 = 12;
 /// How many clients read.
 const READERS: u64 = 3;
 /// How long clients are at work.
-const WORK: Duration = Duration::from_secs(30);
+const WORK: Duration = Duration::from_secs(12);
 /// How long the nodes may take to be ready once nothing is wrong any more.
 const SETTLE: Duration = Duration::from_secs(120);
 /// How long nodes may take to find out, when all is well again, which connections are broken.
