@@ -16,6 +16,7 @@
 //! What is decided: see [`cluster::ClusterMetadata`].
 
 mod answer;
+mod column_ids;
 mod encoding;
 mod events;
 mod follower;

@@ -15,7 +15,7 @@ use cql::schema::SchemaPlan;
 use model::{Mutation, PartitionUpdate, Schema};
 use wire::{Event, SchemaChange};
 
-use super::{ClusterService, ProposeError, encoding, events, missing};
+use super::{ClusterService, ProposeError, column_ids, encoding, events, missing};
 use crate::auto_snapshot;
 use crate::error::RequestError;
 use crate::metadata::{self, random_uuid, wire_change};
@@ -157,7 +157,8 @@ async fn go_over(
     }
     let system = system_keyspaces();
     let new = read_schema(shard, &system).await;
-    let new = Arc::new(new.map_err(|error| error.to_string())?);
+    let new = new.map_err(|error| error.to_string())?;
+    let new = Arc::new(column_ids::keep(&old, new));
     if new.version == old.version {
         return Ok(false);
     }
