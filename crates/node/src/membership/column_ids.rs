@@ -7,29 +7,29 @@ use std::sync::Arc;
 use model::{Column, ColumnId, ColumnKind, Keyspace, Schema, Table};
 
 /// `new` with the ids that the columns have in `old`; a column that was not there gets one that nobody
-/// had.
+/// had. What is as it was is the same: statements on it stay prepared.
 pub(super) fn keep(old: &Schema, mut new: Schema) -> Schema {
     for keyspace in new.keyspaces.values_mut() {
         let Some(before) = old.keyspaces.get(&keyspace.name) else {
             continue;
         };
-        let known = |table: &Table| {
+        let mut kept = Keyspace::clone(keyspace);
+        for table in kept.tables.values_mut() {
             let mut tables = before.tables.values();
-            tables.find(|known| known.id == table.id).cloned()
-        };
-        let changed: Vec<Arc<Table>> = keyspace
-            .tables
-            .values()
-            .filter_map(|table| with_ids_of(&*known(table)?, table))
-            .map(Arc::new)
-            .collect();
-        if !changed.is_empty() {
-            let mut kept = Keyspace::clone(keyspace);
-            for table in changed {
-                kept.tables.insert(table.name.clone(), table);
+            let Some(known) = tables.find(|known| known.id == table.id) else {
+                continue;
+            };
+            if let Some(with_ids) = with_ids_of(known, table) {
+                *table = Arc::new(with_ids);
             }
-            *keyspace = Arc::new(kept);
+            if *table == *known {
+                *table = known.clone();
+            }
         }
+        *keyspace = match kept == **before {
+            true => before.clone(),
+            false => Arc::new(kept),
+        };
     }
     new
 }
