@@ -79,6 +79,14 @@ impl Metadata {
         self.membership.as_ref()
     }
 
+    /// The other nodes that own tokens.
+    pub(crate) fn others(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let own = self.own();
+        let members = self.membership().into_iter();
+        let members = members.flat_map(|member| member.cluster.topology().joined());
+        members.map(|(id, _)| id).filter(move |id| *id != own)
+    }
+
     /// The id of this node.
     pub(crate) fn own(&self) -> NodeId {
         self.membership
@@ -133,20 +141,8 @@ pub(crate) fn random_uuid(shard: &Shard) -> Uuid {
 
 /// All shards go over to a schema; returns when all have.
 pub(crate) async fn set_everywhere(shard: &Shard, schema: &Arc<Schema>) -> Result<(), String> {
-    let mut pending = Vec::new();
-    for other in shard.others() {
-        let request = ShardRequest::SetSchema(schema.clone());
-        pending.push(shard.send(other, request).await);
-    }
-    let mut result = set(shard, schema.clone()).await;
-    for reply in pending {
-        result = result.and(match reply.reply().await {
-            Ok(ShardReply::Failed(reason)) => Err(reason),
-            Ok(_) => Ok(()),
-            Err(gone) => Err(gone.to_string()),
-        });
-    }
-    result
+    let request = || ShardRequest::SetSchema(schema.clone());
+    shard.on_all(request, set(shard, schema.clone())).await
 }
 
 /// This shard goes over to a schema.

@@ -248,6 +248,28 @@ impl Shard {
         self.send(to, request).await.reply().await
     }
 
+    /// Has all shards do something at once: the others what `request` asks, this one `here`. The first
+    /// error, once all are done.
+    pub(crate) async fn on_all(
+        &self,
+        request: impl Fn() -> ShardRequest,
+        here: impl Future<Output = Result<(), String>>,
+    ) -> Result<(), String> {
+        let mut pending = Vec::new();
+        for other in self.others() {
+            pending.push(self.send(other, request()).await);
+        }
+        let mut result = here.await;
+        for reply in pending {
+            result = result.and(match reply.reply().await {
+                Ok(ShardReply::Failed(reason)) => Err(reason),
+                Ok(_) => Ok(()),
+                Err(gone) => Err(gone.to_string()),
+            });
+        }
+        result
+    }
+
     /// A reply has come.
     pub(crate) fn take_reply(&self, id: u64, reply: ShardReply) {
         let waiting = self.waiting.borrow_mut().remove(&id);

@@ -354,11 +354,7 @@ async fn perform(shard: &Rc<Shard>, request: ShardRequest) -> ShardReply {
         ShardRequest::TruncateEverywhere(table) => {
             ShardReply::Written(truncate::everywhere(shard, table).await)
         }
-        ShardRequest::Truncate(table) => {
-            let truncated = shard.store.truncate(table).await;
-            batch_log::truncated(shard, table).await;
-            done(truncated.map_err(|error| error.to_string()))
-        }
+        ShardRequest::Truncate(table) => done(truncate::on_shard(shard, table).await),
         ShardRequest::LinkSnapshot(table, tag) => {
             match shard.store.link_snapshot(table, &tag, true).await {
                 Ok(files) => ShardReply::Linked(files),
@@ -391,21 +387,9 @@ async fn begin(shard: &Rc<Shard>) -> Result<(), StartError> {
     let everywhere = metadata::set_everywhere(shard, &schema).await;
     everywhere.map_err(StartError::System)?;
     let local = Arc::new(local_node(shard, &system).await?);
-    let mut pending = Vec::new();
-    for other in shard.others() {
-        let request = ShardRequest::Begin(local.clone());
-        pending.push(shard.send(other, request).await);
-    }
-    begin_shard(shard, local.clone())
-        .await
-        .map_err(StartError::System)?;
-    for reply in pending {
-        match reply.reply().await {
-            Ok(ShardReply::Failed(reason)) => return Err(StartError::System(reason)),
-            Ok(_) => {}
-            Err(gone) => return Err(StartError::System(gone.to_string())),
-        }
-    }
+    let request = || ShardRequest::Begin(local.clone());
+    let begun = shard.on_all(request, begin_shard(shard, local.clone()));
+    begun.await.map_err(StartError::System)?;
     // Its identity must be on the drive before others know it.
     save_local(shard).await?;
     let service = Rc::new(ClusterService::new(shard));

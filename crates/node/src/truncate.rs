@@ -38,11 +38,7 @@ fn failed(reason: impl ToString) -> RequestError {
 }
 
 async fn lead(shard: &Rc<Shard>, table: TableId) -> Result<(), RequestError> {
-    let metadata = shard.metadata();
-    let own = metadata.own();
-    let members = metadata.membership().into_iter();
-    let members = members.flat_map(|member| member.cluster.topology().joined());
-    let others: Vec<_> = members.map(|(id, _)| id).filter(|id| *id != own).collect();
+    let others: Vec<_> = shard.metadata().others().collect();
     let up = others.iter().filter(|id| shard.peers.is_up(**id)).count();
     if up < others.len() {
         return Err(RequestError::Unavailable(Unavailable {
@@ -53,10 +49,9 @@ async fn lead(shard: &Rc<Shard>, table: TableId) -> Result<(), RequestError> {
     }
     let service = shard.cluster_service();
     let service = service.ok_or_else(|| failed("the node is starting"))?;
-    let mut result = here(shard, table).await.map_err(failed);
+    let here = here(shard, table).await;
     let told = service.truncate_at(&others, table, TIMEOUT).await;
-    result = result.and(told.map_err(failed));
-    result
+    here.and(told).map_err(failed)
 }
 
 /// Truncates a table on this node, whichever shard this is.
@@ -67,20 +62,16 @@ pub(crate) async fn here(shard: &Rc<Shard>, table: TableId) -> Result<(), String
     let known: Option<Arc<Table>> = shard.metadata().schema.table_by_id(table).cloned();
     let known = known.ok_or_else(|| format!("there is no table of id {table}"))?;
     Box::pin(auto_snapshot::truncating(shard, &known)).await?;
-    let mut pending = Vec::new();
-    for other in shard.others() {
-        let request = ShardRequest::Truncate(table);
-        pending.push(shard.send(other, request).await);
-    }
-    let own = shard.store.truncate(table).await;
+    let request = || ShardRequest::Truncate(table);
+    shard.on_all(request, on_shard(shard, table)).await
+}
+
+/// Truncates what this shard has of a table.
+///
+/// # Errors
+/// Its rows are there yet; in words.
+pub(crate) async fn on_shard(shard: &Shard, table: TableId) -> Result<(), String> {
+    let truncated = shard.store.truncate(table).await;
     batch_log::truncated(shard, table).await;
-    let mut result = own.map_err(|error| error.to_string());
-    for reply in pending {
-        result = result.and(match reply.reply().await {
-            Ok(ShardReply::Failed(reason)) => Err(reason),
-            Ok(_) => Ok(()),
-            Err(gone) => Err(gone.to_string()),
-        });
-    }
-    result
+    truncated.map_err(|error| error.to_string())
 }

@@ -12,7 +12,7 @@ use crate::message::ShardRequest;
 use crate::replica;
 use crate::shard::Shard;
 use crate::start::{own_table, read_whole};
-use crate::system::{PeerRow, peer_mutations, saved_peers, system_keyspaces};
+use crate::system::{PeerRow, peer_mutations, saved_peers};
 
 /// Brings the tables of peers up to what the cluster is now: also what a node that was moved here from
 /// another cluster, a Cassandra's too, had in them.
@@ -32,16 +32,16 @@ pub(super) async fn save_peers(shard: &Rc<Shard>) -> Result<(), String> {
             tokens: member.tokens.iter().copied().collect(),
         })
         .collect();
-    let system = system_keyspaces();
+    let schema = &metadata.schema;
     let mut saved = Vec::new();
     for name in ["peers", "peers_v2"] {
-        let table = own_table(&system, "system", name).map_err(|error| error.to_string())?;
+        let table = own_table(schema, "system", name).map_err(|error| error.to_string())?;
         let read = read_whole(shard, table.clone(), None).await;
         saved.push((table, read.map_err(|error| error.to_string())?));
     }
     let now = shard.timestamps.next(&shard.env);
     let known = saved_peers(&saved);
-    for mutation in peer_mutations(&system, &rows, &known, metadata.schema.version, now) {
+    for mutation in peer_mutations(schema, &rows, &known, schema.version, now) {
         let applied = replica::apply(shard, mutation).await;
         applied.map_err(|error| format!("writing system.peers: {error}"))?;
     }
@@ -50,16 +50,13 @@ pub(super) async fn save_peers(shard: &Rc<Shard>) -> Result<(), String> {
 
 /// Tells clients of all shards.
 pub(super) async fn tell(shard: &Rc<Shard>, event: Event) {
-    let mut pending = Vec::new();
-    for other in shard.others() {
-        let request = ShardRequest::Announce(event.clone());
-        pending.push(shard.send(other, request).await);
-    }
-    shard.clients.announce(&event);
-    for reply in pending {
-        // A shard that is gone has no clients.
-        let _ = reply.reply().await;
-    }
+    let request = || ShardRequest::Announce(event.clone());
+    let here = async {
+        shard.clients.announce(&event);
+        Ok(())
+    };
+    // A shard that is gone has no clients.
+    let _ = shard.on_all(request, here).await;
 }
 
 /// Tells of nodes that came, or left for good. That a node came is told before that it is up.

@@ -82,10 +82,8 @@ async fn tell(service: &Rc<ClusterService>, shard: &Rc<Shard>, news: &[News]) {
     let up: BTreeSet<NodeId> = {
         let metadata = shard.metadata();
         let gossip = service.gossip.borrow();
-        let members = metadata.membership().into_iter();
-        let members = members.flat_map(|member| member.cluster.topology().joined());
         let is_up = |id: &NodeId| gossip.as_ref().is_some_and(|gossip| gossip.is_up(*id));
-        members.map(|(id, _)| id).filter(is_up).collect()
+        metadata.others().filter(is_up).collect()
     };
     set_up_everywhere(shard, up).await;
     for change in news {

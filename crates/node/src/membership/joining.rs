@@ -26,7 +26,7 @@ use super::forming::{self, Place};
 use super::group::{self, Group};
 use super::question::Question;
 use super::{AskError, ClusterService, ProposeError, own_node, user_keyspaces, voters};
-use crate::message::{ShardReply, ShardRequest};
+use crate::message::ShardRequest;
 use crate::metadata::random_uuid;
 use crate::raft::{Dialer, Member, replace_file};
 use crate::shard::Shard;
@@ -382,18 +382,11 @@ async fn take_tokens(shard: &Rc<Shard>, service: &Rc<ClusterService>) -> Result<
         tokens: tokens.unwrap_or_default(),
         ..LocalNode::clone(&local)
     });
-    let mut pending = Vec::new();
-    for other in shard.others() {
-        let request = ShardRequest::SetLocal(local.clone());
-        pending.push(shard.send(other, request).await);
-    }
-    shard.set_local(local);
-    for reply in pending {
-        match reply.reply().await {
-            Ok(ShardReply::Failed(reason)) => return Err(StartError::System(reason)),
-            Ok(_) => {}
-            Err(gone) => return Err(StartError::System(gone.to_string())),
-        }
-    }
-    Ok(())
+    let request = || ShardRequest::SetLocal(local.clone());
+    let here = async {
+        shard.set_local(local.clone());
+        Ok(())
+    };
+    let learned = shard.on_all(request, here).await;
+    learned.map_err(StartError::System)
 }

@@ -49,7 +49,7 @@ use wire::internode::{Hello, Identity, Refusal, VERSIONS, Verb};
 use self::group::{Group, Proposed};
 use self::question::{Question, Reply};
 use crate::internode::{Peer, PeerError};
-use crate::message::{ShardReply, ShardRequest};
+use crate::message::ShardRequest;
 use crate::metadata::{Membership, Metadata};
 use crate::peers::LEADING_SHARD;
 use crate::report::NodeReport;
@@ -75,10 +75,7 @@ pub(crate) async fn meet(shard: &Rc<Shard>) {
     let meeting = async {
         loop {
             let metadata = shard.metadata();
-            let own = metadata.own();
-            let members = metadata.membership().into_iter();
-            let mut members = members.flat_map(|member| member.cluster.topology().joined());
-            if members.all(|(id, _)| id == own || shard.peers.is_up(id)) {
+            if metadata.others().all(|id| shard.peers.is_up(id)) {
                 return;
             }
             shard.env.sleep(LOOK).await;
@@ -274,8 +271,7 @@ impl ClusterService {
         question: &Question,
         time: Duration,
     ) -> Result<Reply, AskError> {
-        let unknown = || AskError::NoAnswer(format!("node {} is not known here", node.0));
-        let peer = self.peer_of(node).ok_or_else(unknown)?;
+        let peer = self.peer_of(node).ok_or_else(|| unknown(node))?;
         ask(&peer, question, time).await
     }
 
@@ -370,23 +366,43 @@ impl ClusterService {
         patience: Duration,
     ) -> BTreeMap<NodeId, NodeReport> {
         let metadata = shard.metadata();
-        let members = metadata.membership().into_iter();
-        let members = members.flat_map(|member| member.cluster.topology().joined());
-        let asked: Vec<_> = members
-            .filter(|(id, _)| *id != metadata.own() && shard.peers.is_up(*id))
-            .filter_map(|(id, _)| {
-                let peer = self.peer_of(id)?;
-                let asking = async move { ask(&peer, &Question::Report, patience).await };
-                Some((id, self.env.spawn(TaskGroup::Maintenance, asking)))
-            })
-            .collect();
+        let up = metadata.others().filter(|id| shard.peers.is_up(*id));
+        let group = TaskGroup::Maintenance;
+        let answers = self.ask_all(up, &Question::Report, patience, group).await;
         let mut reports = BTreeMap::new();
-        for (id, answer) in asked {
-            if let Ok(Reply::Report(report)) = answer.await {
+        for (id, answer) in answers {
+            if let Ok(Reply::Report(report)) = answer {
                 reports.insert(id, report);
             }
         }
         reports
+    }
+
+    /// Asks several nodes at once; their answers once all are there.
+    async fn ask_all(
+        &self,
+        nodes: impl Iterator<Item = NodeId>,
+        question: &Question,
+        time: Duration,
+        group: TaskGroup,
+    ) -> Vec<(NodeId, Result<Reply, AskError>)> {
+        let asked: Vec<_> = nodes
+            .map(|id| {
+                let (peer, question) = (self.peer_of(id), question.clone());
+                let asking = async move {
+                    match peer {
+                        Some(peer) => ask(&peer, &question, time).await,
+                        None => Err(unknown(id)),
+                    }
+                };
+                (id, self.env.spawn(group, asking))
+            })
+            .collect();
+        let mut answers = Vec::with_capacity(asked.len());
+        for (id, answer) in asked {
+            answers.push((id, answer.await));
+        }
+        answers
     }
 
     /// Has other nodes forget all rows of a table.
@@ -400,17 +416,11 @@ impl ClusterService {
         time: Duration,
     ) -> Result<(), String> {
         let question = Question::Truncate(Uuid::from_bytes(*table.as_bytes()));
-        let asked: Vec<_> = nodes
-            .iter()
-            .filter_map(|id| {
-                let (peer, question) = (self.peer_of(*id)?, question.clone());
-                let asking = async move { ask(&peer, &question, time).await };
-                Some((*id, self.env.spawn(TaskGroup::Foreground, asking)))
-            })
-            .collect();
+        let nodes = nodes.iter().copied();
+        let answers = self.ask_all(nodes, &question, time, TaskGroup::Foreground);
         let mut result = Ok(());
-        for (id, answer) in asked {
-            let answer = match answer.await {
+        for (id, answer) in answers.await {
+            let answer = match answer {
                 Ok(Reply::Done) => Ok(()),
                 Ok(Reply::Refused(reason)) => Err(reason),
                 Ok(_) => Err("an answer to another question".to_owned()),
@@ -423,21 +433,12 @@ impl ClusterService {
 
     /// Waits until the other nodes that are up know an epoch, no longer than `patience`.
     async fn agree(&self, shard: &Rc<Shard>, epoch: u64, patience: Duration) {
-        let Some(metadata) = self.metadata() else {
-            return;
-        };
-        let own = shard.metadata().own();
-        let others = metadata.topology().joined().map(|(id, _)| id);
-        let others = others.filter(|id| *id != own && shard.peers.is_up(*id));
-        let asked: Vec<_> = others
-            .filter_map(|id| {
-                let peer = self.peer_of(id)?;
-                let asking = async move { ask(&peer, &Question::Reach(epoch), patience).await };
-                Some((id, self.env.spawn(TaskGroup::Foreground, asking)))
-            })
-            .collect();
-        for (id, answer) in asked {
-            if let Err(reason) = answer.await {
+        let metadata = shard.metadata();
+        let up = metadata.others().filter(|id| shard.peers.is_up(*id));
+        let question = Question::Reach(epoch);
+        let answers = self.ask_all(up, &question, patience, TaskGroup::Foreground);
+        for (id, answer) in answers.await {
+            if let Err(reason) = answer {
                 tracing::warn!("node {} does not know epoch {epoch} yet: {reason}", id.0);
             }
         }
@@ -453,6 +454,10 @@ enum AskError {
     /// There may be an answer another time.
     #[error("{0}")]
     NoAnswer(String),
+}
+
+fn unknown(node: NodeId) -> AskError {
+    AskError::NoAnswer(format!("node {} is not known here", node.0))
 }
 
 async fn ask(peer: &Peer, question: &Question, time: Duration) -> Result<Reply, AskError> {
@@ -500,20 +505,12 @@ fn has_joined(metadata: &ClusterMetadata, host_id: Uuid) -> bool {
 
 /// All shards go over to what is known of the cluster; returns when all have.
 async fn set_everywhere(shard: &Shard, membership: &Membership) -> Result<(), String> {
-    let mut pending = Vec::new();
-    for other in shard.others() {
-        let request = ShardRequest::SetCluster(membership.clone());
-        pending.push(shard.send(other, request).await);
-    }
-    set(shard, membership.clone());
-    for reply in pending {
-        match reply.reply().await {
-            Ok(ShardReply::Failed(reason)) => return Err(reason),
-            Ok(_) => {}
-            Err(gone) => return Err(gone.to_string()),
-        }
-    }
-    Ok(())
+    let request = || ShardRequest::SetCluster(membership.clone());
+    let here = async {
+        set(shard, membership.clone());
+        Ok(())
+    };
+    shard.on_all(request, here).await
 }
 
 /// This shard goes over to what is known of the cluster.
@@ -525,14 +522,11 @@ pub(crate) fn set(shard: &Shard, membership: Membership) {
 /// All shards learn who is up.
 async fn set_up_everywhere(shard: &Shard, up: BTreeSet<NodeId>) {
     let up = Arc::new(up);
-    let mut pending = Vec::new();
-    for other in shard.others() {
-        let request = ShardRequest::SetUp(up.clone());
-        pending.push(shard.send(other, request).await);
-    }
-    shard.peers.set_up(up, shard.env.now());
-    for reply in pending {
-        // A shard that is gone asks nobody.
-        let _ = reply.reply().await;
-    }
+    let request = || ShardRequest::SetUp(up.clone());
+    let here = async {
+        shard.peers.set_up(up.clone(), shard.env.now());
+        Ok(())
+    };
+    // A shard that is gone asks nobody.
+    let _ = shard.on_all(request, here).await;
 }

@@ -193,10 +193,10 @@ pub(super) async fn snapshot(shard: &Rc<Shard>) -> Result<Bytes, String> {
 
 /// What the tables of `system_schema` hold.
 async fn schema_rows(shard: &Rc<Shard>) -> Result<Vec<PartitionUpdate>, String> {
-    let system = system_keyspaces();
+    let schema = shard.metadata().schema.clone();
     let mut updates = Vec::new();
     for name in SCHEMA_TABLES {
-        let table = own_table(&system, "system_schema", name).map_err(|e| e.to_string())?;
+        let table = own_table(&schema, "system_schema", name).map_err(|e| e.to_string())?;
         let read = read_whole(shard, table.clone(), None).await;
         for partition in read.map_err(|error| error.to_string())? {
             updates.push(PartitionUpdate {
