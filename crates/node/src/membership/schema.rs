@@ -151,6 +151,10 @@ async fn go_over(
     keep_dropped: bool,
 ) -> Result<bool, String> {
     let old = shard.metadata().schema.clone();
+    // The next change must be later than all before it, deletions too, whatever the clock says now.
+    let updates = mutations.iter().flat_map(|mutation| &mutation.updates);
+    let latest = updates.filter_map(latest_of).max();
+    shard.schema_timestamps.pass(latest.unwrap_or(0));
     for mutation in mutations {
         let applied = replica::apply(shard, mutation).await;
         applied.map_err(|error| format!("writing system_schema: {error}"))?;
@@ -176,6 +180,22 @@ async fn go_over(
     }
     events::save_peers(shard).await?;
     Ok(true)
+}
+
+/// The latest timestamp of anything that an update says, in microseconds since 1970.
+fn latest_of(update: &PartitionUpdate) -> Option<i64> {
+    let of_rows = update.rows.iter().flat_map(|row| {
+        let complex = row.complex_deletions.iter();
+        let deletions = complex.map(|complex| complex.deletion.timestamp);
+        let of_row = latest_timestamp(row).into_iter();
+        of_row.chain(deletions).chain([row.deletion.timestamp])
+    });
+    let ranges = update.range_tombstones.iter();
+    let of_ranges = ranges.map(|range| range.deletion.timestamp);
+    of_rows
+        .chain(of_ranges)
+        .chain([update.deletion.timestamp])
+        .max()
 }
 
 /// All of `system_schema`, for a node that has missed too much.
@@ -222,19 +242,48 @@ pub(super) async fn install(shard: &Rc<Shard>, bytes: Bytes) -> Result<(), Strin
     for bytes in encoding::split(bytes)? {
         arriving.extend(encoding::decode(bytes, &schema)?.updates);
     }
-    let latest = arriving.iter().flat_map(|update| &update.rows);
-    let latest = latest.filter_map(latest_timestamp).max();
-    let Some(latest) = latest else { return Ok(()) };
-    shard.schema_timestamps.pass(latest);
-    let mut mutations = Vec::new();
-    for own in schema_rows(shard).await? {
-        // Whatever was there and is not any more was deleted before the latest row was written.
-        if let Some(deletion) = missing::deletion(&own, &arriving, latest) {
-            mutations.push(deletion);
-        }
+    // No cluster is without the rows of its system keyspaces.
+    if arriving.is_empty() {
+        return Ok(());
     }
+    let own = schema_rows(shard).await?;
+    // What was made last may be what has gone since.
+    let Some(latest) = own.iter().chain(&arriving).filter_map(latest_of).max() else {
+        return Ok(());
+    };
+    let missing = own
+        .iter()
+        .filter_map(|own| missing::deletion(own, &arriving, latest));
+    let mut mutations: Vec<Mutation> = missing.collect();
     mutations.extend(arriving.into_iter().map(|update| Mutation {
         updates: vec![update],
     }));
     go_over(shard, mutations, true).await.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deletion_is_as_late_as_what_is_written() {
+        let system = system_keyspaces();
+        let replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}";
+        let text = format!("CREATE KEYSPACE k WITH replication = {replication}");
+        let context = cql::Context {
+            schema: &system,
+            keyspace: None,
+        };
+        let prepared = cql::prepare(&text, &context).expect("it is right");
+        let cql::Plan::Schema(plan) = prepared.plan else {
+            panic!("{text} changes no schema");
+        };
+        let change = plan.apply(&system, || uuid::Uuid::from_u128(7), 1, &["dc"]);
+        let filled = change.expect("it fits").schema;
+        for (old, new) in [(&system, &filled), (&filled, &system)] {
+            let mutations = schema_to_mutations(old, new, 77);
+            let latest = mutations.iter().flat_map(|mutation| &mutation.updates);
+            assert_eq!(latest.filter_map(latest_of).max(), Some(77));
+        }
+    }
 }
