@@ -118,6 +118,7 @@ mod acceptor;
 mod ballot;
 mod commitment;
 mod contention;
+mod encoding;
 mod message;
 mod operation;
 mod participants;
