@@ -40,6 +40,11 @@ pub(crate) struct BatchLog {
 }
 
 impl BatchLog {
+    /// When a table was truncated since the node started, in microseconds since 1970.
+    pub(crate) fn truncated_at(&self, table: TableId) -> Option<i64> {
+        self.truncated.borrow().get(&table).copied()
+    }
+
     /// When tables were truncated since the node started, in microseconds since 1970.
     pub(crate) fn truncations(&self) -> HashMap<TableId, i64> {
         self.truncated.borrow().clone()

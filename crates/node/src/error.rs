@@ -53,6 +53,21 @@ pub(crate) enum RequestError {
         /// The replicas that failed.
         failures: Vec<(IpAddr, FailureReason)>,
     },
+    /// A conditional update or a serial read was not agreed upon, or not committed at its level
+    /// (`Paxos.MaybeFailure`).
+    #[error("{}", undecided(.consistency, .outcome, *.is_read, *.contentions))]
+    Serial {
+        /// Is it a read?
+        is_read: bool,
+        /// The serial level, or that of the commit.
+        consistency: Consistency,
+        /// What became of it.
+        outcome: Outcome,
+        /// How often another one came in its way.
+        contentions: u32,
+        /// The replicas that failed.
+        failures: Vec<(IpAddr, FailureReason)>,
+    },
     /// The node has too much to do, or is about to stop. Nothing was done.
     #[error("{0}")]
     Overloaded(String),
@@ -95,6 +110,31 @@ impl RequestError {
                 data_present,
                 failures,
             } => read_kind(consistency, &outcome, data_present, failures),
+            RequestError::Serial {
+                is_read: true,
+                consistency,
+                outcome,
+                failures,
+                ..
+            } => read_kind(consistency, &outcome, false, failures),
+            RequestError::Serial {
+                consistency,
+                outcome,
+                contentions,
+                failures,
+                ..
+            } => match write_kind(consistency, WriteType::Cas, &outcome, failures) {
+                ErrorKind::WriteTimeout {
+                    progress,
+                    write_type,
+                    ..
+                } => ErrorKind::WriteTimeout {
+                    progress,
+                    write_type,
+                    contentions: Some(u16::try_from(contentions).unwrap_or(u16::MAX)),
+                },
+                other => other,
+            },
             RequestError::Overloaded(_) => ErrorKind::Overloaded,
             RequestError::Truncate(_) => ErrorKind::Truncate,
             RequestError::Server(_) => ErrorKind::Server,
@@ -200,6 +240,28 @@ fn unreached(what: &str, consistency: &Consistency, outcome: &Outcome) -> String
         ),
         Outcome::Timeout { .. } | Outcome::Done => {
             format!("Operation timed out - received only {received} responses.")
+        }
+    }
+}
+
+/// As `CasWriteTimeoutException` puts it, or as other reads and writes.
+fn undecided(
+    consistency: &Consistency,
+    outcome: &Outcome,
+    is_read: bool,
+    contentions: u32,
+) -> String {
+    match outcome {
+        Outcome::Timeout {
+            received,
+            block_for,
+        } if !is_read => format!(
+            "CAS operation timed out: received {received} of {block_for} required responses after \
+             {contentions} contention retries"
+        ),
+        _ => {
+            let what = if is_read { "read" } else { "write" };
+            unreached(what, consistency, outcome)
         }
     }
 }

@@ -20,7 +20,6 @@ use crate::error::RequestError;
 use crate::message::ShardRequest;
 use crate::metadata;
 use crate::metrics::RequestKind;
-use crate::refused;
 use crate::shard::Shard;
 use crate::statements::{Statement, StatementId, encode_columns};
 use crate::system::PARTITIONER;
@@ -45,10 +44,10 @@ pub(crate) struct Call<'a> {
 }
 
 /// How the rows of a result are described.
-struct ResultColumns<'a> {
-    columns: &'a EncodedColumns,
+pub(crate) struct ResultColumns<'a> {
+    pub(crate) columns: &'a EncodedColumns,
     /// The id of the columns, if the client knows others.
-    new_id: Option<&'a StatementId>,
+    pub(crate) new_id: Option<&'a StatementId>,
 }
 
 impl Call<'_> {
@@ -56,7 +55,7 @@ impl Call<'_> {
         self.response_with(&[])
     }
 
-    fn response_with<'w>(&'w mut self, warnings: &'w [String]) -> ResponseWriter<'w> {
+    pub(crate) fn response_with<'w>(&'w mut self, warnings: &'w [String]) -> ResponseWriter<'w> {
         let extras = ResponseExtras {
             tracing_id: self.trace.map(|trace| trace.id),
             warnings,
@@ -66,7 +65,7 @@ impl Call<'_> {
     }
 
     /// Notes what was done, if the request is traced.
-    fn trace<T: Into<String>>(&self, activity: impl FnOnce() -> T) {
+    pub(crate) fn trace<T: Into<String>>(&self, activity: impl FnOnce() -> T) {
         if let Some(trace) = self.trace {
             trace.event(activity());
         }
@@ -154,8 +153,12 @@ impl Call<'_> {
             Plan::Modify(modify) => {
                 *self.kind = RequestKind::Write;
                 let consistency = parameters.consistency;
-                consistency.check_write()?;
                 let request = self.request(prepared, parameters)?;
+                if modify.is_conditional() {
+                    let conditional = self.conditional(modify.cas(&request)?, parameters);
+                    return Box::pin(conditional).await;
+                }
+                consistency.check_write()?;
                 if modify.is_counter() {
                     let additions = modify.counter_mutations(&request)?;
                     return self.add(additions, consistency).await;
@@ -166,12 +169,15 @@ impl Call<'_> {
             Plan::Batch(batch) => {
                 *self.kind = RequestKind::Batch;
                 let consistency = parameters.consistency;
-                consistency.check_write()?;
                 for statement in batch.statements() {
                     refuse_virtual(statement.table(), "Modification")?;
                 }
-                refused::conditional(batch.is_conditional())?;
                 let request = self.request(prepared, parameters)?;
+                if batch.is_conditional() {
+                    let conditional = self.conditional(batch.cas(&request)?, parameters);
+                    return Box::pin(conditional).await;
+                }
+                consistency.check_write()?;
                 if batch.is_counter() {
                     let additions = batch.counter_mutations(&request)?;
                     return self.add(additions, consistency).await;
@@ -299,7 +305,6 @@ impl Call<'_> {
         consistency: Consistency,
     ) -> Result<Vec<Mutation>, RequestError> {
         refuse_virtual(modify.table(), "Modification")?;
-        refused::conditional(modify.is_conditional())?;
         let known = self.known(modify.reads(request)?, consistency).await?;
         Ok(modify.mutations(request, &known)?)
     }
@@ -367,7 +372,6 @@ impl Call<'_> {
             trace.request("Execute batch of CQL3 queries", None);
             trace.parameters(parameters);
         }
-        consistency.check_write()?;
         let mut left = MAX_TOKENS;
         let mut statements = Vec::with_capacity(batch.statements.len());
         for statement in &batch.statements {
@@ -393,6 +397,18 @@ impl Call<'_> {
         cql::check_batch(kind, plans.iter().copied())?;
         // One time for all of it.
         let time = self.request_of(cql::Values::NONE, parameters);
+        if plans.iter().any(|plan| plan.is_conditional()) {
+            let mut requests = Vec::with_capacity(plans.len());
+            for (statement, target) in statements.iter().zip(&batch.statements) {
+                let values = statement.prepared.bind(&target.values, &[])?;
+                let mut request = self.request_of(values, parameters);
+                request.now_seconds = time.now_seconds;
+                requests.push(request);
+            }
+            let cas = cql::cas_of_batch(plans.iter().copied().zip(&requests))?;
+            return Box::pin(self.conditional(cas, parameters)).await;
+        }
+        consistency.check_write()?;
         let (mut mutations, mut additions) = (Vec::new(), Vec::new());
         for ((statement, plan), target) in statements.iter().zip(&plans).zip(&batch.statements) {
             let values = statement.prepared.bind(&target.values, &[])?;
@@ -571,7 +587,7 @@ fn no_columns() -> RequestError {
 }
 
 /// What the node makes on the fly cannot be written.
-fn refuse_virtual(table: &Table, what: &str) -> Result<(), RequestError> {
+pub(crate) fn refuse_virtual(table: &Table, what: &str) -> Result<(), RequestError> {
     if table.is_virtual {
         return Err(RequestError::invalid(format!(
             "{what} is not supported by table {}.{}",

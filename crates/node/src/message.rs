@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use cluster::paxos::Answer;
 use cluster::{Consistency, NodeId};
 use cql::schema::SchemaPlan;
 use io::DetachedStream;
@@ -13,6 +14,8 @@ use wire::{Event, SchemaChange};
 
 use crate::error::RequestError;
 use crate::metadata::Membership;
+use crate::paxos;
+use crate::remote::Refusal;
 use crate::statements::Statement;
 use crate::system::{ClientInfo, LocalNode};
 use storage::StoreStats;
@@ -49,6 +52,8 @@ pub(crate) enum ShardRequest {
     Read(Box<ReadCommand>),
     /// Say all that the other shard knows.
     ReadVersions(Box<ReadCommand>),
+    /// Answer a step of Paxos about a partition that the other shard owns.
+    Paxos(Box<paxos::Ask>),
     /// Keep a statement that this shard prepared.
     Keep(Arc<Statement>),
     /// Go over to a new schema.
@@ -88,6 +93,8 @@ pub(crate) enum ShardReply {
     Read(Result<ReadPage, ReadError>),
     /// What became of a read of all that is known.
     Versions(Result<VersionPage, ReadError>),
+    /// The answer of Paxos.
+    Paxos(Box<Result<Answer<VersionPage>, Refusal>>),
     /// A schema change: what clients are told of it, `None` where nothing changed.
     SchemaChanged(Result<Option<SchemaChange>, RequestError>),
     /// What virtual tables show of this shard.

@@ -12,6 +12,7 @@ use crate::coordinator;
 use crate::internode::{Refused, greet, serve};
 use crate::membership::{self, ClusterService};
 use crate::message::Message;
+use crate::paxos;
 use crate::remote;
 use crate::shard::Shard;
 
@@ -85,6 +86,7 @@ async fn answer(shard: Rc<Shard>, head: MessageHead, body: Bytes) -> Result<Vec<
         }
         MessageKind::Request(Verb::Mutation) => remote::apply(&shard, head, body).await,
         MessageKind::Request(Verb::Counter) => coordinator::lead_for(&shard, head, body).await,
+        MessageKind::Request(Verb::Paxos) => paxos::answer_for(&shard, head, body).await,
         MessageKind::Request(Verb::Read) => remote::read(&shard, head, body).await,
         MessageKind::Unknown(verb) => {
             Err(format!("this version knows no verb {verb}: upgrade this node").into_bytes())

@@ -14,7 +14,7 @@ use storage::{SharedFiles, Store};
 use crate::batch_log::BatchLog;
 use crate::clients::Clients;
 use crate::config::NodeConfig;
-use crate::coordinator::{CounterLocks, Observed};
+use crate::coordinator::{CounterLocks, Observed, SerialTurns};
 use crate::hints::Hints;
 use crate::internode::Peer;
 use crate::listener::ClientPorts;
@@ -23,6 +23,7 @@ use crate::message::{Message, ShardReply, ShardRequest};
 use crate::metadata::Metadata;
 use crate::metrics::ShardMetrics;
 use crate::node::Control;
+use crate::paxos::Acceptors;
 use crate::peers::Peers;
 use crate::response_buffers::ResponseBuffers;
 use crate::start::StartError;
@@ -70,6 +71,10 @@ pub(crate) struct Shard {
     pub(crate) peers: Peers,
     pub(crate) hints: Hints,
     pub(crate) counter_locks: CounterLocks,
+    /// What this shard has promised and accepted in rounds of Paxos that are under way.
+    pub(crate) acceptors: Acceptors,
+    /// The conditional updates and serial reads that this shard coordinates.
+    pub(crate) serial_turns: SerialTurns,
     /// How fast replicas have been of late.
     pub(crate) observed: Observed,
     pub(crate) timestamps: Timestamps,
@@ -133,6 +138,8 @@ impl Shard {
             peers: Peers::default(),
             hints: Hints::default(),
             counter_locks: CounterLocks::default(),
+            acceptors: Acceptors::default(),
+            serial_turns: SerialTurns::default(),
             observed: Observed::default(),
             timestamps: Timestamps::default(),
             schema_timestamps: Timestamps::default(),

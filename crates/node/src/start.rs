@@ -32,7 +32,7 @@ use crate::system::{
     schema_to_mutations, system_keyspaces, unbuilt_mutations,
 };
 use crate::{
-    batch_log, compaction_history, coordinator, execute, hints, neighbor, replica, session,
+    batch_log, compaction_history, coordinator, execute, hints, neighbor, paxos, replica, session,
     truncate, virtual_tables,
 };
 
@@ -326,6 +326,7 @@ async fn perform(shard: &Rc<Shard>, request: ShardRequest) -> ShardReply {
         ShardRequest::ReadVersions(command) => {
             ShardReply::Versions(shard.store.read_versions(&command).await)
         }
+        ShardRequest::Paxos(ask) => ShardReply::Paxos(Box::new(paxos::answer(shard, *ask).await)),
         ShardRequest::Keep(statement) => {
             execute::keep(shard, statement);
             ShardReply::Done

@@ -6,7 +6,7 @@
 //! ([`write`](self::write::write)), and a read to as many as have to answer: of a [`partition`] one says
 //! what it knows and the others give digests, of a [`range`] all say it, piece by piece of the ring. Each
 //! is a [`round`] of questions. What they know is reconciled where it differs, and who lacks something is
-//! told ([`repair`]). [`replicas`] says who they are, and in which order they are preferred by what was
+//! told ([`repair`]). What is to be agreed upon, and read as it was, is [`serial`]. [`replicas`] says who they are, and in which order they are preferred by what was
 //! [`observed`] of them; [`ask`] asks one.
 
 mod ask;
@@ -18,6 +18,7 @@ mod range;
 mod repair;
 mod replicas;
 mod round;
+mod serial;
 #[cfg(test)]
 mod tests;
 mod together;
@@ -38,6 +39,7 @@ use crate::replica;
 use crate::shard::Shard;
 pub(crate) use counter::{CounterLocks, add, lead, lead_for};
 pub(crate) use observed::Observed;
+pub(crate) use serial::{Conditional, SerialTurns, update as update_if};
 pub(crate) use write::deliver;
 
 use replicas::{all_are_here, are_here, failures, replicas_of};
@@ -136,6 +138,9 @@ pub(crate) async fn read(
     };
     let timeout = timeout.unwrap_or(usual);
     match &command.partitions {
+        PartitionSelection::Key(_) if consistency.is_serial() => {
+            return Box::pin(serial::read(shard, command, consistency, timeout)).await;
+        }
         PartitionSelection::Key(_) if !are_here(placement.replicas(token), &metadata) => {
             let place = (command, token);
             return Box::pin(partition::read(shard, place, consistency, timeout)).await;
@@ -188,6 +193,11 @@ pub(crate) async fn read_all(
     consistency: Consistency,
     timeout: Option<Duration>,
 ) -> Result<SmallVec<[ReadPage; 1]>, RequestError> {
+    if consistency.is_serial() && commands.len() > 1 {
+        return Err(RequestError::invalid(
+            "SERIAL/LOCAL_SERIAL consistency may only be requested for one partition at a time",
+        ));
+    }
     let mut pages = SmallVec::new();
     if let [command] = &commands[..] {
         pages.push(read(shard, command, consistency, timeout).await?);

@@ -30,6 +30,8 @@ const SAMPLE: Duration = Duration::from_secs(1);
 pub(crate) struct Observed {
     nodes: RefCell<BTreeMap<NodeId, Recent>>,
     tables: RefCell<HashMap<TableId, TableObserved>>,
+    /// Of conditional updates and serial reads.
+    serial: RefCell<Latencies>,
 }
 
 /// The mean of a node's latencies, the recent ones weighing more.
@@ -132,6 +134,21 @@ impl Observed {
                 let writes = &mut tables.entry(table.id).or_default().writes;
                 writes.threshold(policy, WRITE_TIMEOUT / 2, now)
             }
+        }
+    }
+
+    /// A conditional update or a serial read took so long.
+    pub(super) fn have_agreed(&self, took: Duration, now: Instant) {
+        self.serial.borrow_mut().add(took, now);
+    }
+
+    /// How long those took of late.
+    pub(super) fn serial_latencies(&self, now: Instant) -> cluster::paxos::Latencies {
+        let mut serial = self.serial.borrow_mut();
+        let mut percentile = |part| serial.percentile(part, now).unwrap_or_default();
+        cluster::paxos::Latencies {
+            p50: percentile(0.5),
+            p95: percentile(0.95),
         }
     }
 

@@ -12,6 +12,7 @@ mod definitions;
 mod golden_tests;
 mod history;
 mod local;
+mod paxos;
 mod peers;
 mod rows;
 mod schema_read;
@@ -33,6 +34,7 @@ pub(crate) use history::{history_mutation, past_compaction};
 pub use local::{
     CQL_VERSION, LocalNode, NATIVE_PROTOCOL_VERSION, PARTITIONER, RELEASE_VERSION, local_mutation,
 };
+pub(crate) use paxos::{SavedProposal, paxos_read, paxos_update, saved_paxos};
 pub(crate) use peers::{PeerRow, peer_mutations, saved_peers};
 pub use schema_read::{SCHEMA_TABLES, SchemaProblem, schema_from_rows};
 pub use schema_write::{SYSTEM_SCHEMA_TIMESTAMP, schema_to_mutations};

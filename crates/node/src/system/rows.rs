@@ -104,6 +104,23 @@ impl<'a> RowWriter<'a> {
         }
     }
 
+    /// A row that is there as long as cells of it are; these live for so many seconds, until
+    /// `expires_at` (in seconds since 1970).
+    pub(super) fn update(
+        table: &'a Table,
+        row: &'a mut Row,
+        time: WriteTime,
+        (ttl, expires_at): (u32, u32),
+    ) -> RowWriter<'a> {
+        let ttl = i32::try_from(ttl).unwrap_or(i32::MAX);
+        RowWriter {
+            table,
+            row,
+            time,
+            expiry: (ttl, expires_at),
+        }
+    }
+
     /// The row, and what is set from now on, lives for so many seconds.
     pub(super) fn for_seconds(&mut self, ttl: u32) -> &mut Self {
         let expires_at = self.time.seconds.saturating_add(ttl);
@@ -201,6 +218,13 @@ impl<'a> RowReader<'a> {
         }
         let cell = self.row.cells_of(column.id).first()?;
         (!cell.is_tombstone()).then_some(cell.value.as_ref())
+    }
+
+    /// When the cell of a column expires, in seconds since 1970; `None`: never.
+    pub(super) fn expires(&self, column: &str) -> Option<i64> {
+        let column = self.table.column_named(column)?;
+        let cell = self.row.cells_of(column.id).first()?;
+        (cell.ttl != NO_TTL).then_some(i64::from(cell.local_deletion_time))
     }
 
     pub(super) fn text(&self, column: &str) -> Option<&'a str> {

@@ -36,10 +36,12 @@ pub enum Verb {
     Membership = 21,
     /// Lead an addition to counters.
     Counter = 22,
+    /// A step of Paxos.
+    Paxos = 23,
 }
 
 impl Verb {
-    const ALL: [Verb; 7] = [
+    const ALL: [Verb; 8] = [
         Verb::Ping,
         Verb::Gossip,
         Verb::Metadata,
@@ -47,6 +49,7 @@ impl Verb {
         Verb::Read,
         Verb::Membership,
         Verb::Counter,
+        Verb::Paxos,
     ];
 }
 

@@ -6,6 +6,7 @@ mod partition;
 mod places;
 mod range;
 mod repair;
+mod serial;
 mod speculation;
 mod story;
 mod world;

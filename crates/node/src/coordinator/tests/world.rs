@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -33,9 +33,10 @@ use crate::error::RequestError;
 use crate::internode::{greet, serve};
 use crate::message::{Message, ShardReply, ShardRequest};
 use crate::metadata::{Membership, Metadata};
+use crate::paxos;
 use crate::remote;
 use crate::shard::{Shard, SharedState};
-use crate::system::LocalNode;
+use crate::system::{LocalNode, system_keyspaces};
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 /// More than any request takes.
@@ -43,6 +44,9 @@ const REQUEST: Duration = Duration::from_secs(60);
 const DATA_CENTER: &str = "dc1";
 const FAR: &str = "dc2";
 pub(super) const KEYSPACE: &str = "ks";
+
+/// Compiled once for all nodes.
+static SYSTEM: LazyLock<Schema> = LazyLock::new(system_keyspaces);
 
 /// How a world is made.
 #[derive(Clone)]
@@ -207,10 +211,10 @@ pub(super) fn schema(plan: &Plan, tables: Vec<Table>) -> Schema {
         is_virtual: false,
         unserved: model::Unserved::default(),
     };
-    Schema {
-        keyspaces: [(keyspace.name.clone(), Arc::new(keyspace))].into(),
-        version: Uuid::from_u128(1),
-    }
+    let mut schema = SYSTEM.clone();
+    let name = keyspace.name.clone();
+    schema.keyspaces.insert(name, Arc::new(keyspace));
+    schema
 }
 
 fn config(shards: u16) -> NodeConfig {
@@ -327,6 +331,9 @@ async fn receive(shard: Rc<Shard>) {
                     ShardRequest::ReadVersions(command) => {
                         ShardReply::Versions(shard.store.read_versions(&command).await)
                     }
+                    ShardRequest::Paxos(ask) => {
+                        ShardReply::Paxos(Box::new(paxos::answer(&shard, *ask).await))
+                    }
                     _ => unreachable!("nothing else is asked"),
                 };
                 shard.mesh.send(from, Message::Reply { id, reply }).await;
@@ -367,6 +374,9 @@ async fn listen(shard: Rc<Shard>, shards: Shards, number: usize) {
                             remote::apply(&shard, head, body).await
                         }
                         MessageKind::Request(Verb::Read) => remote::read(&shard, head, body).await,
+                        MessageKind::Request(Verb::Paxos) => {
+                            paxos::answer_for(&shard, head, body).await
+                        }
                         _ => Err(Vec::new()),
                     }
                 }
@@ -584,6 +594,17 @@ impl World {
         let metadata = self.shard(0).metadata();
         let table = metadata.schema.table(KEYSPACE, "t");
         table.expect("it is there").clone()
+    }
+
+    /// How many requests a node's shards have sent to others.
+    pub(super) fn messages_of(&self, node: usize) -> u64 {
+        let shards = self.shards.borrow();
+        let of_node = shards.iter().filter(|((of, _), _)| *of == node);
+        let asked = of_node.map(|(_, shard)| {
+            let (waiting, done) = shard.peers.messages();
+            waiting + done
+        });
+        asked.sum()
     }
 
     /// How many writes replicas have missed, as a node knows.

@@ -1,0 +1,62 @@
+//! Conditional statements: what is to be agreed upon, and what the client is told
+//! (`ModificationStatement.executeWithCondition`).
+
+use cql::{CasRequest, CasResult};
+use wire::{Consistency, QueryParameters, RowsHead};
+
+use crate::coordinator::{Conditional, update_if};
+use crate::error::RequestError;
+use crate::execute::{Call, refuse_virtual};
+use crate::statements::encode_columns;
+
+impl Call<'_> {
+    /// Executes a conditional statement, or a batch in which there is one.
+    pub(crate) async fn conditional(
+        &mut self,
+        cas: CasRequest<'_>,
+        parameters: &QueryParameters<'_>,
+    ) -> Result<(), RequestError> {
+        refuse_virtual(cas.table(), "Modification")?;
+        let serial = parameters.serial_consistency;
+        let serial = serial.unwrap_or(Consistency::Serial);
+        let commit = parameters.consistency;
+        serial.check_serial()?;
+        commit.check_commit()?;
+        self.trace(|| "Determining replicas for the agreement");
+        let decide = |page: &model::ReadPage, timestamp: i64| {
+            let current = page.partitions.first();
+            if !cas.applies_to(current)? {
+                return Ok(None);
+            }
+            cas.update(current, timestamp).map(Some).map_err(Into::into)
+        };
+        let agreed = update_if(self.shard, cas.read_command(), (serial, commit), decide).await?;
+        let result = match agreed {
+            Conditional::Applied => {
+                self.trace(|| "Agreed upon and committed");
+                cas.applied()
+            }
+            Conditional::Refused(page) => {
+                self.trace(|| "The conditions do not hold");
+                cas.not_applied(page.partitions.first())?
+            }
+        };
+        self.tell(&result);
+        Ok(())
+    }
+
+    /// Nobody was told of the columns before, so they always come along.
+    fn tell(&mut self, result: &CasResult) {
+        let columns = encode_columns(&result.columns, self.version);
+        let head = RowsHead {
+            columns: &columns,
+            skip_metadata: false,
+            new_metadata_id: None,
+        };
+        let mut rows = self.response_with(&[]).rows(&head);
+        for row in &result.rows {
+            row.iter().for_each(|value| rows.value(value.as_deref()));
+        }
+        rows.finish(None);
+    }
+}

@@ -1,0 +1,411 @@
+//! Conditional updates and serial reads (`Paxos.cas`, `Paxos.read`).
+//!
+//! What is asked of whom, and what follows from the answers, [`cluster::paxos::Proposer`] says; this
+//! sends it, merges what replicas have read, and has the condition evaluated. When the client has its
+//! answer, commits may be on their way to replicas that are slow: they are waited for in the background,
+//! and who does not answer has [`missed`] one.
+
+mod turns;
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::Duration;
+
+use cluster::paxos::{
+    Action, Answer, Ballot, Cause, Decision, Failure, Moment, Operation, Participants, Phase,
+    Proposal, Proposer, Request, RequestId, Step as PaxosStep, Timing, Verdict,
+};
+use cluster::{Consistency, FailureReason, NodeId, Outcome};
+use io::{Instant, TaskGroup};
+use model::{
+    DecoratedKey, Mutation, PartitionSelection, PartitionUpdate, ReadCommand, ReadPage, VersionPage,
+};
+use storage::{Reconciliation, Step};
+
+use super::WRITE_TIMEOUT;
+use super::ask::{Answer as ReadAnswer, Asked, Read};
+use super::missed::missed;
+use super::replicas::{failures, replicas_of};
+use super::together::Together;
+use crate::error::RequestError;
+use crate::paxos::{Ask, answer_here, ask_other, decode_update, encode_update};
+use crate::remote::Refusal;
+use crate::shard::Shard;
+pub(crate) use turns::SerialTurns;
+
+/// `cas_contention_timeout`
+const CONTENTION_TIMEOUT: Duration = Duration::from_millis(1800);
+
+/// What has become of a conditional update.
+pub(crate) enum Conditional {
+    /// It is done.
+    Applied,
+    /// Its conditions do not hold for this, which was read.
+    Refused(ReadPage),
+}
+
+/// Updates a partition on conditions. `read` is what they need; `decide` gets what that has found and the
+/// timestamp of the update, and gives the update, or `None` if they do not hold.
+pub(crate) async fn update(
+    shard: &Rc<Shard>,
+    read: ReadCommand,
+    (serial, commit): (Consistency, Consistency),
+    mut decide: impl FnMut(&ReadPage, i64) -> Result<Option<PartitionUpdate>, RequestError>,
+) -> Result<Conditional, RequestError> {
+    let began = shard.env.now();
+    let timing = Timing {
+        deadline: CONTENTION_TIMEOUT,
+        commit_deadline: CONTENTION_TIMEOUT.max(WRITE_TIMEOUT),
+        latencies: shard.observed.serial_latencies(began),
+    };
+    let operation = Operation::Update { commit };
+    let running = Running::start(shard, Rc::new(read), (operation, serial), (began, timing));
+    let decide = |ballot: Ballot, page: &ReadPage| {
+        let Some(update) = decide(page, ballot.micros())? else {
+            return Ok(Decision::Answer);
+        };
+        let misfit = storage::check_fits(&update);
+        misfit.map_err(|misfit| RequestError::invalid(misfit.to_string()))?;
+        Ok(Decision::Propose(encode_update(update)))
+    };
+    match running.await?.run(decide).await? {
+        (Verdict::Applied, _) => Ok(Conditional::Applied),
+        (Verdict::AsRead, page) => Ok(Conditional::Refused(page)),
+        (Verdict::Failed(failure), _) => Err(failed(shard, operation, failure)),
+    }
+}
+
+/// Reads a partition, after all updates of it that were agreed upon.
+pub(super) async fn read(
+    shard: &Rc<Shard>,
+    command: &ReadCommand,
+    consistency: Consistency,
+    timeout: Duration,
+) -> Result<ReadPage, RequestError> {
+    let began = shard.env.now();
+    let timing = Timing {
+        deadline: timeout,
+        commit_deadline: timeout,
+        latencies: shard.observed.serial_latencies(began),
+    };
+    let (operation, command) = (Operation::Read, Rc::new(command.clone()));
+    let running = Running::start(shard, command, (operation, consistency), (began, timing));
+    match running.await?.run(|_, _| Ok(Decision::Answer)).await? {
+        (Verdict::Failed(failure), _) => Err(failed(shard, operation, failure)),
+        (_, page) => Ok(page),
+    }
+}
+
+/// What the client is told.
+fn failed(shard: &Shard, operation: Operation, failure: Failure) -> RequestError {
+    let outcome = match &failure.cause {
+        Cause::Timeout | Cause::Superseded => Outcome::Timeout {
+            received: failure.received,
+            block_for: failure.required,
+        },
+        Cause::Failures(failures) => Outcome::Failure {
+            received: failure.received,
+            block_for: failure.required,
+            failures: failures.clone(),
+        },
+    };
+    RequestError::Serial {
+        is_read: operation == Operation::Read,
+        consistency: failure.consistency,
+        contentions: failure.contentions,
+        failures: failures(&outcome, &shard.metadata()),
+        outcome,
+    }
+}
+
+type Answered = (
+    NodeId,
+    RequestId,
+    Result<Answer<VersionPage>, FailureReason>,
+);
+
+/// An operation under way.
+struct Running {
+    shard: Rc<Shard>,
+    key: DecoratedKey,
+    /// What the client wants to be read.
+    command: Rc<ReadCommand>,
+    consistency: Consistency,
+    began: Instant,
+    timing: Timing,
+    proposer: Proposer<VersionPage>,
+    actions: VecDeque<Action<VersionPage>>,
+    pending: Together<'static, Answered>,
+    /// As long as it is held, this shard works on no other operation of the partition.
+    turn: Option<turns::Turn>,
+}
+
+impl Running {
+    async fn start(
+        shard: &Rc<Shard>,
+        command: Rc<ReadCommand>,
+        (operation, consistency): (Operation, Consistency),
+        (began, timing): (Instant, Timing),
+    ) -> Result<Running, RequestError> {
+        let PartitionSelection::Key(key) = command.partitions.clone() else {
+            return Err(RequestError::invalid(
+                "SERIAL/LOCAL_SERIAL consistency may only be requested for one partition at a time",
+            ));
+        };
+        let participants = {
+            let metadata = shard.metadata();
+            let placement = metadata.placement(&command.table.keyspace);
+            let replicas = replicas_of(shard, &metadata, placement, key.token());
+            let data_center = &shard.local().data_center;
+            Participants::new(consistency, placement.strategy(), data_center, &replicas)?
+        };
+        let taking = turns::take(shard, command.table.id, key.key());
+        let turn = shard.env.timeout(timing.deadline, taking).await;
+        let late = || Failure {
+            phase: Phase::Prepare,
+            cause: Cause::Timeout,
+            consistency,
+            received: 0,
+            required: participants.votes,
+            contentions: 0,
+        };
+        let turn = turn.map_err(|_| failed(shard, operation, late()))?;
+        let moment = moment(shard, began);
+        let (proposer, actions) = Proposer::start(operation, participants, timing, moment);
+        Ok(Running {
+            shard: shard.clone(),
+            key,
+            command,
+            consistency,
+            began,
+            timing,
+            proposer,
+            actions: actions.into(),
+            pending: Together::new(),
+            turn: Some(turn),
+        })
+    }
+
+    /// Runs until the client can be told; what is left then is done in the background.
+    async fn run(
+        mut self,
+        mut decide: impl FnMut(Ballot, &ReadPage) -> Result<Decision, RequestError>,
+    ) -> Result<(Verdict, ReadPage), RequestError> {
+        let mut last = ReadPage::default();
+        loop {
+            let mut verdict = None;
+            while let Some(action) = self.actions.pop_front() {
+                match action {
+                    Action::Send { to, request } => self.send(to, request),
+                    Action::Hint { to, commit } => self.hint(to, &commit),
+                    Action::Decide { ballot, reads } => {
+                        let (page, short_read) = self.merge(reads).await?;
+                        let decision = decide(ballot, &page)?;
+                        last = page;
+                        let moment = moment(&self.shard, self.began);
+                        let actions = self.proposer.decide(moment, decision, short_read);
+                        self.actions.extend(actions);
+                    }
+                    Action::Done(told) => verdict = Some(told),
+                }
+            }
+            if let Some(verdict) = verdict {
+                self.end();
+                return Ok((verdict, last));
+            }
+            self.step().await;
+        }
+    }
+
+    /// The client is told.
+    fn end(mut self) {
+        let now = self.shard.env.now();
+        let took = now.saturating_duration_since(self.began);
+        self.shard.observed.have_agreed(took, now);
+        self.turn = None;
+        if !self.proposer.is_over() {
+            let env = self.shard.env.clone();
+            env.spawn(TaskGroup::Foreground, self.finish()).detach();
+        }
+    }
+
+    /// Waits for commits that are still on their way.
+    async fn finish(mut self) {
+        while !self.proposer.is_over() {
+            self.step().await;
+            while let Some(action) = self.actions.pop_front() {
+                match action {
+                    Action::Send { to, request } => self.send(to, request),
+                    Action::Hint { to, commit } => self.hint(to, &commit),
+                    Action::Decide { .. } | Action::Done(_) => {
+                        debug_assert!(false, "the client was told before");
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits for the next thing to happen.
+    async fn step(&mut self) {
+        let now = self.shard.env.now().saturating_duration_since(self.began);
+        let left = self.proposer.wake_at().saturating_sub(now);
+        let pending = &mut self.pending;
+        let next = async move {
+            match pending.next().await {
+                Some(answered) => answered,
+                // There is nothing to wait for but the time.
+                None => std::future::pending().await,
+            }
+        };
+        let happened = self.shard.env.timeout(left, next).await;
+        let moment = moment(&self.shard, self.began);
+        self.actions.extend(match happened {
+            Ok((node, id, Ok(answer))) => self.proposer.answer(moment, node, id, answer),
+            // As long as it has: the proposer knows when time is up for all.
+            Ok((_, id, Err(FailureReason::Timeout))) if id.step != PaxosStep::Commit => Vec::new(),
+            Ok((node, id, Err(reason))) => self.proposer.fail(moment, node, id, reason),
+            Err(_) => self.proposer.wake(moment),
+        });
+    }
+
+    /// Sends a request, once: who has accepted a proposal would refuse it, asked again.
+    fn send(&mut self, to: NodeId, request: Request) {
+        let reads = matches!(request, Request::Prepare { read: true, .. });
+        let read = reads.then(|| storage::command_for_replicas(&self.command));
+        let limit = match &request {
+            Request::Commit(_) | Request::Apply(_) => self.timing.commit_deadline,
+            _ => self.timing.deadline,
+        };
+        let ask = Ask {
+            table: self.command.table.clone(),
+            key: self.key.clone(),
+            request,
+            read,
+        };
+        let (shard, deadline) = (self.shard.clone(), self.began + limit);
+        self.pending.push(async move {
+            let id = ask.request.id();
+            (to, id, ask_one(&shard, to, ask, deadline).await)
+        });
+    }
+
+    /// A commit that a replica missed goes there later, as an ordinary write.
+    fn hint(&self, to: NodeId, commit: &Proposal) {
+        let Some(update) = &commit.update else { return };
+        let (bytes, store) = (update.bytes.clone(), &self.shard.store);
+        match decode_update(bytes, update.version, |id| store.table(id)) {
+            Ok(update) => {
+                let updates = vec![update];
+                missed(&self.shard, to, &Mutation { updates });
+            }
+            Err(error) => tracing::error!("no hint of a commit for node {to}: {error}"),
+        }
+    }
+
+    /// Merges what replicas have read; and whether some had to say more than they had said.
+    async fn merge(
+        &self,
+        reads: Vec<(NodeId, VersionPage)>,
+    ) -> Result<(ReadPage, bool), RequestError> {
+        let nodes: Vec<NodeId> = reads.iter().map(|(node, _)| *node).collect();
+        let mut reconciliation = Reconciliation::new(&self.command, nodes.len(), false);
+        let mut first = Some(reads);
+        let mut short_read = false;
+        loop {
+            match reconciliation.step() {
+                Step::Done => return Ok((reconciliation.finish().page, short_read)),
+                Step::Working => self.shard.env.maybe_yield().await,
+                Step::Ask(asked) => match first.take() {
+                    Some(reads) => {
+                        debug_assert_eq!(asked.len(), reads.len(), "all are asked at first");
+                        for (number, (_, page)) in reads.into_iter().enumerate() {
+                            reconciliation.answer(number, page);
+                        }
+                    }
+                    None => {
+                        short_read = true;
+                        for (number, page) in self.read_on(&nodes, asked).await? {
+                            reconciliation.answer(number, page);
+                        }
+                    }
+                },
+            }
+        }
+    }
+
+    /// Has replicas say more than they have said.
+    async fn read_on(
+        &self,
+        nodes: &[NodeId],
+        asked: Vec<(usize, ReadCommand)>,
+    ) -> Result<Vec<(usize, VersionPage)>, RequestError> {
+        let (shard, deadline) = (&self.shard, self.began + self.timing.deadline);
+        let asked = asked.into_iter();
+        let reads: Vec<(usize, Read)> = asked.map(|(n, command)| (n, Read::new(command))).collect();
+        let mut pending = Together::new();
+        for (number, read) in &reads {
+            let node = nodes[*number];
+            pending.push(async move {
+                let asking = read.ask(shard, node, Asked::Versions, deadline);
+                (
+                    *number,
+                    shard.env.timeout(self.timing.deadline, asking).await,
+                )
+            });
+        }
+        let mut pages = Vec::new();
+        while let Some((number, answer)) = pending.next().await {
+            let reason = match answer {
+                Ok(Ok(ReadAnswer::Versions(page))) => {
+                    pages.push((number, page));
+                    continue;
+                }
+                Ok(Ok(_)) => FailureReason::Unknown,
+                Ok(Err(reason)) => reason,
+                Err(_) => FailureReason::Timeout,
+            };
+            let (received, required) = (pages.len() as u32, nodes.len() as u32);
+            let failure = Failure {
+                phase: Phase::Prepare,
+                cause: match reason {
+                    FailureReason::Timeout => Cause::Timeout,
+                    reason => Cause::Failures([(nodes[number], reason)].into()),
+                },
+                consistency: self.consistency,
+                received,
+                required,
+                contentions: 0,
+            };
+            return Err(failed(shard, Operation::Read, failure));
+        }
+        Ok(pages)
+    }
+}
+
+fn moment(shard: &Shard, began: Instant) -> Moment {
+    Moment {
+        now: shard.env.now().saturating_duration_since(began),
+        micros: shard.timestamps.next(&shard.env),
+        random: shard.env.random_u64(),
+    }
+}
+
+/// Asks a replica, this node or another.
+async fn ask_one(
+    shard: &Rc<Shard>,
+    node: NodeId,
+    ask: Ask,
+    deadline: Instant,
+) -> Result<Answer<VersionPage>, FailureReason> {
+    let answer = if node == shard.metadata().own() {
+        let left = deadline.saturating_duration_since(shard.env.now());
+        let answer = shard.env.timeout(left, answer_here(shard, ask)).await;
+        answer.map_err(|_| FailureReason::Timeout)?
+    } else {
+        ask_other(shard, node, &ask, deadline).await
+    };
+    answer.map_err(|refusal| match refusal {
+        Refusal::Failed(reason) => reason,
+        Refusal::Overloaded | Refusal::OtherColumns => FailureReason::Unknown,
+    })
+}
