@@ -84,6 +84,7 @@ sim: ## SEEDS=N WORLDS=M: worlds of the storage engine, and of clusters, under s
 	cargo run --release -q -p sim -- --seeds $(SEEDS)
 	cargo run --release -q -p sim -- --world forming --seeds $(WORLDS)
 	cargo run --release -q -p sim -- --world registers --seeds $(WORLDS)
+	cargo run --release -q -p sim -- --world agreements --seeds $(WORLDS)
 
 binary: $(PYTHON)/.installed $(HELENUS) ## starting, refusing to start, stopping; the data folder
 	$(PYTHON)/bin/pytest -q tests/binary

@@ -23,12 +23,15 @@ class Sequence:
 
     def __init__(self, seed: int):
         self.rng = random.Random(seed)
-        self.statements = Statements(self.rng)
+        # One sequence of four writes on conditions.
+        self.conditional = seed % 4 == 3
+        self.statements = Statements(self.rng, self.conditional)
         self.steps, self.tables, self.udts = [], [], []
         self.spare = 0
 
     def step(self, **step):
-        step["timestamp"] = self.rng.randrange(1, 30)
+        # What is agreed upon has the servers' time, and so has all else beside it.
+        step["timestamp"] = None if self.conditional else self.rng.randrange(1, 30)
         self.steps.append(step)
 
     def build(self, length: int) -> list[dict]:
@@ -73,12 +76,23 @@ class Sequence:
         return self.statements.update(table, w) if roll < 0.75 else self.statements.delete(table, w)
 
     def batch(self):
+        """A batch; one with conditions mostly of one partition."""
+        if self.conditional and self.rng.random() < 0.8:
+            self.statements.key = {}
+            tables, self.tables = self.tables, [self.rng.choice(self.tables)]
+            self.batch_of_any()
+            self.statements.key, self.tables = None, tables
+            return
+        self.batch_of_any()
+
+    def batch_of_any(self):
         if self.rng.random() < 0.3:
             w = Writer(self.rng, False)
             kind = self.rng.choice(["", "UNLOGGED "])
             using = self.rng.choice(["", f" USING TIMESTAMP {self.rng.randrange(1, 30)}"])
             body = "; ".join(self.write(self.rng.choice(self.tables), w) for _ in range(self.rng.randrange(1, 5)))
-            return self.step(cql=f"BEGIN {kind}BATCH{using} {body}; APPLY BATCH")
+            self.step(cql=f"BEGIN {kind}BATCH{using} {body}; APPLY BATCH")
+            return
         children = []
         for _ in range(self.rng.randrange(1, 6)):
             w = Writer(self.rng, self.rng.random() < 0.7)

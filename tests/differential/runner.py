@@ -58,6 +58,8 @@ class Runner:
         for text, items, prepare in step["batch"]:
             children.append((self.connection.prepare(text) if prepare else text, unhexed(items)))
         result = self.connection.batch(children, step["kind"], timestamp=step["timestamp"])
+        if result.kind == "rows":
+            return ("rows", result.columns, result.rows)
         return (result.kind, result.detail)
 
     def statement(self, step):

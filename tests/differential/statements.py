@@ -38,15 +38,53 @@ class Writer:
 class Statements:
     """Draws statements for the tables of a sequence."""
 
-    def __init__(self, rng: random.Random):
+    def __init__(self, rng: random.Random, conditional: bool = False):
         self.rng = rng
         self.ttl = 10_000
+        # Half of the writes have conditions, and nobody asks when something was written: that is the
+        # time of a ballot then, and each server has its own.
+        self.conditional = conditional
+        # The key that all statements of a batch have, by column.
+        self.key: dict[str, tuple] | None = None
 
     # --- writes
 
+    def key_value(self, c: Column, w: Writer, null: float = 0.0) -> str:
+        """A value of a partition key column; that of the batch, if it has one for all."""
+        if self.key is None:
+            return w.value(c.type, null)
+        if c.name not in self.key:
+            self.key[c.name] = draw(self.rng, c.type)
+        return w.put(*self.key[c.name])
+
+    def conditions(self, t: Table, w: Writer, static_only: bool = False) -> str:
+        """IF ..., in a sequence with conditions."""
+        if not self.conditional or self.rng.random() < 0.4:
+            return ""
+        pool = t.of("static") if static_only and self.rng.random() < 0.9 else t.of("static", "regular")
+        if not pool or self.rng.random() < 0.3:
+            return " IF EXISTS"
+        count = self.rng.choice([1, 1, 1, 2, 3])
+        return " IF " + " AND ".join(self.condition(self.rng.choice(pool), w) for _ in range(count))
+
+    def condition(self, c: Column, w: Writer) -> str:
+        ty, name = c.type, c.name
+        if ty.multi_cell and self.rng.random() < 0.5:
+            if ty.kind == "udt":
+                i = self.rng.randrange(len(ty.fields))
+                name, ty = f"{name}.{ty.fields[i]}", ty.parts[i]
+            elif ty.kind == "list":
+                name, ty = f"{name}[{w.number(self.rng.randrange(0, 3))}]", ty.parts[0]
+            elif ty.kind == "map":
+                name, ty = f"{name}[{w.value(ty.parts[0])}]", ty.parts[1]
+        if self.rng.random() < 0.15:
+            return f"{name} IN ({', '.join(w.value(ty, 0.1) for _ in range(self.rng.randrange(1, 4)))})"
+        operator = self.rng.choice(["=", "=", "=", "!=", "!=", "<", "<=", ">", ">="])
+        return f"{name} {operator} {w.value(ty, 0.3)}"
+
     def using(self, w: Writer, ttl: bool) -> str:
         """USING ...: timestamps from a small range, so that writes tie; every TTL its own."""
-        wanted = ["TIMESTAMP"] if self.rng.random() < 0.4 else []
+        wanted = ["TIMESTAMP"] if self.rng.random() < (0.02 if self.conditional else 0.4) else []
         wanted += ["TTL"] if ttl and self.rng.random() < 0.15 else []
         self.rng.shuffle(wanted)
         parts = []
@@ -63,17 +101,19 @@ class Statements:
         chosen = [c for c in others if self.rng.random() < 0.7]
         columns = keys + chosen
         self.rng.shuffle(columns)
-        values = [w.value(c.type, 0.1 if c in chosen else 0.005) for c in columns]
+        values = [self.key_value(c, w, 0.005) if c in t.key else w.value(c.type, 0.1 if c in chosen else 0.005) for c in columns]
         text = f"INSERT INTO {t.name} ({', '.join(c.name for c in columns)}) VALUES ({', '.join(values)})"
+        if self.conditional and self.rng.random() < 0.5:
+            text += " IF NOT EXISTS"
         return text + self.using(w, True)
 
     def key_equals(self, t: Table, w: Writer) -> list[str]:
         relations = []
         for c in t.key:
-            if self.rng.random() < 0.06:
+            if self.key is None and self.rng.random() < 0.06:
                 relations.append(f"{c.name} IN ({', '.join(w.value(c.type) for _ in range(2))})")
             else:
-                relations.append(f"{c.name} = {w.value(c.type, 0.003)}")
+                relations.append(f"{c.name} = {self.key_value(c, w, 0.003)}")
         return relations
 
     def row_equals(self, t: Table, w: Writer) -> list[str]:
@@ -95,7 +135,8 @@ class Statements:
         chosen = self.rng.sample(pool, self.rng.randrange(1, min(3, len(pool)) + 1))
         sets = ", ".join(self.assignment(c, w) for c in chosen)
         where = self.key_equals(t, w) if static_only else self.row_equals(t, w)
-        return f"UPDATE {t.name}{using} SET {sets} WHERE {' AND '.join(where)}"
+        text = f"UPDATE {t.name}{using} SET {sets} WHERE {' AND '.join(where)}"
+        return text + self.conditions(t, w, static_only)
 
     def assignment(self, c: Column, w: Writer) -> str:
         ty, roll = c.type, self.rng.random()
@@ -122,7 +163,7 @@ class Statements:
     def delete(self, t: Table, w: Writer) -> str:
         roll = self.rng.random()
         statics, regulars = t.of("static"), t.of("regular")
-        what, where = "", None
+        what, where, static_only = "", None, False
         if roll < 0.35 and regulars + statics:
             static_only = bool(statics) and (not regulars or self.rng.random() < 0.25)
             pool = statics if static_only else regulars
@@ -138,7 +179,7 @@ class Statements:
                 where = self.key_equals(t, w) + self.slice(t, w)
             else:
                 where = self.key_equals(t, w)
-        return f"DELETE{what} FROM {t.name}{using} WHERE {' AND '.join(where)}"
+        return f"DELETE{what} FROM {t.name}{using} WHERE {' AND '.join(where)}" + self.conditions(t, w, static_only)
 
     def deleted(self, c: Column, w: Writer) -> str:
         if c.type.multi_cell and self.rng.random() < 0.6:
@@ -206,7 +247,7 @@ class Statements:
         roll = self.rng.random()
         if roll < 0.5:
             return c.name + (" AS alias" if self.rng.random() < 0.1 else "")
-        if roll < 0.68:
+        if roll < 0.68 and not self.conditional:
             plain = [x for x in t.of("static", "regular")] or t.columns
             return f"{self.rng.choice(['writetime', 'ttl', 'WRITETIME'])}({self.rng.choice(plain).name})"
         if roll < 0.8:

@@ -14,6 +14,8 @@ enum World {
     Forming,
     /// Writes and reads at QUORUM.
     Registers,
+    /// Conditional updates and serial reads.
+    Agreements,
 }
 
 impl World {
@@ -22,6 +24,7 @@ impl World {
             World::Storage => "storage",
             World::Forming => "forming",
             World::Registers => "registers",
+            World::Agreements => "agreements",
         }
     }
 }
@@ -60,6 +63,14 @@ fn main() -> ExitCode {
             let mut total = sim::cluster::forming::Report::default();
             let failed = run(&options, |seed| {
                 total.add(&sim::cluster::forming::run(seed)?);
+                Ok(())
+            });
+            tell(&options, failed, &total.to_string())
+        }
+        World::Agreements => {
+            let mut total = sim::cluster::agreements::Report::default();
+            let failed = run(&options, |seed| {
+                total.add(&sim::cluster::agreements::run(seed)?);
                 Ok(())
             });
             tell(&options, failed, &total.to_string())

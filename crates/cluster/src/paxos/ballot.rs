@@ -35,6 +35,10 @@ impl Scope {
     }
 }
 
+/// What tells UUIDs of RFC 9562 from others.
+const VARIANT_BITS: u64 = 0b11 << 62;
+const VARIANT: u64 = 0b10 << 62;
+
 /// The number of a round: a time UUID, whose time is also the timestamp of what the round writes.
 ///
 /// Ballots are ordered by their times only, and two different ones of the same time by nothing: then
@@ -74,6 +78,7 @@ impl Ballot {
     /// all their writes (CASSANDRA-11991). `unique` is a random number that nobody can foresee.
     pub fn next(micros: i64, above: Option<Ballot>, scope: Scope, unique: u64) -> Ballot {
         let least = above.map_or(i64::MIN, |above| above.micros().saturating_add(1));
+        let unique = unique & !VARIANT_BITS | VARIANT;
         Ballot::at(micros.max(least), scope, unique)
     }
 

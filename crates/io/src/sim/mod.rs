@@ -107,6 +107,7 @@ impl Simulation {
         let world = &mut *self.world.borrow_mut();
         world.network.add_station(address);
         world.disks.push(disk::Disk::new(disk_capacity));
+        world.clocks.push(0);
         self.nodes.push(Shards {
             count: shards,
             running: Vec::new(),
@@ -231,6 +232,11 @@ impl Simulation {
     /// From now on a node's drive fails like this.
     pub fn set_disk_faults(&mut self, node: SimNode, faults: DiskFaults) {
         self.world.borrow_mut().disks[node.0].faults = faults;
+    }
+
+    /// From now on a node's clock is so many microseconds ahead of the true time, or behind it.
+    pub fn set_clock(&mut self, node: SimNode, ahead: i64) {
+        self.world.borrow_mut().clocks[node.0] = ahead;
     }
 
     /// From now on a node's files may take so many bytes.

@@ -30,6 +30,8 @@ pub(crate) struct World {
     pub(crate) now: Instant,
     pub(crate) random: Random,
     pub(crate) disks: Vec<Disk>,
+    /// How far each node's clock is ahead of the true time, in microseconds.
+    pub(crate) clocks: Vec<i64>,
     pub(crate) network: Network,
     /// What will happen on the network, in order.
     events: BTreeMap<(Instant, u64), NetworkEvent>,
@@ -43,6 +45,7 @@ impl World {
             now: Instant::from_nanos(0),
             random,
             disks: Vec::new(),
+            clocks: Vec::new(),
             network,
             events: BTreeMap::new(),
             sequence: 0,
@@ -90,7 +93,9 @@ impl SimShard {
     }
 
     pub(crate) fn wall_micros(&self) -> i64 {
-        WALL_SECONDS * 1_000_000 + (self.now().as_nanos() / 1_000) as i64
+        let world = self.world.borrow();
+        let true_micros = WALL_SECONDS * 1_000_000 + (world.now.as_nanos() / 1_000) as i64;
+        true_micros + world.clocks[self.node]
     }
 
     /// Time stands still while a task runs, so chance decides when its slice is over.

@@ -10,10 +10,11 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use cluster::Consistency;
-use io::sim::Crash;
 use io::{Env, TaskGroup};
 
-use super::client::{Client, Failure};
+use super::client::Answer;
+use super::session::Session;
+use super::trouble::{self, Trouble};
 use super::world::World;
 use crate::Random;
 
@@ -33,10 +34,8 @@ const REST: u64 = 40;
 /// What a run did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Crashes.
-    pub crashes: u64,
-    /// Times that nodes were cut off.
-    pub cuts: u64,
+    /// What went wrong around it.
+    pub trouble: Trouble,
     /// Writes that were acknowledged.
     pub writes: u64,
     /// Writes of which nobody knows.
@@ -50,8 +49,7 @@ pub struct Report {
 impl Report {
     /// Adds what another world did.
     pub fn add(&mut self, other: &Report) {
-        self.crashes += other.crashes;
-        self.cuts += other.cuts;
+        self.trouble.add(&other.trouble);
         self.writes += other.writes;
         self.unknown += other.unknown;
         self.reads += other.reads;
@@ -62,8 +60,8 @@ impl std::fmt::Display for Report {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "{} crashes, {} cuts, {} writes acknowledged, {} without an answer, {} reads checked",
-            self.crashes, self.cuts, self.writes, self.unknown, self.reads
+            "{}, {} writes acknowledged, {} without an answer, {} reads checked",
+            self.trouble, self.writes, self.unknown, self.reads
         )
     }
 }
@@ -101,17 +99,11 @@ pub fn run(seed: u64) -> Result<Report, String> {
     make_table(&mut world)?;
     let shared = begin(&world, &mut random);
     let until = world.simulation.now() + WORK;
+    let mut trouble = Trouble::default();
     while world.simulation.now() < until && shared.problem.borrow().is_none() {
-        world.simulation.run_for(Duration::from_millis(200));
-        disturb(&mut world, &mut random, &shared)?;
+        trouble.make(&mut world, &mut random)?;
     }
-    world.heal();
-    for number in 0..nodes {
-        if !world.runs(number) {
-            world.start(number);
-        }
-    }
-    world.wait_until_ready(SETTLE)?;
+    trouble::end(&mut world, SETTLE)?;
     // Clients go on for a while when all is well.
     world.simulation.run_for(Duration::from_secs(5));
     shared.ends.set(true);
@@ -127,6 +119,7 @@ pub fn run(seed: u64) -> Result<Report, String> {
     }
     read_everywhere(&mut world, &shared)?;
     let mut report = *shared.report.borrow();
+    report.trouble = trouble;
     report.trace = world.simulation.trace_hash();
     Ok(report)
 }
@@ -167,45 +160,18 @@ fn begin(world: &World, random: &mut Random) -> Rc<Shared> {
     shared
 }
 
-/// A client's connection, made anew where it broke.
-struct Session {
-    random: Random,
-    client: Option<Client>,
-}
-
-impl Session {
-    async fn run(&mut self, shared: &Shared, text: &str) -> Result<Vec<Option<i64>>, Failure> {
-        if self.client.is_none() {
-            let address = *self.random.pick(&shared.addresses);
-            self.client = Some(Client::connect(&shared.env, address).await?);
-        }
-        let Some(client) = &mut self.client else {
-            return Err(Failure::Lost("no connection".to_owned()));
-        };
-        let answer = client.query(text, Consistency::Quorum).await;
-        // Another node may do better.
-        if answer.is_err() {
-            self.client = None;
-        }
-        let rows = answer?.rows.into_iter();
-        Ok(rows.map(|row| number(row.first()?.as_deref()?)).collect())
-    }
-
-    async fn rest(&mut self, shared: &Shared) {
-        let rest = Duration::from_millis(self.random.below(REST));
-        shared.env.sleep(rest).await;
-    }
-}
-
 fn number(bytes: &[u8]) -> Option<i64> {
     Some(i64::from_be_bytes(bytes.try_into().ok()?))
 }
 
+/// The first values of rows, as numbers.
+fn numbers(answer: Answer) -> Vec<Option<i64>> {
+    let rows = answer.rows.into_iter();
+    rows.map(|row| number(row.first()?.as_deref()?)).collect()
+}
+
 async fn write(shared: &Shared, random: Random, key: u64) {
-    let mut session = Session {
-        random,
-        client: None,
-    };
+    let mut session = Session::new(&shared.env, &shared.addresses, random);
     for value in 1.. {
         if shared.ends.get() {
             return;
@@ -214,31 +180,28 @@ async fn write(shared: &Shared, random: Random, key: u64) {
         let text = format!(
             "INSERT INTO k.registers (key, value) VALUES ({key}, {value}) USING TIMESTAMP {value}"
         );
-        match session.run(shared, &text).await {
+        match session.run(&text, Consistency::Quorum).await {
             Ok(_) => {
                 shared.change(key, |known| known.seen = known.seen.max(value));
                 shared.report.borrow_mut().writes += 1;
             }
             Err(_) => shared.report.borrow_mut().unknown += 1,
         }
-        session.rest(shared).await;
+        session.rest(REST).await;
     }
 }
 
 async fn read(shared: &Shared, random: Random) {
-    let mut session = Session {
-        random,
-        client: None,
-    };
+    let mut session = Session::new(&shared.env, &shared.addresses, random);
     while !shared.ends.get() {
-        let key = session.random.below(KEYS);
+        let key = session.random().below(KEYS);
         let before = shared.key(key);
         let text = format!("SELECT value FROM k.registers WHERE key = {key}");
-        if let Ok(rows) = session.run(shared, &text).await {
-            let value = rows.first().copied().flatten().unwrap_or(0);
+        if let Ok(answer) = session.run(&text, Consistency::Quorum).await {
+            let value = numbers(answer).first().copied().flatten().unwrap_or(0);
             shared.check(key, before, value);
         }
-        session.rest(shared).await;
+        session.rest(REST).await;
     }
 }
 
@@ -267,45 +230,6 @@ impl Shared {
         }
         self.change(key, |known| known.seen = known.seen.max(value));
     }
-}
-
-/// Something goes wrong, or is put right.
-fn disturb(world: &mut World, random: &mut Random, shared: &Shared) -> Result<(), String> {
-    for number in 0..world.len() {
-        let ready = world.is_ready(number);
-        ready.map_err(|error| format!("node {number} does not start: {error}"))?;
-    }
-    let victim = random.below(world.len() as u64) as usize;
-    let down = (0..world.len())
-        .filter(|number| !world.runs(*number))
-        .count();
-    match random.below(20) {
-        0 if world.runs(victim) && down == 0 => {
-            let how = match random.chance(50) {
-                true => Crash::Process,
-                false => Crash::Power,
-            };
-            world.crash(victim, how);
-            shared.report.borrow_mut().crashes += 1;
-        }
-        1..=3 if !world.runs(victim) => world.start(victim),
-        4 => {
-            let others: Vec<usize> = (0..world.len()).collect();
-            world.cut(&[victim], &others);
-            if random.chance(60) {
-                world.cut(&others, &[victim]);
-            }
-            shared.report.borrow_mut().cuts += 1;
-        }
-        5 => {
-            let (a, b) = (victim, random.below(world.len() as u64) as usize);
-            world.cut(&[a], &[b]);
-            shared.report.borrow_mut().cuts += 1;
-        }
-        6..=8 => world.heal(),
-        _ => {}
-    }
-    Ok(())
 }
 
 /// At last every node gives, at ALL, what there is to give.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cluster::Consistency;
-use io::sim::{Crash, LinkConfig, SimConfig, SimNode, Simulation};
+use io::sim::{Crash, DiskFaults, LinkConfig, SimConfig, SimNode, Simulation};
 use io::{DriverChoice, Env, TaskGroup};
 use node::{NodeConfig, NodeShards, StartError};
 use storage::{CommitLogConfig, FailurePolicies};
@@ -260,10 +260,40 @@ impl World {
         }
     }
 
-    /// All ways are open again, and as good as they may be.
+    /// From now on the network is slow, loses packets, and resets a connection now and then.
+    pub fn spoil_links(&mut self) {
+        self.simulation.set_links(LinkConfig {
+            min_delay: Duration::from_micros(200),
+            max_delay: Duration::from_millis(40),
+            loss: 0.02,
+            reset: 0.0005,
+        });
+    }
+
+    /// From now on many operations of a node's drive take long.
+    pub fn slow_drive(&mut self, number: usize) {
+        let faults = DiskFaults {
+            slow: 0.2,
+            ..DiskFaults::NONE
+        };
+        let node = self.members[number].node;
+        self.simulation.set_disk_faults(node, faults);
+    }
+
+    /// From now on a node's clock is so much ahead, or behind, in microseconds.
+    pub fn set_clock(&mut self, number: usize, ahead: i64) {
+        let node = self.members[number].node;
+        self.simulation.set_clock(node, ahead);
+    }
+
+    /// All ways are open again and as good as they may be, and so are the drives. Clocks stay wrong.
     pub fn heal(&mut self) {
         self.simulation.heal();
         self.simulation.set_links(LinkConfig::HEALTHY);
+        for member in &self.members {
+            self.simulation
+                .set_disk_faults(member.node, DiskFaults::NONE);
+        }
     }
 }
 
