@@ -33,7 +33,10 @@ pub use health::{CommitFailurePolicy, DiskFailurePolicy, FailurePolicies, Health
 pub use memtable::MeasuredMemtable;
 pub use read::{Reconciled, Reconciliation, Step, command_for_replicas, read_partitions};
 pub use shared_files::SharedFiles;
-pub use sstable::{ChunkCacheStats, Misfit, check_fits, decode_cassandra_mutation};
+pub use sstable::{
+    ChunkCacheStats, Misfit, PartitionUpdateError, check_fits, decode_cassandra_mutation,
+    decode_partition_update, encode_partition_update,
+};
 pub use store::{
     CompactionKind, CompactionRecord, CompactionScope, CompactionStatus, Granularity, ImportError,
     ImportOptions, SSTableDetails, ScrubOptions, Scrubbed, SnapshotDetails, SnapshotError,

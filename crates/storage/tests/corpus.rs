@@ -4,6 +4,8 @@ use std::path::Path;
 
 #[path = "../../../fuzz/exercises/commit_log.rs"]
 mod commit_log;
+#[path = "../../../fuzz/exercises/partition_updates.rs"]
+mod partition_updates;
 #[path = "../../../fuzz/exercises/sstable_checksums.rs"]
 mod sstable_checksums;
 #[path = "../../../fuzz/exercises/sstable_components.rs"]
@@ -28,6 +30,11 @@ fn take_all(target: &str, run: fn(&[u8])) {
 #[test]
 fn every_kept_input_of_the_commit_log_is_taken() {
     take_all("commit_log", commit_log::run);
+}
+
+#[test]
+fn every_kept_update_is_taken() {
+    take_all("partition_updates", partition_updates::run);
 }
 
 #[test]

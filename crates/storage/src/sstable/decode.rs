@@ -324,10 +324,14 @@ pub(super) fn row_content(
     let mut row = Row::new(clustering);
     if flags & flag::HAS_TIMESTAMP != 0 {
         row.liveness.timestamp = timestamp(input, layout)?;
-    }
-    if flags & flag::HAS_TTL != 0 {
-        row.liveness.ttl = ttl(input, layout)?;
-        row.liveness.expires_at = local_deletion_time(input, layout)?;
+        if flags & flag::HAS_TTL != 0 {
+            row.liveness.ttl = ttl(input, layout)?;
+            let expires_at = local_deletion_time(input, layout)?;
+            // Without a time to live it never does (`LivenessInfo.withExpirationTime`).
+            if row.liveness.ttl != NO_TTL {
+                row.liveness.expires_at = expires_at;
+            }
+        }
     }
     if flags & flag::HAS_DELETION != 0 {
         row.deletion = delta_deletion(input, layout)?;

@@ -109,17 +109,24 @@ impl Encoder {
         write_deletion_time(out, &head.deletion, unsigned);
         if !self.layout.statics.columns.is_empty() {
             let empty = Row::new(Clustering::EMPTY);
-            self.row(out, head.static_row.as_ref().unwrap_or(&empty), true, 0)?;
+            let row = head.static_row.as_ref().unwrap_or(&empty);
+            self.row(out, row, true, Some(0))?;
         }
         Ok(())
     }
 
-    /// Appends a row or a marker. `previous` is the length of the item before.
+    /// Appends a static row without lengths, as messages have it.
+    pub(super) fn static_row(&mut self, out: &mut Vec<u8>, row: &Row) -> Result<(), EncodeError> {
+        self.row(out, row, true, None)
+    }
+
+    /// Appends a row or a marker. `previous` is the length of the item before; without it, no
+    /// lengths are written: messages have none.
     pub(crate) fn unfiltered(
         &mut self,
         out: &mut Vec<u8>,
         item: &Unfiltered,
-        previous: u64,
+        previous: Option<u64>,
     ) -> Result<(), EncodeError> {
         match item {
             Unfiltered::Row(row) => self.row(out, row, false, previous),
@@ -137,7 +144,7 @@ impl Encoder {
         out: &mut Vec<u8>,
         row: &Row,
         is_static: bool,
-        previous: u64,
+        previous: Option<u64>,
     ) -> Result<(), EncodeError> {
         let columns = &self.layout.columns(is_static).columns;
         let present = |c: &LayoutColumn| {
@@ -170,6 +177,9 @@ impl Encoder {
             out.push(flags);
             write_row_clustering(out, &row.clustering, &self.layout)?;
         }
+        let Some(previous) = previous else {
+            return self.row_body(out, row, flags, columns, &present);
+        };
 
         let mut body = std::mem::take(&mut self.body);
         body.clear();
@@ -268,15 +278,18 @@ impl Encoder {
         &mut self,
         out: &mut Vec<u8>,
         marker: &RangeTombstoneMarker,
-        previous: u64,
+        previous: Option<u64>,
     ) -> Result<(), EncodeError> {
         out.push(flag::IS_MARKER);
         write_bound(out, marker, &self.layout.clustering)?;
+        let deletions = [marker.closes, marker.opens].into_iter().flatten();
+        let Some(previous) = previous else {
+            deletions.for_each(|deletion| self.deletion(out, &deletion));
+            return Ok(());
+        };
         let mut body = std::mem::take(&mut self.body);
         body.clear();
-        for deletion in [marker.closes, marker.opens].into_iter().flatten() {
-            self.deletion(&mut body, &deletion);
-        }
+        deletions.for_each(|deletion| self.deletion(&mut body, &deletion));
         write_unsigned(out, (body.len() + unsigned_len(previous)) as u64);
         write_unsigned(out, previous);
         out.extend(&body);
@@ -305,7 +318,8 @@ impl Encoder {
         write_vint32(out, time.wrapping_sub(least));
     }
 
-    fn deletion(&self, out: &mut Vec<u8>, deletion: &DeletionTime) {
+    /// Appends a deletion whose times are differences to the least.
+    pub(super) fn deletion(&self, out: &mut Vec<u8>, deletion: &DeletionTime) {
         self.timestamp(out, deletion.timestamp);
         self.local_deletion_time(out, deletion.local_deletion_time);
     }

@@ -11,7 +11,7 @@ use super::statistics::Stats;
 use super::version::Format;
 
 /// The last second that versions before `oa` can hold (`Cell.MAX_DELETION_TIME_2038_LEGACY_CAP`).
-const LAST_LEGACY: u32 = i32::MAX as u32 - 1;
+pub(super) const LAST_LEGACY: u32 = i32::MAX as u32 - 1;
 
 /// The format in which what these sstables hold is written anew: the one that is wanted, but BTI
 /// where BIG would let something expire earlier than it has to. `now` is in seconds since 1970.

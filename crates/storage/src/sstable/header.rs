@@ -46,6 +46,15 @@ impl EncodingStats {
         })
     }
 
+    /// The inverse of [`EncodingStats::decode`].
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        let timestamp = self.min_timestamp.wrapping_sub(EPOCH_MICROS);
+        model::vint::write_unsigned(out, timestamp as u64);
+        let local = self.min_local_deletion_time.wrapping_sub(EPOCH_SECONDS);
+        write_vint32(out, local);
+        write_vint32(out, self.min_ttl as u32);
+    }
+
     /// Lower bounds of two sets of rows (`EncodingStats.mergeWith`): what a compaction of two
     /// sstables writes with.
     pub fn merge(self, other: EncodingStats) -> EncodingStats {
@@ -151,10 +160,17 @@ pub struct SerializationHeader {
 
 /// Cassandra's order of columns: those of one cell first, then by name
 /// (`ColumnMetadata.compareTo`).
-fn in_file_order<'t>(columns: impl Iterator<Item = &'t Column>) -> Vec<HeaderColumn> {
+pub(super) fn in_file_order<'t>(columns: impl Iterator<Item = &'t Column>) -> Vec<&'t Column> {
     let mut columns: Vec<&Column> = columns.collect();
-    columns.sort_by_key(|c| (c.ty.is_multi_cell(), c.name.clone()));
+    columns.sort_by(|a, b| {
+        let simple_first = a.ty.is_multi_cell().cmp(&b.ty.is_multi_cell());
+        simple_first.then_with(|| a.name.cmp(&b.name))
+    });
     columns
+}
+
+fn header_columns<'t>(columns: impl Iterator<Item = &'t Column>) -> Vec<HeaderColumn> {
+    in_file_order(columns)
         .into_iter()
         .map(|c| HeaderColumn {
             name: c.name.to_string(),
@@ -173,21 +189,14 @@ impl SerializationHeader {
                 .clustering_key()
                 .map(|c| (c.ty.clone(), c.order))
                 .collect(),
-            statics: in_file_order(table.statics()),
-            regulars: in_file_order(table.regulars()),
+            statics: header_columns(table.statics()),
+            regulars: header_columns(table.regulars()),
         }
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        let timestamp = self.encoding.min_timestamp.wrapping_sub(EPOCH_MICROS);
-        model::vint::write_unsigned(&mut out, timestamp as u64);
-        let local = self
-            .encoding
-            .min_local_deletion_time
-            .wrapping_sub(EPOCH_SECONDS);
-        write_vint32(&mut out, local);
-        write_vint32(&mut out, self.encoding.min_ttl as u32);
+        self.encoding.encode(&mut out);
         write_vint_bytes(&mut out, self.key_type.as_bytes());
         model::vint::write_unsigned(&mut out, self.clustering.len() as u64);
         for (ty, order) in &self.clustering {

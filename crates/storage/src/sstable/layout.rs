@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use model::{ColumnId, ColumnKind, CompactForm, CqlType, NO_TIMESTAMP, Table};
+use model::{Column, ColumnId, ColumnKind, CompactForm, CqlType, NO_TIMESTAMP, Table};
 
 use super::header::{EncodingStats, HeaderColumn, SerializationHeader};
 use super::version::Version;
@@ -79,6 +79,25 @@ impl Layout {
         }
     }
 
+    /// Of a message about this table, with its static and its regular columns.
+    pub(super) fn of_message(
+        encoding: EncodingStats,
+        unsigned_deletion_time: bool,
+        [statics, regulars]: [LayoutColumns; 2],
+        table: &Table,
+    ) -> Layout {
+        let clustering = table.clustering_key();
+        Layout {
+            encoding,
+            unsigned_deletion_time,
+            clustering: clustering.map(|c| c.ty.fixed_length()).collect(),
+            null_ends: table.compact == Some(CompactForm::Dense),
+            statics,
+            regulars,
+            unkept: None,
+        }
+    }
+
     pub(crate) fn columns(&self, of_static_row: bool) -> &LayoutColumns {
         if of_static_row {
             &self.statics
@@ -89,6 +108,23 @@ impl Layout {
 }
 
 impl LayoutColumns {
+    /// Columns as the table has them, in the order of files.
+    pub(super) fn of_table(columns: &[&Column]) -> LayoutColumns {
+        let place = |column: &&Column| {
+            let complex = column.ty.is_multi_cell();
+            LayoutColumn {
+                id: Some(column.id),
+                complex,
+                value_length: (!complex).then(|| column.ty.fixed_length()).flatten(),
+                dropped_at: NO_TIMESTAMP,
+            }
+        };
+        LayoutColumns {
+            columns: columns.iter().map(place).collect(),
+            sorted: columns.is_sorted_by_key(|column| column.id),
+        }
+    }
+
     pub(super) fn new(header: &[HeaderColumn], kind: ColumnKind, table: &Table) -> LayoutColumns {
         let columns: Vec<LayoutColumn> = header
             .iter()

@@ -69,7 +69,10 @@ pub use expiry::output_format;
 pub use header::{EncodingStats, EncodingStatsCollector, HeaderColumn, SerializationHeader};
 pub use layout::Unkept;
 pub(crate) use message::MessageMutation;
-pub use message::decode_cassandra_mutation;
+pub use message::{
+    PartitionUpdateError, decode_cassandra_mutation, decode_partition_update,
+    encode_partition_update,
+};
 pub use misfit::Misfit;
 pub use misfit::check as check_fits;
 pub(crate) use misfit::take_out as take_out_misfits;

@@ -231,7 +231,9 @@ impl Writer {
         let previous = position - partition.previous;
         partition.previous = position;
         self.item.clear();
-        let encoded = self.encoder.unfiltered(&mut self.item, item, previous);
+        let encoded = self
+            .encoder
+            .unfiltered(&mut self.item, item, Some(previous));
         let end = position + self.item.len() as u64;
         let layout = self.encoder.layout();
         let indexed = encoded.and_then(|()| self.indexes.item(item, position, end, layout));

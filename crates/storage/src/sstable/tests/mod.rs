@@ -3,6 +3,7 @@
 mod corpus;
 mod damage;
 mod expiry;
+mod partition_updates;
 mod roundtrip;
 mod scrub;
 pub(super) mod support;

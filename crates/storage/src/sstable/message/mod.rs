@@ -1,4 +1,5 @@
-//! Mutations as Cassandra's nodes send them to each other and its commit log keeps them.
+//! Mutations as Cassandra's nodes send them to each other and its commit log keeps them, and
+//! updates as its `system.paxos` keeps them.
 //!
 //! The rows are those of `Data.db`, without the lengths that let a reader pass over them; before
 //! them stands what an sstable keeps in its statistics: the columns, by name only, and what times
@@ -17,8 +18,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use model::{
-    ColumnKind, CompactForm, CqlType, DecoratedKey, Mutation, PartitionUpdate, RangeTombstone, Row,
-    Slice, Table, TableId,
+    ColumnKind, CqlType, DecoratedKey, Mutation, PartitionUpdate, RangeTombstone, Row, Slice,
+    Table, TableId,
 };
 
 use super::decode::{self, ColumnSelection};
@@ -28,6 +29,13 @@ use super::header::{self, EncodingStats, HeaderColumn};
 use super::input::Input;
 use super::layout::{Layout, LayoutColumns};
 use crate::RangeTombstoneMarker;
+
+mod write;
+
+pub use write::encode_partition_update;
+
+#[cfg(test)]
+pub(super) use write::encode as encode_in_version;
 
 const IS_EMPTY: u8 = 0x01;
 const IS_REVERSED: u8 = 0x02;
@@ -51,8 +59,77 @@ pub(crate) enum MessageError {
     },
 }
 
-/// The version of messages (`MessagingService.VERSION_50`) from which deletion times are unsigned.
+/// The versions of messages (`MessagingService.Version`) that are known: that of Cassandra 3.0 is
+/// the first with rows as they are now, those after 5.0 have an epoch in each update.
+const VERSION_30: i32 = 10;
+const VERSION_40: i32 = 12;
+/// From here on, deletion times are unsigned.
 const VERSION_50: i32 = 13;
+
+/// Why bytes are not an update of a table that there is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PartitionUpdateError {
+    /// They are of a version that is not known.
+    #[error(
+        "it is in version {0} of Cassandra's messages, where only {VERSION_30} to {VERSION_50}          (Cassandra 3.0 to 5.0) can be read"
+    )]
+    UnknownVersion(i32),
+    /// They are of a table that is not known.
+    #[error("it writes to the table with the id {0}, which does not exist")]
+    UnknownTable(TableId),
+    /// They speak of a column that the table neither has nor had.
+    #[error("it writes to the column {column} of {table}, which does not exist")]
+    UnknownColumn {
+        /// The table, with its keyspace.
+        table: String,
+        /// The column.
+        column: String,
+    },
+    /// They are none at all.
+    #[error("it is damaged: {0}")]
+    Damaged(String),
+}
+
+impl From<DecodeError> for PartitionUpdateError {
+    fn from(error: DecodeError) -> PartitionUpdateError {
+        PartitionUpdateError::Damaged(error.to_string())
+    }
+}
+
+impl From<MessageError> for PartitionUpdateError {
+    fn from(error: MessageError) -> PartitionUpdateError {
+        match error {
+            MessageError::Decode(error) => error.into(),
+            MessageError::UnknownColumn { table, column } => {
+                PartitionUpdateError::UnknownColumn { table, column }
+            }
+        }
+    }
+}
+
+/// Reads an update as a Cassandra of 3.0 to 5.0 kept it in `system.paxos`, in the version that
+/// stands beside it; `find` knows the tables. What was written to columns that were dropped since
+/// is left out (`PartitionUpdate.fromBytes`).
+///
+/// # Errors
+/// What is wrong with the bytes, or with the tables there are.
+pub fn decode_partition_update(
+    bytes: &Bytes,
+    version: i32,
+    find: &dyn Fn(TableId) -> Option<Arc<Table>>,
+) -> Result<PartitionUpdate, PartitionUpdateError> {
+    if !(VERSION_30..=VERSION_50).contains(&version) {
+        return Err(PartitionUpdateError::UnknownVersion(version));
+    }
+    let mut input = Input::new(bytes);
+    let id = table_id(&mut input)?;
+    let table = find(id).ok_or(PartitionUpdateError::UnknownTable(id))?;
+    let update = partition(bytes, &mut input, table, version >= VERSION_50)?;
+    if input.remaining() != 0 {
+        return Err(DecodeError::Invalid("an update is longer than its content").into());
+    }
+    Ok(update)
+}
 
 /// Reads a mutation of a batch that a Cassandra logged, in this version of its messages; `find`
 /// knows the tables. `None` if nothing is left of it, as its tables are gone.
@@ -138,21 +215,14 @@ fn partition(
     }
     let has_static = flags & HAS_STATIC_ROW != 0;
     let table = update.table.clone();
-    let layout = Layout {
-        encoding: EncodingStats::decode(input)?,
-        unsigned_deletion_time,
-        clustering: table
-            .clustering_key()
-            .map(|c| c.ty.fixed_length())
-            .collect(),
-        null_ends: table.compact == Some(CompactForm::Dense),
-        statics: match has_static {
-            true => columns(input, ColumnKind::Static, &table)?,
-            false => LayoutColumns::default(),
-        },
-        regulars: columns(input, ColumnKind::Regular, &table)?,
-        unkept: None,
+    let encoding = EncodingStats::decode(input)?;
+    let statics = match has_static {
+        true => columns(input, ColumnKind::Static, &table)?,
+        false => LayoutColumns::default(),
     };
+    let regulars = columns(input, ColumnKind::Regular, &table)?;
+    let columns = [statics, regulars];
+    let layout = Layout::of_message(encoding, unsigned_deletion_time, columns, &table);
     if flags & HAS_PARTITION_DELETION != 0 {
         update.deletion = decode::delta_deletion(input, &layout)?;
     }
@@ -198,6 +268,11 @@ fn columns(
             });
         };
         columns.push(HeaderColumn { name, ty });
+    }
+    let mut names: Vec<&str> = columns.iter().map(|c| c.name.as_str()).collect();
+    names.sort_unstable();
+    if names.array_windows().any(|[a, b]| a == b) {
+        return Err(DecodeError::Invalid("a column is named twice").into());
     }
     Ok(LayoutColumns::new(&columns, kind, table))
 }
