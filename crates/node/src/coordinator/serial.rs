@@ -20,7 +20,7 @@ use io::{Instant, TaskGroup};
 use model::{
     DecoratedKey, Mutation, PartitionSelection, PartitionUpdate, ReadCommand, ReadPage, VersionPage,
 };
-use storage::{Reconciliation, Step};
+use storage::{Reconciliation, Step, decode_partition_update};
 
 use super::WRITE_TIMEOUT;
 use super::ask::{Answer as ReadAnswer, Asked, Read};
@@ -28,7 +28,7 @@ use super::missed::missed;
 use super::replicas::{failures, replicas_of};
 use super::together::Together;
 use crate::error::RequestError;
-use crate::paxos::{Ask, answer_here, ask_other, decode_update, encode_update};
+use crate::paxos::{Ask, answer_here, ask_other, encode_update};
 use crate::remote::Refusal;
 use crate::shard::Shard;
 pub(crate) use turns::SerialTurns;
@@ -64,9 +64,10 @@ pub(crate) async fn update(
         let Some(update) = decide(page, ballot.micros())? else {
             return Ok(Decision::Answer);
         };
-        let misfit = storage::check_fits(&update);
-        misfit.map_err(|misfit| RequestError::invalid(misfit.to_string()))?;
-        Ok(Decision::Propose(encode_update(update)))
+        let misfit = |misfit: storage::Misfit| RequestError::invalid(misfit.to_string());
+        storage::check_fits(&update).map_err(misfit)?;
+        let update = encode_update(&update).map_err(misfit)?;
+        Ok(Decision::Propose(update))
     };
     match running.await?.run(decide).await? {
         (Verdict::Applied, _) => Ok(Conditional::Applied),
@@ -292,8 +293,8 @@ impl Running {
     /// A commit that a replica missed goes there later, as an ordinary write.
     fn hint(&self, to: NodeId, commit: &Proposal) {
         let Some(update) = &commit.update else { return };
-        let (bytes, store) = (update.bytes.clone(), &self.shard.store);
-        match decode_update(bytes, update.version, |id| store.table(id)) {
+        let find = |id| self.shard.store.table(id);
+        match decode_partition_update(&update.bytes, update.version, &find) {
             Ok(update) => {
                 let updates = vec![update];
                 missed(&self.shard, to, &Mutation { updates });

@@ -19,7 +19,7 @@ use cluster::paxos::{
 use hashbrown::HashMap;
 use io::{Semaphore, TaskGroup};
 use model::{DecoratedKey, Mutation, PartitionUpdate, ReadCommand, Table, TableId, VersionPage};
-use storage::{ReadError, WriteError};
+use storage::{ReadError, WriteError, decode_partition_update};
 
 use crate::coordinator::read_failure;
 use crate::message::{ShardReply, ShardRequest};
@@ -27,7 +27,7 @@ use crate::remote::Refusal;
 use crate::shard::Shard;
 use crate::system::{SavedProposal, paxos_read, paxos_update, saved_paxos};
 pub(crate) use message::{answer_for, ask_other};
-pub(crate) use update::{decode as decode_update, encode as encode_update};
+pub(crate) use update::encode as encode_update;
 
 /// A request to the replica of a partition.
 #[derive(Clone, Debug)]
@@ -188,7 +188,7 @@ impl<'s> InUse<'s> {
     }
 
     fn decode(&self, bytes: Bytes, version: i32) -> Result<PartitionUpdate, Refusal> {
-        let decoded = update::decode(bytes, version, |id| self.shard.store.table(id));
+        let decoded = decode_partition_update(&bytes, version, &|id| self.shard.store.table(id));
         decoded.map_err(|error| {
             let table = &self.ask.table;
             tracing::error!("a proposal for {}.{}: {error}", table.keyspace, table.name);

@@ -1,34 +1,27 @@
-//! Updates as proposals have them.
+//! Updates as proposals have them: in the encoding of Cassandra's, so that either of both reads what the
+//! other has left in `system.paxos`.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use cluster::paxos::Update;
-use model::record::message::{MessageError, decode_mutation, encode_mutation};
-use model::{DecoratedKey, Mutation, PartitionUpdate, Table, TableId};
-
-/// In the place of the version of Cassandra's messages: updates are in the form of
-/// [`encode_mutation`], with the names of columns.
-const VERSION: i32 = 0x4802;
-
-/// Bytes of a proposal are no update.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum UpdateError {
-    /// They are something else.
-    #[error(transparent)]
-    Malformed(#[from] MessageError),
-    /// They are of a version that is not known.
-    #[error("an update of version {0}, which only another version can read")]
-    OtherVersion(i32),
-}
+use model::{DecoratedKey, PartitionUpdate, Table};
+use storage::{Misfit, encode_partition_update};
 
 /// Encodes an update; `None` if it changes nothing.
-pub(crate) fn encode(update: PartitionUpdate) -> Option<Update> {
-    Some(Update {
-        timestamp: timestamp_of(&update)?,
-        version: VERSION,
-        bytes: encoded(update),
-    })
+///
+/// # Errors
+/// It cannot be kept.
+pub(crate) fn encode(update: &PartitionUpdate) -> Result<Option<Update>, Misfit> {
+    let Some(timestamp) = timestamp_of(update) else {
+        return Ok(None);
+    };
+    let (version, bytes) = encode_partition_update(update)?;
+    Ok(Some(Update {
+        timestamp,
+        version,
+        bytes: bytes.into(),
+    }))
 }
 
 /// The time of the ballot that an update was first proposed with, in microseconds since 1970: what it
@@ -67,26 +60,8 @@ pub(crate) fn timestamp_of(update: &PartitionUpdate) -> Option<i64> {
 
 /// The version and the bytes of an update that changes nothing.
 pub(crate) fn nothing(table: &Arc<Table>, key: &DecoratedKey) -> (i32, Bytes) {
-    let empty = PartitionUpdate::new(table.clone(), key.clone());
-    (VERSION, encoded(empty))
-}
-
-fn encoded(update: PartitionUpdate) -> Bytes {
-    let mutation = Mutation {
-        updates: vec![update],
-    };
-    encode_mutation(&mutation, true).into()
-}
-
-/// Reads an update; `find` knows the tables of today.
-pub(crate) fn decode(
-    bytes: Bytes,
-    version: i32,
-    find: impl Fn(TableId) -> Option<Arc<Table>>,
-) -> Result<PartitionUpdate, UpdateError> {
-    if version != VERSION {
-        return Err(UpdateError::OtherVersion(version));
-    }
-    let mut mutation = decode_mutation(bytes, find)?;
-    Ok(mutation.updates.swap_remove(0))
+    let nothing = PartitionUpdate::new(table.clone(), key.clone());
+    let encoded = encode_partition_update(&nothing);
+    let (version, bytes) = encoded.expect("nothing fits anywhere");
+    (version, bytes.into())
 }
