@@ -6,8 +6,10 @@ use std::sync::Arc;
 use cluster::{Consistency, NodeId};
 use cql::schema::SchemaPlan;
 use io::DetachedStream;
+use model::record::message::Batch;
 use model::{CounterMutation, Mutation, ReadCommand, ReadPage, Schema, TableId, VersionPage};
 use storage::{ReadError, WriteError};
+use uuid::Uuid;
 use wire::internode::Hello;
 use wire::{Event, SchemaChange};
 
@@ -49,6 +51,12 @@ pub(crate) enum ShardRequest {
     Read(Box<ReadCommand>),
     /// Say all that the other shard knows.
     ReadVersions(Box<ReadCommand>),
+    /// Keep a logged batch whose id the other shard owns.
+    KeepBatch(Batch),
+    /// Forget it: it is done.
+    ForgetBatch(Uuid),
+    /// Find the logged batches that it keeps, and complete them from now on.
+    BeginBatches,
     /// Keep a statement that this shard prepared.
     Keep(Arc<Statement>),
     /// Go over to a new schema.

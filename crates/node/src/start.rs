@@ -319,6 +319,13 @@ async fn perform(shard: &Rc<Shard>, request: ShardRequest) -> ShardReply {
     };
     match request {
         ShardRequest::Apply(mutation) => ShardReply::Applied(shard.store.apply(mutation).await),
+        ShardRequest::KeepBatch(batch) => {
+            ShardReply::Applied(batch_log::keep_here(shard, batch).await)
+        }
+        ShardRequest::ForgetBatch(id) => {
+            ShardReply::Applied(batch_log::forget_here(shard, id).await)
+        }
+        ShardRequest::BeginBatches => done(batch_log::begin(shard).await),
         ShardRequest::LeadCounter(addition, consistency) => {
             ShardReply::Written(coordinator::lead(shard, addition, consistency).await)
         }
@@ -408,7 +415,7 @@ async fn begin(shard: &Rc<Shard>) -> Result<(), StartError> {
         );
         write(mutation).await?;
     }
-    let replayed = batch_log::replay(shard).await;
+    let replayed = batch_log::begin_everywhere(shard).await;
     replayed.map_err(|error| StartError::System(format!("replaying logged batches: {error}")))
 }
 

@@ -72,31 +72,42 @@ impl Message {
         (node, token): (NodeId, Token),
         deadline: Instant,
     ) -> Result<Bytes, Refusal> {
-        let late = Refusal::Failed(FailureReason::Timeout);
-        let peer = shard.peer(node, token).ok_or(late)?;
-        let epoch = shard.metadata().epoch();
+        let place = (node, token);
         let mut named = false;
         loop {
-            let left = deadline.saturating_duration_since(shard.env.now());
-            let refusal = match peer.ask(self.verb(), epoch, left, self.bytes(named)).await {
-                Ok(answer) => return Ok(answer),
-                Err(PeerError::Failed(body)) => Refusal::decode(&body),
-                Err(error @ PeerError::TooLong(_)) => {
-                    tracing::error!("asking node {node}: {error}");
-                    Refusal::Failed(FailureReason::Unknown)
-                }
-                // Nobody knows what has become of it, as where an answer is late.
-                Err(_) => late,
-            };
-            match refusal {
-                Refusal::OtherColumns if !named => named = true,
-                Refusal::OtherColumns => {
+            match ask_once(shard, place, self.verb(), self.bytes(named), deadline).await {
+                Err(Refusal::OtherColumns) if !named => named = true,
+                Err(Refusal::OtherColumns) => {
                     return Err(Refusal::Failed(FailureReason::IncompatibleSchema));
                 }
-                other => return Err(other),
+                answer => return answer,
             }
         }
     }
+}
+
+/// Asks the shard of another node that owns a token, until a deadline.
+pub(super) async fn ask_once(
+    shard: &Shard,
+    (node, token): (NodeId, Token),
+    verb: Verb,
+    body: Bytes,
+    deadline: Instant,
+) -> Result<Bytes, Refusal> {
+    let late = Refusal::Failed(FailureReason::Timeout);
+    let peer = shard.peer(node, token).ok_or(late)?;
+    let epoch = shard.metadata().epoch();
+    let left = deadline.saturating_duration_since(shard.env.now());
+    let answer = peer.ask(verb, epoch, left, body).await;
+    answer.map_err(|error| match error {
+        PeerError::Failed(body) => Refusal::decode(&body),
+        error @ PeerError::TooLong(_) => {
+            tracing::error!("asking node {node}: {error}");
+            Refusal::Failed(FailureReason::Unknown)
+        }
+        // Nobody knows what has become of it, as where an answer is late.
+        _ => late,
+    })
 }
 
 /// Why a replica has not written.
@@ -142,7 +153,8 @@ impl Write {
     }
 }
 
-fn unwritten(error: WriteError) -> Unwritten {
+/// Why this node has not written.
+pub(super) fn unwritten(error: WriteError) -> Unwritten {
     match write_failure(error) {
         Ok(reason) => Unwritten::Refused(Refusal::Failed(reason)),
         Err(RequestError::Overloaded(_)) => Unwritten::Refused(Refusal::Overloaded),

@@ -58,6 +58,53 @@ pub(super) async fn write(
     outcome.await.unwrap_or_else(|_| Err(ended()))
 }
 
+/// Has all replicas take a write that may have been promised: who does not is left a hint. Returns when each
+/// of them has it, or the drive a hint for it.
+///
+/// # Errors
+/// This node is a replica and does not have it, or nobody has it and there is no hint.
+pub(super) async fn complete(shard: &Rc<Shard>, mutation: Mutation) -> Result<(), RequestError> {
+    let metadata = shard.metadata();
+    let placement = metadata.placement(&mutation.updates[0].table.keyspace);
+    let replicas = replicas_of(shard, &metadata, placement, mutation.key().token());
+    let (write, deadline) = (Write::new(mutation), shard.env.now() + WRITE_TIMEOUT);
+    let (mut has_it, mut kept) = (false, None);
+    let mut answers = Together::new();
+    for replica in &replicas {
+        match replica.alive {
+            true => answers.push({
+                let (write, node) = (&write, replica.node);
+                async move {
+                    let applying = write.apply_at(shard, node, deadline);
+                    let late = || Unwritten::Refused(Refusal::Failed(FailureReason::Timeout));
+                    let applied = shard.env.timeout(WRITE_TIMEOUT, applying).await;
+                    (node, applied.unwrap_or_else(|_| Err(late())))
+                }
+            }),
+            false => kept = missed(shard, replica.node, &write.mutation).or(kept),
+        }
+    }
+    let mut result = Ok(());
+    while let Some((node, applied)) = answers.next().await {
+        match applied {
+            Ok(()) => has_it = true,
+            Err(Unwritten::Impossible(error)) => return Err(error),
+            Err(Unwritten::Refused(refusal)) if node == metadata.own() => {
+                result = Err(RequestError::Server(format!(
+                    "not applied here: {refusal:?}"
+                )));
+            }
+            Err(Unwritten::Refused(_)) => kept = missed(shard, node, &write.mutation).or(kept),
+        }
+    }
+    match kept {
+        Some(kept) => hints::written(shard, kept).await,
+        None if has_it => {}
+        None => result = result.and(Err(RequestError::Server("no replica has it".to_owned()))),
+    }
+    result
+}
+
 /// Has a node take a write that it missed; has it?
 pub(crate) async fn deliver(
     shard: &Shard,

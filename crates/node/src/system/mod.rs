@@ -25,7 +25,9 @@ mod view_tests;
 mod virtual_schema;
 mod virtual_tables;
 
-pub(crate) use batches::{SavedBatch, batch_mutation, forget_mutation, saved_batch, time_uuid};
+pub(crate) use batches::{
+    SavedBatch, batch_mutation, forget_mutation, saved_batch, time_of, time_uuid,
+};
 pub(crate) use built::unbuilt_mutations;
 pub use definitions::system_keyspaces;
 pub use history::PastCompaction;

@@ -36,10 +36,14 @@ pub enum Verb {
     Membership = 21,
     /// Lead an addition to counters.
     Counter = 22,
+    /// Keep a logged batch, and complete it if nobody says that it is done.
+    BatchStore = 23,
+    /// Forget one: it is done.
+    BatchRemove = 24,
 }
 
 impl Verb {
-    const ALL: [Verb; 7] = [
+    const ALL: [Verb; 9] = [
         Verb::Ping,
         Verb::Gossip,
         Verb::Metadata,
@@ -47,6 +51,8 @@ impl Verb {
         Verb::Read,
         Verb::Membership,
         Verb::Counter,
+        Verb::BatchStore,
+        Verb::BatchRemove,
     ];
 }
 

@@ -1,9 +1,10 @@
-//! Mutations, reads and what replicas know, as nodes send them to each other.
+//! Mutations, reads, batches and what replicas know, as nodes send them to each other.
 //!
 //! ```text
 //! mutation = key, update count vint, (table, content)*
 //! read     = kind u8, table, partitions, clusterings, columns, filters, limits, now u32, resume
 //! page     = more u8, partition count vint, (key, end u8, [bound], content)*
+//! batch    = id [16], mutation count vint, (length vint, bytes)*
 //! table    = table id [16], form u64, named u8, [column count vint, (kind u8, name)*]
 //! ```
 //!
@@ -17,6 +18,7 @@
 //! A page has the numbers of whoever asked for it, so that equal pages have equal bytes, whoever sends
 //! them: their digests are compared ([`digest`]).
 
+mod batch;
 mod mutation;
 mod page;
 mod read;
@@ -29,6 +31,7 @@ use crate::{
     murmur3_x64_128, vint,
 };
 
+pub use batch::{Batch, decode_batch, encode_batch};
 pub use mutation::{decode_mutation, encode_mutation};
 pub use page::{decode_page, decode_versions, encode_page, encode_versions};
 pub use read::{ReadKind, decode_read, encode_read};

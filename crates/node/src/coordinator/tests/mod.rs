@@ -1,5 +1,6 @@
 //! The coordinator among replicas on other nodes.
 
+mod batch;
 mod content;
 mod movement;
 mod partition;

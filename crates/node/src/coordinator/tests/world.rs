@@ -27,15 +27,17 @@ use wire::WriteType;
 use wire::internode::{Identity, MessageHead, MessageKind, Verb};
 
 use super::content::{command, decorated, rows};
+use crate::batch_log;
 use crate::config::NodeConfig;
 use crate::coordinator;
 use crate::error::RequestError;
+use crate::hints;
 use crate::internode::{greet, serve};
 use crate::message::{Message, ShardReply, ShardRequest};
 use crate::metadata::{Membership, Metadata};
 use crate::remote;
 use crate::shard::{Shard, SharedState};
-use crate::system::LocalNode;
+use crate::system::{LocalNode, system_keyspaces};
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 /// More than any request takes.
@@ -58,6 +60,10 @@ pub(super) struct Plan {
     pub(super) far: usize,
     /// Is the last node about to join, and gets writes?
     pub(super) joining: bool,
+    /// Racks that the nodes are in, in turn.
+    pub(super) racks: usize,
+    /// Are hints written down and delivered?
+    pub(super) hints: bool,
 }
 
 impl Default for Plan {
@@ -70,6 +76,8 @@ impl Default for Plan {
             tokens: 4,
             far: 0,
             joining: false,
+            racks: 1,
+            hints: false,
         }
     }
 }
@@ -82,7 +90,7 @@ impl Plan {
         };
         Place {
             datacenter: datacenter.to_owned(),
-            rack: "rack1".to_owned(),
+            rack: format!("rack{}", node % self.racks + 1),
         }
     }
 }
@@ -208,9 +216,18 @@ pub(super) fn schema(plan: &Plan, tables: Vec<Table>) -> Schema {
         unserved: model::Unserved::default(),
     };
     Schema {
-        keyspaces: [(keyspace.name.clone(), Arc::new(keyspace))].into(),
+        keyspaces: [keyspace, system()]
+            .map(|keyspace| (keyspace.name.clone(), Arc::new(keyspace)))
+            .into(),
         version: Uuid::from_u128(1),
     }
+}
+
+/// What of the keyspace `system` is needed.
+fn system() -> Keyspace {
+    let mut system = Keyspace::clone(&system_keyspaces().keyspaces["system"]);
+    system.tables.retain(|name, _| &**name == "batches");
+    system
 }
 
 fn config(shards: u16) -> NodeConfig {
@@ -292,10 +309,16 @@ async fn live(
     shard
         .peers
         .set_up(Arc::new(others.collect()), shard.env.now());
-    let key = (number, shard.index());
-    shards.borrow_mut().insert(key, shard.clone());
     env.spawn(TaskGroup::Foreground, receive(shard.clone()))
         .detach();
+    if plan.hints {
+        let hinting = hints::run(shard.clone());
+        env.spawn(TaskGroup::Maintenance, hinting).detach();
+    }
+    let begun = batch_log::begin(&shard).await;
+    begun.expect("the drive is fine");
+    let key = (number, shard.index());
+    shards.borrow_mut().insert(key, shard.clone());
     if shard.index() == 0 {
         listen(shard, shards, number).await;
     }
@@ -320,6 +343,12 @@ async fn receive(shard: Rc<Shard>) {
                 let reply = match request {
                     ShardRequest::Apply(mutation) => {
                         ShardReply::Applied(shard.store.apply(mutation).await)
+                    }
+                    ShardRequest::KeepBatch(batch) => {
+                        ShardReply::Applied(batch_log::keep_here(&shard, batch).await)
+                    }
+                    ShardRequest::ForgetBatch(id) => {
+                        ShardReply::Applied(batch_log::forget_here(&shard, id).await)
                     }
                     ShardRequest::Read(command) => {
                         ShardReply::Read(shard.store.read(&command).await)
@@ -367,6 +396,12 @@ async fn listen(shard: Rc<Shard>, shards: Shards, number: usize) {
                             remote::apply(&shard, head, body).await
                         }
                         MessageKind::Request(Verb::Read) => remote::read(&shard, head, body).await,
+                        MessageKind::Request(Verb::BatchStore) => {
+                            remote::keep_batch(&shard, head, body).await
+                        }
+                        MessageKind::Request(Verb::BatchRemove) => {
+                            remote::forget_batch(&shard, head, body).await
+                        }
                         _ => Err(Vec::new()),
                     }
                 }
@@ -483,6 +518,13 @@ impl World {
         self.shards.borrow()[&(node, owner)].clone()
     }
 
+    /// The shards of a node.
+    pub(super) fn shards_of(&self, node: usize) -> Vec<Rc<Shard>> {
+        let shards = self.shards.borrow();
+        let of_node = shards.range((node, 0)..=(node, u16::MAX));
+        of_node.map(|(_, shard)| shard.clone()).collect()
+    }
+
     /// Does something on a shard, to its end.
     pub(super) fn run<F, T>(&mut self, shard: &Rc<Shard>, what: impl FnOnce(Rc<Shard>) -> F) -> T
     where
@@ -551,7 +593,7 @@ impl World {
     /// The live rows that one node alone has of a partition.
     pub(super) fn rows_at(&mut self, node: usize, key: i32) -> Vec<(i32, i32)> {
         let shard = self.owner(node, key);
-        let command = self.command(key);
+        let command = self.command_of(key);
         let page = self.run(
             &shard,
             |shard| async move { shard.store.read(&command).await },
@@ -581,7 +623,12 @@ impl World {
 
     /// The table as node 0 knows it.
     pub(super) fn table(&self) -> Arc<Table> {
-        let metadata = self.shard(0).metadata();
+        self.table_of(0)
+    }
+
+    /// The table as a node knows it.
+    pub(super) fn table_of(&self, node: usize) -> Arc<Table> {
+        let metadata = self.shard(node).metadata();
         let table = metadata.schema.table(KEYSPACE, "t");
         table.expect("it is there").clone()
     }
