@@ -10,9 +10,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use model::record::RecordError;
 use model::record::message::{
-    Batch, MessageError, Numbering, ReadKind, decode_batch, decode_mutation, decode_page,
-    decode_read, decode_versions, digest, encode_batch, encode_mutation, encode_page, encode_read,
-    encode_versions,
+    Batch, MessageError, Numbering, ReadKind, decode_batch, decode_late, decode_mutation,
+    decode_page, decode_read, decode_versions, digest, encode_batch, encode_late, encode_mutation,
+    encode_page, encode_read, encode_versions,
 };
 use model::{
     Bound, ClusteringSelection, Column, ColumnId, ColumnKind, DataLimits, DecoratedKey,
@@ -298,6 +298,19 @@ proptest! {
     }
 
     /// What a node with more columns answers has the numbers of the one that asked.
+    #[test]
+    fn a_write_of_before_is_read_as_written(
+        update in update(),
+        written_at: i64,
+        named in any::<bool>(),
+    ) {
+        let mutation = mutation(update);
+        let bytes = Bytes::from(encode_late(&mutation, written_at, named));
+        let read = decode_late(bytes.clone(), |_| Some(table()));
+        prop_assert_eq!(read.unwrap(), (mutation, written_at));
+        prop_assert!(decode_late(bytes.slice(..7), |_| Some(table())).is_err());
+    }
+
     #[test]
     fn a_batch_is_read_as_written(
         ticks in 0..1u64 << 60,

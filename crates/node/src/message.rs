@@ -51,6 +51,8 @@ pub(crate) enum ShardRequest {
     Read(Box<ReadCommand>),
     /// Say all that the other shard knows.
     ReadVersions(Box<ReadCommand>),
+    /// Apply a write of before, of that time in microseconds since 1970, but for what was truncated since.
+    ApplyLate(Mutation, i64),
     /// Keep a logged batch whose id the other shard owns.
     KeepBatch(Batch),
     /// Forget it: it is done.
@@ -76,8 +78,8 @@ pub(crate) enum ShardRequest {
     ChangeSchema(Box<SchemaPlan>),
     /// Have all nodes forget all rows of a table (asked of shard 0).
     TruncateEverywhere(TableId),
-    /// Forget all rows of a table.
-    Truncate(TableId),
+    /// Forget all rows of a table, as of that time in milliseconds since 1970.
+    Truncate(TableId, i64),
     /// Link what the shard has of a table into the snapshot of this name.
     LinkSnapshot(TableId, Arc<str>),
     /// Tell what virtual tables show.

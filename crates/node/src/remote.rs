@@ -10,8 +10,8 @@ use bytes::Bytes;
 use cluster::FailureReason;
 use model::record::RecordError;
 use model::record::message::{
-    MessageError, ReadKind, decode_batch, decode_mutation, decode_read, digest, encode_page,
-    encode_versions,
+    MessageError, ReadKind, decode_batch, decode_late, decode_mutation, decode_read, digest,
+    encode_page, encode_versions,
 };
 use storage::{ReadError, WriteError};
 use uuid::Uuid;
@@ -99,6 +99,21 @@ pub(crate) async fn apply(
         shard.metadata_reached(head.epoch).await;
         let mutation = decode_mutation(body, |id| shard.store.table(id))?;
         replica::apply(shard, mutation).await?;
+        Ok(Vec::new())
+    };
+    in_time(shard, head, WRITE_TIMEOUT, applying).await
+}
+
+/// Applies a write of before that another node sent (`HintVerbHandler`).
+pub(crate) async fn apply_late(
+    shard: &Rc<Shard>,
+    head: MessageHead,
+    body: Bytes,
+) -> Result<Vec<u8>, Vec<u8>> {
+    let applying = async {
+        shard.metadata_reached(head.epoch).await;
+        let (mutation, written_at) = decode_late(body, |id| shard.store.table(id))?;
+        replica::apply_late(shard, mutation, written_at).await?;
         Ok(Vec::new())
     };
     in_time(shard, head, WRITE_TIMEOUT, applying).await

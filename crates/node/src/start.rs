@@ -33,7 +33,7 @@ use crate::system::{
 };
 use crate::{
     batch_log, compaction_history, coordinator, execute, hints, neighbor, replica, session,
-    truncate, virtual_tables,
+    truncate, truncations, virtual_tables,
 };
 
 /// How long the clients of a node that stops may take to finish.
@@ -319,6 +319,9 @@ async fn perform(shard: &Rc<Shard>, request: ShardRequest) -> ShardReply {
     };
     match request {
         ShardRequest::Apply(mutation) => ShardReply::Applied(shard.store.apply(mutation).await),
+        ShardRequest::ApplyLate(mutation, written_at) => {
+            ShardReply::Applied(replica::apply_late_here(shard, mutation, written_at).await)
+        }
         ShardRequest::KeepBatch(batch) => {
             ShardReply::Applied(batch_log::keep_here(shard, batch).await)
         }
@@ -361,7 +364,7 @@ async fn perform(shard: &Rc<Shard>, request: ShardRequest) -> ShardReply {
         ShardRequest::TruncateEverywhere(table) => {
             ShardReply::Written(truncate::everywhere(shard, table).await)
         }
-        ShardRequest::Truncate(table) => done(truncate::on_shard(shard, table).await),
+        ShardRequest::Truncate(table, at) => done(truncate::on_shard(shard, table, at).await),
         ShardRequest::LinkSnapshot(table, tag) => {
             match shard.store.link_snapshot(table, &tag, true).await {
                 Ok(files) => ShardReply::Linked(files),
@@ -373,9 +376,12 @@ async fn perform(shard: &Rc<Shard>, request: ShardRequest) -> ShardReply {
 }
 
 /// Finishes the start of this shard, now that it knows all tables.
-async fn begin_shard(shard: &Shard, local: Arc<LocalNode>) -> Result<(), String> {
+async fn begin_shard(shard: &Rc<Shard>, local: Arc<LocalNode>) -> Result<(), String> {
     let replayed = shard.store.replay().await;
     replayed.map_err(|error| format!("shard {}: {error}", shard.index()))?;
+    // The system's tables were replayed on all shards before.
+    let loaded = truncations::load(shard).await;
+    loaded.map_err(|error| format!("shard {}: truncations: {error}", shard.index()))?;
     shard.set_local(local);
     Ok(())
 }

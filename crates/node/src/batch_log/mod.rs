@@ -16,7 +16,6 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use hashbrown::HashMap;
 use io::Notify;
 use model::record::message::Batch;
 use model::{DecoratedKey, Mutation, TableId};
@@ -37,16 +36,9 @@ pub(crate) struct BatchLog {
     /// Held by each batch that is being forgotten or completed, the one of when that began.
     epoch: RefCell<Rc<()>>,
     ended: Notify,
-    /// When tables were truncated, in microseconds since 1970: a batch from before stays out.
-    truncated: RefCell<HashMap<TableId, i64>>,
 }
 
 impl BatchLog {
-    /// When tables were truncated since the node started, in microseconds since 1970.
-    pub(crate) fn truncations(&self) -> HashMap<TableId, i64> {
-        self.truncated.borrow().clone()
-    }
-
     /// How many batches the shard keeps.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
@@ -157,11 +149,9 @@ pub(crate) async fn forget_here(shard: &Shard, id: Uuid) -> Result<(), WriteErro
 }
 
 /// A table was truncated: what was acknowledged of it before must not come back with a batch that
-/// was about to be forgotten. Returns when none of those is left in the log.
-pub(crate) async fn truncated(shard: &Shard, table: TableId) {
+/// was about to be forgotten or completed, whatever the clocks say. Returns when none of those is left.
+pub(crate) async fn truncated(shard: &Shard) {
     let log = &shard.batch_log;
-    let now = shard.env.wall_micros();
-    log.truncated.borrow_mut().insert(table, now);
     let before = log.epoch.replace(Rc::new(()));
     while Rc::strong_count(&before) > 1 {
         log.ended.notified().await;

@@ -187,7 +187,7 @@ async fn complete(shard: &Rc<Shard>, id: Uuid) -> Result<bool, String> {
         return Ok(false);
     };
     let mutations = left_of(shard, &batch);
-    let completed = coordinator::complete(shard, mutations).await;
+    let completed = coordinator::complete(shard, mutations, batch.begun_at).await;
     completed.map_err(|error| failed(&error))?;
     let forgotten = forget_here(shard, id).await;
     forgotten.map_err(|error| failed(&error))?;
@@ -223,14 +223,7 @@ fn left_of(shard: &Shard, batch: &SavedBatch) -> Vec<Mutation> {
             }
         }
     }
-    {
-        let truncated = shard.batch_log.truncated.borrow();
-        let stays = |id| truncated.get(&id).is_none_or(|at| batch.begun_at > *at);
-        for mutation in &mut mutations {
-            mutation.updates.retain(|update| stays(update.table.id));
-        }
-    }
-    mutations.retain(|mutation| !mutation.updates.is_empty());
+    mutations.retain_mut(|mutation| shard.truncations.retain(mutation, batch.begun_at));
     let updates = mutations.iter().flat_map(|mutation| &mutation.updates);
     let grace = updates.map(|update| i64::from(update.table.options.gc_grace_seconds));
     let age = (shard.env.wall_micros() - batch.begun_at) / 1_000_000;

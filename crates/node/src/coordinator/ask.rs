@@ -7,8 +7,8 @@ use bytes::Bytes;
 use cluster::{FailureReason, NodeId};
 use io::Instant;
 use model::record::message::{
-    Numbering, ReadKind, decode_page, decode_versions, digest, encode_mutation, encode_read,
-    encode_versions,
+    Numbering, ReadKind, decode_page, decode_versions, digest, encode_late, encode_mutation,
+    encode_read, encode_versions,
 };
 use model::{
     Mutation, PartitionBound, PartitionSelection, ReadCommand, ReadPage, Token, VersionPage,
@@ -26,6 +26,8 @@ use crate::shard::Shard;
 /// What other nodes are asked.
 enum Content {
     Write(Rc<Mutation>),
+    /// A write of before, at that time in microseconds since 1970.
+    Late(Rc<Mutation>, i64),
     Read(ReadKind, Rc<ReadCommand>),
 }
 
@@ -49,6 +51,7 @@ impl Message {
     fn bytes(&self, named: bool) -> Bytes {
         let encode = || match &self.content {
             Content::Write(mutation) => encode_mutation(mutation, named),
+            Content::Late(mutation, written_at) => encode_late(mutation, *written_at, named),
             Content::Read(kind, command) => encode_read(*kind, command, named),
         };
         let cell = match named {
@@ -61,6 +64,7 @@ impl Message {
     fn verb(&self) -> Verb {
         match &self.content {
             Content::Write(_) => Verb::Mutation,
+            Content::Late(..) => Verb::Hint,
             Content::Read(..) => Verb::Read,
         }
     }
@@ -135,6 +139,16 @@ impl Write {
         }
     }
 
+    /// Of what was written before, at that time in microseconds since 1970: replicas leave out what was
+    /// truncated since.
+    pub(super) fn late(mutation: Mutation, written_at: i64) -> Write {
+        let mutation = Rc::new(mutation);
+        Write {
+            message: Message::new(Content::Late(mutation.clone(), written_at)),
+            mutation,
+        }
+    }
+
     /// Has a replica apply it.
     pub(super) async fn apply_at(
         &self,
@@ -143,7 +157,11 @@ impl Write {
         deadline: Instant,
     ) -> Result<(), Unwritten> {
         if node == shard.metadata().own() {
-            let applied = replica::apply(shard, Mutation::clone(&self.mutation)).await;
+            let mutation = Mutation::clone(&self.mutation);
+            let applied = match self.message.content {
+                Content::Late(_, since) => replica::apply_late(shard, mutation, since).await,
+                _ => replica::apply(shard, mutation).await,
+            };
             return applied.map_err(unwritten);
         }
         let place = (node, self.mutation.key().token());

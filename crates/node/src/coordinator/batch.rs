@@ -238,11 +238,12 @@ fn forget_soon(shard: &Rc<Shard>, holders: Holders, id: Uuid) {
     shard.env.spawn(TaskGroup::Foreground, forgetting).detach();
 }
 
-/// Has the replicas of what is left of a batch have it, if need be by hints. All of it is done when this
-/// succeeds.
+/// Has the replicas of what is left of a batch have it, if need be by hints; it was begun at that time, in
+/// microseconds since 1970. All of it is done when this succeeds.
 pub(crate) async fn complete(
     shard: &Rc<Shard>,
     mutations: Vec<Mutation>,
+    begun_at: i64,
 ) -> Result<(), RequestError> {
     let mut mutations = mutations.into_iter();
     let mut result = Ok(());
@@ -254,7 +255,7 @@ pub(crate) async fn complete(
                 let shard = shard.clone();
                 let env = shard.env.clone();
                 env.spawn(TaskGroup::Maintenance, async move {
-                    complete_one(&shard, mutation).await
+                    complete_one(&shard, mutation, begun_at).await
                 })
             })
             .collect();

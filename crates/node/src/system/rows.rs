@@ -95,6 +95,11 @@ impl<'a> RowWriter<'a> {
             ttl: NO_TTL,
             expires_at: NO_DELETION_TIME,
         };
+        RowWriter::update(table, row, time)
+    }
+
+    /// A row that exists as far as its cells do.
+    pub(super) fn update(table: &'a Table, row: &'a mut Row, time: WriteTime) -> RowWriter<'a> {
         let expiry = (NO_TTL, NO_DELETION_TIME);
         RowWriter {
             table,
@@ -116,6 +121,20 @@ impl<'a> RowWriter<'a> {
     /// Sets a column. All names are those of definitions in this folder.
     pub(super) fn set(&mut self, column: &str, value: Bytes) -> &mut Self {
         self.put(column, None, value)
+    }
+
+    /// Removes entries of a non-frozen map, by their keys.
+    pub(super) fn remove(
+        &mut self,
+        column: &str,
+        keys: impl IntoIterator<Item = Bytes>,
+    ) -> &mut Self {
+        let expiry = std::mem::replace(&mut self.expiry, (NO_TTL, self.time.seconds));
+        for key in keys {
+            self.put(column, Some(key), Bytes::new());
+        }
+        self.expiry = expiry;
+        self
     }
 
     /// Sets a column to null.

@@ -40,10 +40,12 @@ pub enum Verb {
     BatchStore = 23,
     /// Forget one: it is done.
     BatchRemove = 24,
+    /// Apply a write of before, but for what was truncated since: a hint, or part of a batch.
+    Hint = 25,
 }
 
 impl Verb {
-    const ALL: [Verb; 9] = [
+    const ALL: [Verb; 10] = [
         Verb::Ping,
         Verb::Gossip,
         Verb::Metadata,
@@ -53,6 +55,7 @@ impl Verb {
         Verb::Counter,
         Verb::BatchStore,
         Verb::BatchRemove,
+        Verb::Hint,
     ];
 }
 

@@ -4,6 +4,7 @@
 //! mutation = key, update count vint, (table, content)*
 //! read     = kind u8, table, partitions, clusterings, columns, filters, limits, now u32, resume
 //! page     = more u8, partition count vint, (key, end u8, [bound], content)*
+//! late     = written at i64 (microseconds since 1970), mutation
 //! batch    = id [16], mutation count vint, (length vint, bytes)*
 //! table    = table id [16], form u64, named u8, [column count vint, (kind u8, name)*]
 //! ```
@@ -19,6 +20,7 @@
 //! them: their digests are compared ([`digest`]).
 
 mod batch;
+mod late;
 mod mutation;
 mod page;
 mod read;
@@ -32,6 +34,7 @@ use crate::{
 };
 
 pub use batch::{Batch, decode_batch, encode_batch};
+pub use late::{decode_late, encode_late};
 pub use mutation::{decode_mutation, encode_mutation};
 pub use page::{decode_page, decode_versions, encode_page, encode_versions};
 pub use read::{ReadKind, decode_read, encode_read};

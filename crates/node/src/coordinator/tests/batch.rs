@@ -195,11 +195,17 @@ fn what_a_table_had_before_it_was_truncated_does_not_come_back() {
     for node in [1, 2] {
         let shard = world.shard(node);
         let id = table.id;
-        let truncated = world.run(&shard, |shard| async move {
-            truncate::on_shard(&shard, id).await
-        });
+        let truncated = world.run(
+            &shard,
+            |shard| async move { truncate::here(&shard, id).await },
+        );
         truncated.expect("it is truncated");
     }
+    // One of them learns of it from its drive.
+    world.crash(1);
+    world.start(1);
+    world.all_believe_but(0);
+    assert_eq!(kept(&world, 1), 1);
     world.simulation.run_for(REPLAYED);
     for node in [1, 2] {
         assert_eq!(values(&mut world, node), [None; 6]);

@@ -2,6 +2,7 @@
 
 mod batch;
 mod content;
+mod hints;
 mod movement;
 mod partition;
 mod places;

@@ -36,8 +36,10 @@ use crate::internode::{greet, serve};
 use crate::message::{Message, ShardReply, ShardRequest};
 use crate::metadata::{Membership, Metadata};
 use crate::remote;
+use crate::replica;
 use crate::shard::{Shard, SharedState};
 use crate::system::{LocalNode, system_keyspaces};
+use crate::truncations;
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 /// More than any request takes.
@@ -226,7 +228,9 @@ pub(super) fn schema(plan: &Plan, tables: Vec<Table>) -> Schema {
 /// What of the keyspace `system` is needed.
 fn system() -> Keyspace {
     let mut system = Keyspace::clone(&system_keyspaces().keyspaces["system"]);
-    system.tables.retain(|name, _| &**name == "batches");
+    system
+        .tables
+        .retain(|name, _| matches!(&**name, "batches" | "local"));
     system
 }
 
@@ -311,6 +315,8 @@ async fn live(
         .set_up(Arc::new(others.collect()), shard.env.now());
     env.spawn(TaskGroup::Foreground, receive(shard.clone()))
         .detach();
+    let loaded = truncations::load(&shard).await;
+    loaded.expect("the drive is fine");
     if plan.hints {
         let hinting = hints::run(shard.clone());
         env.spawn(TaskGroup::Maintenance, hinting).detach();
@@ -343,6 +349,10 @@ async fn receive(shard: Rc<Shard>) {
                 let reply = match request {
                     ShardRequest::Apply(mutation) => {
                         ShardReply::Applied(shard.store.apply(mutation).await)
+                    }
+                    ShardRequest::ApplyLate(mutation, written_at) => {
+                        let applied = replica::apply_late_here(&shard, mutation, written_at);
+                        ShardReply::Applied(applied.await)
                     }
                     ShardRequest::KeepBatch(batch) => {
                         ShardReply::Applied(batch_log::keep_here(&shard, batch).await)
@@ -396,6 +406,9 @@ async fn listen(shard: Rc<Shard>, shards: Shards, number: usize) {
                             remote::apply(&shard, head, body).await
                         }
                         MessageKind::Request(Verb::Read) => remote::read(&shard, head, body).await,
+                        MessageKind::Request(Verb::Hint) => {
+                            remote::apply_late(&shard, head, body).await
+                        }
                         MessageKind::Request(Verb::BatchStore) => {
                             remote::keep_batch(&shard, head, body).await
                         }
