@@ -39,7 +39,7 @@ pub(crate) async fn write_logged(
     consistency: Consistency,
 ) -> Result<(), RequestError> {
     let metadata = shard.metadata();
-    let holders = holders(shard, &metadata, consistency)?;
+    let holders = holders(shard, &metadata, consistency).map_err(RequestError::NoBatchLog)?;
     check(shard, &metadata, &mutations, consistency)?;
     let batch = batch_log::batch_of(shard, &mutations);
     let id = batch.id;

@@ -219,11 +219,15 @@ fn a_batch_needs_another_node_to_keep_it() {
     world.cut_off(0);
     world.believe_up(0, &[]);
     let refused = write(&mut world, 0, 1, Consistency::One);
-    let Err(RequestError::Unavailable(unavailable)) = refused else {
+    let Err(refused @ RequestError::NoBatchLog(unavailable)) = refused else {
         panic!("{refused:?}");
     };
     assert_eq!(unavailable.consistency, Consistency::Two);
     assert_eq!((unavailable.required, unavailable.alive), (2, 0));
+    assert_eq!(
+        refused.to_string(),
+        "Cannot achieve consistency level TWO for batchlog in local DC, required:2, available:0"
+    );
     assert_eq!(values(&mut world, 0), [None; 6]);
     // At ANY it keeps the batch itself.
     let written = write(&mut world, 0, 2, Consistency::Any);
