@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use model::record::message::{
-    Numbering, decode_mutation, decode_page, decode_read, decode_versions, encode_mutation,
-    encode_read, encode_versions,
+    Numbering, decode_batch, decode_late, decode_mutation, decode_page, decode_read,
+    decode_versions, encode_batch, encode_late, encode_mutation, encode_read, encode_versions,
 };
 use model::{
     Column, ColumnId, ColumnKind, CqlType, DroppedColumn, Order, Table, TableId, TableOptions,
@@ -23,6 +23,24 @@ pub(super) fn run(data: &[u8]) {
     let table = table(choice >> 4 & 1 != 0);
     let find = |id: TableId| (id == table.id).then(|| table.clone());
     let bytes = Bytes::copy_from_slice(data);
+    if choice & 0x20 != 0 {
+        if let Ok(batch) = decode_batch(bytes) {
+            let again = Bytes::from(encode_batch(&batch));
+            assert_eq!(decode_batch(again), Ok(batch));
+        }
+        return;
+    }
+    if choice & 0x40 != 0 {
+        let again = |(mutation, written_at)| {
+            let bytes = encode_late(&mutation, written_at, choice & 8 != 0);
+            decode_late(bytes.into(), find).expect("it is sound")
+        };
+        if let Ok(late) = decode_late(bytes, find) {
+            let late = again(late);
+            assert_eq!(again(late.clone()), late);
+        }
+        return;
+    }
     match choice & 3 {
         0 => {
             let again = |mutation| {

@@ -6,6 +6,7 @@
 //! A single node is a ring of one, and takes the same way.
 
 mod allocation;
+mod batch_holders;
 mod consistency;
 mod discovery;
 mod gossip;
@@ -18,6 +19,7 @@ mod ring;
 mod topology;
 
 pub use allocation::allocate_tokens;
+pub use batch_holders::{BatchCandidate, batch_holders};
 pub use consistency::{Consistency, ConsistencyError, UnknownConsistency};
 pub use discovery::{Discovered, Discovery, Standing};
 pub use gossip::{Gossip, GossipError, News};

@@ -10,8 +10,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use model::record::RecordError;
 use model::record::message::{
-    MessageError, Numbering, ReadKind, decode_mutation, decode_page, decode_read, decode_versions,
-    digest, encode_mutation, encode_page, encode_read, encode_versions,
+    Batch, MessageError, Numbering, ReadKind, decode_batch, decode_late, decode_mutation,
+    decode_page, decode_read, decode_versions, digest, encode_batch, encode_late, encode_mutation,
+    encode_page, encode_read, encode_versions,
 };
 use model::{
     Bound, ClusteringSelection, Column, ColumnId, ColumnKind, DataLimits, DecoratedKey,
@@ -297,6 +298,36 @@ proptest! {
     }
 
     /// What a node with more columns answers has the numbers of the one that asked.
+    #[test]
+    fn a_write_of_before_is_read_as_written(
+        update in update(),
+        written_at: i64,
+        named in any::<bool>(),
+    ) {
+        let mutation = mutation(update);
+        let bytes = Bytes::from(encode_late(&mutation, written_at, named));
+        let read = decode_late(bytes.clone(), |_| Some(table()));
+        prop_assert_eq!(read.unwrap(), (mutation, written_at));
+        prop_assert!(decode_late(bytes.slice(..7), |_| Some(table())).is_err());
+    }
+
+    #[test]
+    fn a_batch_is_read_as_written(
+        ticks in 0..1u64 << 60,
+        random: [u8; 6],
+        mutations in vec(vec(any::<u8>(), 0..20), 0..6),
+    ) {
+        let id = uuid::Builder::from_gregorian_timestamp(ticks, 7, &random).into_uuid();
+        let mutations = mutations.into_iter().map(Bytes::from).collect();
+        let batch = Batch { id, mutations };
+        let bytes = Bytes::from(encode_batch(&batch));
+        prop_assert_eq!(decode_batch(bytes.clone()), Ok(batch));
+        prop_assert!(decode_batch(bytes.slice(..bytes.len() - 1)).is_err());
+        let other = uuid::Builder::from_random_bytes([3; 16]).into_uuid();
+        let timeless = Batch { id: other, mutations: Vec::new() };
+        prop_assert!(decode_batch(encode_batch(&timeless).into()).is_err());
+    }
+
     #[test]
     fn an_answer_has_the_numbers_of_who_asked(command in command(), update in update()) {
         let later = changed(|columns| {

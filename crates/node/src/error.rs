@@ -21,6 +21,9 @@ pub(crate) enum RequestError {
     /// Too few replicas are up.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
+    /// No other node of the data centre that could keep a logged batch is up.
+    #[error("{0} for batchlog in local DC, required:{required}, available:{alive}", required = .0.required, alive = .0.alive)]
+    NoBatchLog(Unavailable),
     /// No statement of this id has been prepared.
     #[error(
         "Prepared query with ID {} not found (either the query was not prepared on this host \
@@ -92,11 +95,13 @@ impl RequestError {
             RequestError::Cql(error) => cql_kind(error),
             RequestError::Decode(_) => ErrorKind::Protocol,
             RequestError::Consistency(_) => ErrorKind::Invalid,
-            RequestError::Unavailable(error) => ErrorKind::Unavailable {
-                consistency: error.consistency,
-                required: count(error.required),
-                alive: count(error.alive),
-            },
+            RequestError::Unavailable(error) | RequestError::NoBatchLog(error) => {
+                ErrorKind::Unavailable {
+                    consistency: error.consistency,
+                    required: count(error.required),
+                    alive: count(error.alive),
+                }
+            }
             RequestError::Unprepared(id) => ErrorKind::Unprepared { id },
             RequestError::Write {
                 consistency,

@@ -13,7 +13,6 @@ use wire::{
     QueryParameters, ResponseExtras, ResponseWriter, RowsHead, RowsWriter, Version, WriteType,
 };
 
-use crate::batch_log;
 use crate::clients::Client;
 use crate::coordinator;
 use crate::error::RequestError;
@@ -442,13 +441,16 @@ impl Call<'_> {
         if write_type != WriteType::Batch || mutations.len() < 2 {
             return self.write(mutations, consistency, write_type).await;
         }
-        let id = batch_log::record(self.shard, &mutations).await?;
-        let result = self.write(mutations, consistency, write_type).await;
-        match &result {
-            Ok(()) => batch_log::forget_soon(self.shard, id),
-            Err(_) => batch_log::retry_later(self.shard, id),
-        }
-        result
+        self.trace(|| "Determining replicas for atomic batch");
+        Box::pin(coordinator::write_logged(
+            self.shard,
+            mutations,
+            consistency,
+        ))
+        .await?;
+        self.trace(|| "Appended to the commit log and added to the memtables");
+        self.response().void();
+        Ok(())
     }
 
     async fn truncate(&mut self, table: &Arc<Table>) -> Result<(), RequestError> {

@@ -41,6 +41,7 @@ pub mod system;
 mod timestamps;
 mod trace;
 mod truncate;
+mod truncations;
 mod virtual_tables;
 mod window;
 

@@ -7,8 +7,10 @@ use cluster::paxos::Answer;
 use cluster::{Consistency, NodeId};
 use cql::schema::SchemaPlan;
 use io::DetachedStream;
+use model::record::message::Batch;
 use model::{CounterMutation, Mutation, ReadCommand, ReadPage, Schema, TableId, VersionPage};
 use storage::{ReadError, WriteError};
+use uuid::Uuid;
 use wire::internode::Hello;
 use wire::{Event, SchemaChange};
 
@@ -54,6 +56,14 @@ pub(crate) enum ShardRequest {
     ReadVersions(Box<ReadCommand>),
     /// Answer a step of Paxos about a partition that the other shard owns.
     Paxos(Box<paxos::Ask>),
+    /// Apply a write of before, of that time in microseconds since 1970, but for what was truncated since.
+    ApplyLate(Mutation, i64),
+    /// Keep a logged batch whose id the other shard owns.
+    KeepBatch(Batch),
+    /// Forget it: it is done.
+    ForgetBatch(Uuid),
+    /// Find the logged batches that it keeps, and complete them from now on.
+    BeginBatches,
     /// Keep a statement that this shard prepared.
     Keep(Arc<Statement>),
     /// Go over to a new schema.
@@ -73,8 +83,8 @@ pub(crate) enum ShardRequest {
     ChangeSchema(Box<SchemaPlan>),
     /// Have all nodes forget all rows of a table (asked of shard 0).
     TruncateEverywhere(TableId),
-    /// Forget all rows of a table.
-    Truncate(TableId),
+    /// Forget all rows of a table, as of that time in milliseconds since 1970.
+    Truncate(TableId, i64),
     /// Link what the shard has of a table into the snapshot of this name.
     LinkSnapshot(TableId, Arc<str>),
     /// Tell what virtual tables show.

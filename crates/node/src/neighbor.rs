@@ -85,6 +85,9 @@ async fn answer(shard: Rc<Shard>, head: MessageHead, body: Bytes) -> Result<Vec<
             }
         }
         MessageKind::Request(Verb::Mutation) => remote::apply(&shard, head, body).await,
+        MessageKind::Request(Verb::Hint) => remote::apply_late(&shard, head, body).await,
+        MessageKind::Request(Verb::BatchStore) => remote::keep_batch(&shard, head, body).await,
+        MessageKind::Request(Verb::BatchRemove) => remote::forget_batch(&shard, head, body).await,
         MessageKind::Request(Verb::Counter) => coordinator::lead_for(&shard, head, body).await,
         MessageKind::Request(Verb::Paxos) => paxos::answer_for(&shard, head, body).await,
         MessageKind::Request(Verb::Read) => remote::read(&shard, head, body).await,

@@ -4,15 +4,20 @@
 //! of the epoch that the other one knew, no longer than the other one waits.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use cluster::FailureReason;
+use model::record::RecordError;
 use model::record::message::{
-    MessageError, ReadKind, decode_mutation, decode_read, digest, encode_page, encode_versions,
+    MessageError, ReadKind, decode_batch, decode_late, decode_mutation, decode_read, digest,
+    encode_page, encode_versions,
 };
 use storage::{ReadError, WriteError};
+use uuid::Uuid;
 use wire::internode::MessageHead;
 
+use crate::batch_log;
 use crate::coordinator::{READ_TIMEOUT, WRITE_TIMEOUT, read_failure, write_failure};
 use crate::error::RequestError;
 use crate::replica;
@@ -96,10 +101,65 @@ pub(crate) async fn apply(
         replica::apply(shard, mutation).await?;
         Ok(Vec::new())
     };
-    let time = head.time_left.unwrap_or(WRITE_TIMEOUT);
-    let applied = shard.env.timeout(time, applying).await;
+    in_time(shard, head, WRITE_TIMEOUT, applying).await
+}
+
+/// Applies a write of before that another node sent (`HintVerbHandler`).
+pub(crate) async fn apply_late(
+    shard: &Rc<Shard>,
+    head: MessageHead,
+    body: Bytes,
+) -> Result<Vec<u8>, Vec<u8>> {
+    let applying = async {
+        shard.metadata_reached(head.epoch).await;
+        let (mutation, written_at) = decode_late(body, |id| shard.store.table(id))?;
+        replica::apply_late(shard, mutation, written_at).await?;
+        Ok(Vec::new())
+    };
+    in_time(shard, head, WRITE_TIMEOUT, applying).await
+}
+
+/// Keeps a logged batch of another node (`BatchStoreVerbHandler`).
+pub(crate) async fn keep_batch(
+    shard: &Rc<Shard>,
+    head: MessageHead,
+    body: Bytes,
+) -> Result<Vec<u8>, Vec<u8>> {
+    let keeping = async {
+        // Its tables are known then.
+        shard.metadata_reached(head.epoch).await;
+        let batch = decode_batch(body).map_err(MessageError::Record)?;
+        batch_log::keep(shard, batch).await?;
+        Ok(Vec::new())
+    };
+    in_time(shard, head, WRITE_TIMEOUT, keeping).await
+}
+
+/// Forgets one (`BatchRemoveVerbHandler`).
+pub(crate) async fn forget_batch(
+    shard: &Rc<Shard>,
+    head: MessageHead,
+    body: Bytes,
+) -> Result<Vec<u8>, Vec<u8>> {
+    let forgetting = async {
+        let id = Uuid::from_slice(&body).map_err(|_| MessageError::Record(RecordError::Short))?;
+        batch_log::forget(shard, id).await?;
+        Ok(Vec::new())
+    };
+    in_time(shard, head, WRITE_TIMEOUT, forgetting).await
+}
+
+/// Answers before nobody waits any more.
+async fn in_time(
+    shard: &Shard,
+    head: MessageHead,
+    usual: Duration,
+    answering: impl Future<Output = Result<Vec<u8>, Refusal>>,
+) -> Result<Vec<u8>, Vec<u8>> {
+    let time = head.time_left.unwrap_or(usual);
+    let answered = shard.env.timeout(time, answering).await;
     let late = |_| Err(Refusal::Failed(FailureReason::Timeout));
-    applied.unwrap_or_else(late).map_err(Refusal::encode)
+    answered.unwrap_or_else(late).map_err(Refusal::encode)
 }
 
 /// Reads for another node: the body of the answer, or of the failure.
@@ -127,10 +187,7 @@ pub(crate) async fn read(
             }
         })
     };
-    let time = head.time_left.unwrap_or(READ_TIMEOUT);
-    let read = shard.env.timeout(time, reading).await;
-    let late = |_| Err(Refusal::Failed(FailureReason::Timeout));
-    read.unwrap_or_else(late).map_err(Refusal::encode)
+    in_time(shard, head, READ_TIMEOUT, reading).await
 }
 
 #[cfg(test)]

@@ -23,6 +23,37 @@ pub(crate) async fn apply(shard: &Shard, mutation: Mutation) -> Result<(), Write
     }
 }
 
+/// Writes what was written before, at that time in microseconds since 1970: but for what was truncated
+/// since.
+pub(crate) async fn apply_late(
+    shard: &Shard,
+    mutation: Mutation,
+    written_at: i64,
+) -> Result<(), WriteError> {
+    let owner = shard.owner(mutation.key().token());
+    if owner == shard.index() {
+        return apply_late_here(shard, mutation, written_at).await;
+    }
+    let request = ShardRequest::ApplyLate(mutation, written_at);
+    match shard.ask(owner, request).await {
+        Ok(ShardReply::Applied(result)) => result,
+        _ => Err(WriteError::Closed),
+    }
+}
+
+/// The same on the shard that owns the partition.
+pub(crate) async fn apply_late_here(
+    shard: &Shard,
+    mut mutation: Mutation,
+    written_at: i64,
+) -> Result<(), WriteError> {
+    // A truncation that is noted only now waits for this write, and removes it.
+    match shard.truncations.retain(&mut mutation, written_at) {
+        true => shard.store.apply(mutation).await,
+        false => Ok(()),
+    }
+}
+
 /// Reads.
 pub(crate) async fn read(shard: &Rc<Shard>, command: &ReadCommand) -> Result<ReadPage, ReadError> {
     // Boxed: the state of every request would have room for what only few of them do.

@@ -30,6 +30,7 @@ use crate::start::StartError;
 use crate::statements::StatementCache;
 use crate::system::LocalNode;
 use crate::timestamps::Timestamps;
+use crate::truncations::Truncations;
 
 /// What all shards share: nothing of it changes but counters.
 pub(crate) struct SharedState {
@@ -89,6 +90,7 @@ pub(crate) struct Shard {
     /// How many of them one request is taken to need at most.
     pub(crate) most_memory_of_request: usize,
     pub(crate) batch_log: BatchLog,
+    pub(crate) truncations: Truncations,
     pub(crate) response_buffers: ResponseBuffers,
     /// Is the node about to stop?
     pub(crate) stopping: Cell<bool>,
@@ -146,6 +148,7 @@ impl Shard {
             cluster_service: RefCell::default(),
             schema_change: Semaphore::new(1),
             batch_log: BatchLog::default(),
+            truncations: Truncations::default(),
             response_buffers: ResponseBuffers::default(),
             stopping: Cell::new(false),
             waiting: RefCell::default(),

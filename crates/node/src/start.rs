@@ -33,7 +33,7 @@ use crate::system::{
 };
 use crate::{
     batch_log, compaction_history, coordinator, execute, hints, neighbor, paxos, replica, session,
-    truncate, virtual_tables,
+    truncate, truncations, virtual_tables,
 };
 
 /// How long the clients of a node that stops may take to finish.
@@ -319,6 +319,16 @@ async fn perform(shard: &Rc<Shard>, request: ShardRequest) -> ShardReply {
     };
     match request {
         ShardRequest::Apply(mutation) => ShardReply::Applied(shard.store.apply(mutation).await),
+        ShardRequest::ApplyLate(mutation, written_at) => {
+            ShardReply::Applied(replica::apply_late_here(shard, mutation, written_at).await)
+        }
+        ShardRequest::KeepBatch(batch) => {
+            ShardReply::Applied(batch_log::keep_here(shard, batch).await)
+        }
+        ShardRequest::ForgetBatch(id) => {
+            ShardReply::Applied(batch_log::forget_here(shard, id).await)
+        }
+        ShardRequest::BeginBatches => done(batch_log::begin(shard).await),
         ShardRequest::LeadCounter(addition, consistency) => {
             ShardReply::Written(coordinator::lead(shard, addition, consistency).await)
         }
@@ -355,7 +365,7 @@ async fn perform(shard: &Rc<Shard>, request: ShardRequest) -> ShardReply {
         ShardRequest::TruncateEverywhere(table) => {
             ShardReply::Written(truncate::everywhere(shard, table).await)
         }
-        ShardRequest::Truncate(table) => done(truncate::on_shard(shard, table).await),
+        ShardRequest::Truncate(table, at) => done(truncate::on_shard(shard, table, at).await),
         ShardRequest::LinkSnapshot(table, tag) => {
             match shard.store.link_snapshot(table, &tag, true).await {
                 Ok(files) => ShardReply::Linked(files),
@@ -367,9 +377,12 @@ async fn perform(shard: &Rc<Shard>, request: ShardRequest) -> ShardReply {
 }
 
 /// Finishes the start of this shard, now that it knows all tables.
-async fn begin_shard(shard: &Shard, local: Arc<LocalNode>) -> Result<(), String> {
+async fn begin_shard(shard: &Rc<Shard>, local: Arc<LocalNode>) -> Result<(), String> {
     let replayed = shard.store.replay().await;
     replayed.map_err(|error| format!("shard {}: {error}", shard.index()))?;
+    // The system's tables were replayed on all shards before.
+    let loaded = truncations::load(shard).await;
+    loaded.map_err(|error| format!("shard {}: truncations: {error}", shard.index()))?;
     shard.set_local(local);
     Ok(())
 }
@@ -409,7 +422,7 @@ async fn begin(shard: &Rc<Shard>) -> Result<(), StartError> {
         );
         write(mutation).await?;
     }
-    let replayed = batch_log::replay(shard).await;
+    let replayed = batch_log::begin_everywhere(shard).await;
     replayed.map_err(|error| StartError::System(format!("replaying logged batches: {error}")))
 }
 

@@ -16,6 +16,7 @@ use crate::error::RequestError;
 use crate::message::{ShardReply, ShardRequest};
 use crate::peers::LEADING_SHARD;
 use crate::shard::Shard;
+use crate::truncations;
 
 /// `truncate_request_timeout`
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -62,16 +63,24 @@ pub(crate) async fn here(shard: &Rc<Shard>, table: TableId) -> Result<(), String
     let known: Option<Arc<Table>> = shard.metadata().schema.table_by_id(table).cloned();
     let known = known.ok_or_else(|| format!("there is no table of id {table}"))?;
     Box::pin(auto_snapshot::truncating(shard, &known)).await?;
-    let request = || ShardRequest::Truncate(table);
-    shard.on_all(request, on_shard(shard, table)).await
+    // What was acknowledged before this began is not later.
+    let at = shard.env.wall_micros().div_euclid(1000);
+    let request = || ShardRequest::Truncate(table, at);
+    let truncated = shard.on_all(request, on_shard(shard, table, at));
+    truncated.await?;
+    truncations::save(shard, table).await?;
+    // What is acknowledged afterwards is not as early (Cassandra waits for the same).
+    shard.env.sleep(Duration::from_millis(1)).await;
+    Ok(())
 }
 
-/// Truncates what this shard has of a table.
+/// Truncates what this shard has of a table, as of that time in milliseconds since 1970.
 ///
 /// # Errors
 /// Its rows are there yet; in words.
-pub(crate) async fn on_shard(shard: &Shard, table: TableId) -> Result<(), String> {
+pub(crate) async fn on_shard(shard: &Shard, table: TableId, at: i64) -> Result<(), String> {
+    shard.truncations.note(table, at);
     let truncated = shard.store.truncate(table).await;
-    batch_log::truncated(shard, table).await;
+    batch_log::truncated(shard).await;
     truncated.map_err(|error| error.to_string())
 }

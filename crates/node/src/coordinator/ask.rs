@@ -7,8 +7,8 @@ use bytes::Bytes;
 use cluster::{FailureReason, NodeId};
 use io::Instant;
 use model::record::message::{
-    Numbering, ReadKind, decode_page, decode_versions, digest, encode_mutation, encode_read,
-    encode_versions,
+    Numbering, ReadKind, decode_page, decode_versions, digest, encode_late, encode_mutation,
+    encode_read, encode_versions,
 };
 use model::{
     Mutation, PartitionBound, PartitionSelection, ReadCommand, ReadPage, Token, VersionPage,
@@ -26,6 +26,8 @@ use crate::shard::Shard;
 /// What other nodes are asked.
 enum Content {
     Write(Rc<Mutation>),
+    /// A write of before, at that time in microseconds since 1970.
+    Late(Rc<Mutation>, i64),
     Read(ReadKind, Rc<ReadCommand>),
 }
 
@@ -49,6 +51,7 @@ impl Message {
     fn bytes(&self, named: bool) -> Bytes {
         let encode = || match &self.content {
             Content::Write(mutation) => encode_mutation(mutation, named),
+            Content::Late(mutation, written_at) => encode_late(mutation, *written_at, named),
             Content::Read(kind, command) => encode_read(*kind, command, named),
         };
         let cell = match named {
@@ -61,6 +64,7 @@ impl Message {
     fn verb(&self) -> Verb {
         match &self.content {
             Content::Write(_) => Verb::Mutation,
+            Content::Late(..) => Verb::Hint,
             Content::Read(..) => Verb::Read,
         }
     }
@@ -72,31 +76,42 @@ impl Message {
         (node, token): (NodeId, Token),
         deadline: Instant,
     ) -> Result<Bytes, Refusal> {
-        let late = Refusal::Failed(FailureReason::Timeout);
-        let peer = shard.peer(node, token).ok_or(late)?;
-        let epoch = shard.metadata().epoch();
+        let place = (node, token);
         let mut named = false;
         loop {
-            let left = deadline.saturating_duration_since(shard.env.now());
-            let refusal = match peer.ask(self.verb(), epoch, left, self.bytes(named)).await {
-                Ok(answer) => return Ok(answer),
-                Err(PeerError::Failed(body)) => Refusal::decode(&body),
-                Err(error @ PeerError::TooLong(_)) => {
-                    tracing::error!("asking node {node}: {error}");
-                    Refusal::Failed(FailureReason::Unknown)
-                }
-                // Nobody knows what has become of it, as where an answer is late.
-                Err(_) => late,
-            };
-            match refusal {
-                Refusal::OtherColumns if !named => named = true,
-                Refusal::OtherColumns => {
+            match ask_once(shard, place, self.verb(), self.bytes(named), deadline).await {
+                Err(Refusal::OtherColumns) if !named => named = true,
+                Err(Refusal::OtherColumns) => {
                     return Err(Refusal::Failed(FailureReason::IncompatibleSchema));
                 }
-                other => return Err(other),
+                answer => return answer,
             }
         }
     }
+}
+
+/// Asks the shard of another node that owns a token, until a deadline.
+pub(super) async fn ask_once(
+    shard: &Shard,
+    (node, token): (NodeId, Token),
+    verb: Verb,
+    body: Bytes,
+    deadline: Instant,
+) -> Result<Bytes, Refusal> {
+    let late = Refusal::Failed(FailureReason::Timeout);
+    let peer = shard.peer(node, token).ok_or(late)?;
+    let epoch = shard.metadata().epoch();
+    let left = deadline.saturating_duration_since(shard.env.now());
+    let answer = peer.ask(verb, epoch, left, body).await;
+    answer.map_err(|error| match error {
+        PeerError::Failed(body) => Refusal::decode(&body),
+        error @ PeerError::TooLong(_) => {
+            tracing::error!("asking node {node}: {error}");
+            Refusal::Failed(FailureReason::Unknown)
+        }
+        // Nobody knows what has become of it, as where an answer is late.
+        _ => late,
+    })
 }
 
 /// Why a replica has not written.
@@ -124,6 +139,16 @@ impl Write {
         }
     }
 
+    /// Of what was written before, at that time in microseconds since 1970: replicas leave out what was
+    /// truncated since.
+    pub(super) fn late(mutation: Mutation, written_at: i64) -> Write {
+        let mutation = Rc::new(mutation);
+        Write {
+            message: Message::new(Content::Late(mutation.clone(), written_at)),
+            mutation,
+        }
+    }
+
     /// Has a replica apply it.
     pub(super) async fn apply_at(
         &self,
@@ -132,7 +157,11 @@ impl Write {
         deadline: Instant,
     ) -> Result<(), Unwritten> {
         if node == shard.metadata().own() {
-            let applied = replica::apply(shard, Mutation::clone(&self.mutation)).await;
+            let mutation = Mutation::clone(&self.mutation);
+            let applied = match self.message.content {
+                Content::Late(_, since) => replica::apply_late(shard, mutation, since).await,
+                _ => replica::apply(shard, mutation).await,
+            };
             return applied.map_err(unwritten);
         }
         let place = (node, self.mutation.key().token());
@@ -142,7 +171,8 @@ impl Write {
     }
 }
 
-fn unwritten(error: WriteError) -> Unwritten {
+/// Why this node has not written.
+pub(super) fn unwritten(error: WriteError) -> Unwritten {
     match write_failure(error) {
         Ok(reason) => Unwritten::Refused(Refusal::Failed(reason)),
         Err(RequestError::Overloaded(_)) => Unwritten::Refused(Refusal::Overloaded),

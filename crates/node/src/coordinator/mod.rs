@@ -10,6 +10,7 @@
 //! [`observed`] of them; [`ask`] asks one.
 
 mod ask;
+mod batch;
 mod counter;
 mod missed;
 mod observed;
@@ -37,6 +38,7 @@ use wire::WriteType;
 use crate::error::RequestError;
 use crate::replica;
 use crate::shard::Shard;
+pub(crate) use batch::{complete, write_logged};
 pub(crate) use counter::{CounterLocks, add, lead, lead_for};
 pub(crate) use observed::Observed;
 pub(crate) use serial::{Conditional, SerialTurns, update as update_if};

@@ -297,7 +297,8 @@ impl Running {
         match decode_partition_update(&update.bytes, update.version, &find) {
             Ok(update) => {
                 let updates = vec![update];
-                missed(&self.shard, to, &Mutation { updates });
+                let written_at = commit.ballot.micros();
+                missed(&self.shard, to, &Mutation { updates }, written_at);
             }
             Err(error) => tracing::error!("no hint of a commit for node {to}: {error}"),
         }

@@ -58,15 +58,70 @@ pub(super) async fn write(
     outcome.await.unwrap_or_else(|_| Err(ended()))
 }
 
-/// Has a node take a write that it missed; has it?
+/// Has all replicas take a write that may have been promised: who does not is left a hint. Returns when each
+/// of them has it, or the drive a hint for it. `written_at`: when it was, in microseconds since 1970.
+///
+/// # Errors
+/// This node is a replica and does not have it, or nobody has it and there is no hint.
+pub(super) async fn complete(
+    shard: &Rc<Shard>,
+    mutation: Mutation,
+    written_at: i64,
+) -> Result<(), RequestError> {
+    let missed = |node, write: &Write| missed(shard, node, &write.mutation, written_at);
+    let metadata = shard.metadata();
+    let placement = metadata.placement(&mutation.updates[0].table.keyspace);
+    let replicas = replicas_of(shard, &metadata, placement, mutation.key().token());
+    let write = Write::late(mutation, written_at);
+    let deadline = shard.env.now() + WRITE_TIMEOUT;
+    let (mut has_it, mut kept) = (false, None);
+    let mut answers = Together::new();
+    for replica in &replicas {
+        match replica.alive {
+            true => answers.push({
+                let (write, node) = (&write, replica.node);
+                async move {
+                    let applying = write.apply_at(shard, node, deadline);
+                    let late = || Unwritten::Refused(Refusal::Failed(FailureReason::Timeout));
+                    let applied = shard.env.timeout(WRITE_TIMEOUT, applying).await;
+                    (node, applied.unwrap_or_else(|_| Err(late())))
+                }
+            }),
+            false => kept = missed(replica.node, &write).or(kept),
+        }
+    }
+    let mut result = Ok(());
+    while let Some((node, applied)) = answers.next().await {
+        match applied {
+            Ok(()) => has_it = true,
+            Err(Unwritten::Impossible(error)) => return Err(error),
+            Err(Unwritten::Refused(refusal)) if node == metadata.own() => {
+                result = Err(RequestError::Server(format!(
+                    "not applied here: {refusal:?}"
+                )));
+            }
+            Err(Unwritten::Refused(_)) => kept = missed(node, &write).or(kept),
+        }
+    }
+    match kept {
+        Some(kept) => hints::written(shard, kept).await,
+        None if has_it => {}
+        None => result = result.and(Err(RequestError::Server("no replica has it".to_owned()))),
+    }
+    result
+}
+
+/// Has a node take a write that it missed, which others have since then, in microseconds since 1970; has it?
 pub(crate) async fn deliver(
     shard: &Shard,
     node: NodeId,
-    mutation: Mutation,
+    (mutation, written_at): (Mutation, i64),
     time: Duration,
 ) -> bool {
     let deadline = shard.env.now() + time;
-    let applied = Write::new(mutation).apply_at(shard, node, deadline).await;
+    let applied = Write::late(mutation, written_at)
+        .apply_at(shard, node, deadline)
+        .await;
     applied.is_ok()
 }
 
@@ -95,7 +150,7 @@ impl Writing {
     async fn run(mut self) {
         let mut kept = None;
         for node in self.quorum.hints() {
-            kept = missed(&self.shard, *node, &self.write.mutation).or(kept);
+            kept = self.missed(*node).or(kept);
         }
         self.tell_of_hint(kept).await;
         let mut answers = self.begin();
@@ -120,11 +175,19 @@ impl Writing {
         }
         let mut kept = None;
         for node in self.quorum.open() {
-            kept = missed(&self.shard, node, &self.write.mutation).or(kept);
+            kept = self.missed(node).or(kept);
         }
         self.tell_of_hint(kept).await;
         let outcome = self.quorum.time_out();
         self.tell(outcome);
+    }
+
+    /// A hint is as old as its write: a truncation between them leaves it out.
+    fn missed(&self, node: NodeId) -> Option<Kept> {
+        let env = &self.shard.env;
+        let age = env.now().saturating_duration_since(self.began);
+        let written_at = env.wall_micros() - age.as_micros() as i64;
+        missed(&self.shard, node, &self.write.mutation, written_at)
     }
 
     /// At ANY a hint that the drive has is as good as a replica.
@@ -152,7 +215,7 @@ impl Writing {
     }
 
     fn refused(&mut self, node: NodeId, refusal: Refusal) {
-        let _ = missed(&self.shard, node, &self.write.mutation);
+        let _ = self.missed(node);
         let reason = match refusal {
             Refusal::Overloaded => {
                 self.refusals.overloaded += 1;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use cluster::NodeId;
 use io::TaskGroup;
-use model::Mutation;
 use model::record::message::{MessageError, decode_mutation};
+use model::{Mutation, PartitionUpdate};
 use uuid::Uuid;
 
 use super::records::{self, Hint};
@@ -131,12 +131,14 @@ async fn deliver_file(
         delivered += hints.len();
         let sent: Vec<_> = hints
             .into_iter()
-            .filter_map(|hint| deliverable(shard, hint))
-            .map(|mutation| {
+            .filter_map(|hint| {
+                let written_at = hint.made_at.saturating_mul(1000);
+                Some((deliverable(shard, hint)?, written_at))
+            })
+            .map(|write| {
                 let shard = shard.clone();
                 let env = shard.env.clone();
-                let sending =
-                    async move { coordinator::deliver(&shard, node, mutation, TIME).await };
+                let sending = async move { coordinator::deliver(&shard, node, write, TIME).await };
                 env.spawn(TaskGroup::Maintenance, sending)
             })
             .collect();
@@ -169,11 +171,9 @@ fn deliverable(shard: &Shard, hint: Hint) -> Option<Mutation> {
     };
     let age = shard.env.wall_micros() / 1000 - hint.made_at;
     let stays = |seconds: i64| age < seconds.saturating_mul(1000);
-    let truncated = shard.batch_log.truncations();
-    mutation.updates.retain(|update| {
-        let since = truncated.get(&update.table.id);
-        let since = since.is_none_or(|at| hint.made_at.saturating_mul(1000) > *at);
-        since && stays(i64::from(update.table.options.gc_grace_seconds))
-    });
-    (!mutation.updates.is_empty()).then_some(mutation)
+    let graces = |update: &PartitionUpdate| i64::from(update.table.options.gc_grace_seconds);
+    mutation.updates.retain(|update| stays(graces(update)));
+    let written_at = hint.made_at.saturating_mul(1000);
+    let is_left = shard.truncations.retain(&mut mutation, written_at);
+    is_left.then_some(mutation)
 }

@@ -81,8 +81,14 @@ struct OpenFile {
 pub(crate) struct Kept(u64);
 
 /// Keeps a write for a node that missed it; `None` where that node has been down for too long, is no
-/// member any more, or too much waits for the drive.
-pub(crate) fn keep(shard: &Shard, node: NodeId, mutation: &Mutation) -> Option<Kept> {
+/// member any more, or too much waits for the drive. `written_at`: since when others have it, in
+/// microseconds since 1970.
+pub(crate) fn keep(
+    shard: &Shard,
+    node: NodeId,
+    mutation: &Mutation,
+    written_at: i64,
+) -> Option<Kept> {
     let metadata = shard.metadata();
     let host_id = metadata.node(node)?.host_id;
     let hints = &shard.hints;
@@ -92,7 +98,7 @@ pub(crate) fn keep(shard: &Shard, node: NodeId, mutation: &Mutation) -> Option<K
         return None;
     }
     let hint = Hint {
-        made_at: shard.env.wall_micros() / 1000,
+        made_at: written_at.div_euclid(1000),
         mutation: Bytes::from(encode_mutation(mutation, true)),
     };
     let bytes = hints.waiting_bytes.get() + hint.bytes();

@@ -22,7 +22,7 @@ const HINT_HEAD: usize = 16;
 /// A write that a node missed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hint {
-    /// When, in milliseconds since 1970.
+    /// Since when others have it, in milliseconds since 1970.
     pub(super) made_at: i64,
     /// The write, encoded.
     pub(super) mutation: Bytes,

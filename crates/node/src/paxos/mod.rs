@@ -268,16 +268,14 @@ impl<'s> InUse<'s> {
         let Some(update) = &proposal.update else {
             return Ok(None);
         };
-        let truncated = self.shard.batch_log.truncated_at(self.ask.table.id);
-        if truncated.is_some_and(|at| proposal.ballot.micros() <= at) {
-            return Ok(None);
-        }
         let decoded = self.decode(update.bytes.clone(), update.version)?;
-        let fits = decoded.table.id == self.ask.table.id && decoded.key == self.ask.key;
-        match fits {
-            true => Ok(Some(decoded)),
-            false => Err(Refusal::Failed(FailureReason::Unknown)),
+        if decoded.table.id != self.ask.table.id || decoded.key != self.ask.key {
+            return Err(Refusal::Failed(FailureReason::Unknown));
         }
+        let mut mutation = mutation(vec![decoded]);
+        let truncations = &self.shard.truncations;
+        truncations.retain(&mut mutation, proposal.ballot.micros());
+        Ok(mutation.updates.pop())
     }
 
     async fn write(&self, write: &Write) -> Result<(), WriteError> {

@@ -24,19 +24,25 @@ pub(crate) fn time_uuid(micros: i64, step: u16, random: u64) -> Uuid {
     uuid::Builder::from_gregorian_timestamp(ticks, u16::from_be_bytes([a, b]), &node).into_uuid()
 }
 
+/// When a timeuuid says that it was made, in microseconds since 1970; `None` if it is none.
+pub(crate) fn time_of(id: Uuid) -> Option<i64> {
+    let (ticks, _) = id.get_timestamp()?.to_gregorian();
+    (id.get_version_num() == 1).then(|| (ticks as i64 - GREGORIAN).div_euclid(10))
+}
+
 /// Writes a batch down, at `now_micros`. `None` if the schema has no such table.
 pub(crate) fn batch_mutation(
     schema: &Schema,
     id: Uuid,
     now_micros: i64,
-    mutations: impl IntoIterator<Item = Vec<u8>>,
+    mutations: impl IntoIterator<Item = Bytes>,
 ) -> Option<Mutation> {
     let table = schema.table("system", "batches")?;
     let mut update = PartitionUpdate::new(table.clone(), DecoratedKey::new(uuid(id)));
     let row = update.row_mut(&Clustering::EMPTY);
     let elements = mutations.into_iter().enumerate().map(|(index, bytes)| {
         let path = time_uuid(now_micros, index as u16, index as u64);
-        (uuid(path), Bytes::from(bytes))
+        (uuid(path), bytes)
     });
     RowWriter::insert(table, row, WriteTime::at(now_micros))
         .set("version", int(VERSION))
@@ -59,8 +65,10 @@ pub(crate) fn forget_mutation(schema: &Schema, id: Uuid, now_micros: i64) -> Opt
 /// A batch as it was written down.
 pub(crate) struct SavedBatch {
     pub(crate) id: Uuid,
-    /// When, in microseconds since 1970.
-    pub(crate) written_at: i64,
+    /// When it was begun, in microseconds since 1970.
+    pub(crate) begun_at: i64,
+    /// Of its cells, in microseconds since 1970.
+    pub(crate) timestamp: i64,
     /// Its mutations.
     pub(crate) mutations: Vec<Bytes>,
     /// The version of Cassandra's messages in which they are, if a Cassandra wrote the batch.
@@ -90,7 +98,8 @@ pub(crate) fn saved_batch(table: &Table, partition: &Partition) -> Option<SavedB
     let mutations = row.cells_of(table.column_named("mutations")?.id);
     Some(SavedBatch {
         id,
-        written_at: version.timestamp,
+        begun_at: time_of(id).unwrap_or(version.timestamp),
+        timestamp: version.timestamp,
         mutations: mutations.iter().map(|cell| cell.value.clone()).collect(),
         cassandra: match i32::from_be_bytes(*version.value.as_array()?) {
             VERSION => None,
@@ -108,14 +117,16 @@ mod tests {
     fn a_batch_reads_as_written() {
         let schema = system_keyspaces();
         let id = time_uuid(1_700_000_000_000_000, 0, 7);
-        assert_eq!(id.get_version_num(), 1);
-        let bytes: Vec<Vec<u8>> = (0..300u16).map(|n| n.to_be_bytes().to_vec()).collect();
-        let mutation = batch_mutation(&schema, id, 1_700_000_000_000_000, bytes.clone());
+        assert_eq!(time_of(id), Some(1_700_000_000_000_000));
+        let numbers = (0..300u16).map(u16::to_be_bytes);
+        let bytes: Vec<Bytes> = numbers.map(|n| Bytes::copy_from_slice(&n)).collect();
+        let mutation = batch_mutation(&schema, id, 1_700_000_000_000_005, bytes.clone());
         let update = mutation.expect("there is a table").updates.remove(0);
         let table = update.table.clone();
         let partition = Partition::from(update);
         let saved = saved_batch(&table, &partition).expect("it is one");
-        assert_eq!((saved.id, saved.written_at), (id, 1_700_000_000_000_000));
+        assert_eq!((saved.id, saved.begun_at), (id, 1_700_000_000_000_000));
+        assert_eq!(saved.timestamp, 1_700_000_000_000_005);
         assert_eq!(saved.mutations, bytes);
     }
 }

@@ -18,6 +18,7 @@ mod rows;
 mod schema_read;
 mod schema_write;
 mod traces;
+mod truncated;
 mod unserved_read;
 #[cfg(test)]
 mod unserved_tests;
@@ -26,7 +27,9 @@ mod view_tests;
 mod virtual_schema;
 mod virtual_tables;
 
-pub(crate) use batches::{SavedBatch, batch_mutation, forget_mutation, saved_batch, time_uuid};
+pub(crate) use batches::{
+    SavedBatch, batch_mutation, forget_mutation, saved_batch, time_of, time_uuid,
+};
 pub(crate) use built::unbuilt_mutations;
 pub use definitions::system_keyspaces;
 pub use history::PastCompaction;
@@ -39,6 +42,7 @@ pub(crate) use peers::{PeerRow, peer_mutations, saved_peers};
 pub use schema_read::{SCHEMA_TABLES, SchemaProblem, schema_from_rows};
 pub use schema_write::{SYSTEM_SCHEMA_TIMESTAMP, schema_to_mutations};
 pub(crate) use traces::{TracedRequest, trace_mutations};
+pub(crate) use truncated::{SavedTruncation, saved_truncations, truncation_mutation};
 pub use virtual_tables::{
     CacheInfo, ClientInfo, Latencies, NodeInfo, SstableTask, TableInfo, ThreadPoolInfo,
     virtual_rows,

@@ -107,7 +107,8 @@ pub(crate) fn paxos_update(
         micros: write.timestamp,
         seconds: expires.saturating_sub(write.ttl),
     };
-    let mut row = RowWriter::update(table, row, time, (write.ttl, expires));
+    let mut row = RowWriter::update(table, row, time);
+    row.cells_for_seconds(write.ttl);
     let ballot = |ballot: &Ballot| uuid(ballot.to_uuid());
     match &write.columns {
         Columns::WritePromise(promised) => {

@@ -95,6 +95,11 @@ impl<'a> RowWriter<'a> {
             ttl: NO_TTL,
             expires_at: NO_DELETION_TIME,
         };
+        RowWriter::update(table, row, time)
+    }
+
+    /// A row that exists as far as its cells do.
+    pub(super) fn update(table: &'a Table, row: &'a mut Row, time: WriteTime) -> RowWriter<'a> {
         let expiry = (NO_TTL, NO_DELETION_TIME);
         RowWriter {
             table,
@@ -104,35 +109,37 @@ impl<'a> RowWriter<'a> {
         }
     }
 
-    /// A row that is there as long as cells of it are; these live for so many seconds, until
-    /// `expires_at` (in seconds since 1970).
-    pub(super) fn update(
-        table: &'a Table,
-        row: &'a mut Row,
-        time: WriteTime,
-        (ttl, expires_at): (u32, u32),
-    ) -> RowWriter<'a> {
-        let ttl = i32::try_from(ttl).unwrap_or(i32::MAX);
-        RowWriter {
-            table,
-            row,
-            time,
-            expiry: (ttl, expires_at),
-        }
+    /// What is set from now on lives for so many seconds.
+    pub(super) fn cells_for_seconds(&mut self, ttl: u32) -> &mut Self {
+        let expires_at = self.time.seconds.saturating_add(ttl);
+        self.expiry = (i32::try_from(ttl).unwrap_or(i32::MAX), expires_at);
+        self
     }
 
     /// The row, and what is set from now on, lives for so many seconds.
     pub(super) fn for_seconds(&mut self, ttl: u32) -> &mut Self {
-        let expires_at = self.time.seconds.saturating_add(ttl);
-        self.expiry = (ttl as i32, expires_at);
-        self.row.liveness.ttl = ttl as i32;
-        self.row.liveness.expires_at = expires_at;
+        self.cells_for_seconds(ttl);
+        (self.row.liveness.ttl, self.row.liveness.expires_at) = self.expiry;
         self
     }
 
     /// Sets a column. All names are those of definitions in this folder.
     pub(super) fn set(&mut self, column: &str, value: Bytes) -> &mut Self {
         self.put(column, None, value)
+    }
+
+    /// Removes entries of a non-frozen map, by their keys.
+    pub(super) fn remove(
+        &mut self,
+        column: &str,
+        keys: impl IntoIterator<Item = Bytes>,
+    ) -> &mut Self {
+        let expiry = std::mem::replace(&mut self.expiry, (NO_TTL, self.time.seconds));
+        for key in keys {
+            self.put(column, Some(key), Bytes::new());
+        }
+        self.expiry = expiry;
+        self
     }
 
     /// Sets a column to null.

@@ -36,12 +36,18 @@ pub enum Verb {
     Membership = 21,
     /// Lead an addition to counters.
     Counter = 22,
+    /// Keep a logged batch, and complete it if nobody says that it is done.
+    BatchStore = 23,
+    /// Forget one: it is done.
+    BatchRemove = 24,
+    /// Apply a write of before, but for what was truncated since: a hint, or part of a batch.
+    Hint = 25,
     /// A step of Paxos.
-    Paxos = 23,
+    Paxos = 26,
 }
 
 impl Verb {
-    const ALL: [Verb; 8] = [
+    const ALL: [Verb; 11] = [
         Verb::Ping,
         Verb::Gossip,
         Verb::Metadata,
@@ -49,6 +55,9 @@ impl Verb {
         Verb::Read,
         Verb::Membership,
         Verb::Counter,
+        Verb::BatchStore,
+        Verb::BatchRemove,
+        Verb::Hint,
         Verb::Paxos,
     ];
 }

@@ -1,9 +1,11 @@
-//! Mutations, reads and what replicas know, as nodes send them to each other.
+//! Mutations, reads, batches and what replicas know, as nodes send them to each other.
 //!
 //! ```text
 //! mutation = key, update count vint, (table, content)*
 //! read     = kind u8, table, partitions, clusterings, columns, filters, limits, now u32, resume
 //! page     = more u8, partition count vint, (key, end u8, [bound], content)*
+//! late     = written at i64 (microseconds since 1970), mutation
+//! batch    = id [16], mutation count vint, (length vint, bytes)*
 //! table    = table id [16], form u64, named u8, [column count vint, (kind u8, name)*]
 //! ```
 //!
@@ -17,6 +19,8 @@
 //! A page has the numbers of whoever asked for it, so that equal pages have equal bytes, whoever sends
 //! them: their digests are compared ([`digest`]).
 
+mod batch;
+mod late;
 mod mutation;
 mod page;
 mod read;
@@ -29,6 +33,8 @@ use crate::{
     murmur3_x64_128, vint,
 };
 
+pub use batch::{Batch, decode_batch, encode_batch};
+pub use late::{decode_late, encode_late};
 pub use mutation::{decode_mutation, encode_mutation};
 pub use page::{decode_page, decode_versions, encode_page, encode_versions};
 pub use read::{ReadKind, decode_read, encode_read};

@@ -1,6 +1,8 @@
 //! The coordinator among replicas on other nodes.
 
+mod batch;
 mod content;
+mod hints;
 mod movement;
 mod partition;
 mod places;

@@ -27,16 +27,20 @@ use wire::WriteType;
 use wire::internode::{Identity, MessageHead, MessageKind, Verb};
 
 use super::content::{command, decorated, rows};
+use crate::batch_log;
 use crate::config::NodeConfig;
 use crate::coordinator;
 use crate::error::RequestError;
+use crate::hints;
 use crate::internode::{greet, serve};
 use crate::message::{Message, ShardReply, ShardRequest};
 use crate::metadata::{Membership, Metadata};
 use crate::paxos;
 use crate::remote;
+use crate::replica;
 use crate::shard::{Shard, SharedState};
 use crate::system::{LocalNode, system_keyspaces};
+use crate::truncations;
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 /// More than any request takes.
@@ -45,8 +49,13 @@ const DATA_CENTER: &str = "dc1";
 const FAR: &str = "dc2";
 pub(super) const KEYSPACE: &str = "ks";
 
-/// Compiled once for all nodes.
-static SYSTEM: LazyLock<Schema> = LazyLock::new(system_keyspaces);
+/// What of the keyspace `system` is needed; compiled once for all nodes.
+static SYSTEM: LazyLock<Keyspace> = LazyLock::new(|| {
+    let mut system = Keyspace::clone(&system_keyspaces().keyspaces["system"]);
+    let needed = |name: &str| matches!(name, "batches" | "local" | "paxos");
+    system.tables.retain(|name, _| needed(name));
+    system
+});
 
 /// How a world is made.
 #[derive(Clone)]
@@ -62,6 +71,10 @@ pub(super) struct Plan {
     pub(super) far: usize,
     /// Is the last node about to join, and gets writes?
     pub(super) joining: bool,
+    /// Racks that the nodes are in, in turn.
+    pub(super) racks: usize,
+    /// Are hints written down and delivered?
+    pub(super) hints: bool,
 }
 
 impl Default for Plan {
@@ -74,6 +87,8 @@ impl Default for Plan {
             tokens: 4,
             far: 0,
             joining: false,
+            racks: 1,
+            hints: false,
         }
     }
 }
@@ -86,7 +101,7 @@ impl Plan {
         };
         Place {
             datacenter: datacenter.to_owned(),
-            rack: "rack1".to_owned(),
+            rack: format!("rack{}", node % self.racks + 1),
         }
     }
 }
@@ -211,10 +226,12 @@ pub(super) fn schema(plan: &Plan, tables: Vec<Table>) -> Schema {
         is_virtual: false,
         unserved: model::Unserved::default(),
     };
-    let mut schema = SYSTEM.clone();
-    let name = keyspace.name.clone();
-    schema.keyspaces.insert(name, Arc::new(keyspace));
-    schema
+    Schema {
+        keyspaces: [keyspace, SYSTEM.clone()]
+            .map(|keyspace| (keyspace.name.clone(), Arc::new(keyspace)))
+            .into(),
+        version: Uuid::from_u128(1),
+    }
 }
 
 fn config(shards: u16) -> NodeConfig {
@@ -296,10 +313,18 @@ async fn live(
     shard
         .peers
         .set_up(Arc::new(others.collect()), shard.env.now());
-    let key = (number, shard.index());
-    shards.borrow_mut().insert(key, shard.clone());
     env.spawn(TaskGroup::Foreground, receive(shard.clone()))
         .detach();
+    let loaded = truncations::load(&shard).await;
+    loaded.expect("the drive is fine");
+    if plan.hints {
+        let hinting = hints::run(shard.clone());
+        env.spawn(TaskGroup::Maintenance, hinting).detach();
+    }
+    let begun = batch_log::begin(&shard).await;
+    begun.expect("the drive is fine");
+    let key = (number, shard.index());
+    shards.borrow_mut().insert(key, shard.clone());
     if shard.index() == 0 {
         listen(shard, shards, number).await;
     }
@@ -324,6 +349,16 @@ async fn receive(shard: Rc<Shard>) {
                 let reply = match request {
                     ShardRequest::Apply(mutation) => {
                         ShardReply::Applied(shard.store.apply(mutation).await)
+                    }
+                    ShardRequest::ApplyLate(mutation, written_at) => {
+                        let applied = replica::apply_late_here(&shard, mutation, written_at);
+                        ShardReply::Applied(applied.await)
+                    }
+                    ShardRequest::KeepBatch(batch) => {
+                        ShardReply::Applied(batch_log::keep_here(&shard, batch).await)
+                    }
+                    ShardRequest::ForgetBatch(id) => {
+                        ShardReply::Applied(batch_log::forget_here(&shard, id).await)
                     }
                     ShardRequest::Read(command) => {
                         ShardReply::Read(shard.store.read(&command).await)
@@ -376,6 +411,15 @@ async fn listen(shard: Rc<Shard>, shards: Shards, number: usize) {
                         MessageKind::Request(Verb::Read) => remote::read(&shard, head, body).await,
                         MessageKind::Request(Verb::Paxos) => {
                             paxos::answer_for(&shard, head, body).await
+                        }
+                        MessageKind::Request(Verb::Hint) => {
+                            remote::apply_late(&shard, head, body).await
+                        }
+                        MessageKind::Request(Verb::BatchStore) => {
+                            remote::keep_batch(&shard, head, body).await
+                        }
+                        MessageKind::Request(Verb::BatchRemove) => {
+                            remote::forget_batch(&shard, head, body).await
                         }
                         _ => Err(Vec::new()),
                     }
@@ -493,6 +537,13 @@ impl World {
         self.shards.borrow()[&(node, owner)].clone()
     }
 
+    /// The shards of a node.
+    pub(super) fn shards_of(&self, node: usize) -> Vec<Rc<Shard>> {
+        let shards = self.shards.borrow();
+        let of_node = shards.range((node, 0)..=(node, u16::MAX));
+        of_node.map(|(_, shard)| shard.clone()).collect()
+    }
+
     /// Does something on a shard, to its end.
     pub(super) fn run<F, T>(&mut self, shard: &Rc<Shard>, what: impl FnOnce(Rc<Shard>) -> F) -> T
     where
@@ -561,7 +612,7 @@ impl World {
     /// The live rows that one node alone has of a partition.
     pub(super) fn rows_at(&mut self, node: usize, key: i32) -> Vec<(i32, i32)> {
         let shard = self.owner(node, key);
-        let command = self.command(key);
+        let command = self.command_of(key);
         let page = self.run(
             &shard,
             |shard| async move { shard.store.read(&command).await },
@@ -591,7 +642,12 @@ impl World {
 
     /// The table as node 0 knows it.
     pub(super) fn table(&self) -> Arc<Table> {
-        let metadata = self.shard(0).metadata();
+        self.table_of(0)
+    }
+
+    /// The table as a node knows it.
+    pub(super) fn table_of(&self, node: usize) -> Arc<Table> {
+        let metadata = self.shard(node).metadata();
         let table = metadata.schema.table(KEYSPACE, "t");
         table.expect("it is there").clone()
     }

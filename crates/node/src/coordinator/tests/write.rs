@@ -162,8 +162,9 @@ fn replicas_that_fail_are_named() {
     else {
         panic!("{outcome:?}");
     };
-    // The others fail before the own drive has it.
-    assert_eq!((received, block_for), (0, 2));
+    // The own drive may have it before the others fail.
+    assert!(received <= 1, "{received}");
+    assert_eq!(block_for, 2);
     failures.sort_by_key(|(address, _)| *address);
     let reason = FailureReason::IncompatibleSchema;
     let named = [1u8, 2].map(|node| ([10, 0, 0, node + 1].into(), reason));

@@ -1,0 +1,238 @@
+//! Completing batches that nobody has forgotten (`BatchlogManager.replayFailedBatches`).
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use io::TaskGroup;
+use model::{
+    ClusteringSelection, DataLimits, DecoratedKey, Mutation, Partition, PartitionBound,
+    PartitionSelection, ReadCommand, Slice, Table,
+};
+use std::sync::Arc;
+use storage::ReadError;
+use uuid::Uuid;
+
+use super::{UnderWay, forget_here, key_of};
+use crate::coordinator;
+use crate::message::ShardRequest;
+use crate::shard::Shard;
+use crate::system::{SavedBatch, saved_batch};
+
+/// How often a shard looks for batches to complete (`BatchlogManager.REPLAY_INTERVAL`).
+const INTERVAL: Duration = Duration::from_secs(10);
+/// How old they are then: until then whoever coordinates one may still see to it
+/// (`BatchlogManager.getBatchlogTimeout`).
+const AGE: Duration = Duration::from_secs(2 * coordinator::WRITE_TIMEOUT.as_secs());
+/// Bytes of batches that all nodes together complete in a second (`batchlog_replay_throttle`).
+const THROTTLE: u64 = 1 << 20;
+/// How many batches are looked for at once at the start, and how many bytes of them.
+const LOOK_ROWS: u32 = 128;
+const LOOK_BYTES: u32 = 4 << 20;
+
+/// Finds what all shards keep; what a crash has left here is completed before clients come if there is no
+/// other node. On shard 0.
+///
+/// # Errors
+/// In words.
+pub(crate) async fn begin_everywhere(shard: &Rc<Shard>) -> Result<(), String> {
+    shard
+        .on_all(|| ShardRequest::BeginBatches, begin(shard))
+        .await
+}
+
+/// Finds what this shard keeps, and completes from now on what nobody else does.
+///
+/// # Errors
+/// In words.
+pub(crate) async fn begin(shard: &Rc<Shard>) -> Result<(), String> {
+    let found = find(shard).await;
+    found.map_err(|error| format!("shard {}: reading system.batches: {error}", shard.index()))?;
+    let is_alone = shard.metadata().others().next().is_none();
+    if is_alone {
+        let left = replay(shard, i64::MAX, None).await;
+        left.map_err(|error| format!("shard {}: {error}", shard.index()))?;
+    }
+    let replaying = {
+        let shard = shard.clone();
+        async move {
+            loop {
+                shard.env.sleep(INTERVAL).await;
+                let until = shard.env.wall_micros() - AGE.as_micros() as i64;
+                if let Err(error) = replay(&shard, until, Some(rate(&shard))).await {
+                    tracing::warn!("logged batches could not be completed yet: {error}");
+                }
+            }
+        }
+    };
+    shard.env.spawn(TaskGroup::Maintenance, replaying).detach();
+    Ok(())
+}
+
+/// Bytes in a second that this shard may complete.
+fn rate(shard: &Shard) -> u64 {
+    let nodes = 1 + shard.metadata().others().count() as u64;
+    (THROTTLE / nodes / u64::from(shard.env.shards())).max(1)
+}
+
+/// Looks which batches this shard keeps.
+async fn find(shard: &Rc<Shard>) -> Result<(), ReadError> {
+    let schema = shard.metadata().schema.clone();
+    let Some(table) = schema.table("system", "batches").cloned() else {
+        return Ok(());
+    };
+    let mut start = PartitionBound::Unbounded;
+    loop {
+        let page = PartitionSelection::Range {
+            start,
+            end: PartitionBound::Unbounded,
+        };
+        let page = read(shard, &table, page).await?;
+        for batch in page.iter().filter_map(|p| saved_batch(&table, p)) {
+            let bytes = batch.mutations.iter().map(|bytes| bytes.len() as u64).sum();
+            shard.batch_log.held.borrow_mut().find(batch.id, bytes);
+            // Whatever the clock says now, it is forgotten later than it was written.
+            shard.timestamps.pass(batch.timestamp);
+        }
+        // A page may be short of rows that were deleted: it ends where there is nothing left.
+        let Some(last) = page.last() else {
+            return Ok(());
+        };
+        start = PartitionBound::KeyExclusive(last.key.clone());
+        shard.env.maybe_yield().await;
+    }
+}
+
+/// Reads what this shard has of `system.batches`, some of it.
+async fn read(
+    shard: &Shard,
+    table: &Arc<Table>,
+    partitions: PartitionSelection,
+) -> Result<Vec<Partition>, ReadError> {
+    let mut columns: Vec<_> = table.regulars().map(|column| column.id).collect();
+    columns.sort_unstable();
+    let command = ReadCommand {
+        columns,
+        partitions,
+        clustering: ClusteringSelection {
+            slices: vec![Slice::ALL],
+            reversed: false,
+        },
+        filters: Vec::new(),
+        limits: DataLimits {
+            rows: LOOK_ROWS,
+            rows_per_partition: u32::MAX,
+            bytes: LOOK_BYTES,
+        },
+        now_seconds: u32::try_from(shard.env.wall_micros() / 1_000_000).unwrap_or(0),
+        resume: None,
+        table: table.clone(),
+    };
+    Ok(shard.store.read(&command).await?.partitions)
+}
+
+/// Completes the batches of this shard that were begun until then, the oldest first; `rate`: so many bytes
+/// in a second.
+///
+/// # Errors
+/// Some are left; why one of them is, in words.
+async fn replay(shard: &Rc<Shard>, until: i64, rate: Option<u64>) -> Result<(), String> {
+    let (mut after, mut completed, mut result) = (None, 0, Ok(()));
+    loop {
+        let page = shard.batch_log.held.borrow().due(after, until);
+        let Some((last, _)) = page.last() else {
+            break;
+        };
+        after = Some(*last);
+        let bytes: u64 = page.iter().map(|(_, bytes)| bytes).sum();
+        let completing: Vec<_> = page
+            .into_iter()
+            .map(|((_, id), _)| {
+                let shard = shard.clone();
+                let env = shard.env.clone();
+                env.spawn(
+                    TaskGroup::Maintenance,
+                    async move { complete(&shard, id).await },
+                )
+            })
+            .collect();
+        for completing in completing {
+            match completing.await {
+                Ok(is_there) => completed += usize::from(is_there),
+                Err(error) => result = Err(error),
+            }
+        }
+        match rate {
+            Some(rate) => {
+                let time = Duration::from_secs_f64(bytes as f64 / rate as f64);
+                shard.env.sleep(time).await;
+            }
+            None => shard.env.maybe_yield().await,
+        }
+    }
+    if completed > 0 {
+        tracing::info!("{completed} logged batches that may not have been finished were applied");
+    }
+    result
+}
+
+/// Applies all of a batch, then forgets it. Was it there?
+async fn complete(shard: &Rc<Shard>, id: Uuid) -> Result<bool, String> {
+    let _under_way = UnderWay::begin(shard);
+    let failed = |error: &dyn std::fmt::Display| format!("batch {id}: {error}");
+    let Some(batch) = saved(shard, key_of(id))
+        .await
+        .map_err(|error| failed(&error))?
+    else {
+        shard.batch_log.held.borrow_mut().remove(id);
+        return Ok(false);
+    };
+    let mutations = left_of(shard, &batch);
+    let completed = coordinator::complete(shard, mutations, batch.begun_at).await;
+    completed.map_err(|error| failed(&error))?;
+    let forgotten = forget_here(shard, id).await;
+    forgotten.map_err(|error| failed(&error))?;
+    Ok(true)
+}
+
+async fn saved(shard: &Shard, key: DecoratedKey) -> Result<Option<SavedBatch>, ReadError> {
+    let schema = shard.metadata().schema.clone();
+    let Some(table) = schema.table("system", "batches") else {
+        return Ok(None);
+    };
+    let partitions = read(shard, table, PartitionSelection::Key(key)).await?;
+    let batches = partitions.iter().filter_map(|p| saved_batch(table, p));
+    Ok({ batches }.next())
+}
+
+/// What of a batch is still to be applied: nothing of tables that are gone or were truncated since, and
+/// nothing at all where a deletion of what it says may be forgotten
+/// (`BatchlogManager.ReplayingBatch.gcgs`).
+fn left_of(shard: &Shard, batch: &SavedBatch) -> Vec<Mutation> {
+    let schema = shard.metadata().schema.clone();
+    let find = |id| schema.table_by_id(id).cloned();
+    let mut mutations = Vec::with_capacity(batch.mutations.len());
+    for bytes in &batch.mutations {
+        match batch.decode(bytes, &find) {
+            Ok(decoded) => mutations.extend(decoded),
+            // As Cassandra does: nobody could ever apply it.
+            Err(error) => {
+                tracing::error!(
+                    "batch {}: a mutation of it is damaged and left out: {error}",
+                    batch.id
+                );
+            }
+        }
+    }
+    mutations.retain_mut(|mutation| shard.truncations.retain(mutation, batch.begun_at));
+    let updates = mutations.iter().flat_map(|mutation| &mutation.updates);
+    let grace = updates.map(|update| i64::from(update.table.options.gc_grace_seconds));
+    let age = (shard.env.wall_micros() - batch.begun_at) / 1_000_000;
+    if grace.min().is_some_and(|grace| grace <= age) {
+        tracing::warn!(
+            "batch {} is left out: it is older than gc_grace_seconds of its tables",
+            batch.id
+        );
+        return Vec::new();
+    }
+    mutations
+}
