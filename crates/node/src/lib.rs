@@ -36,6 +36,7 @@ mod session;
 mod shard;
 mod start;
 mod statements;
+mod stop;
 pub mod system;
 mod timestamps;
 mod trace;

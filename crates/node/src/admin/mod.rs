@@ -194,12 +194,13 @@ impl Admin {
         self.everywhere(forget).map(drop)
     }
 
-    /// Takes no more clients, finishes what is under way, flushes all memtables and closes the
-    /// commit log. The process goes on, but writes nothing any more.
+    /// Says farewell to other nodes, takes no more clients, finishes what is under way, flushes all
+    /// memtables and closes the commit log. The process goes on, but writes nothing any more.
     pub fn drain(&self) -> Result<(), AdminError> {
         let stopped = self.ask(Control::StopClients);
+        let settled = self.ask(Control::Settle);
         let drained = self.ask(Control::Drain);
-        stopped.and(drained)
+        stopped.and(settled).and(drained)
     }
 
     fn ask(

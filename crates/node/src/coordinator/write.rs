@@ -93,6 +93,7 @@ struct Writing {
 
 impl Writing {
     async fn run(mut self) {
+        let _held = self.shard.hints.held_by_write();
         let mut kept = None;
         for node in self.quorum.hints() {
             kept = missed(&self.shard, *node, &self.write.mutation).or(kept);

@@ -49,6 +49,9 @@ fn due(shard: &Shard) -> Vec<(Uuid, NodeId)> {
     let Some(membership) = metadata.membership() else {
         return Vec::new();
     };
+    if shard.hints.closed.get() {
+        return Vec::new();
+    }
     let topology = membership.cluster.topology();
     let files = shard.hints.files.borrow();
     let delivering = shard.hints.delivering.borrow();
@@ -144,7 +147,7 @@ async fn deliver_file(
         for sent in sent {
             all &= sent.await;
         }
-        if !all {
+        if !all || shard.hints.closed.get() {
             return None;
         }
     }

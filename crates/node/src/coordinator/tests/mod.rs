@@ -7,6 +7,7 @@ mod places;
 mod range;
 mod repair;
 mod speculation;
+mod stop;
 mod story;
 mod world;
 mod write;
