@@ -46,8 +46,8 @@ mod window;
 
 pub use admin::{
     Admin, AdminError, ClusterInformation, CompactionReport, NodeInformation, NodeState,
-    NodeStatus, RECENT_MINUTES, RangeReplicas, RunningCompaction, SnapshotAge, SnapshotRequest,
-    SnapshotSelection, token_range,
+    NodeStatus, RECENT_MINUTES, RangeReplicas, RunningCompaction, Silence, SnapshotAge,
+    SnapshotRequest, SnapshotSelection, token_range,
 };
 pub use config::NodeConfig;
 pub use node::{DrainError, Node, NodeMetrics, NodeShards, NodeWatch, ShardSnapshot};

@@ -7,6 +7,7 @@
 mod clients;
 mod cluster;
 mod compaction;
+mod gossip;
 mod import;
 mod information;
 mod snapshots;
@@ -24,6 +25,7 @@ use crate::shard::Shard;
 
 pub use cluster::{ClusterInformation, NodeState, NodeStatus, RangeReplicas};
 pub use compaction::{CompactionReport, RECENT_MINUTES, RunningCompaction, token_range};
+pub use gossip::Silence;
 pub use information::NodeInformation;
 pub(crate) use snapshots::schema_cql;
 pub use snapshots::{SnapshotAge, SnapshotRequest, SnapshotSelection};
@@ -52,6 +54,16 @@ pub enum AdminError {
     /// The node has been drained or is about to end.
     #[error("the node is shutting down")]
     Closed,
+}
+
+/// May a service be started that an operator stopped (`StorageService.checkServiceAllowedToStart`)?
+fn refuse_to_start(service: &str, shard: &Shard) -> Result<(), AdminError> {
+    match shard.stopping.get() {
+        true => Err(AdminError::Refused(format!(
+            "Unable to start {service} because the node was drained, or a drive has failed: start it again"
+        ))),
+        false => Ok(()),
+    }
 }
 
 /// Operates a node from any thread.

@@ -498,6 +498,7 @@ Examples:
 Examples:
   helenus nodetool tablehistograms shop orders
   helenus nodetool tablehistograms shop.orders")]
+    #[command(alias = "cfhistograms")]
     Tablehistograms {
         /// KEYSPACE TABLE or KEYSPACE.TABLE; all tables if none is given
         #[arg(value_name = "KEYSPACE TABLE")]
@@ -510,6 +511,7 @@ Examples:
   helenus nodetool tablestats shop
   helenus nodetool tablestats -H -s space_used_live -t 10
   helenus nodetool tablestats -F json shop.orders")]
+    #[command(alias = "cfstats")]
     Tablestats(TableStatistics),
 
     /// Rewrite sstables that are not of the version that is written

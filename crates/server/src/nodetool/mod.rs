@@ -53,14 +53,17 @@ type Done = Result<(), NodetoolError>;
 /// What is about the cluster, and the node's part in it.
 fn of_cluster(api: &Api, verb: ClusterVerb, naming: Naming, out: &mut impl Write) -> Done {
     let resolved = |names| Naming { names, ..naming };
-    let binary = ["storage_service", "native_transport"];
+    let [binary, gossip] = ["native_transport", "gossiping"].map(|name| ["storage_service", name]);
     match verb {
         ClusterVerb::Describecluster => cluster::describe_cluster(api, naming, out),
         ClusterVerb::Describering { keyspace } => {
             cluster::describe_ring(api, &keyspace, naming, out)
         }
         ClusterVerb::Disablebinary => api.delete(binary, &[]).map(drop),
+        ClusterVerb::Disablegossip => api.delete(gossip, &[]).map(drop),
         ClusterVerb::Enablebinary => api.post(binary, &[]).map(drop),
+        ClusterVerb::Enablegossip => api.post(gossip, &[]).map(drop),
+        ClusterVerb::Failuredetector => cluster::failure_detector(api, naming, out),
         ClusterVerb::Getendpoints {
             keyspace,
             table,

@@ -62,7 +62,7 @@ pub(super) fn info(api: &Api, all_tokens: bool, out: &mut impl Write) -> Done {
     let mut line = |name: &str, value: String| writeln!(out, "{name:<23}: {value}");
     let mebibytes = |bytes: u64| fixed(bytes as f64 / 1_048_576.0, 2);
     line("ID", text(&node["host_id"]).to_owned())?;
-    line("Gossip active", (node["is_drained"] == false).to_string())?;
+    line("Gossip active", node["gossips"].to_string())?;
     line(
         "Native Transport active",
         node["serves_clients"].to_string(),
@@ -72,7 +72,11 @@ pub(super) fn info(api: &Api, all_tokens: bool, out: &mut impl Write) -> Done {
         "Uncompressed load",
         file_size(number(&node["uncompressed_load"])),
     )?;
-    line("Generation No", node["generation"].to_string())?;
+    let generation = match node["gossips"] == true {
+        true => number(&node["generation"]),
+        false => 0,
+    };
+    line("Generation No", generation.to_string())?;
     line("Uptime (seconds)", node["uptime_seconds"].to_string())?;
     let memory = &node["memory"];
     let limit = mebibytes(number(&memory["limit"]));
