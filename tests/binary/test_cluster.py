@@ -245,15 +245,33 @@ def test_node_that_does_not_gossip_is_down_for_others_and_serves(cluster):
     assert states(third) == up, "it knows what it knew"
     until(lambda: phi(first)[third] > 1, 10, lambda: phi(first))
     assert phi(first)[second] == 0
+    keeps = nodetool(first)
+    head, line = until(lambda: len(found := keeps("listpendinghints").splitlines()) == 2 and found, 5, lambda: keeps("listpendinghints"))
+    assert head.split() == "Host ID Address Rack DC Status Total files Newest Oldest".split()
+    time_of_day = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}"
+    assert re.fullmatch(rf"[0-9a-f-]{{36}} +{third}:7000 +rack1 +datacenter1 +DOWN +1 +{time_of_day} {time_of_day}", line.strip()), line
+    assert nodetool(second)("listpendinghints") == "This node does not have any pending hints\n"
+    assert nodetool(second)("truncatehints", first) == nodetool(second)("truncatehints") == ""
+    assert keeps.refused("truncatehints", "127.0.0.99") == "Can't delete hints for unknown address 127.0.0.99"
+    assert keeps("pausehandoff") == keeps("disablehandoff") == ""
+    assert keeps("statushandoff") == "Hinted handoff is not running\n"
+    write(first, range(10, 20))
+    assert keeps("enablehandoff") == keeps("setmaxhintwindow", 5000) == ""
+    assert keeps("statushandoff") == "Hinted handoff is running\n"
+    assert keeps("getmaxhintwindow") == "Current max hint window: 5000 ms\n"
 
     assert tell("enablegossip") == "" and tell("enablegossip") == ""
     watcher.await_change("UP", third)
     assert states(first) == up and tell("statusgossip") == "running\n"
     until(lambda: phi(first)[third] == 0, 5, lambda: phi(first))
-    # What it missed meanwhile others have kept for it.
+    # What it missed meanwhile others have kept for it, and not what they were told not to keep.
     with Connection(third) as connection:
         read = lambda: len(connection.query("SELECT n FROM shop.orders").rows)
+        assert read() == 10
+        assert keeps("resumehandoff") == ""
         until(lambda: read() == 20, 30, read)
+        until(lambda: "not have any" in keeps("listpendinghints"), 10, lambda: keeps("listpendinghints"))
+        assert read() == 20
     assert three.stop() == 0
 
 

@@ -50,6 +50,7 @@ pub use admin::{
     SnapshotRequest, SnapshotSelection, token_range,
 };
 pub use config::NodeConfig;
+pub use hints::PendingHints;
 pub use node::{DrainError, Node, NodeMetrics, NodeShards, NodeWatch, ShardSnapshot};
 pub use report::NodeReport;
 pub use start::StartError;

@@ -8,6 +8,7 @@ mod clients;
 mod cluster;
 mod compaction;
 mod gossip;
+mod hints;
 mod import;
 mod information;
 mod snapshots;

@@ -49,7 +49,7 @@ fn due(shard: &Shard) -> Vec<(Uuid, NodeId)> {
     let Some(membership) = metadata.membership() else {
         return Vec::new();
     };
-    if shard.hints.closed.get() {
+    if shard.hints.rests() {
         return Vec::new();
     }
     let topology = membership.cluster.topology();
@@ -147,7 +147,7 @@ async fn deliver_file(
         for sent in sent {
             all &= sent.await;
         }
-        if !all || shard.hints.closed.get() {
+        if !all || shard.hints.rests() {
             return None;
         }
     }

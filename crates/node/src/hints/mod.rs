@@ -11,6 +11,7 @@
 //! drive a moment after it was made; who relies on it, as a write at ANY, waits for that.
 
 mod deliver;
+mod operate;
 mod records;
 
 use std::cell::{Cell, RefCell};
@@ -26,8 +27,12 @@ use model::Mutation;
 use model::record::message::encode_mutation;
 use uuid::Uuid;
 
+use self::operate::Wishes;
 use self::records::Hint;
 use crate::shard::Shard;
+
+pub use operate::PendingHints;
+pub(crate) use operate::{pending, truncate};
 
 /// After how long nothing more is kept for a node that is down (`max_hint_window`).
 const WINDOW: Duration = Duration::from_secs(3 * 60 * 60);
@@ -67,6 +72,7 @@ pub(crate) struct Hints {
     writes: Rc<()>,
     /// The node is about to stop: none are taken any more, and none delivered.
     closed: Cell<bool>,
+    wishes: Wishes,
 }
 
 impl Hints {
@@ -106,8 +112,11 @@ pub(crate) fn keep(shard: &Shard, node: NodeId, mutation: &Mutation) -> Option<K
         shard.metrics.hints_dropped.add(1);
         return None;
     }
+    if !hints.is_enabled() {
+        return None;
+    }
     let down_for = shard.peers.down_for(node, shard.env.now());
-    if down_for.is_some_and(|down_for| down_for > WINDOW) {
+    if down_for.is_some_and(|down_for| down_for > hints.window()) {
         shard.metrics.hints_dropped.add(1);
         return None;
     }

@@ -5,6 +5,7 @@ use std::ffi::{OsStr, OsString};
 use clap::{ArgAction, Args, Subcommand};
 
 use super::cluster_verbs::ClusterVerb;
+use super::hint_verbs::HintVerb;
 use super::structured::Format;
 
 /// What `helenus nodetool` takes.
@@ -233,6 +234,9 @@ pub(super) struct GetSSTables {
 pub(super) enum Verb {
     #[command(flatten)]
     Cluster(ClusterVerb),
+
+    #[command(flatten)]
+    Hints(HintVerb),
 
     /// Rewrite sstables that hold partitions of several shards, so that each shard has its own
     #[command(after_help = "\

@@ -54,6 +54,14 @@ fn saved_cache(cache: &Value) -> String {
     )
 }
 
+/// When the node started, in seconds since 1970; 0 while it does not gossip.
+fn generation(node: &Value) -> u64 {
+    match node["gossips"] == true {
+        true => number(&node["generation"]),
+        false => 0,
+    }
+}
+
 /// Prints who the node is and what it holds (Cassandra's `Info`). Of the caches those of rows and of
 /// chunks are there; the others are named because people's scripts look for them. Nothing of a cache
 /// is saved.
@@ -72,11 +80,7 @@ pub(super) fn info(api: &Api, all_tokens: bool, out: &mut impl Write) -> Done {
         "Uncompressed load",
         file_size(number(&node["uncompressed_load"])),
     )?;
-    let generation = match node["gossips"] == true {
-        true => number(&node["generation"]),
-        false => 0,
-    };
-    line("Generation No", generation.to_string())?;
+    line("Generation No", generation(&node).to_string())?;
     line("Uptime (seconds)", node["uptime_seconds"].to_string())?;
     let memory = &node["memory"];
     let limit = mebibytes(number(&memory["limit"]));

@@ -1,6 +1,7 @@
 //! The coordinator among replicas on other nodes.
 
 mod content;
+mod hints;
 mod movement;
 mod partition;
 mod places;

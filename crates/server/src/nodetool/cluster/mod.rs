@@ -97,7 +97,7 @@ fn with_port(name: &str, node: Node<'_>) -> String {
     address_with_port(name, &node.0["port"])
 }
 
-fn address_with_port(name: &str, port: &Value) -> String {
+pub(super) fn address_with_port(name: &str, port: &Value) -> String {
     match name.contains(':') {
         true => format!("[{name}]:{port}"),
         false => format!("{name}:{port}"),
