@@ -45,7 +45,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// How long writes that are under way may take when the node stops, and how often to look.
 const LAST_WRITES: Duration = Duration::from_secs(3);
 const LOOK: Duration = Duration::from_millis(5);
-/// How long the drive may then take for what waits.
+/// How long the drive may take for what waits, before a stop or an operator goes on without it.
 const LAST_HINTS: Duration = Duration::from_secs(10);
 
 /// The hints that a shard keeps.

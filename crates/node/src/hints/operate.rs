@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use uuid::Uuid;
 
-use super::{Hints, Kept, WINDOW, records, written};
+use super::{Hints, Kept, LAST_HINTS, WINDOW, records, written};
 use crate::shard::Shard;
 
 /// What operators want, until the next start.
@@ -104,9 +104,10 @@ fn begun_at(bytes: Vec<u8>) -> Option<i64> {
     Some(records::next_hint(&mut file)?.made_at)
 }
 
-/// The drive has what was handed in before.
+/// The drive has what was handed in before, if it takes it.
 async fn flushed(shard: &Shard) {
-    written(shard, Kept(shard.hints.taken.get())).await;
+    let last = Kept(shard.hints.taken.get());
+    let _ = shard.env.timeout(LAST_HINTS, written(shard, last)).await;
 }
 
 /// Forgets all hints for a node, or for all.

@@ -637,6 +637,11 @@ mod tests {
             "-h ::1 -p 7199 -u cassandra -pw -secret -pp flush",
             "-u cassandra -pwf /etc/password status",
             "import -ri -niv -q ks t /a /b",
+            "cfstats -H ks",
+            "cfhistograms ks t",
+            "setmaxhintwindow 10800000",
+            "truncatehints 127.0.0.2",
+            "-pp failuredetector",
         ] {
             if let Err(error) = parsed(line) {
                 panic!("{line}: {error}");
