@@ -13,7 +13,7 @@ import pytest
 
 import harness
 from conftest import BINARY
-from harness.protocol import Connection
+from harness.protocol import EVENT, REGISTER, Connection, Reader, string
 from harness.server import alive
 from nodetool import Nodetool
 
@@ -103,6 +103,25 @@ def await_states(address: str, expected: dict[str, str]) -> None:
     until(lambda: states(address) == expected, 60, lambda: nodetool(address)("status"))
 
 
+class Watcher:
+    """A client that hears which nodes go up and down, as drivers do."""
+
+    def __init__(self, address: str):
+        self.connection = Connection(address, timeout=5)
+        self.connection.request(REGISTER, b"\x00\x01" + string("STATUS_CHANGE"))
+
+    def await_change(self, change: str, node: str) -> None:
+        """Waits until it hears that a node is `UP` or `DOWN`; nothing else may it hear but who is up since the start."""
+        while True:
+            *_, opcode, body = self.connection.receive()
+            reader = Reader(body)
+            assert (opcode, reader.string()) == (EVENT, "STATUS_CHANGE")
+            heard = reader.string(), ".".join(map(str, reader.take(reader.byte())))
+            if heard == (change, node):
+                return
+            assert heard[0] == "UP", heard
+
+
 @pytest.fixture
 def cluster(tmp_path):
     made = []
@@ -128,7 +147,7 @@ def test_cluster_is_seen_loses_a_node_and_goes_on(cluster):
         connection.query("CREATE KEYSPACE shop WITH replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': 2}")
         connection.query("CREATE TABLE shop.orders (customer text, n int, PRIMARY KEY (customer, n))")
         hostnames = connection.query("SELECT hostname, rack FROM system_views.gossip_info").rows
-        assert sorted(hostnames) == [(first.encode(), b"rack1"), (second.encode(), b"rack2"), (third.encode(), b"rack1")]
+        assert set(hostnames) == {(first.encode(), b"rack1"), (second.encode(), b"rack2"), (third.encode(), b"rack1")}
         connection.query("USE shop")
         ((name, _, _, owners),) = connection.query("DESCRIBE CLUSTER").rows
         assert name == b"Helenus" and all(f"/{address}:7000".encode() in owners for address in three.addresses)
@@ -187,6 +206,102 @@ def test_cluster_is_seen_loses_a_node_and_goes_on(cluster):
     assert {row[1]: row[6] for row in rows} == hosts, "they are who they were"
     assert nodetool(second)("getendpoints", "shop", "orders", "ada").split() == endpoints["ada"]
     assert three.stop(signal.SIGTERM) == 0
+
+
+def phi(address: str) -> dict[str, float]:
+    """What `nodetool failuredetector` says of each node."""
+    head, *lines = nodetool(address)("failuredetector").splitlines()
+    assert head == "  Endpoint,             Phi"
+    return {endpoint.strip().lstrip("/"): float(value) for endpoint, value in (line.split(",") for line in lines)}
+
+
+def write(address: str, keys) -> None:
+    with Connection(address) as connection:
+        for key in keys:
+            connection.query(f"INSERT INTO shop.orders (customer, n) VALUES ('{address}', {key})", consistency=4)
+
+
+def test_node_that_does_not_gossip_is_down_for_others_and_serves(cluster):
+    three = cluster().start()
+    first, second, third = three.addresses
+    up = dict.fromkeys(three.addresses, "UN")
+    for address in three.addresses:
+        await_states(address, up)
+    with Connection(first) as connection:
+        connection.query("CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}")
+        connection.query("CREATE TABLE shop.orders (customer text, n int, PRIMARY KEY (customer, n))")
+    assert phi(first) == {second: 0, third: 0} and phi(third) == {first: 0, second: 0}
+    watcher, tell = Watcher(first), nodetool(third)
+
+    assert tell("disablegossip") == ""
+    watcher.await_change("DOWN", third)
+    assert states(first) == {**up, third: "DN"} == states(second)
+    assert tell("statusgossip") == "not running\n" and tell("statusbinary") == "running\n"
+    said = tell("info")
+    assert re.search(r"^Gossip active +: false$", said, re.M) and re.search(r"^Generation No +: 0$", said, re.M)
+    assert tell("disablegossip") == ""
+    write(third, range(10))
+    write(first, range(10))
+    assert states(third) == up, "it knows what it knew"
+    until(lambda: phi(first)[third] > 1, 10, lambda: phi(first))
+    assert phi(first)[second] == 0
+    keeps = nodetool(first)
+    head, line = until(lambda: len(found := keeps("listpendinghints").splitlines()) == 2 and found, 5, lambda: keeps("listpendinghints"))
+    assert head.split() == "Host ID Address Rack DC Status Total files Newest Oldest".split()
+    time_of_day = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}"
+    assert re.fullmatch(rf"[0-9a-f-]{{36}} +{third}:7000 +rack1 +datacenter1 +DOWN +1 +{time_of_day} {time_of_day}", line.strip()), line
+    assert nodetool(second)("listpendinghints") == "This node does not have any pending hints\n"
+    assert nodetool(second)("truncatehints", first) == nodetool(second)("truncatehints") == ""
+    assert keeps.refused("truncatehints", "127.0.0.99") == "Can't delete hints for unknown address 127.0.0.99"
+    assert keeps("pausehandoff") == keeps("disablehandoff") == ""
+    assert keeps("statushandoff") == "Hinted handoff is not running\n"
+    write(first, range(10, 20))
+    assert keeps("enablehandoff") == keeps("setmaxhintwindow", 5000) == ""
+    assert keeps("statushandoff") == "Hinted handoff is running\n"
+    assert keeps("getmaxhintwindow") == "Current max hint window: 5000 ms\n"
+
+    assert tell("enablegossip") == "" and tell("enablegossip") == ""
+    watcher.await_change("UP", third)
+    assert states(first) == up and tell("statusgossip") == "running\n"
+    until(lambda: phi(first)[third] == 0, 5, lambda: phi(first))
+    # What it missed meanwhile others have kept for it, and not what they were told not to keep.
+    with Connection(third) as connection:
+        read = lambda: len(connection.query("SELECT n FROM shop.orders").rows)
+        assert read() == 10
+        assert keeps("resumehandoff") == ""
+        until(lambda: read() == 20, 30, read)
+        until(lambda: "not have any" in keeps("listpendinghints"), 10, lambda: keeps("listpendinghints"))
+        assert read() == 20
+    assert three.stop() == 0
+
+
+def test_node_that_is_drained_or_stopped_says_farewell(cluster):
+    three = cluster().start()
+    first, second, third = three.addresses
+    up = dict.fromkeys(three.addresses, "UN")
+    for address in three.addresses:
+        await_states(address, up)
+    watcher = Watcher(first)
+    assert nodetool(third)("drain") == ""
+    watcher.await_change("DOWN", third)
+    assert states(first) == {**up, third: "DN"} == states(second)
+    with pytest.raises(OSError):
+        Connection(third)
+    for service, verb in (("gossip", "enablegossip"), ("native transport", "enablebinary")):
+        assert nodetool(third).refused(verb).startswith(f"Unable to start {service} because the node was drained")
+    assert "Mode: DRAINED" in nodetool(third)("netstats") and nodetool(third)("statusgossip") == "not running\n"
+    assert nodetool(third)("drain") == ""
+
+    began = time.monotonic()
+    os.kill(three.pids[1], signal.SIGTERM)
+    watcher.await_change("DOWN", second)
+    assert time.monotonic() - began < 2, "nobody had to find out"
+    assert states(first) == {first: "UN", second: "DN", third: "DN"}
+    three.await_line("^node2 has ended: exit status: 0")
+    assert three.stop() == 0
+    three.start()
+    await_states(first, up)
+    assert three.stop() == 0
 
 
 def test_nodes_do_not_outlive_their_cluster(cluster):

@@ -8,6 +8,9 @@
 //! Who the nodes are is not learned here but from the topology; a node that was down, or that knew
 //! nobody, is met again as soon as any of the others reaches it.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::ops::Bound;
@@ -16,7 +19,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use foca::{
     AccumulatingRuntime, Config, Foca, Identity, NoCustomBroadcast, OwnedNotification,
-    PostcardCodec, Timer,
+    PostcardCodec, State, Timer,
 };
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
@@ -90,6 +93,8 @@ pub struct Gossip {
     up: BTreeSet<NodeId>,
     /// All other members of the topology.
     others: BTreeSet<NodeId>,
+    /// Since when those have given no answer that are suspected or down.
+    silent_since: BTreeMap<NodeId, Duration>,
     /// When those that are not up are told again, and behind whom to go on.
     again: (Duration, NodeId),
 }
@@ -119,6 +124,7 @@ impl Gossip {
             news: VecDeque::new(),
             up: BTreeSet::new(),
             others: BTreeSet::new(),
+            silent_since: BTreeMap::new(),
             again: (Duration::ZERO, own),
         }
     }
@@ -139,6 +145,7 @@ impl Gossip {
     /// It is no member any more.
     pub fn remove(&mut self, node: NodeId) {
         self.others.remove(&node);
+        self.silent_since.remove(&node);
     }
 
     /// These, and no other nodes, are the other members of the topology.
@@ -200,6 +207,34 @@ impl Gossip {
             let _ = self.foca.handle_timer(timer, &mut self.runtime);
             self.collect(now);
         }
+        self.note_silence(now);
+    }
+
+    fn note_silence(&mut self, now: Duration) {
+        for member in self.foca.iter_membership_state() {
+            let node = NodeId(member.id().node);
+            match member.state() {
+                State::Alive => {
+                    self.silent_since.remove(&node);
+                }
+                State::Suspect | State::Down => {
+                    self.silent_since.entry(node).or_insert(now);
+                }
+            }
+        }
+    }
+
+    /// For how long each of the other members has given no answer, as far as this was found out when
+    /// [`Gossip::advance`] was last called: nothing for one that is taken to be there. `None`: it has
+    /// not been met since this node started.
+    pub fn silences(&self, now: Duration) -> impl Iterator<Item = (NodeId, Option<Duration>)> {
+        self.others.iter().map(move |node| {
+            let silence = match self.silent_since.get(node) {
+                Some(since) => Some(now.saturating_sub(*since)),
+                None => self.up.contains(node).then_some(Duration::ZERO),
+            };
+            (*node, silence)
+        })
     }
 
     /// When something is due next.
@@ -208,10 +243,28 @@ impl Gossip {
         timer.map_or(self.again.0, |at| at.min(self.again.0))
     }
 
-    /// Tells the others that this node goes: they need not find out.
+    /// Tells the others that this node goes: they need not find out. What is known of them stays as it
+    /// is until [`Gossip::come_back`].
     pub fn leave(&mut self, now: Duration) {
         let left = self.foca.leave_cluster(&mut self.runtime);
         debug_assert!(left.is_ok(), "a message of gossip has room: {left:?}");
+        self.collect(now);
+    }
+
+    /// Tells the others that this node is there again, after it left; `at` is the time of day as for
+    /// [`Gossip::new`].
+    pub fn come_back(&mut self, at: u64, now: Duration) {
+        let before = *self.foca.identity();
+        let speaker = Speaker {
+            life: at.max(before.life + 1),
+            ..before
+        };
+        let told = self.foca.change_identity(speaker, &mut self.runtime);
+        debug_assert!(told.is_ok(), "it is another, and has room: {told:?}");
+        // Those that are up are asked again whether they are there.
+        let none = std::iter::empty();
+        let asked = self.foca.apply_many(none, true, &mut self.runtime);
+        debug_assert!(asked.is_ok(), "there is nothing to refuse: {asked:?}");
         self.collect(now);
     }
 
@@ -256,223 +309,6 @@ impl Gossip {
         if changed && self.others.contains(&node) {
             let news = if up { News::Up(node) } else { News::Down(node) };
             self.news.push_back(news);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    const TICK: Duration = Duration::from_millis(20);
-    const SECOND: Duration = Duration::from_secs(1);
-
-    /// Nodes and the messages between them, which take a tick.
-    struct Net {
-        nodes: Vec<Option<Gossip>>,
-        now: Duration,
-        started: u64,
-        under_way: Vec<(usize, NodeId, Bytes)>,
-        /// Of each pair: does nothing get from the one to the other?
-        cut: BTreeSet<(usize, usize)>,
-        /// One message in so many is lost.
-        loss: u64,
-        sent: u64,
-    }
-
-    impl Net {
-        fn new(count: u32, loss: u64) -> Net {
-            let mut net = Net {
-                nodes: (0..count).map(|_| None).collect(),
-                now: Duration::ZERO,
-                started: 1,
-                under_way: Vec::new(),
-                cut: BTreeSet::new(),
-                loss,
-                sent: 0,
-            };
-            for node in 0..count as usize {
-                net.start(node);
-            }
-            net
-        }
-
-        fn start(&mut self, node: usize) {
-            self.started += 1_000_000;
-            let own = NodeId(node as u32);
-            let mut gossip = Gossip::new(own, self.started, self.started);
-            for other in (0..self.nodes.len()).filter(|other| *other != node) {
-                gossip.add(NodeId(other as u32), self.now);
-            }
-            self.nodes[node] = Some(gossip);
-        }
-
-        fn tick(&mut self) {
-            self.now += TICK;
-            let arriving = std::mem::take(&mut self.under_way);
-            for (from, to, message) in arriving {
-                self.sent += 1;
-                let drawn = self.sent.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-                let lost = self.loss > 0 && drawn.is_multiple_of(self.loss);
-                let to = to.0 as usize;
-                if lost || self.cut.contains(&(from, to)) {
-                    continue;
-                }
-                if let Some(gossip) = &mut self.nodes[to] {
-                    // One that comes back to its sender is an error.
-                    let _ = gossip.receive(&message, self.now);
-                }
-            }
-            for (from, gossip) in self.nodes.iter_mut().enumerate() {
-                let Some(gossip) = gossip else { continue };
-                gossip.advance(self.now);
-                while let Some((to, message)) = gossip.next_message() {
-                    self.under_way.push((from, to, message));
-                }
-            }
-        }
-
-        /// Runs until everybody who is there takes exactly those to be up who are there and not cut off;
-        /// gives how long that took.
-        fn settle(&mut self, limit: Duration) -> Duration {
-            let began = self.now;
-            while !self.is_settled() {
-                assert!(self.now - began < limit, "{:?}", self.views());
-                self.tick();
-            }
-            self.now - began
-        }
-
-        fn is_settled(&self) -> bool {
-            self.views().into_iter().all(|(node, view)| {
-                let there = (0..self.nodes.len()).filter(|other| {
-                    let reached = !self.cut.contains(&(node, *other));
-                    *other != node && self.nodes[*other].is_some() && reached
-                });
-                view == there.collect::<Vec<_>>()
-            })
-        }
-
-        fn views(&self) -> Vec<(usize, Vec<usize>)> {
-            let nodes = self.nodes.iter().enumerate();
-            let view = |gossip: &Gossip| -> Vec<usize> {
-                let others = 0..self.nodes.len();
-                others.filter(|n| gossip.is_up(NodeId(*n as u32))).collect()
-            };
-            let views = nodes.filter_map(|(node, gossip)| Some((node, view(gossip.as_ref()?))));
-            views.collect()
-        }
-
-        fn partition(&mut self, side: &[usize]) {
-            for a in 0..self.nodes.len() {
-                for b in 0..self.nodes.len() {
-                    if side.contains(&a) != side.contains(&b) {
-                        self.cut.insert((a, b));
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn who_dies_is_down_within_seconds_and_up_again_at_once() {
-        let mut net = Net::new(5, 0);
-        assert!(net.settle(SECOND) < SECOND);
-        net.nodes[3] = None;
-        let took = net.settle(30 * SECOND);
-        assert!(took > SECOND && took < 15 * SECOND, "{took:?}");
-        net.start(3);
-        let took = net.settle(5 * SECOND);
-        assert!(took < 2 * SECOND, "{took:?}");
-    }
-
-    #[test]
-    fn who_says_that_it_goes_is_down_at_once() {
-        let mut net = Net::new(5, 0);
-        net.settle(SECOND);
-        let now = net.now;
-        net.nodes[2].as_mut().expect("it is there").leave(now);
-        net.tick();
-        net.nodes[2] = None;
-        let took = net.settle(5 * SECOND);
-        assert!(took < SECOND, "{took:?}");
-    }
-
-    #[test]
-    fn one_way_that_is_cut_does_not_take_a_node_down() {
-        let mut net = Net::new(5, 0);
-        net.settle(SECOND);
-        net.cut.insert((0, 1));
-        for _ in 0..3000 {
-            net.tick();
-        }
-        // Others ask for the one that cannot: nobody is taken to be down.
-        net.cut.clear();
-        assert!(net.is_settled(), "{:?}", net.views());
-    }
-
-    #[test]
-    fn news_says_what_is_up_says() {
-        let mut net = Net::new(3, 0);
-        net.settle(SECOND);
-        net.nodes[1] = None;
-        net.settle(30 * SECOND);
-        let gossip = net.nodes[0].as_mut().expect("it is there");
-        let mut news = Vec::from_iter(std::iter::from_fn(|| gossip.next_news()));
-        assert_eq!(news.pop(), Some(News::Down(NodeId(1))));
-        assert_eq!(news.len(), 2, "{news:?}");
-        assert!(gossip.is_up(NodeId(2)) && !gossip.is_up(NodeId(1)));
-    }
-
-    #[test]
-    fn who_is_no_member_is_not_up() {
-        let mut net = Net::new(3, 0);
-        net.settle(SECOND);
-        let now = net.now;
-        let gossip = net.nodes[0].as_mut().expect("it is there");
-        while gossip.next_news().is_some() {}
-        gossip.remove(NodeId(1));
-        assert!(!gossip.is_up(NodeId(1)));
-        gossip.add(NodeId(1), now);
-        assert_eq!(gossip.next_news(), Some(News::Up(NodeId(1))));
-    }
-
-    #[test]
-    fn an_idle_cluster_says_little() {
-        let mut net = Net::new(7, 0);
-        net.settle(SECOND);
-        let before = net.sent;
-        for _ in 0..1000 {
-            net.tick();
-        }
-        let a_second = (net.sent - before) / 20 / 7;
-        assert!(a_second < 10, "{a_second} messages of each node a second");
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(24))]
-
-        #[test]
-        fn after_a_partition_all_see_each_other_again(
-            count in 3u32..7,
-            side in prop::collection::btree_set(0usize..6, 1..4),
-            loss in prop_oneof![Just(0u64), 10u64..50],
-        ) {
-            let side: Vec<usize> = side.into_iter().filter(|n| *n < count as usize).collect();
-            let mut net = Net::new(count, loss);
-            net.settle(20 * SECOND);
-            net.partition(&side);
-            net.settle(60 * SECOND);
-            net.cut.clear();
-            net.settle(30 * SECOND);
-        }
-
-        #[test]
-        fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            let mut gossip = Gossip::new(NodeId(0), 1, 1);
-            let _ = gossip.receive(&bytes, Duration::ZERO);
         }
     }
 }

@@ -37,6 +37,7 @@ mod session;
 mod shard;
 mod start;
 mod statements;
+mod stop;
 pub mod system;
 mod timestamps;
 mod trace;
@@ -47,10 +48,11 @@ mod window;
 
 pub use admin::{
     Admin, AdminError, ClusterInformation, CompactionReport, NodeInformation, NodeState,
-    NodeStatus, RECENT_MINUTES, RangeReplicas, RunningCompaction, SnapshotAge, SnapshotRequest,
-    SnapshotSelection, token_range,
+    NodeStatus, RECENT_MINUTES, RangeReplicas, RunningCompaction, Silence, SnapshotAge,
+    SnapshotRequest, SnapshotSelection, token_range,
 };
 pub use config::NodeConfig;
+pub use hints::PendingHints;
 pub use node::{DrainError, Node, NodeMetrics, NodeShards, NodeWatch, ShardSnapshot};
 pub use report::NodeReport;
 pub use start::StartError;

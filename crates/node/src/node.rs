@@ -28,6 +28,8 @@ pub(crate) enum Control {
     StopClients(mpsc::Sender<Result<(), String>>),
     /// Do what an administrator asks.
     Operate(Operation),
+    /// Write down what others have to know, and decide on nothing more.
+    Settle(mpsc::Sender<Result<(), String>>),
     /// Flush everything and write nothing from then on.
     Drain(mpsc::Sender<Result<(), String>>),
     /// Flush everything and end.
@@ -228,13 +230,15 @@ impl Node {
         self.ask_all(Control::StopClients)
     }
 
-    /// Takes no more clients, finishes what is under way, flushes everything and ends. Blocks.
+    /// Says farewell to other nodes, takes no more clients, finishes what is under way, flushes everything
+    /// and ends. Blocks.
     pub fn drain(self) -> Result<(), DrainError> {
         let stopped = self.ask_all(Control::StopClients);
+        let settled = self.ask_all(Control::Settle);
         let closed = self.ask_all(Control::Close);
         abort(&self.watch.shards);
         let ended = self.runtime.join();
-        stopped.and(closed)?;
+        stopped.and(settled).and(closed)?;
         Ok(ended?)
     }
 

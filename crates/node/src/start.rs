@@ -33,11 +33,9 @@ use crate::system::{
 };
 use crate::{
     batch_log, compaction_history, coordinator, execute, hints, neighbor, paxos, replica, session,
-    truncate, truncations, virtual_tables,
+    stop, truncate, truncations, virtual_tables,
 };
 
-/// How long the clients of a node that stops may take to finish.
-const LAST_REQUESTS: Duration = Duration::from_secs(10);
 /// How often to look for snapshots whose time has passed (`SnapshotManager`).
 const SNAPSHOT_LOOK: Duration = Duration::from_secs(60);
 /// What a new node is called and where it is, if nobody says so.
@@ -233,22 +231,20 @@ async fn obey(
                 if let Some(opened) = opened {
                     opened.close();
                 }
-                let _ = answer.send(stop_clients(shard).await);
+                let _ = answer.send(stop::stop_clients(shard).await);
+            }
+            Control::Settle(answer) => {
+                let _ = answer.send(stop::settle(shard).await);
             }
             Control::Operate(operation) => {
                 let running = operation(shard.clone());
                 shard.env.spawn(TaskGroup::Maintenance, running).detach();
             }
             Control::Drain(answer) => {
-                let drained = shard.store.drain().await;
-                let _ = answer.send(drained.map_err(|error| error.to_string()));
+                let _ = answer.send(stop::flush(shard).await);
             }
             Control::Close(answer) => {
-                if let Some(service) = shard.cluster_service() {
-                    service.stop().await;
-                }
-                let drained = shard.store.drain().await;
-                let _ = answer.send(drained.map_err(|error| error.to_string()));
+                let _ = answer.send(stop::flush(shard).await);
                 return;
             }
             Control::Abort => return,
@@ -264,22 +260,6 @@ fn snapshot(shard: &Shard) -> ShardSnapshot {
         groups: shard.env.group_stats(),
         task_panics: shard.env.task_panics(),
     }
-}
-
-async fn stop_clients(shard: &Shard) -> Result<(), String> {
-    if let Some(service) = shard.cluster_service() {
-        service.say_farewell().await;
-    }
-    shard.stopping.set(true);
-    shard.clients.end_all();
-    let gone = async {
-        while shard.clients.len() > 0 {
-            shard.clients.left.notified().await;
-        }
-    };
-    // Those that do not close their side are cut off when the shard ends.
-    let _ = shard.env.timeout(LAST_REQUESTS, gone).await;
-    Ok(())
 }
 
 /// Takes what other shards send.

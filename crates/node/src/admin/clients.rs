@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use super::{Admin, AdminError};
+use super::{Admin, AdminError, refuse_to_start};
 use crate::listener;
 use crate::metrics::ShardMetrics;
 use crate::shard::Shard;
@@ -37,12 +37,9 @@ impl Admin {
         let _changing = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         let admitted = self.everywhere(async |shard: Rc<Shard>| {
             shard.clients.admit();
-            shard.stopping.get()
+            refuse_to_start("native transport", &shard)
         })?;
-        if admitted.contains(&true) {
-            let drained = "the node was drained, or a drive has failed: start it again";
-            return Err(AdminError::Refused(drained.to_owned()));
-        }
+        admitted.into_iter().collect::<Result<(), AdminError>>()?;
         let opened = self.lead(async |shard: Rc<Shard>| {
             let opened = listener::open_again(&shard).await;
             opened.map_err(|error| AdminError::Failed(error.to_string()))

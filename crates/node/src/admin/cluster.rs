@@ -91,6 +91,14 @@ fn state(topology: &Topology, id: NodeId, member: &Member) -> Option<NodeState> 
     }
 }
 
+/// What this node does; `None` if it is no member.
+pub(super) fn own_state(shard: &Shard) -> Option<NodeState> {
+    let metadata = shard.metadata();
+    let membership = metadata.membership()?;
+    let topology = membership.cluster.topology();
+    state(topology, membership.own, topology.member(membership.own)?)
+}
+
 /// The nodes of a topology, before they were asked anything.
 fn nodes(
     topology: &Topology,

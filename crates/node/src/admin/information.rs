@@ -6,6 +6,7 @@ use std::rc::Rc;
 use storage::StoreStats;
 use uuid::Uuid;
 
+use super::cluster::{NodeState, own_state};
 use super::{Admin, AdminError};
 use crate::report;
 use crate::shard::Shard;
@@ -36,6 +37,10 @@ pub struct NodeInformation {
     pub serves_clients: bool,
     /// Has it been drained, or has a drive failed? It is no part of the cluster then.
     pub is_drained: bool,
+    /// Does it tell other nodes that it is there?
+    pub gossips: bool,
+    /// What it does in the ring; `None` if it is no member.
+    pub state: Option<NodeState>,
     /// How many tasks panicked: each is a defect.
     pub task_panics: u64,
     /// What all shards may use, in bytes.
@@ -49,32 +54,34 @@ impl Admin {
     pub fn information(&self) -> Result<NodeInformation, AdminError> {
         let parts = self
             .everywhere(async |shard: Rc<Shard>| (shard.store.stats(), shard.env.task_panics()))?;
-        let local = self.lead(async |shard: Rc<Shard>| {
+        let information = self.lead(async |shard: Rc<Shard>| {
             let now = shard.env.wall_micros() / 1_000_000;
-            let open = (report::serves_clients(&shard), shard.stopping.get());
-            let memory = shard.state.config.memory;
-            shard
-                .local_if_known()
-                .map(|local| (local, now, open, memory))
+            let local = shard.local_if_known()?;
+            let uptime = now - i64::from(local.gossip_generation);
+            let service = shard.cluster_service();
+            Some(NodeInformation {
+                release_version: RELEASE_VERSION,
+                host_id: local.host_id,
+                cluster_name: local.cluster_name.clone(),
+                data_center: local.data_center.clone(),
+                rack: local.rack.clone(),
+                address: local.rpc_address,
+                tokens: local.tokens.iter().map(|token| token.0).collect(),
+                generation: local.gossip_generation,
+                uptime_seconds: u64::try_from(uptime).unwrap_or(0),
+                serves_clients: report::serves_clients(&shard),
+                is_drained: shard.stopping.get(),
+                gossips: service.is_some_and(|service| service.gossips()),
+                state: own_state(&shard),
+                task_panics: 0,
+                memory_limit: shard.state.config.memory,
+                stores: Vec::new(),
+            })
         })?;
-        let (local, now, (serves_clients, is_drained), memory_limit) =
-            local.ok_or(AdminError::Closed)?;
-        let uptime = now - i64::from(local.gossip_generation);
         Ok(NodeInformation {
-            release_version: RELEASE_VERSION,
-            host_id: local.host_id,
-            cluster_name: local.cluster_name.clone(),
-            data_center: local.data_center.clone(),
-            rack: local.rack.clone(),
-            address: local.rpc_address,
-            tokens: local.tokens.iter().map(|token| token.0).collect(),
-            generation: local.gossip_generation,
-            uptime_seconds: u64::try_from(uptime).unwrap_or(0),
-            serves_clients,
-            is_drained,
             task_panics: parts.iter().map(|(_, panics)| panics).sum(),
-            memory_limit,
             stores: parts.into_iter().map(|(store, _)| store).collect(),
+            ..information.ok_or(AdminError::Closed)?
         })
     }
 }

@@ -7,6 +7,8 @@
 mod clients;
 mod cluster;
 mod compaction;
+mod gossip;
+mod hints;
 mod import;
 mod information;
 mod snapshots;
@@ -24,6 +26,7 @@ use crate::shard::Shard;
 
 pub use cluster::{ClusterInformation, NodeState, NodeStatus, RangeReplicas};
 pub use compaction::{CompactionReport, RECENT_MINUTES, RunningCompaction, token_range};
+pub use gossip::Silence;
 pub use information::NodeInformation;
 pub(crate) use snapshots::schema_cql;
 pub use snapshots::{SnapshotAge, SnapshotRequest, SnapshotSelection};
@@ -52,6 +55,16 @@ pub enum AdminError {
     /// The node has been drained or is about to end.
     #[error("the node is shutting down")]
     Closed,
+}
+
+/// May a service be started that an operator stopped (`StorageService.checkServiceAllowedToStart`)?
+fn refuse_to_start(service: &str, shard: &Shard) -> Result<(), AdminError> {
+    match shard.stopping.get() {
+        true => Err(AdminError::Refused(format!(
+            "Unable to start {service} because the node was drained, or a drive has failed: start it again"
+        ))),
+        false => Ok(()),
+    }
 }
 
 /// Operates a node from any thread.
@@ -194,12 +207,13 @@ impl Admin {
         self.everywhere(forget).map(drop)
     }
 
-    /// Takes no more clients, finishes what is under way, flushes all memtables and closes the
-    /// commit log. The process goes on, but writes nothing any more.
+    /// Says farewell to other nodes, takes no more clients, finishes what is under way, flushes all
+    /// memtables and closes the commit log. The process goes on, but writes nothing any more.
     pub fn drain(&self) -> Result<(), AdminError> {
         let stopped = self.ask(Control::StopClients);
+        let settled = self.ask(Control::Settle);
         let drained = self.ask(Control::Drain);
-        stopped.and(drained)
+        stopped.and(settled).and(drained)
     }
 
     fn ask(

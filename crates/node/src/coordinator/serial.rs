@@ -232,6 +232,7 @@ impl Running {
 
     /// Waits for commits that are still on their way.
     async fn finish(mut self) {
+        let _held = self.shard.hints.held_by_write();
         while !self.proposer.is_over() {
             self.step().await;
             while let Some(action) = self.actions.pop_front() {

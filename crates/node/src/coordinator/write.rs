@@ -148,6 +148,7 @@ struct Writing {
 
 impl Writing {
     async fn run(mut self) {
+        let _held = self.shard.hints.held_by_write();
         let mut kept = None;
         for node in self.quorum.hints() {
             kept = self.missed(*node).or(kept);

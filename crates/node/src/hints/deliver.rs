@@ -49,6 +49,9 @@ fn due(shard: &Shard) -> Vec<(Uuid, NodeId)> {
     let Some(membership) = metadata.membership() else {
         return Vec::new();
     };
+    if shard.hints.rests() {
+        return Vec::new();
+    }
     let topology = membership.cluster.topology();
     let files = shard.hints.files.borrow();
     let delivering = shard.hints.delivering.borrow();
@@ -146,7 +149,7 @@ async fn deliver_file(
         for sent in sent {
             all &= sent.await;
         }
-        if !all {
+        if !all || shard.hints.rests() {
             return None;
         }
     }

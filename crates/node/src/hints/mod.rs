@@ -11,6 +11,7 @@
 //! drive a moment after it was made; who relies on it, as a write at ANY, waits for that.
 
 mod deliver;
+mod operate;
 mod records;
 
 use std::cell::{Cell, RefCell};
@@ -26,8 +27,12 @@ use model::Mutation;
 use model::record::message::encode_mutation;
 use uuid::Uuid;
 
+use self::operate::Wishes;
 use self::records::Hint;
 use crate::shard::Shard;
+
+pub use operate::PendingHints;
+pub(crate) use operate::{pending, truncate};
 
 /// After how long nothing more is kept for a node that is down (`max_hint_window`).
 const WINDOW: Duration = Duration::from_secs(3 * 60 * 60);
@@ -37,6 +42,11 @@ const WAITING_BYTES: usize = 16 << 20;
 const FILE_BYTES: u64 = 4 << 20;
 /// How long the drive rests after an error.
 const PAUSE: Duration = Duration::from_secs(1);
+/// How long writes that are under way may take when the node stops, and how often to look.
+const LAST_WRITES: Duration = Duration::from_secs(3);
+const LOOK: Duration = Duration::from_millis(5);
+/// How long the drive may take for what waits, before a stop or an operator goes on without it.
+const LAST_HINTS: Duration = Duration::from_secs(10);
 
 /// The hints that a shard keeps.
 #[derive(Default)]
@@ -58,6 +68,18 @@ pub(crate) struct Hints {
     /// The nodes that are being delivered to.
     delivering: RefCell<BTreeSet<Uuid>>,
     next_file: Cell<u64>,
+    /// Held by each write that may leave hints.
+    writes: Rc<()>,
+    /// The node is about to stop: none are taken any more, and none delivered.
+    closed: Cell<bool>,
+    wishes: Wishes,
+}
+
+impl Hints {
+    /// To be held by a write as long as it may leave hints: a node that stops waits for them.
+    pub(crate) fn held_by_write(&self) -> Rc<()> {
+        self.writes.clone()
+    }
 }
 
 /// Held by who writes, or takes files to deliver them.
@@ -92,8 +114,15 @@ pub(crate) fn keep(
     let metadata = shard.metadata();
     let host_id = metadata.node(node)?.host_id;
     let hints = &shard.hints;
+    if hints.closed.get() {
+        shard.metrics.hints_dropped.add(1);
+        return None;
+    }
+    if !hints.is_enabled() {
+        return None;
+    }
     let down_for = shard.peers.down_for(node, shard.env.now());
-    if down_for.is_some_and(|down_for| down_for > WINDOW) {
+    if down_for.is_some_and(|down_for| down_for > hints.window()) {
         shard.metrics.hints_dropped.add(1);
         return None;
     }
@@ -124,6 +153,29 @@ pub(crate) async fn written(shard: &Shard, kept: Kept) {
     while shard.hints.written.get() < kept.0 {
         shard.hints.progress.notified().await;
     }
+}
+
+/// Waits for the writes that are under way and until the drive has all hints, then takes none any more
+/// and delivers none.
+///
+/// # Errors
+/// Some are not on the drive; in words.
+pub(crate) async fn close(shard: &Shard) -> Result<(), String> {
+    let hints = &shard.hints;
+    let finishing = async {
+        while Rc::strong_count(&hints.writes) > 1 {
+            shard.env.sleep(LOOK).await;
+        }
+    };
+    // Those that take longer have no answer, either.
+    let _ = shard.env.timeout(LAST_WRITES, finishing).await;
+    hints.closed.set(true);
+    let last = Kept(hints.taken.get());
+    let written = shard.env.timeout(LAST_HINTS, written(shard, last)).await;
+    written.map_err(|_| {
+        let count = last.0 - hints.written.get();
+        format!("{count} hints could not be written: repair the nodes that were down")
+    })
 }
 
 fn folder(shard: &Shard) -> PathBuf {

@@ -1,6 +1,6 @@
 //! Gossip between the leading shards of nodes: who is up ([`cluster::Gossip`]).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -26,7 +26,15 @@ pub(crate) async fn beat(service: Rc<ClusterService>, shard: Rc<Shard>) {
     let started = u64::try_from(shard.env.wall_micros()).unwrap_or(0);
     let gossip = Gossip::new(own, started, shard.env.random_u64());
     *service.gossip.borrow_mut() = Some(gossip);
+    service.gossips.set(true);
     loop {
+        if !service.gossips() {
+            if service.gossip.borrow().is_none() {
+                return;
+            }
+            service.gossip_wake.notified().await;
+            continue;
+        }
         meet_members(&service, &shard, own);
         let now = service.gossip_time();
         let (messages, news, next) = match &mut *service.gossip.borrow_mut() {
@@ -125,11 +133,14 @@ fn tell_when_it_serves(service: &Rc<ClusterService>, shard: &Rc<Shard>, node: No
 /// A message of another node has come.
 ///
 /// # Errors
-/// It is none, or this node does not gossip yet; in words.
+/// It is none, or this node does not gossip yet or any more; in words.
 pub(super) fn receive(service: &ClusterService, message: &[u8]) -> Result<(), String> {
+    if !service.gossips() {
+        return Err("this node does not gossip now".to_owned());
+    }
     let now = service.gossip_time();
     let mut gossip = service.gossip.borrow_mut();
-    let gossip = gossip.as_mut().ok_or("this node does not serve yet")?;
+    let gossip = gossip.as_mut().ok_or("this node is about to end")?;
     let received = gossip.receive(message, now);
     service.gossip_wake.notify_one();
     received.map_err(|error| error.to_string())
@@ -141,16 +152,40 @@ impl ClusterService {
         self.env.now().saturating_duration_since(self.begun)
     }
 
-    /// Tells the others that this node goes; they need not find out.
+    /// Does this node tell others that it is there, and learn who else is?
+    pub(crate) fn gossips(&self) -> bool {
+        self.gossips.get()
+    }
+
+    /// For how long each of the other members has given no answer ([`Gossip::silences`]).
+    pub(crate) fn silences(&self) -> BTreeMap<NodeId, Option<Duration>> {
+        let now = self.gossip_time();
+        let gossip = self.gossip.borrow();
+        let silences = gossip.as_ref().map(|gossip| gossip.silences(now));
+        silences.into_iter().flatten().collect()
+    }
+
+    /// Tells the others that this node goes, for good; they need not find out.
     pub(crate) async fn say_farewell(self: &Rc<Self>) {
-        let messages: Vec<_> = {
-            let now = self.gossip_time();
-            let mut gossip = self.gossip.borrow_mut();
-            let Some(mut gossip) = gossip.take() else {
-                return;
-            };
-            gossip.leave(now);
-            std::iter::from_fn(|| gossip.next_message()).collect()
+        self.fall_silent().await;
+        let gossip = self.gossip.take();
+        drop(gossip);
+        self.gossip_wake.notify_one();
+    }
+
+    /// Tells the others that this node goes, and learns nothing of them until [`ClusterService::speak_again`]:
+    /// those that are up stay so for it. It serves as before (`Gossiper.stop`).
+    pub(crate) async fn fall_silent(self: &Rc<Self>) {
+        if !self.gossips.replace(false) {
+            return;
+        }
+        let now = self.gossip_time();
+        let messages: Vec<_> = match &mut *self.gossip.borrow_mut() {
+            Some(gossip) => {
+                gossip.leave(now);
+                std::iter::from_fn(|| gossip.next_message()).collect()
+            }
+            None => return,
         };
         let sent: Vec<_> = messages
             .into_iter()
@@ -165,5 +200,21 @@ impl ClusterService {
             // Those who have not heard it find out.
             let _ = sent.await;
         }
+    }
+
+    /// Tells the others that this node is there, and asks who else is. False: it has begun to stop, or never
+    /// spoke.
+    pub(crate) fn speak_again(&self) -> bool {
+        let at = u64::try_from(self.env.wall_micros()).unwrap_or(0);
+        let now = self.gossip_time();
+        let mut gossip = self.gossip.borrow_mut();
+        let Some(gossip) = gossip.as_mut() else {
+            return false;
+        };
+        if !self.gossips.replace(true) {
+            gossip.come_back(at, now);
+            self.gossip_wake.notify_one();
+        }
+        true
     }
 }

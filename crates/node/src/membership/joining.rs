@@ -219,6 +219,9 @@ async fn keep_group(shard: Rc<Shard>, service: Rc<ClusterService>, own: NodeId) 
         group.stop().await;
         loop {
             shard.env.sleep(group::PAUSE).await;
+            if service.stops.get() {
+                return;
+            }
             match start_group(&shard, &service, own).await {
                 Ok(()) => break,
                 Err(error) => tracing::error!("{error}"),

@@ -113,6 +113,8 @@ pub(crate) struct ClusterService {
     group: RefCell<Option<Group>>,
     gossip: RefCell<Option<Gossip>>,
     gossip_wake: Notify,
+    /// Does it gossip? Not before it serves, and not while an operator does not want it.
+    gossips: Cell<bool>,
     /// Connections by address: to seeds, and to members of which no more is known.
     by_address: RefCell<BTreeMap<SocketAddr, Peer>>,
     /// Who has been silent, so that it is said once.
@@ -156,6 +158,7 @@ impl ClusterService {
             group: RefCell::default(),
             gossip: RefCell::default(),
             gossip_wake: Notify::new(),
+            gossips: Cell::new(false),
             by_address: RefCell::default(),
             silent: RefCell::default(),
             own_changes: Rc::default(),

@@ -5,6 +5,7 @@ use std::ffi::{OsStr, OsString};
 use clap::{ArgAction, Args, Subcommand};
 
 use super::cluster_verbs::ClusterVerb;
+use super::hint_verbs::HintVerb;
 use super::structured::Format;
 
 /// What `helenus nodetool` takes.
@@ -233,6 +234,9 @@ pub(super) struct GetSSTables {
 pub(super) enum Verb {
     #[command(flatten)]
     Cluster(ClusterVerb),
+
+    #[command(flatten)]
+    Hints(HintVerb),
 
     /// Rewrite sstables that hold partitions of several shards, so that each shard has its own
     #[command(after_help = "\
@@ -498,6 +502,7 @@ Examples:
 Examples:
   helenus nodetool tablehistograms shop orders
   helenus nodetool tablehistograms shop.orders")]
+    #[command(alias = "cfhistograms")]
     Tablehistograms {
         /// KEYSPACE TABLE or KEYSPACE.TABLE; all tables if none is given
         #[arg(value_name = "KEYSPACE TABLE")]
@@ -510,6 +515,7 @@ Examples:
   helenus nodetool tablestats shop
   helenus nodetool tablestats -H -s space_used_live -t 10
   helenus nodetool tablestats -F json shop.orders")]
+    #[command(alias = "cfstats")]
     Tablestats(TableStatistics),
 
     /// Rewrite sstables that are not of the version that is written
@@ -631,6 +637,11 @@ mod tests {
             "-h ::1 -p 7199 -u cassandra -pw -secret -pp flush",
             "-u cassandra -pwf /etc/password status",
             "import -ri -niv -q ks t /a /b",
+            "cfstats -H ks",
+            "cfhistograms ks t",
+            "setmaxhintwindow 10800000",
+            "truncatehints 127.0.0.2",
+            "-pp failuredetector",
         ] {
             if let Err(error) = parsed(line) {
                 panic!("{line}: {error}");

@@ -30,11 +30,35 @@ Example:
   helenus nodetool disablebinary")]
     Disablebinary,
 
+    /// Tell the other nodes that this one goes: they take it to be down; it still serves clients
+    #[command(after_help = "\
+It holds until enablegossip or the next start. The node takes others to be up or down as it did before.
+Run disablebinary first: clients that it still has may read what others have changed since.
+
+Example:
+  helenus nodetool disablegossip")]
+    Disablegossip,
+
     /// Open the ports of clients again
     #[command(after_help = "\
 Example:
   helenus nodetool enablebinary")]
     Enablebinary,
+
+    /// Tell the other nodes that this one is there again
+    #[command(after_help = "\
+Example:
+  helenus nodetool enablegossip")]
+    Enablegossip,
+
+    /// Print for how long each of the other nodes has given no answer
+    #[command(after_help = "\
+There is no phi: nodes ask each other (SWIM). What stands there are seconds since the node was suspected of
+being down: 0 as long as it is taken to be up, NaN if it has not been met since this one started.
+
+Example:
+  helenus nodetool failuredetector")]
+    Failuredetector,
 
     /// Print the nodes that have a partition
     #[command(after_help = "\
@@ -116,7 +140,7 @@ Example:
   helenus nodetool statusbinary")]
     Statusbinary,
 
-    /// Print whether the node is part of the cluster, which it is until it is drained
+    /// Print whether the node tells others that it is there
     #[command(after_help = "\
 Example:
   helenus nodetool statusgossip")]

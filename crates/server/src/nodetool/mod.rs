@@ -7,6 +7,9 @@ mod arguments;
 mod cluster;
 mod cluster_verbs;
 mod compaction;
+mod hint_verbs;
+mod hints;
+mod histograms;
 mod import;
 mod node;
 mod snapshots;
@@ -22,6 +25,7 @@ use arguments::Verb;
 pub(crate) use arguments::{NodetoolOptions, spell_out};
 use cluster::Naming;
 use cluster_verbs::ClusterVerb;
+use hint_verbs::HintVerb;
 
 /// Carries out a verb.
 pub(crate) fn run(options: NodetoolOptions) -> ExitCode {
@@ -53,14 +57,17 @@ type Done = Result<(), NodetoolError>;
 /// What is about the cluster, and the node's part in it.
 fn of_cluster(api: &Api, verb: ClusterVerb, naming: Naming, out: &mut impl Write) -> Done {
     let resolved = |names| Naming { names, ..naming };
-    let binary = ["storage_service", "native_transport"];
+    let [binary, gossip] = ["native_transport", "gossiping"].map(|name| ["storage_service", name]);
     match verb {
         ClusterVerb::Describecluster => cluster::describe_cluster(api, naming, out),
         ClusterVerb::Describering { keyspace } => {
             cluster::describe_ring(api, &keyspace, naming, out)
         }
         ClusterVerb::Disablebinary => api.delete(binary, &[]).map(drop),
+        ClusterVerb::Disablegossip => api.delete(gossip, &[]).map(drop),
         ClusterVerb::Enablebinary => api.post(binary, &[]).map(drop),
+        ClusterVerb::Enablegossip => api.post(gossip, &[]).map(drop),
+        ClusterVerb::Failuredetector => cluster::failure_detector(api, naming, out),
         ClusterVerb::Getendpoints {
             keyspace,
             table,
@@ -85,9 +92,25 @@ fn of_cluster(api: &Api, verb: ClusterVerb, naming: Naming, out: &mut impl Write
     }
 }
 
+/// What is about hints.
+fn of_hints(api: &Api, verb: HintVerb, out: &mut impl Write) -> Done {
+    match verb {
+        HintVerb::Disablehandoff => hints::enable(api, false),
+        HintVerb::Enablehandoff => hints::enable(api, true),
+        HintVerb::Getmaxhintwindow => hints::get_window(api, out),
+        HintVerb::Listpendinghints => hints::list_pending(api, out),
+        HintVerb::Pausehandoff => hints::pause(api, true),
+        HintVerb::Resumehandoff => hints::pause(api, false),
+        HintVerb::Setmaxhintwindow { value } => hints::set_window(api, value),
+        HintVerb::Statushandoff => hints::status(api, out),
+        HintVerb::Truncatehints { endpoint } => hints::truncate(api, endpoint.as_deref()),
+    }
+}
+
 fn carry_out(api: &Api, verb: Verb, naming: Naming, out: &mut impl Write) -> Done {
     match verb {
         Verb::Cluster(verb) => of_cluster(api, verb, naming, out),
+        Verb::Hints(verb) => of_hints(api, verb, out),
         Verb::Cleanup { tables, .. } => {
             compaction::operate(api, "cleanup_all", tables.named(), &[]).map(drop)
         }
@@ -141,7 +164,7 @@ fn carry_out(api: &Api, verb: Verb, naming: Naming, out: &mut impl Write) -> Don
             compaction_id,
             kind,
         } => compaction::stop(api, kind.as_deref(), compaction_id.as_deref()),
-        Verb::Tablehistograms { names } => statistics::table_histograms(api, &names, out),
+        Verb::Tablehistograms { names } => histograms::table_histograms(api, &names, out),
         Verb::Tablestats(options) => statistics::table_stats(api, &options, out),
         Verb::Upgradesstables {
             include_all_sstables,

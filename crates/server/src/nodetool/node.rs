@@ -54,6 +54,14 @@ fn saved_cache(cache: &Value) -> String {
     )
 }
 
+/// When the node started, in seconds since 1970; 0 while it does not gossip.
+fn generation(node: &Value) -> u64 {
+    match node["gossips"] == true {
+        true => number(&node["generation"]),
+        false => 0,
+    }
+}
+
 /// Prints who the node is and what it holds (Cassandra's `Info`). Of the caches those of rows and of
 /// chunks are there; the others are named because people's scripts look for them. Nothing of a cache
 /// is saved.
@@ -62,7 +70,7 @@ pub(super) fn info(api: &Api, all_tokens: bool, out: &mut impl Write) -> Done {
     let mut line = |name: &str, value: String| writeln!(out, "{name:<23}: {value}");
     let mebibytes = |bytes: u64| fixed(bytes as f64 / 1_048_576.0, 2);
     line("ID", text(&node["host_id"]).to_owned())?;
-    line("Gossip active", (node["is_drained"] == false).to_string())?;
+    line("Gossip active", node["gossips"].to_string())?;
     line(
         "Native Transport active",
         node["serves_clients"].to_string(),
@@ -72,7 +80,7 @@ pub(super) fn info(api: &Api, all_tokens: bool, out: &mut impl Write) -> Done {
         "Uncompressed load",
         file_size(number(&node["uncompressed_load"])),
     )?;
-    line("Generation No", node["generation"].to_string())?;
+    line("Generation No", generation(&node).to_string())?;
     line("Uptime (seconds)", node["uptime_seconds"].to_string())?;
     let memory = &node["memory"];
     let limit = mebibytes(number(&memory["limit"]));

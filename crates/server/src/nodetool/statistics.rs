@@ -1,4 +1,4 @@
-//! What tables hold: `tablestats`, `tablehistograms`, `getsstables`.
+//! What tables hold: `tablestats`, `getsstables`.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -12,10 +12,10 @@ use super::structured;
 use super::text::{double, file_size, fixed, memory_size};
 
 /// The numbers of a table as the API tells them.
-struct Table(Value);
+pub(super) struct Table(pub(super) Value);
 
 impl Table {
-    fn name(&self, part: &str) -> &str {
+    pub(super) fn name(&self, part: &str) -> &str {
         self.0[part].as_str().unwrap_or_default()
     }
 
@@ -59,7 +59,11 @@ impl Table {
 }
 
 /// The tables that names mean: keyspaces, or tables with their keyspace in front.
-fn selected(api: &Api, names: &[String], ignore: bool) -> Result<Vec<Table>, NodetoolError> {
+pub(super) fn selected(
+    api: &Api,
+    names: &[String],
+    ignore: bool,
+) -> Result<Vec<Table>, NodetoolError> {
     let all = api.get(["column_family", "stats"], &[])?;
     let all = all.as_array().cloned().unwrap_or_default();
     let tables: Vec<Table> = all.into_iter().map(Table).collect();
@@ -518,62 +522,6 @@ fn sort(tables: &mut [Table], key: &str) {
         let numbers = sorted_by(b, key).total_cmp(&sorted_by(a, key));
         numbers.then_with(|| full(a).cmp(&full(b)))
     });
-}
-
-/// Prints histograms of tables (Cassandra's `TableHistograms`).
-pub(super) fn table_histograms(api: &Api, arguments: &[String], out: &mut impl Write) -> Done {
-    let names = match arguments {
-        [] => Vec::new(),
-        [keyspace, table] => vec![format!("{keyspace}.{table}")],
-        [name] if name.split('.').count() == 2 => vec![name.clone()],
-        _ => {
-            let message = "tablehistograms requires keyspace and table name arguments";
-            return Err(NodetoolError::Usage(message.to_owned()));
-        }
-    };
-    for table in selected(api, &names, false)? {
-        let histograms = &table.0["histograms"];
-        let of = |name: &str, at: usize| histograms[name][at].as_f64().unwrap_or(f64::NAN);
-        if histograms["partition_size"].is_null() {
-            writeln!(
-                out,
-                "No SSTables exists, unable to calculate 'Partition Size' and 'Cell Count' \
-                 percentiles"
-            )?;
-        }
-        writeln!(
-            out,
-            "{}/{} histograms",
-            table.name("keyspace"),
-            table.name("table")
-        )?;
-        let heads = [
-            "Read Latency",
-            "Write Latency",
-            "SSTables",
-            "Partition Size",
-            "Cell Count",
-        ];
-        let units = ["(micros)", "(micros)", "", "(bytes)", ""];
-        for (first, row) in [("Percentile", heads), ("", units)] {
-            let cells: String = row.iter().map(|cell| format!("{cell:>18}")).collect();
-            writeln!(out, "{first:<10}{cells}")?;
-        }
-        let rows = ["50%", "75%", "95%", "98%", "99%", "Min", "Max"];
-        for (at, row) in rows.iter().enumerate() {
-            let cells = [
-                fixed(of("read_latency", at), 2),
-                fixed(of("write_latency", at), 2),
-                fixed(of("sstables_per_read", at), 2),
-                fixed(of("partition_size", at), 0),
-                fixed(of("cell_count", at), 0),
-            ];
-            let cells: String = cells.iter().map(|cell| format!("{cell:>18}")).collect();
-            writeln!(out, "{row:<10}{cells}")?;
-        }
-        writeln!(out)?;
-    }
-    Ok(())
 }
 
 /// Prints the sstables that have a partition (Cassandra's `GetSSTables`).

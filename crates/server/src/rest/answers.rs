@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use cluster::NodeId;
 use model::Schema;
 use node::{
-    ClusterInformation, CompactionReport, NodeInformation, NodeStatus, PastCompaction,
-    RangeReplicas, RunningCompaction,
+    ClusterInformation, CompactionReport, NodeInformation, NodeState, NodeStatus, PastCompaction,
+    RangeReplicas, RunningCompaction, Silence,
 };
 use serde_json::{Value, json};
 use storage::{SnapshotDetails, TableDetails};
@@ -44,6 +44,8 @@ pub(super) fn node_info(node: &NodeInformation, tables_of_shards: &[Vec<TableDet
         "uptime_seconds": node.uptime_seconds,
         "serves_clients": node.serves_clients,
         "is_drained": node.is_drained,
+        "gossips": node.gossips,
+        "state": node.state.map(NodeState::name),
         "exceptions": node.task_panics,
         "load": load,
         "uncompressed_load": uncompressed_load,
@@ -179,6 +181,20 @@ fn cluster_node(status: &NodeStatus) -> Value {
         "generation": report.map(|report| report.generation),
         "serves_clients": report.map(|report| report.serves_clients),
     })
+}
+
+/// For how long others have given no answer.
+pub(super) fn silences(silences: &[Silence]) -> Value {
+    let one = |silence: &Silence| {
+        json!({
+            "endpoint": silence.address.ip().to_string(),
+            "port": silence.address.port(),
+            "phi": silence.silence.map(|silence| silence.as_secs_f64()),
+        })
+    };
+    let mut silences: Vec<&Silence> = silences.iter().collect();
+    silences.sort_by_key(|silence| silence.address);
+    silences.into_iter().map(one).collect()
 }
 
 /// The share of each node, by address.

@@ -85,9 +85,31 @@ pub(crate) const CLUSTER_ROUTES: &[Route] = &[
     Route {
         method: "GET",
         path: "/storage_service/gossiping",
-        summary: "Is the node part of the cluster, as long as it has not been drained?",
+        summary: "Does the node tell others that it is there?",
         query: &[],
-        run: |node, _| Ok(json!(!node.admin.information()?.is_drained)),
+        run: |node, _| Ok(json!(node.admin.information()?.gossips)),
+    },
+    Route {
+        method: "POST",
+        path: "/storage_service/gossiping",
+        summary: "Tell the other nodes that this one is there again",
+        query: &[],
+        run: |node, _| done(node.admin.enable_gossip()),
+    },
+    Route {
+        method: "DELETE",
+        path: "/storage_service/gossiping",
+        summary: "Tell the other nodes that this one goes; it still serves clients",
+        query: &[],
+        run: |node, _| done(node.admin.disable_gossip()),
+    },
+    Route {
+        method: "GET",
+        path: "/failure_detector/endpoint_phi_values",
+        summary: "For how long each of the other nodes has given no answer, in seconds: 0 as long as it is \
+                  taken to be up, null if it has not been met since the start",
+        query: &[],
+        run: |node, _| Ok(answers::silences(&node.admin.silences()?)),
     },
     Route {
         method: "GET",
@@ -95,6 +117,17 @@ pub(crate) const CLUSTER_ROUTES: &[Route] = &[
         summary: "How long clients waited since the start, in microseconds, by kind of request",
         query: &[],
         run: |node, _| Ok(requests::latencies(&node.admin.requests()?)),
+    },
+    Route {
+        method: "GET",
+        path: "/storage_proxy/read_repair_repaired_blocking",
+        summary: "How many reads found replicas that did not know the same",
+        query: &[],
+        run: |node, _| {
+            let shards = node.admin.requests()?;
+            let mismatched = shards.iter().map(|shard| shard.mismatched_reads.get());
+            Ok(json!(mismatched.sum::<u64>()))
+        },
     },
     Route {
         method: "GET",

@@ -9,6 +9,7 @@
 
 mod answers;
 mod cluster_routes;
+mod hint_routes;
 mod openapi;
 mod requests;
 mod routes;
@@ -30,12 +31,13 @@ use tokio::sync::Semaphore;
 use crate::control::Status;
 
 use cluster_routes::CLUSTER_ROUTES;
+use hint_routes::HINT_ROUTES;
 use routes::ROUTES;
 pub(crate) use routes::Route;
 
 /// All that can be done.
 pub(crate) fn routes() -> impl Iterator<Item = &'static Route> {
-    CLUSTER_ROUTES.iter().chain(ROUTES)
+    CLUSTER_ROUTES.iter().chain(HINT_ROUTES).chain(ROUTES)
 }
 
 /// How many operations may run at once; more are refused.

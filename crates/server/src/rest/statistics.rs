@@ -78,6 +78,10 @@ fn table_stats(table: &Table, shards: &[TableDetails], snapshots: &[SnapshotDeta
             "partition_size": sizes.as_ref().map(percentiles),
             "cell_count": cells.as_ref().map(percentiles),
         },
+        "too_large": {
+            "partition_size": sizes.as_ref().and_then(too_large),
+            "cell_count": cells.as_ref().and_then(too_large),
+        },
     })
 }
 
@@ -114,6 +118,12 @@ fn percentiles(histogram: &EstimatedHistogram) -> Value {
     shares
         .chain([json!(histogram.min()), json!(histogram.max())])
         .collect()
+}
+
+/// What a histogram can count at most, if more was counted.
+fn too_large(histogram: &EstimatedHistogram) -> Option<i64> {
+    let limit = histogram.largest_offset();
+    histogram.is_overflowed().then_some(limit)
 }
 
 fn partitions<'s>(sstables: impl Iterator<Item = &'s SSTableDetails>) -> u64 {

@@ -2,6 +2,7 @@
 
 mod batch;
 mod content;
+mod hint_verbs;
 mod hints;
 mod movement;
 mod partition;
@@ -10,6 +11,7 @@ mod range;
 mod repair;
 mod serial;
 mod speculation;
+mod stop;
 mod story;
 mod world;
 mod write;

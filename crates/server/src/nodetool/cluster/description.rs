@@ -1,11 +1,13 @@
-//! What nodes agree on, and what they tell of themselves: `describecluster`, `gossipinfo`.
+//! What nodes agree on, and what they tell of themselves: `describecluster`, `gossipinfo`,
+//! `failuredetector`.
 
 use std::collections::BTreeMap;
 use std::io::Write;
 
 use serde_json::Value;
 
-use super::{Api, Cluster, Done, Naming, Node, Ownership, with_port};
+use super::{Api, Cluster, Done, Naming, Node, Ownership, address_with_port, with_port};
+use crate::nodetool::text::fixed;
 
 /// Prints what all nodes agree on, and which do not (Cassandra's `DescribeCluster`).
 pub(in crate::nodetool) fn describe_cluster(
@@ -88,6 +90,30 @@ pub(super) fn print_cluster(
         Ownership::Known(_) => Ok(()),
         Ownership::Meaningless(_) => Ok(write!(out, "\n{}", owned.note())?),
     }
+}
+
+/// Prints for how long nodes have given no answer (Cassandra's `FailureDetectorInfo`).
+pub(in crate::nodetool) fn failure_detector(
+    api: &Api,
+    naming: Naming,
+    out: &mut impl Write,
+) -> Done {
+    let values = api.get(["failure_detector", "endpoint_phi_values"], &[])?;
+    print_silences(&values, naming.ports, out)
+}
+
+pub(super) fn print_silences(values: &Value, ports: bool, out: &mut impl Write) -> Done {
+    writeln!(out, "{:>10},{:>16}", "Endpoint", "Phi")?;
+    for value in values.as_array().into_iter().flatten() {
+        let address = value["endpoint"].as_str().unwrap_or("?");
+        let endpoint = match ports {
+            true => address_with_port(address, &value["port"]),
+            false => address.to_owned(),
+        };
+        let seconds = fixed(value["phi"].as_f64().unwrap_or(f64::NAN), 8);
+        writeln!(out, "{:>10},{seconds:>16}", format!("/{endpoint}"))?;
+    }
+    Ok(())
 }
 
 /// Prints what nodes tell each other of themselves (Cassandra's `GossipInfo`).

@@ -14,7 +14,7 @@ use super::Done;
 use super::api::{Api, NodetoolError};
 use super::text::{TextTable, file_size};
 
-pub(super) use description::{describe_cluster, gossip_info};
+pub(super) use description::{describe_cluster, failure_detector, gossip_info};
 pub(super) use nodes::{ring, status};
 pub(super) use ranges::{describe_ring, get_endpoints};
 
@@ -94,7 +94,10 @@ fn name_of<'h>(hosts: &'h str, address: &str) -> Option<&'h str> {
 }
 
 fn with_port(name: &str, node: Node<'_>) -> String {
-    let port = &node.0["port"];
+    address_with_port(name, &node.0["port"])
+}
+
+pub(super) fn address_with_port(name: &str, port: &Value) -> String {
     match name.contains(':') {
         true => format!("[{name}]:{port}"),
         false => format!("{name}:{port}"),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::description::{print_cluster, print_gossip};
+use super::description::{print_cluster, print_gossip, print_silences};
 use super::nodes::{print_ring, print_status};
 use super::ranges::print_ranges;
 use super::{Cluster, Done, Naming, Ownership};
@@ -277,4 +277,23 @@ fn gossip_tells_what_is_known() {
         nodes[3].contains("STATUS_WITH_PORT:12:BOOT\n  TOKENS: not present\n"),
         "{shown}"
     );
+}
+
+#[test]
+fn silences_stand_in_the_column_of_phi() {
+    let silences = json!([
+        { "endpoint": "127.0.0.2", "port": 7000, "phi": 0.0 },
+        { "endpoint": "10.20.30.40", "port": 7000, "phi": 12.5 },
+        { "endpoint": "::1", "port": 7000, "phi": null },
+    ]);
+    assert_eq!(
+        printed(|out| print_silences(&silences, false, out)),
+        "  Endpoint,             Phi
+/127.0.0.2,      0.00000000
+/10.20.30.40,     12.50000000
+      /::1,             NaN
+"
+    );
+    let with_ports = printed(|out| print_silences(&silences, true, out));
+    assert!(with_ports.contains("\n/127.0.0.2:7000,  ") && with_ports.contains("\n/[::1]:7000,"));
 }

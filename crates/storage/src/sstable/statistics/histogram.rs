@@ -123,6 +123,11 @@ impl EstimatedHistogram {
         })
     }
 
+    /// The largest value that a bucket is for.
+    pub fn largest_offset(&self) -> i64 {
+        self.offsets.last().copied().unwrap_or(0)
+    }
+
     /// Was something larger than all buckets counted?
     pub fn is_overflowed(&self) -> bool {
         self.buckets.last().is_some_and(|count| *count > 0)
