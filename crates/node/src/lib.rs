@@ -38,6 +38,7 @@ mod start;
 mod statements;
 pub mod system;
 mod timestamps;
+pub mod tls;
 mod trace;
 mod truncate;
 mod virtual_tables;

@@ -12,6 +12,7 @@ use wire::internode::Hello;
 use wire::{Event, SchemaChange};
 
 use crate::error::RequestError;
+use crate::internode::DetachedLink;
 use crate::metadata::Membership;
 use crate::statements::Statement;
 use crate::system::{ClientInfo, LocalNode};
@@ -36,7 +37,7 @@ pub(crate) enum Message {
     /// A client's connection that this shard is to serve.
     Adopt(DetachedStream),
     /// The connection of another node, whose first words have been said.
-    AdoptNode(DetachedStream, Box<Hello>),
+    AdoptNode(Box<(DetachedLink, Hello)>),
 }
 
 /// What one shard asks of another.

@@ -115,12 +115,14 @@ impl Shard {
         let shards = env.shards();
         let memory = state.config.memory / u64::from(shards);
         let requests = (memory / REQUESTS_SHARE).max(MIN_REQUEST_MEMORY);
+        let metrics = state.metrics[usize::from(env.shard().0)].clone();
         Shard {
-            metrics: state.metrics[usize::from(env.shard().0)].clone(),
             sharder: Sharder::new(shards),
             statements: RefCell::new(StatementCache::new(bytes(memory / STATEMENTS_SHARE))),
             request_memory: Semaphore::new(bytes(requests)),
             most_memory_of_request: bytes(requests / 2),
+            peers: Peers::new(state.config.encryption.clone(), metrics.clone()),
+            metrics,
             env,
             state,
             mesh,
@@ -130,7 +132,6 @@ impl Shard {
             local: RefCell::default(),
             clients: Clients::default(),
             client_ports: Rc::default(),
-            peers: Peers::default(),
             hints: Hints::default(),
             counter_locks: CounterLocks::default(),
             observed: Observed::default(),

@@ -8,7 +8,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use io::sim::{Crash, SimConfig, SimNode, Simulation};
 use io::{Env, TaskGroup};
-use node::internode::{Peer, PeerError, greet, serve};
+use node::internode::{Peer, PeerError, Reception, Terms, greet, serve};
+use node::metrics::ShardMetrics;
 use uuid::Uuid;
 use wire::internode::{Hello, Identity, MessageHead, MessageKind, Refusal, VERSIONS, Verb};
 
@@ -29,6 +30,10 @@ fn hello(cluster: &str) -> Hello {
     }
 }
 
+fn peer(env: &Env, hello: Hello) -> Peer {
+    Peer::new(env, ASKED, hello, None, Terms::default())
+}
+
 /// What the node that is asked has seen.
 #[derive(Default)]
 struct Seen {
@@ -36,6 +41,7 @@ struct Seen {
     at_once: Cell<u32>,
     most_at_once: Cell<u32>,
     refused: RefCell<Vec<String>>,
+    metrics: ShardMetrics,
 }
 
 /// Answers at `ASKED`, connection after connection.
@@ -50,10 +56,10 @@ async fn answer_all(env: Env, seen: Rc<Seen>) {
     while let Ok((stream, _)) = listener.accept().await {
         let (env_of_task, own, seen) = (env.clone(), own.clone(), seen.clone());
         let talking = async move {
-            match greet(&env_of_task, &stream, &own).await {
-                Ok(hello) => {
+            match greet(&env_of_task, stream, Reception::plain(&own)).await {
+                Ok((stream, hello)) => {
                     let handle = |head, body| answer(env_of_task.clone(), seen.clone(), head, body);
-                    serve(&env_of_task, &stream, &hello, handle).await;
+                    serve(&env_of_task, &stream, &hello, &seen.metrics, handle).await;
                 }
                 Err(error) => seen.refused.borrow_mut().push(error.to_string()),
             }
@@ -152,7 +158,7 @@ fn requests_are_answered_each_with_its_own() {
                 compressed: seed % 2 == 0,
                 ..hello("Test")
             };
-            let peer = Peer::new(&env, ASKED, hello);
+            let peer = peer(&env, hello);
             let ask = |verb, body: Vec<u8>| {
                 let peer = peer.clone();
                 let asking = async move { peer.ask(verb, 0, SECOND, body).await };
@@ -179,7 +185,7 @@ fn requests_are_answered_each_with_its_own() {
 fn a_node_of_another_cluster_is_told_so() {
     let mut world = World::new(1);
     let refused = world.ask(|env| async move {
-        let peer = Peer::new(&env, ASKED, hello("Other"));
+        let peer = peer(&env, hello("Other"));
         peer.ask(Verb::Ping, 0, SECOND, Vec::new()).await
     });
     let refusal = Refusal::OtherCluster {
@@ -197,7 +203,7 @@ fn a_node_that_is_down_fails_requests_at_once_and_is_found_again() {
     let mut world = World::new(2);
     world.simulation.crash(world.asked, Crash::Process);
     world.ask(|env| async move {
-        let peer = Peer::new(&env, ASKED, hello("Test"));
+        let peer = peer(&env, hello("Test"));
         for _ in 0..3 {
             let began = env.now();
             let answer = peer.ask(Verb::Ping, 0, 10 * SECOND, Vec::new()).await;
@@ -209,7 +215,7 @@ fn a_node_that_is_down_fails_requests_at_once_and_is_found_again() {
     });
     world.start_asked();
     let answer = world.ask(|env| async move {
-        let peer = Peer::new(&env, ASKED, hello("Test"));
+        let peer = peer(&env, hello("Test"));
         peer.ask(Verb::Mutation, 0, SECOND, vec![1]).await
     });
     assert_eq!(answer, Ok(Bytes::from_static(&[1])));
@@ -219,7 +225,7 @@ fn a_node_that_is_down_fails_requests_at_once_and_is_found_again() {
 fn who_is_late_is_not_waited_for() {
     let mut world = World::new(3);
     world.ask(|env| async move {
-        let peer = Peer::new(&env, ASKED, hello("Test"));
+        let peer = peer(&env, hello("Test"));
         let late = peer.ask(Verb::Read, 0, SECOND / 10, millis(500)).await;
         assert_eq!(late, Err(PeerError::TimedOut(ASKED)));
         let answer = peer.ask(Verb::Read, 0, SECOND, millis(500)).await;
@@ -231,7 +237,7 @@ fn who_is_late_is_not_waited_for() {
 fn an_answer_may_take_longer_than_a_peer_may_be_silent() {
     let mut world = World::new(9);
     let answer = world.ask(|env| async move {
-        let peer = Peer::new(&env, ASKED, hello("Test"));
+        let peer = peer(&env, hello("Test"));
         peer.ask(Verb::Read, 0, 60 * SECOND, millis(45_000)).await
     });
     assert_eq!(answer, Ok(Bytes::from_static(&[7])));
@@ -245,7 +251,7 @@ fn a_peer_that_goes_without_a_word_is_lost_and_found_again() {
     world.simulation.start(world.asking, |env| {
         let (answers, step) = (answers.clone(), step.clone());
         async move {
-            let peer = Peer::new(&env, ASKED, hello("Test"));
+            let peer = peer(&env, hello("Test"));
             loop {
                 let answer = peer.ask(Verb::Ping, 0, 30 * SECOND, Vec::new()).await;
                 answers.borrow_mut().push((step.get(), answer.is_ok()));
@@ -279,7 +285,7 @@ fn a_peer_that_goes_without_a_word_is_lost_and_found_again() {
 fn what_waits_for_a_peer_has_a_bound() {
     let mut world = World::new(5);
     let overloaded = world.ask(|env| async move {
-        let peer = Peer::new(&env, ASKED, hello("Test"));
+        let peer = peer(&env, hello("Test"));
         // All in one turn: the connection is not even there yet.
         let asked: Vec<_> = (0..100)
             .map(|_| {
@@ -306,7 +312,7 @@ fn what_waits_for_a_peer_has_a_bound() {
 fn a_node_works_on_no_more_of_a_connection_than_its_bound() {
     let mut world = World::new(6);
     world.ask(|env| async move {
-        let peer = Peer::new(&env, ASKED, hello("Test"));
+        let peer = peer(&env, hello("Test"));
         let mut asked = Vec::new();
         for _ in 0..500 {
             let peer = peer.clone();
@@ -331,7 +337,7 @@ fn the_same_seed_gives_the_same_run() {
     let run = |seed| {
         let mut world = World::new(seed);
         world.ask(|env| async move {
-            let peer = Peer::new(&env, ASKED, hello("Test"));
+            let peer = peer(&env, hello("Test"));
             for time in 0..50 {
                 let answer = peer.ask(Verb::Read, 0, SECOND, millis(time)).await;
                 assert!(answer.is_ok());

@@ -35,6 +35,8 @@ const OTHER_NODE: u8 = 3;
 const SAME_HOST_ID: u8 = 4;
 const NO_SUCH_SHARD: u8 = 5;
 const TWIN_CLUSTER: u8 = 6;
+const TLS_REQUIRED: u8 = 7;
+const NO_TLS: u8 = 8;
 
 /// What the node that connects says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,6 +140,18 @@ pub enum Refusal {
         /// How many.
         shards: u16,
     },
+    /// Connections without TLS are not taken.
+    #[error(
+        "connections without TLS are not taken: set server_encryption_options on the node that connects, \
+         or `optional: true` on the one that refuses until all nodes have certificates"
+    )]
+    TlsRequired,
+    /// Connections under TLS are not taken. Said without TLS, as all first words of one side are then.
+    #[error(
+        "connections under TLS are not taken: set server_encryption_options on the node that refuses, or \
+         `optional: true` on the one that connects until all nodes have certificates"
+    )]
+    NoTls,
     /// For a reason that only newer versions know.
     #[error("it refuses for a reason ({0}) that only a newer version knows")]
     Unknown(u8),
@@ -308,6 +322,8 @@ impl Refusal {
                 body.put_uuid(*host_id);
             }
             Refusal::SameHostId => body.push(SAME_HOST_ID),
+            Refusal::TlsRequired => body.push(TLS_REQUIRED),
+            Refusal::NoTls => body.push(NO_TLS),
             Refusal::NoSuchShard { shards } => {
                 body.push(NO_SUCH_SHARD);
                 body.put_short(*shards);
@@ -332,6 +348,8 @@ impl Refusal {
                 host_id: body.uuid()?,
             },
             SAME_HOST_ID => Refusal::SameHostId,
+            TLS_REQUIRED => Refusal::TlsRequired,
+            NO_TLS => Refusal::NoTls,
             NO_SUCH_SHARD => Refusal::NoSuchShard {
                 shards: body.short()?,
             },
@@ -499,6 +517,8 @@ mod tests {
                 host_id: Uuid::from_u128(9),
             },
             Refusal::SameHostId,
+            Refusal::TlsRequired,
+            Refusal::NoTls,
             Refusal::NoSuchShard { shards: 4 },
             Refusal::Unknown(77),
         ];

@@ -30,7 +30,7 @@ use super::content::{command, decorated, rows};
 use crate::config::NodeConfig;
 use crate::coordinator;
 use crate::error::RequestError;
-use crate::internode::{greet, serve};
+use crate::internode::{Reception, greet, serve};
 use crate::message::{Message, ShardReply, ShardRequest};
 use crate::metadata::{Membership, Metadata};
 use crate::remote;
@@ -237,6 +237,7 @@ fn config(shards: u16) -> NodeConfig {
         rack: None,
         storage_port: 7000,
         seeds: Vec::new(),
+        encryption: None,
         num_tokens: 4,
     }
 }
@@ -353,7 +354,8 @@ async fn listen(shard: Rc<Shard>, shards: Shards, number: usize) {
         };
         let (env_of_task, own, shards) = (env.clone(), own.clone(), shards.clone());
         let talking = async move {
-            let Ok(hello) = greet(&env_of_task, &stream, &own).await else {
+            let greeting = greet(&env_of_task, stream, Reception::plain(&own));
+            let Ok((stream, hello)) = greeting.await else {
                 return;
             };
             // All shards of a node run on one thread here.
@@ -371,7 +373,7 @@ async fn listen(shard: Rc<Shard>, shards: Shards, number: usize) {
                     }
                 }
             };
-            serve(&env_of_task, &stream, &hello, handle).await;
+            serve(&env_of_task, &stream, &hello, &shard.metrics, handle).await;
         };
         env.spawn(TaskGroup::Foreground, talking).detach();
     }
