@@ -3,15 +3,16 @@
 use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use io::sim::{Crash, SimConfig, SimNode, Simulation};
 use io::{Env, TaskGroup};
 use node::internode::{Peer, PeerError, Reception, Terms, greet, serve};
 use node::metrics::ShardMetrics;
 use uuid::Uuid;
-use wire::internode::{Hello, Identity, MessageHead, MessageKind, Refusal, VERSIONS, Verb};
+use wire::internode::{Answer, Hello, Identity, MessageHead, MessageKind, Refusal, VERSIONS, Verb};
 
 const ASKING: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 const ASKED: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)), 7000);
@@ -32,6 +33,13 @@ fn hello(cluster: &str) -> Hello {
 
 fn peer(env: &Env, hello: Hello) -> Peer {
     Peer::new(env, ASKED, hello, None, Terms::default())
+}
+
+/// One whose trouble is counted.
+fn counted(env: &Env, hello: Hello) -> (Peer, Arc<ShardMetrics>) {
+    let metrics: Arc<ShardMetrics> = Arc::default();
+    let terms = Terms::new(metrics.clone());
+    (Peer::new(env, ASKED, hello, None, terms), metrics)
 }
 
 /// What the node that is asked has seen.
@@ -285,7 +293,7 @@ fn a_peer_that_goes_without_a_word_is_lost_and_found_again() {
 fn what_waits_for_a_peer_has_a_bound() {
     let mut world = World::new(5);
     let overloaded = world.ask(|env| async move {
-        let peer = peer(&env, hello("Test"));
+        let (peer, metrics) = counted(&env, hello("Test"));
         // All in one turn: the connection is not even there yet.
         let asked: Vec<_> = (0..100)
             .map(|_| {
@@ -303,9 +311,186 @@ fn what_waits_for_a_peer_has_a_bound() {
                 Err(error) => panic!("{error}"),
             }
         }
+        assert_eq!(metrics.shed_messages.get(), overloaded);
         overloaded
     });
     assert_eq!(overloaded, 100 - (4 << 20) / (100 << 10));
+}
+
+/// How long a request waits that was asked right after the way to the peer was cut.
+fn noticed(seed: u64, one_way: bool) -> Duration {
+    let mut world = World::new(seed);
+    let took: Rc<RefCell<Option<(PeerError, Duration)>>> = Rc::default();
+    let cut = Rc::new(Cell::new(false));
+    world.simulation.start(world.asking, |env| {
+        let (took, cut) = (took.clone(), cut.clone());
+        async move {
+            let peer = peer(&env, hello("Test"));
+            while !cut.get() {
+                let answer = peer.ask(Verb::Ping, 0, SECOND, Vec::new()).await;
+                assert!(answer.is_ok() || cut.get());
+                env.sleep(SECOND / 100).await;
+            }
+            let began = env.now();
+            let answer = peer.ask(Verb::Mutation, 0, 30 * SECOND, vec![1]).await;
+            let error = answer.expect_err("nothing gets through");
+            let waited = env.now().saturating_duration_since(began);
+            *took.borrow_mut() = Some((error, waited));
+        }
+    });
+    world.simulation.run_for(SECOND);
+    cut.set(true);
+    world.simulation.block(world.asked, world.asking);
+    if !one_way {
+        world.simulation.block(world.asking, world.asked);
+    }
+    world.simulation.run_for(40 * SECOND);
+    let (error, waited) = took.borrow_mut().take().expect("it is given up");
+    assert!(matches!(error, PeerError::Lost { .. }), "{error}");
+    waited
+}
+
+#[test]
+fn a_way_that_was_cut_is_noticed_within_three_seconds() {
+    for seed in 0..10 {
+        let waited = noticed(seed, seed % 2 == 0);
+        assert!((2 * SECOND..3 * SECOND).contains(&waited), "{waited:?}");
+    }
+}
+
+#[test]
+fn what_gossip_says_of_a_node_is_not_waited_for() {
+    let mut world = World::new(10);
+    let (asking, asked) = (world.asking, world.asked);
+    let step = Rc::new(Cell::new(0));
+    let took: Rc<RefCell<Vec<Duration>>> = Rc::default();
+    world.simulation.start(asking, |env| {
+        let (step, took) = (step.clone(), took.clone());
+        async move {
+            let peer = peer(&env, hello("Test"));
+            let first = peer.ask(Verb::Ping, 0, SECOND, Vec::new()).await;
+            assert!(first.is_ok());
+            let ask = || {
+                let (env_of_task, peer, took) = (env.clone(), peer.clone(), took.clone());
+                env.spawn(TaskGroup::Foreground, async move {
+                    let began = env_of_task.now();
+                    let answer = peer.ask(Verb::Mutation, 0, 30 * SECOND, vec![1]).await;
+                    let waited = env_of_task.now().saturating_duration_since(began);
+                    took.borrow_mut().push(waited);
+                    answer.is_ok()
+                })
+            };
+            while step.get() < 1 {
+                env.sleep(SECOND / 100).await;
+            }
+            let lost = ask();
+            env.sleep(SECOND / 10).await;
+            peer.found_down();
+            assert!(!lost.await);
+            // Connecting is begun while nothing gets through, and anew when something does.
+            let found = ask();
+            while step.get() < 2 {
+                env.sleep(SECOND / 100).await;
+            }
+            peer.found_up();
+            assert!(found.await);
+        }
+    });
+    world.simulation.run_for(SECOND / 2);
+    world.simulation.block(asking, asked);
+    step.set(1);
+    world.simulation.run_for(SECOND);
+    world.simulation.heal();
+    step.set(2);
+    world.simulation.run_for(SECOND / 2);
+    let took = took.borrow();
+    assert_eq!(took.len(), 2, "both have ended");
+    assert!(took[0] < SECOND / 5 && took[1] < SECOND, "{took:?}");
+}
+
+#[test]
+fn what_comes_too_late_is_not_begun_but_counted() {
+    let mut world = World::new(11);
+    let asked = world.ask(|env| async move {
+        let peer = peer(&env, hello("Test"));
+        let ask = |time, length| {
+            let (peer, mut body) = (peer.clone(), millis(1500));
+            body.resize(length, 0);
+            let asking = async move { peer.ask(Verb::Read, 0, time, body).await };
+            env.spawn(TaskGroup::Foreground, asking)
+        };
+        // Nearly as many as it works on at once, and then more who do not wait for so long.
+        let mut asked: Vec<_> = (0..300)
+            .map(|_| (ask(9 * SECOND, 13 << 10), true))
+            .collect();
+        env.sleep(SECOND / 10).await;
+        asked.extend((0..400).map(|_| (ask(SECOND, 1 << 10), false)));
+        for (answer, in_time) in asked {
+            assert_eq!(answer.await.is_ok(), in_time);
+        }
+        // What was read is worked through, and what is read later served.
+        let answer = peer.ask(Verb::Mutation, 0, 9 * SECOND, vec![1]).await;
+        assert!(answer.is_ok());
+        300 + 400 + 1
+    });
+    let (begun, late) = (
+        world.seen.requests.get(),
+        world.seen.metrics.late_messages.get(),
+    );
+    assert!(late > 0, "{begun} begun, {late} late");
+    assert!(u64::from(begun) + late <= asked);
+}
+
+/// What a node of other versions hears when it says its first words.
+fn greeted(versions: (u16, u16)) -> Option<Answer> {
+    let mut world = World::new(12);
+    world.ask(move |env| async move {
+        let stream = env.connect(ASKED).await.expect("it listens");
+        let hello = Hello {
+            versions,
+            ..hello("Test")
+        };
+        let mut words = Vec::new();
+        hello.encode(&mut words);
+        assert_eq!(stream.write_all(words).await.0.ok(), Some(()));
+        let mut input = BytesMut::new();
+        loop {
+            let (read, bytes) = stream.read(Vec::new()).await;
+            if read.ok()? == 0 {
+                return None;
+            }
+            input.extend_from_slice(&bytes);
+            if let Some(answer) = Answer::decode(&mut input).expect("it is a node") {
+                return Some(answer);
+            }
+        }
+    })
+}
+
+#[test]
+fn nodes_of_neighbouring_versions_talk_and_others_are_told_why_not() {
+    let (oldest, newest) = (*VERSIONS.start(), *VERSIONS.end());
+    for (versions, spoken) in [
+        ((oldest, newest), Some(newest)),
+        // The next one, which still speaks ours, and the one after it.
+        ((newest, newest + 1), Some(newest)),
+        ((newest + 1, newest + 2), None),
+        // The one before, where there is one.
+        ((oldest.saturating_sub(1), oldest), Some(oldest)),
+        ((0, oldest.saturating_sub(1)), None),
+    ] {
+        match (greeted(versions), spoken) {
+            (Some(Answer::Welcome(welcome)), Some(spoken)) => assert_eq!(welcome.version, spoken),
+            (Some(Answer::Refused(refusal)), None) => {
+                let expected = Refusal::OtherVersion {
+                    lowest: oldest,
+                    newest,
+                };
+                assert_eq!(refusal, expected);
+            }
+            (answer, _) => panic!("{versions:?}: {answer:?}"),
+        }
+    }
 }
 
 #[test]
@@ -316,7 +501,8 @@ fn a_node_works_on_no_more_of_a_connection_than_its_bound() {
         let mut asked = Vec::new();
         for _ in 0..500 {
             let peer = peer.clone();
-            let mut body = millis(2000);
+            // Longer than a peer may be silent: one that reads nothing says that it is there.
+            let mut body = millis(6000);
             body.resize(12 << 10, 0);
             let asking = async move { peer.ask(Verb::Read, 0, 100 * SECOND, body).await };
             asked.push(env.spawn(TaskGroup::Foreground, asking));

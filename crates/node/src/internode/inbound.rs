@@ -94,9 +94,12 @@ pub async fn greet(
         }
         Err(_) => return Err(Refused::Silent),
     };
-    let answer = match stream.is_secure() || (reception.takes_plain)(&hello) {
-        true => hello.answer(reception.identity),
-        false => Answer::Refused(Refusal::TlsRequired),
+    let answer = if stream.judge_address(hello.address.ip()).is_err() {
+        Answer::Refused(Refusal::OtherCertificate)
+    } else if stream.is_secure() || (reception.takes_plain)(&hello) {
+        hello.answer(reception.identity)
+    } else {
+        Answer::Refused(Refusal::TlsRequired)
     };
     let mut words = Vec::new();
     answer.encode(&mut words);
@@ -137,7 +140,7 @@ async fn hear(
         return Err(Refused::NoTls);
     };
     let context = encryption.context();
-    let tls = context.accept(socket.peer_addr().ip(), env.wall_micros())?;
+    let tls = context.accept(env.wall_micros())?;
     let stream = match Stream::secure(socket, tls, &bytes).await {
         Ok(stream) => stream,
         Err(HandshakeError::Tls(error)) => return Err(error.into()),

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::io::{Error as IoError, Result as IoResult};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -160,6 +160,14 @@ impl Stream {
     /// The other side's address.
     pub fn peer_addr(&self) -> SocketAddr {
         self.socket.peer_addr()
+    }
+
+    /// Is the certificate of who connected for the address that it says it is at?
+    pub(super) fn judge_address(&self, address: IpAddr) -> Result<(), TlsError> {
+        let Some(secured) = &self.secured else {
+            return Ok(());
+        };
+        secured.borrow().tls.judge_address(address)
     }
 
     /// Is it under TLS?

@@ -187,17 +187,14 @@ impl TlsContext {
         )?))
     }
 
-    /// Takes a connection of `from`, at `wall_micros` since 1970.
+    /// Takes a connection, at `wall_micros` since 1970.
     ///
     /// # Errors
     /// The settings do not allow any.
-    pub fn accept(&self, from: IpAddr, wall_micros: i64) -> Result<Tls, TlsError> {
+    pub fn accept(&self, wall_micros: i64) -> Result<Tls, TlsError> {
         self.clock.0.store(seconds(wall_micros), Relaxed);
         let connection = ServerConnection::new(self.server.clone())?;
-        Ok(Tls::server(
-            connection,
-            self.verify_addresses.then_some(from),
-        ))
+        Ok(Tls::server(connection, self.verify_addresses))
     }
 }
 

@@ -58,7 +58,7 @@ pub enum TlsError {
     /// The other side breaks the protocol, or shows a certificate that is not taken.
     #[error("{}", explain(.0))]
     Failed(Error),
-    /// Its certificate is not for the address that it connects from.
+    /// Its certificate is not for the address that it says it is at.
     #[error(
         "its certificate is not for its address {0}: add the address to the certificate, or set \
          require_endpoint_verification: false"

@@ -13,8 +13,8 @@ use super::error::TlsError;
 /// One side of a connection under TLS, without its socket.
 pub struct Tls {
     connection: Connection,
-    /// Whose certificate is checked once there is one: that of who connects from here.
-    from: Option<IpAddr>,
+    /// Must the certificate of who connects be for its address?
+    verify_address: bool,
 }
 
 impl Tls {
@@ -22,16 +22,16 @@ impl Tls {
         connection.set_buffer_limit(None);
         Tls {
             connection: connection.into(),
-            from: None,
+            verify_address: false,
         }
     }
 
-    pub(super) fn server(mut connection: ServerConnection, from: Option<IpAddr>) -> Tls {
+    pub(super) fn server(mut connection: ServerConnection, verify_address: bool) -> Tls {
         // Callers give what they send piece by piece, and take it out at once.
         connection.set_buffer_limit(None);
         Tls {
             connection: connection.into(),
-            from,
+            verify_address,
         }
     }
 
@@ -53,11 +53,7 @@ impl Tls {
                 Ok(_) => {}
                 Err(error) => return Err(rustls::Error::General(error.to_string()).into()),
             }
-            let handshaking = self.connection.is_handshaking();
             let state = self.connection.process_new_packets()?;
-            if handshaking && !self.connection.is_handshaking() {
-                self.check_address()?;
-            }
             let start = plain.len();
             plain.resize(start + state.plaintext_bytes_to_read(), 0);
             let read = self.connection.reader().read_exact(&mut plain[start..]);
@@ -84,22 +80,26 @@ impl Tls {
         }
     }
 
-    /// Is the certificate of who connected for the address that it connected from?
-    fn check_address(&self) -> Result<(), TlsError> {
+    /// Is the certificate of who connected for the address that it says it is at? That is not always where it
+    /// connects from. Who shows none, and need not, may be anywhere.
+    ///
+    /// # Errors
+    /// It is not.
+    pub fn judge_address(&self, address: IpAddr) -> Result<(), TlsError> {
         let certificates = self.connection.peer_certificates();
-        let Some((from, [certificate, ..])) = self.from.zip(certificates) else {
+        let Some([certificate, ..]) = certificates.filter(|_| self.verify_address) else {
             return Ok(());
         };
         let certificate = ParsedCertificate::try_from(certificate)?;
-        let name = ServerName::IpAddress(from.into());
-        verify_server_name(&certificate, &name).map_err(|_| TlsError::OtherAddress(from))
+        let name = ServerName::IpAddress(address.into());
+        verify_server_name(&certificate, &name).map_err(|_| TlsError::OtherAddress(address))
     }
 }
 
 impl std::fmt::Debug for Tls {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Tls")
-            .field("from", &self.from)
+            .field("verify_address", &self.verify_address)
             .finish_non_exhaustive()
     }
 }

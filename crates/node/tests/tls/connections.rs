@@ -279,6 +279,17 @@ fn a_certificate_that_has_expired_is_refused_and_both_say_why() {
 }
 
 #[test]
+fn a_certificate_of_another_address_is_refused_and_both_say_why() {
+    let elsewhere = encryption([10, 0, 0, 7].into(), Encrypted::All, false);
+    let [_, there] = with(Encrypted::All, false);
+    let mut world = World::new(8, there);
+    let refused = world.ask_once(Some(elsewhere));
+    let (address, refusal) = (ASKED, Refusal::OtherCertificate);
+    assert_eq!(refused, Err(PeerError::Refused { address, refusal }));
+    assert!(world.refused().contains("is not for its address"));
+}
+
+#[test]
 fn a_way_that_is_cut_is_found_again() {
     let [here, there] = with(Encrypted::All, false);
     let mut world = World::new(6, there);

@@ -37,6 +37,7 @@ const NO_SUCH_SHARD: u8 = 5;
 const TWIN_CLUSTER: u8 = 6;
 const TLS_REQUIRED: u8 = 7;
 const NO_TLS: u8 = 8;
+const OTHER_CERTIFICATE: u8 = 9;
 
 /// What the node that connects says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,6 +153,12 @@ pub enum Refusal {
          `optional: true` on the one that connects until all nodes have certificates"
     )]
     NoTls,
+    /// The certificate of who connects is not for the address that it says it is at.
+    #[error(
+        "the certificate of the node that connects is not for its address: add the address to the \
+         certificate, or set require_endpoint_verification: false on the node that refuses"
+    )]
+    OtherCertificate,
     /// For a reason that only newer versions know.
     #[error("it refuses for a reason ({0}) that only a newer version knows")]
     Unknown(u8),
@@ -324,6 +331,7 @@ impl Refusal {
             Refusal::SameHostId => body.push(SAME_HOST_ID),
             Refusal::TlsRequired => body.push(TLS_REQUIRED),
             Refusal::NoTls => body.push(NO_TLS),
+            Refusal::OtherCertificate => body.push(OTHER_CERTIFICATE),
             Refusal::NoSuchShard { shards } => {
                 body.push(NO_SUCH_SHARD);
                 body.put_short(*shards);
@@ -350,6 +358,7 @@ impl Refusal {
             SAME_HOST_ID => Refusal::SameHostId,
             TLS_REQUIRED => Refusal::TlsRequired,
             NO_TLS => Refusal::NoTls,
+            OTHER_CERTIFICATE => Refusal::OtherCertificate,
             NO_SUCH_SHARD => Refusal::NoSuchShard {
                 shards: body.short()?,
             },
@@ -519,6 +528,7 @@ mod tests {
             Refusal::SameHostId,
             Refusal::TlsRequired,
             Refusal::NoTls,
+            Refusal::OtherCertificate,
             Refusal::NoSuchShard { shards: 4 },
             Refusal::Unknown(77),
         ];
