@@ -121,6 +121,11 @@ async fn answer(shard: Rc<Shard>, head: MessageHead, body: Bytes) -> Result<Vec<
         }
         MessageKind::Request(Verb::Mutation) => remote::apply(&shard, head, body).await,
         MessageKind::Request(Verb::Counter) => coordinator::lead_for(&shard, head, body).await,
+        MessageKind::Request(Verb::Relay) => coordinator::relay(&shard, head, body).await,
+        MessageKind::Request(Verb::RelayedMutation) => {
+            coordinator::apply_relayed(&shard, head, body).await
+        }
+        MessageKind::Request(Verb::Relayed) => coordinator::relayed(&shard, body),
         MessageKind::Request(Verb::Read) => remote::read(&shard, head, body).await,
         MessageKind::Unknown(verb) => {
             Err(format!("this version knows no verb {verb}: upgrade this node").into_bytes())

@@ -148,6 +148,14 @@ impl Peers {
         })
     }
 
+    /// How many requests were sent to one node, or wait to be.
+    #[cfg(test)]
+    pub(crate) fn asked(&self, node: NodeId) -> u64 {
+        let connections = self.connections.borrow();
+        let to_node = connections.iter().filter(|((to, _), _)| *to == node);
+        to_node.map(|(_, (_, peer))| peer.asked()).sum()
+    }
+
     /// Closes the connections to nodes that are not there any more, and to shards that a node has not.
     pub(crate) fn retain(&self, metadata: &Metadata) {
         let leads_there = |node, shard, address| {

@@ -14,7 +14,7 @@ use storage::{SharedFiles, Store};
 use crate::batch_log::BatchLog;
 use crate::clients::Clients;
 use crate::config::NodeConfig;
-use crate::coordinator::{CounterLocks, Observed};
+use crate::coordinator::{CounterLocks, Observed, Relays};
 use crate::hints::Hints;
 use crate::internode::Peer;
 use crate::listener::ClientPorts;
@@ -70,6 +70,8 @@ pub(crate) struct Shard {
     pub(crate) peers: Peers,
     pub(crate) hints: Hints,
     pub(crate) counter_locks: CounterLocks,
+    /// Writes that replicas far away pass on among themselves.
+    pub(crate) relays: Relays,
     /// How fast replicas have been of late.
     pub(crate) observed: Observed,
     pub(crate) timestamps: Timestamps,
@@ -134,6 +136,7 @@ impl Shard {
             client_ports: Rc::default(),
             hints: Hints::default(),
             counter_locks: CounterLocks::default(),
+            relays: Relays::default(),
             observed: Observed::default(),
             timestamps: Timestamps::default(),
             schema_timestamps: Timestamps::default(),

@@ -15,6 +15,7 @@ mod missed;
 mod observed;
 mod partition;
 mod range;
+mod relay;
 mod repair;
 mod replicas;
 mod round;
@@ -38,6 +39,7 @@ use crate::replica;
 use crate::shard::Shard;
 pub(crate) use counter::{CounterLocks, add, lead, lead_for};
 pub(crate) use observed::Observed;
+pub(crate) use relay::{Relays, apply_relayed, relay, relayed};
 pub(crate) use write::deliver;
 
 use replicas::{all_are_here, are_here, failures, replicas_of};

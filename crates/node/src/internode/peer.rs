@@ -215,6 +215,12 @@ impl Peer {
         }
     }
 
+    /// How many requests were sent, or wait to be.
+    #[cfg(test)]
+    pub(crate) fn asked(&self) -> u64 {
+        self.asking.shared.next.get()
+    }
+
     /// How many requests wait to be sent, and how many were answered or given up.
     pub fn messages(&self) -> (u64, u64) {
         let shared = &*self.asking.shared;

@@ -36,10 +36,16 @@ pub enum Verb {
     Membership = 21,
     /// Lead an addition to counters.
     Counter = 22,
+    /// Apply a write, and pass it on to other replicas (since version 2).
+    Relay = 40,
+    /// Apply a write that another replica passes on (since version 2).
+    RelayedMutation = 41,
+    /// Hear what became of a write that was passed on (since version 2).
+    Relayed = 42,
 }
 
 impl Verb {
-    const ALL: [Verb; 7] = [
+    const ALL: [Verb; 10] = [
         Verb::Ping,
         Verb::Gossip,
         Verb::Metadata,
@@ -47,6 +53,9 @@ impl Verb {
         Verb::Read,
         Verb::Membership,
         Verb::Counter,
+        Verb::Relay,
+        Verb::RelayedMutation,
+        Verb::Relayed,
     ];
 }
 

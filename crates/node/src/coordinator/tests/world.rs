@@ -24,7 +24,7 @@ use model::{
 use storage::{CommitLogConfig, FailurePolicies, SharedFiles, Store, StoreConfig};
 use uuid::Uuid;
 use wire::WriteType;
-use wire::internode::{Identity, MessageHead, MessageKind, Verb};
+use wire::internode::{Identity, MessageHead, MessageKind, VERSIONS, Verb};
 
 use super::content::{command, decorated, rows};
 use crate::config::NodeConfig;
@@ -58,6 +58,8 @@ pub(super) struct Plan {
     pub(super) far: usize,
     /// Is the last node about to join, and gets writes?
     pub(super) joining: bool,
+    /// The version of the protocol that nodes are said to speak.
+    pub(super) protocol: u16,
 }
 
 impl Default for Plan {
@@ -70,6 +72,7 @@ impl Default for Plan {
             tokens: 4,
             far: 0,
             joining: false,
+            protocol: *VERSIONS.end(),
         }
     }
 }
@@ -120,7 +123,7 @@ fn cluster(plan: &Plan) -> Arc<ClusterMetadata> {
             place: plan.place(number),
             shards: plan.shards,
             release: "5.0.6".to_owned(),
-            protocol: 1,
+            protocol: plan.protocol,
         };
         entries.push(MetadataEntry::Topology(Transformation::Register(node)));
         let token = |at: usize| {
@@ -369,6 +372,13 @@ async fn listen(shard: Rc<Shard>, shards: Shards, number: usize) {
                             remote::apply(&shard, head, body).await
                         }
                         MessageKind::Request(Verb::Read) => remote::read(&shard, head, body).await,
+                        MessageKind::Request(Verb::Relay) => {
+                            coordinator::relay(&shard, head, body).await
+                        }
+                        MessageKind::Request(Verb::RelayedMutation) => {
+                            coordinator::apply_relayed(&shard, head, body).await
+                        }
+                        MessageKind::Request(Verb::Relayed) => coordinator::relayed(&shard, body),
                         _ => Err(Vec::new()),
                     }
                 }
@@ -586,6 +596,17 @@ impl World {
         let metadata = self.shard(0).metadata();
         let table = metadata.schema.table(KEYSPACE, "t");
         table.expect("it is there").clone()
+    }
+
+    /// How many requests a node has sent to others.
+    pub(super) fn asked(&self, node: usize, others: std::ops::Range<usize>) -> u64 {
+        let shards = self.shards.borrow();
+        let of_node = shards.iter().filter(|((of, _), _)| *of == node);
+        let asked = |shard: &Rc<Shard>| {
+            let others = others.clone().map(|other| NodeId(other as u32));
+            others.map(|other| shard.peers.asked(other)).sum::<u64>()
+        };
+        of_node.map(|(_, shard)| asked(shard)).sum()
     }
 
     /// How many writes replicas have missed, as a node knows.
