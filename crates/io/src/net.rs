@@ -3,9 +3,10 @@
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::rc::Rc;
 use std::task::Poll;
+use std::time::Duration;
 
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, ipproto, sockopt};
 
@@ -387,6 +388,16 @@ impl TcpStream {
         }
     }
 
+    /// How long ago the other side's system has acknowledged anything: it does so for what is sent to it,
+    /// be it read or not. `None` where that is not known.
+    pub fn acknowledged(&self) -> Option<Duration> {
+        match &self.inner.socket {
+            StreamSocket::Uring(socket) => acknowledged(socket.fd()),
+            StreamSocket::Epoll(socket) => acknowledged(socket.fd()),
+            StreamSocket::Sim(_) => None,
+        }
+    }
+
     /// The other side's address.
     pub fn peer_addr(&self) -> SocketAddr {
         self.inner.peer
@@ -430,6 +441,31 @@ impl TcpStream {
             peer,
         })
     }
+}
+
+/// How long ago something was acknowledged, as Linux keeps it for a connection (`tcpi_last_ack_recv`).
+fn acknowledged(fd: impl AsFd) -> Option<Duration> {
+    let mut info = std::mem::MaybeUninit::<libc::tcp_info>::zeroed();
+    let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
+    // SAFETY: the kernel writes no more than `length` bytes to `info`, which has as many, and the descriptor
+    // is open as long as it is borrowed.
+    let result = unsafe {
+        libc::getsockopt(
+            fd.as_fd().as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    let written = usize::try_from(length).ok()?;
+    let field = std::mem::offset_of!(libc::tcp_info, tcpi_last_ack_recv);
+    if result != 0 || written < field + size_of::<u32>() {
+        return None;
+    }
+    // SAFETY: all of it is integers, for which zeros are good, and the kernel wrote over a part of them.
+    let info = unsafe { info.assume_init() };
+    Some(Duration::from_millis(info.tcpi_last_ack_recv.into()))
 }
 
 impl DetachedStream {

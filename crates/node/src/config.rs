@@ -2,8 +2,11 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use io::DriverChoice;
+
+use crate::internode::Encryption;
 
 /// Everything a node needs to know. The server makes it from the command line, the configuration
 /// file and what it sees of the machine.
@@ -55,6 +58,9 @@ pub struct NodeConfig {
     /// Where to ask for a cluster, before the node is one of one; itself may be among them. None: it
     /// begins one.
     pub seeds: Vec<SocketAddr>,
+    /// Which connections to and from other nodes are under TLS; `None`: none are. Whoever made it replaces
+    /// the certificates in it.
+    pub encryption: Option<Arc<Encryption>>,
     /// How many tokens a new node takes.
     pub num_tokens: u16,
 }

@@ -40,6 +40,7 @@ mod statements;
 mod stop;
 pub mod system;
 mod timestamps;
+pub mod tls;
 mod trace;
 mod truncate;
 mod truncations;

@@ -15,6 +15,7 @@ use wire::internode::Hello;
 use wire::{Event, SchemaChange};
 
 use crate::error::RequestError;
+use crate::internode::DetachedLink;
 use crate::metadata::Membership;
 use crate::paxos;
 use crate::remote::Refusal;
@@ -41,7 +42,7 @@ pub(crate) enum Message {
     /// A client's connection that this shard is to serve.
     Adopt(DetachedStream),
     /// The connection of another node, whose first words have been said.
-    AdoptNode(DetachedStream, Box<Hello>),
+    AdoptNode(Box<(DetachedLink, Hello)>),
 }
 
 /// What one shard asks of another.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use cluster::{ClusterMetadata, Node, NodeId, Placement, ReplicationStrategy, Topology};
+use cluster::{ClusterMetadata, Node, NodeId, Place, Placement, ReplicationStrategy, Topology};
 use cql::schema::{ChangeKind, ChangeTarget, SchemaPlan};
 use model::Schema;
 use uuid::Uuid;
@@ -109,6 +109,13 @@ impl Metadata {
     pub(crate) fn node(&self, id: NodeId) -> Option<&Node> {
         let topology = self.membership.as_ref()?.cluster.topology();
         Some(&topology.member(id)?.node)
+    }
+
+    /// Where the node of this identity is, if it is known.
+    pub(crate) fn place_of(&self, host_id: Uuid) -> Option<Place> {
+        let topology = self.membership.as_ref()?.cluster.topology();
+        let id = topology.id_of(host_id)?;
+        Some(topology.member(id)?.node.place.clone())
     }
 }
 

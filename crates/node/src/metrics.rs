@@ -155,6 +155,13 @@ pub struct ShardMetrics {
     pub in_flight: Value,
     /// Commands this shard sent to another one.
     pub hops: Value,
+    /// Requests of other nodes that came too late for who asked, and were not begun; and those to other nodes
+    /// that had waited too long to be sent.
+    pub late_messages: Value,
+    /// Requests to other nodes that were refused at once, as too much waited to be sent.
+    pub shed_messages: Value,
+    /// Connections to other nodes that broke.
+    pub lost_connections: Value,
     /// Writes that a replica on another node, or this one, did not take.
     pub missed_writes: Value,
     /// Hints that were kept for nodes that missed a write.

@@ -6,21 +6,24 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::NodeId;
+use cluster::{NodeId, Place};
 use io::{Env, Instant};
 use model::{Sharder, Token};
 use wire::internode::{Hello, VERSIONS};
 
-use crate::internode::Peer;
+use crate::internode::{Encryption, Peer, Terms};
 use crate::metadata::Metadata;
+use crate::metrics::ShardMetrics;
 use crate::system::LocalNode;
 
 /// The shard of each node that gossips, decides on metadata, and lets others join.
 pub(crate) const LEADING_SHARD: u16 = 0;
 
 /// What a shard knows of the other nodes.
-#[derive(Default)]
 pub(crate) struct Peers {
+    /// Which connections are under TLS; `None`: none are.
+    encryption: Option<Arc<Encryption>>,
+    terms: Terms,
     /// Those that are up.
     up: RefCell<Arc<BTreeSet<NodeId>>>,
     /// Since when others are not up that were.
@@ -30,6 +33,35 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
+    /// Nobody is up yet.
+    pub(crate) fn new(encryption: Option<Arc<Encryption>>, metrics: Arc<ShardMetrics>) -> Peers {
+        Peers {
+            encryption,
+            terms: Terms::new(metrics),
+            up: RefCell::default(),
+            down_since: RefCell::default(),
+            connections: RefCell::default(),
+        }
+    }
+
+    /// How connections to a node at this place are encrypted, if they are.
+    fn encryption_to(&self, own: &Place, other: Option<&Place>) -> Option<Arc<Encryption>> {
+        let demands = |encryption: &&Arc<Encryption>| encryption.demands(own, other);
+        self.encryption.as_ref().filter(demands).cloned()
+    }
+
+    /// A shard at an address, whichever node that is.
+    pub(crate) fn stranger(
+        &self,
+        env: &Env,
+        own: &Place,
+        address: SocketAddr,
+        hello: Hello,
+    ) -> Peer {
+        let encryption = self.encryption_to(own, None);
+        Peer::new(env, address, hello, encryption, self.terms.clone())
+    }
+
     /// Is another node up, as far as is known?
     pub(crate) fn is_up(&self, node: NodeId) -> bool {
         self.up.borrow().contains(&node)
@@ -42,7 +74,14 @@ impl Peers {
         for node in self.up.borrow().difference(&up) {
             down_since.insert(*node, now);
         }
-        *self.up.borrow_mut() = up;
+        let before = self.up.replace(up.clone());
+        for ((node, _), (_, peer)) in &*self.connections.borrow() {
+            match (before.contains(node), up.contains(node)) {
+                (false, true) => peer.found_up(),
+                (true, false) => peer.found_down(),
+                _ => {}
+            }
+        }
     }
 
     /// For how long a node has been down that was up since this node started.
@@ -92,7 +131,9 @@ impl Peers {
             compressed: there.place.datacenter != local.data_center,
             address: local.storage_address(),
         };
-        let peer = Peer::new(env, there.address, hello);
+        let encryption = self.encryption_to(&local.place(), Some(&there.place));
+        let terms = self.terms.clone();
+        let peer = Peer::new(env, there.address, hello, encryption, terms);
         connections.insert((node, shard), (there.address, peer.clone()));
         Some(peer)
     }
@@ -105,6 +146,14 @@ impl Peers {
         counts.fold((0, 0), |(waiting, done), (more, others)| {
             (waiting + more, done + others)
         })
+    }
+
+    /// How many requests were sent to one node, or wait to be.
+    #[cfg(test)]
+    pub(crate) fn asked(&self, node: NodeId) -> u64 {
+        let connections = self.connections.borrow();
+        let to_node = connections.iter().filter(|((to, _), _)| *to == node);
+        to_node.map(|(_, (_, peer))| peer.asked()).sum()
     }
 
     /// Closes the connections to nodes that are not there any more, and to shards that a node has not.

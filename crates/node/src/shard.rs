@@ -14,7 +14,7 @@ use storage::{SharedFiles, Store};
 use crate::batch_log::BatchLog;
 use crate::clients::Clients;
 use crate::config::NodeConfig;
-use crate::coordinator::{CounterLocks, Observed, SerialTurns};
+use crate::coordinator::{CounterLocks, Observed, Relays, SerialTurns};
 use crate::hints::Hints;
 use crate::internode::Peer;
 use crate::listener::ClientPorts;
@@ -76,6 +76,8 @@ pub(crate) struct Shard {
     pub(crate) acceptors: Acceptors,
     /// The conditional updates and serial reads that this shard coordinates.
     pub(crate) serial_turns: SerialTurns,
+    /// Writes that replicas far away pass on among themselves.
+    pub(crate) relays: Relays,
     /// How fast replicas have been of late.
     pub(crate) observed: Observed,
     pub(crate) timestamps: Timestamps,
@@ -122,12 +124,14 @@ impl Shard {
         let shards = env.shards();
         let memory = state.config.memory / u64::from(shards);
         let requests = (memory / REQUESTS_SHARE).max(MIN_REQUEST_MEMORY);
+        let metrics = state.metrics[usize::from(env.shard().0)].clone();
         Shard {
-            metrics: state.metrics[usize::from(env.shard().0)].clone(),
             sharder: Sharder::new(shards),
             statements: RefCell::new(StatementCache::new(bytes(memory / STATEMENTS_SHARE))),
             request_memory: Semaphore::new(bytes(requests)),
             most_memory_of_request: bytes(requests / 2),
+            peers: Peers::new(state.config.encryption.clone(), metrics.clone()),
+            metrics,
             env,
             state,
             mesh,
@@ -137,11 +141,11 @@ impl Shard {
             local: RefCell::default(),
             clients: Clients::default(),
             client_ports: Rc::default(),
-            peers: Peers::default(),
             hints: Hints::default(),
             counter_locks: CounterLocks::default(),
             acceptors: Acceptors::default(),
             serial_turns: SerialTurns::default(),
+            relays: Relays::default(),
             observed: Observed::default(),
             timestamps: Timestamps::default(),
             schema_timestamps: Timestamps::default(),

@@ -21,6 +21,7 @@ use model::{
 use storage::{CommitLogConfig, OpenError, Store, StoreConfig};
 use uuid::Uuid;
 
+use crate::internode::Stream;
 use crate::listener::{self, Listeners};
 use crate::membership::{self, ClusterService};
 use crate::message::{Message, ShardReply, ShardRequest};
@@ -273,9 +274,10 @@ async fn receive(shard: Rc<Shard>) {
                 let session = session::serve(shard.clone(), stream);
                 shard.env.spawn(TaskGroup::Foreground, session).detach();
             }
-            Message::AdoptNode(stream, hello) => {
-                let stream = shard.env.adopt(stream);
-                let talking = neighbor::talk(shard.clone(), stream, *hello);
+            Message::AdoptNode(adopted) => {
+                let (link, hello) = *adopted;
+                let stream = Stream::adopt(&shard.env, link);
+                let talking = neighbor::talk(shard.clone(), stream, hello);
                 shard.env.spawn(TaskGroup::Foreground, talking).detach();
             }
             Message::Request { id, request } => {

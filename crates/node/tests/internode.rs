@@ -3,14 +3,16 @@
 use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use io::sim::{Crash, SimConfig, SimNode, Simulation};
 use io::{Env, TaskGroup};
-use node::internode::{Peer, PeerError, greet, serve};
+use node::internode::{Peer, PeerError, Reception, Terms, greet, serve};
+use node::metrics::ShardMetrics;
 use uuid::Uuid;
-use wire::internode::{Hello, Identity, MessageHead, MessageKind, Refusal, VERSIONS, Verb};
+use wire::internode::{Answer, Hello, Identity, MessageHead, MessageKind, Refusal, VERSIONS, Verb};
 
 const ASKING: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 const ASKED: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)), 7000);
@@ -29,6 +31,17 @@ fn hello(cluster: &str) -> Hello {
     }
 }
 
+fn peer(env: &Env, hello: Hello) -> Peer {
+    Peer::new(env, ASKED, hello, None, Terms::default())
+}
+
+/// One whose trouble is counted.
+fn counted(env: &Env, hello: Hello) -> (Peer, Arc<ShardMetrics>) {
+    let metrics: Arc<ShardMetrics> = Arc::default();
+    let terms = Terms::new(metrics.clone());
+    (Peer::new(env, ASKED, hello, None, terms), metrics)
+}
+
 /// What the node that is asked has seen.
 #[derive(Default)]
 struct Seen {
@@ -36,6 +49,7 @@ struct Seen {
     at_once: Cell<u32>,
     most_at_once: Cell<u32>,
     refused: RefCell<Vec<String>>,
+    metrics: ShardMetrics,
 }
 
 /// Answers at `ASKED`, connection after connection.
@@ -50,10 +64,10 @@ async fn answer_all(env: Env, seen: Rc<Seen>) {
     while let Ok((stream, _)) = listener.accept().await {
         let (env_of_task, own, seen) = (env.clone(), own.clone(), seen.clone());
         let talking = async move {
-            match greet(&env_of_task, &stream, &own).await {
-                Ok(hello) => {
+            match greet(&env_of_task, stream, Reception::plain(&own)).await {
+                Ok((stream, hello)) => {
                     let handle = |head, body| answer(env_of_task.clone(), seen.clone(), head, body);
-                    serve(&env_of_task, &stream, &hello, handle).await;
+                    serve(&env_of_task, &stream, &hello, &seen.metrics, handle).await;
                 }
                 Err(error) => seen.refused.borrow_mut().push(error.to_string()),
             }
@@ -152,7 +166,7 @@ fn requests_are_answered_each_with_its_own() {
                 compressed: seed % 2 == 0,
                 ..hello("Test")
             };
-            let peer = Peer::new(&env, ASKED, hello);
+            let peer = peer(&env, hello);
             let ask = |verb, body: Vec<u8>| {
                 let peer = peer.clone();
                 let asking = async move { peer.ask(verb, 0, SECOND, body).await };
@@ -179,7 +193,7 @@ fn requests_are_answered_each_with_its_own() {
 fn a_node_of_another_cluster_is_told_so() {
     let mut world = World::new(1);
     let refused = world.ask(|env| async move {
-        let peer = Peer::new(&env, ASKED, hello("Other"));
+        let peer = peer(&env, hello("Other"));
         peer.ask(Verb::Ping, 0, SECOND, Vec::new()).await
     });
     let refusal = Refusal::OtherCluster {
@@ -197,7 +211,7 @@ fn a_node_that_is_down_fails_requests_at_once_and_is_found_again() {
     let mut world = World::new(2);
     world.simulation.crash(world.asked, Crash::Process);
     world.ask(|env| async move {
-        let peer = Peer::new(&env, ASKED, hello("Test"));
+        let peer = peer(&env, hello("Test"));
         for _ in 0..3 {
             let began = env.now();
             let answer = peer.ask(Verb::Ping, 0, 10 * SECOND, Vec::new()).await;
@@ -209,7 +223,7 @@ fn a_node_that_is_down_fails_requests_at_once_and_is_found_again() {
     });
     world.start_asked();
     let answer = world.ask(|env| async move {
-        let peer = Peer::new(&env, ASKED, hello("Test"));
+        let peer = peer(&env, hello("Test"));
         peer.ask(Verb::Mutation, 0, SECOND, vec![1]).await
     });
     assert_eq!(answer, Ok(Bytes::from_static(&[1])));
@@ -219,7 +233,7 @@ fn a_node_that_is_down_fails_requests_at_once_and_is_found_again() {
 fn who_is_late_is_not_waited_for() {
     let mut world = World::new(3);
     world.ask(|env| async move {
-        let peer = Peer::new(&env, ASKED, hello("Test"));
+        let peer = peer(&env, hello("Test"));
         let late = peer.ask(Verb::Read, 0, SECOND / 10, millis(500)).await;
         assert_eq!(late, Err(PeerError::TimedOut(ASKED)));
         let answer = peer.ask(Verb::Read, 0, SECOND, millis(500)).await;
@@ -231,7 +245,7 @@ fn who_is_late_is_not_waited_for() {
 fn an_answer_may_take_longer_than_a_peer_may_be_silent() {
     let mut world = World::new(9);
     let answer = world.ask(|env| async move {
-        let peer = Peer::new(&env, ASKED, hello("Test"));
+        let peer = peer(&env, hello("Test"));
         peer.ask(Verb::Read, 0, 60 * SECOND, millis(45_000)).await
     });
     assert_eq!(answer, Ok(Bytes::from_static(&[7])));
@@ -245,7 +259,7 @@ fn a_peer_that_goes_without_a_word_is_lost_and_found_again() {
     world.simulation.start(world.asking, |env| {
         let (answers, step) = (answers.clone(), step.clone());
         async move {
-            let peer = Peer::new(&env, ASKED, hello("Test"));
+            let peer = peer(&env, hello("Test"));
             loop {
                 let answer = peer.ask(Verb::Ping, 0, 30 * SECOND, Vec::new()).await;
                 answers.borrow_mut().push((step.get(), answer.is_ok()));
@@ -279,7 +293,7 @@ fn a_peer_that_goes_without_a_word_is_lost_and_found_again() {
 fn what_waits_for_a_peer_has_a_bound() {
     let mut world = World::new(5);
     let overloaded = world.ask(|env| async move {
-        let peer = Peer::new(&env, ASKED, hello("Test"));
+        let (peer, metrics) = counted(&env, hello("Test"));
         // All in one turn: the connection is not even there yet.
         let asked: Vec<_> = (0..100)
             .map(|_| {
@@ -297,20 +311,198 @@ fn what_waits_for_a_peer_has_a_bound() {
                 Err(error) => panic!("{error}"),
             }
         }
+        assert_eq!(metrics.shed_messages.get(), overloaded);
         overloaded
     });
     assert_eq!(overloaded, 100 - (4 << 20) / (100 << 10));
+}
+
+/// How long a request waits that was asked right after the way to the peer was cut.
+fn noticed(seed: u64, one_way: bool) -> Duration {
+    let mut world = World::new(seed);
+    let took: Rc<RefCell<Option<(PeerError, Duration)>>> = Rc::default();
+    let cut = Rc::new(Cell::new(false));
+    world.simulation.start(world.asking, |env| {
+        let (took, cut) = (took.clone(), cut.clone());
+        async move {
+            let peer = peer(&env, hello("Test"));
+            while !cut.get() {
+                let answer = peer.ask(Verb::Ping, 0, SECOND, Vec::new()).await;
+                assert!(answer.is_ok() || cut.get());
+                env.sleep(SECOND / 100).await;
+            }
+            let began = env.now();
+            let answer = peer.ask(Verb::Mutation, 0, 30 * SECOND, vec![1]).await;
+            let error = answer.expect_err("nothing gets through");
+            let waited = env.now().saturating_duration_since(began);
+            *took.borrow_mut() = Some((error, waited));
+        }
+    });
+    world.simulation.run_for(SECOND);
+    cut.set(true);
+    world.simulation.block(world.asked, world.asking);
+    if !one_way {
+        world.simulation.block(world.asking, world.asked);
+    }
+    world.simulation.run_for(40 * SECOND);
+    let (error, waited) = took.borrow_mut().take().expect("it is given up");
+    assert!(matches!(error, PeerError::Lost { .. }), "{error}");
+    waited
+}
+
+#[test]
+fn a_way_that_was_cut_is_noticed_within_three_seconds() {
+    for seed in 0..10 {
+        let waited = noticed(seed, seed % 2 == 0);
+        assert!((2 * SECOND..3 * SECOND).contains(&waited), "{waited:?}");
+    }
+}
+
+#[test]
+fn what_gossip_says_of_a_node_is_not_waited_for() {
+    let mut world = World::new(10);
+    let (asking, asked) = (world.asking, world.asked);
+    let step = Rc::new(Cell::new(0));
+    let took: Rc<RefCell<Vec<Duration>>> = Rc::default();
+    world.simulation.start(asking, |env| {
+        let (step, took) = (step.clone(), took.clone());
+        async move {
+            let peer = peer(&env, hello("Test"));
+            let first = peer.ask(Verb::Ping, 0, SECOND, Vec::new()).await;
+            assert!(first.is_ok());
+            let ask = || {
+                let (env_of_task, peer, took) = (env.clone(), peer.clone(), took.clone());
+                env.spawn(TaskGroup::Foreground, async move {
+                    let began = env_of_task.now();
+                    let answer = peer.ask(Verb::Mutation, 0, 30 * SECOND, vec![1]).await;
+                    let waited = env_of_task.now().saturating_duration_since(began);
+                    took.borrow_mut().push(waited);
+                    answer.is_ok()
+                })
+            };
+            while step.get() < 1 {
+                env.sleep(SECOND / 100).await;
+            }
+            let lost = ask();
+            env.sleep(SECOND / 10).await;
+            peer.found_down();
+            assert!(!lost.await);
+            // Connecting is begun while nothing gets through, and anew when something does.
+            let found = ask();
+            while step.get() < 2 {
+                env.sleep(SECOND / 100).await;
+            }
+            peer.found_up();
+            assert!(found.await);
+        }
+    });
+    world.simulation.run_for(SECOND / 2);
+    world.simulation.block(asking, asked);
+    step.set(1);
+    world.simulation.run_for(SECOND);
+    world.simulation.heal();
+    step.set(2);
+    world.simulation.run_for(SECOND / 2);
+    let took = took.borrow();
+    assert_eq!(took.len(), 2, "both have ended");
+    assert!(took[0] < SECOND / 5 && took[1] < SECOND, "{took:?}");
+}
+
+#[test]
+fn what_comes_too_late_is_not_begun_but_counted() {
+    let mut world = World::new(11);
+    let asked = world.ask(|env| async move {
+        let peer = peer(&env, hello("Test"));
+        let ask = |time, length| {
+            let (peer, mut body) = (peer.clone(), millis(1500));
+            body.resize(length, 0);
+            let asking = async move { peer.ask(Verb::Read, 0, time, body).await };
+            env.spawn(TaskGroup::Foreground, asking)
+        };
+        // Nearly as many as it works on at once, and then more who do not wait for so long.
+        let mut asked: Vec<_> = (0..300)
+            .map(|_| (ask(9 * SECOND, 13 << 10), true))
+            .collect();
+        env.sleep(SECOND / 10).await;
+        asked.extend((0..400).map(|_| (ask(SECOND, 1 << 10), false)));
+        for (answer, in_time) in asked {
+            assert_eq!(answer.await.is_ok(), in_time);
+        }
+        // What was read is worked through, and what is read later served.
+        let answer = peer.ask(Verb::Mutation, 0, 9 * SECOND, vec![1]).await;
+        assert!(answer.is_ok());
+        300 + 400 + 1
+    });
+    let (begun, late) = (
+        world.seen.requests.get(),
+        world.seen.metrics.late_messages.get(),
+    );
+    assert!(late > 0, "{begun} begun, {late} late");
+    assert!(u64::from(begun) + late <= asked);
+}
+
+/// What a node of other versions hears when it says its first words.
+fn greeted(versions: (u16, u16)) -> Option<Answer> {
+    let mut world = World::new(12);
+    world.ask(move |env| async move {
+        let stream = env.connect(ASKED).await.expect("it listens");
+        let hello = Hello {
+            versions,
+            ..hello("Test")
+        };
+        let mut words = Vec::new();
+        hello.encode(&mut words);
+        assert_eq!(stream.write_all(words).await.0.ok(), Some(()));
+        let mut input = BytesMut::new();
+        loop {
+            let (read, bytes) = stream.read(Vec::new()).await;
+            if read.ok()? == 0 {
+                return None;
+            }
+            input.extend_from_slice(&bytes);
+            if let Some(answer) = Answer::decode(&mut input).expect("it is a node") {
+                return Some(answer);
+            }
+        }
+    })
+}
+
+#[test]
+fn nodes_of_neighbouring_versions_talk_and_others_are_told_why_not() {
+    let (oldest, newest) = (*VERSIONS.start(), *VERSIONS.end());
+    for (versions, spoken) in [
+        ((oldest, newest), Some(newest)),
+        // The next one, which still speaks ours, and the one after it.
+        ((newest, newest + 1), Some(newest)),
+        ((newest + 1, newest + 2), None),
+        // The one before, where there is one.
+        ((oldest.saturating_sub(1), oldest), Some(oldest)),
+        ((0, oldest.saturating_sub(1)), None),
+    ] {
+        match (greeted(versions), spoken) {
+            (Some(Answer::Welcome(welcome)), Some(spoken)) => assert_eq!(welcome.version, spoken),
+            (Some(Answer::Refused(refusal)), None) => {
+                let expected = Refusal::OtherVersion {
+                    lowest: oldest,
+                    newest,
+                };
+                assert_eq!(refusal, expected);
+            }
+            (answer, _) => panic!("{versions:?}: {answer:?}"),
+        }
+    }
 }
 
 #[test]
 fn a_node_works_on_no_more_of_a_connection_than_its_bound() {
     let mut world = World::new(6);
     world.ask(|env| async move {
-        let peer = Peer::new(&env, ASKED, hello("Test"));
+        let peer = peer(&env, hello("Test"));
         let mut asked = Vec::new();
         for _ in 0..500 {
             let peer = peer.clone();
-            let mut body = millis(2000);
+            // Longer than a peer may be silent: one that reads nothing says that it is there.
+            let mut body = millis(6000);
             body.resize(12 << 10, 0);
             let asking = async move { peer.ask(Verb::Read, 0, 100 * SECOND, body).await };
             asked.push(env.spawn(TaskGroup::Foreground, asking));
@@ -331,7 +523,7 @@ fn the_same_seed_gives_the_same_run() {
     let run = |seed| {
         let mut world = World::new(seed);
         world.ask(|env| async move {
-            let peer = Peer::new(&env, ASKED, hello("Test"));
+            let peer = peer(&env, hello("Test"));
             for time in 0..50 {
                 let answer = peer.ask(Verb::Read, 0, SECOND, millis(time)).await;
                 assert!(answer.is_ok());

@@ -1,10 +1,11 @@
-//! The configuration file: a YAML mapping of option names to single values.
+//! The configuration file: a YAML mapping of option names to values.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use crate::encryption::EncryptionOptions;
 use crate::options::{NAMES, StartOptions};
 
 /// Why a configuration file cannot be used.
@@ -51,23 +52,37 @@ pub(crate) enum ConfigFileError {
 /// A value as YAML has it; options are understood from text, however it was quoted.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
-enum Scalar {
+pub(crate) enum Value {
+    Nothing(()),
     Whole(i64),
     Real(f64),
     Truth(bool),
     Text(String),
+    List(Vec<Value>),
+    Mapping(BTreeMap<String, Value>),
 }
 
-impl Scalar {
-    fn text(&self) -> String {
-        match self {
-            Scalar::Whole(number) => number.to_string(),
-            Scalar::Real(number) => number.to_string(),
-            Scalar::Truth(truth) => truth.to_string(),
-            Scalar::Text(text) => text.clone(),
-        }
+impl Value {
+    /// The text of a single value; none if there is nothing.
+    ///
+    /// # Errors
+    /// It is no single value.
+    pub(crate) fn text(&self) -> Result<String, String> {
+        Ok(match self {
+            Value::Nothing(()) => String::new(),
+            Value::Whole(number) => number.to_string(),
+            Value::Real(number) => number.to_string(),
+            Value::Truth(truth) => truth.to_string(),
+            Value::Text(text) => text.clone(),
+            Value::List(_) | Value::Mapping(_) => {
+                return Err("a single value is expected".to_owned());
+            }
+        })
     }
 }
+
+/// The option that has options of its own.
+const ENCRYPTION: &str = "server_encryption_options";
 
 /// Reads the options in the file at `path`.
 pub(crate) fn read(path: &Path) -> Result<StartOptions, ConfigFileError> {
@@ -78,12 +93,12 @@ pub(crate) fn read(path: &Path) -> Result<StartOptions, ConfigFileError> {
     parse(path, &text)
 }
 
-fn parse(path: &Path, text: &str) -> Result<StartOptions, ConfigFileError> {
+pub(crate) fn parse(path: &Path, text: &str) -> Result<StartOptions, ConfigFileError> {
     let mut options = StartOptions::default();
     if is_blank(text) {
         return Ok(options);
     }
-    let entries: BTreeMap<String, Scalar> =
+    let entries: BTreeMap<String, Value> =
         serde_saphyr::from_str(text).map_err(|error| ConfigFileError::Malformed {
             path: path.to_owned(),
             reason: first_line(&error.to_string()),
@@ -91,6 +106,16 @@ fn parse(path: &Path, text: &str) -> Result<StartOptions, ConfigFileError> {
     for (name, value) in entries {
         // `commitlog-sync`, as on the command line, is as good as `commitlog_sync`.
         let canonical = name.replace('-', "_");
+        let bad = |reason| ConfigFileError::BadValue {
+            path: path.to_owned(),
+            name: name.clone(),
+            reason,
+        };
+        if canonical == ENCRYPTION {
+            let parsed = EncryptionOptions::parse(&value).map_err(bad)?;
+            options.server_encryption_options = Some(parsed);
+            continue;
+        }
         if !NAMES.contains(&canonical.as_str()) {
             return Err(ConfigFileError::UnknownOption {
                 path: path.to_owned(),
@@ -98,13 +123,8 @@ fn parse(path: &Path, text: &str) -> Result<StartOptions, ConfigFileError> {
                 name,
             });
         }
-        options
-            .set(&canonical, &value.text())
-            .map_err(|reason| ConfigFileError::BadValue {
-                path: path.to_owned(),
-                name,
-                reason,
-            })?;
+        let text = value.text().map_err(bad)?;
+        options.set(&canonical, &text).map_err(bad)?;
     }
     Ok(options)
 }
@@ -123,6 +143,7 @@ fn first_line(text: &str) -> String {
 fn nearest(name: &str) -> &'static str {
     NAMES
         .into_iter()
+        .chain([ENCRYPTION])
         .max_by(|a, b| {
             let likeness = |known| strsim::jaro_winkler(name, known);
             likeness(a).total_cmp(&likeness(b))

@@ -9,6 +9,7 @@ mod command;
 mod config_file;
 mod control;
 mod data_folder;
+mod encryption;
 mod http;
 mod limits;
 mod local_cluster;

@@ -57,7 +57,7 @@ struct Reports {
 /// Name, help, value. The names of counters get the suffix `_total`.
 type Metric<T> = (&'static str, &'static str, fn(&T) -> u64);
 
-const REQUEST_COUNTERS: [Metric<ShardMetrics>; 11] = [
+const REQUEST_COUNTERS: [Metric<ShardMetrics>; 14] = [
     ("received_bytes", "Bytes received from clients", |m| {
         m.bytes_in.get()
     }),
@@ -82,6 +82,21 @@ const REQUEST_COUNTERS: [Metric<ShardMetrics>; 11] = [
         "prepared_statements_evicted",
         "Prepared statements that made room for others",
         |m| m.prepared_evicted.get(),
+    ),
+    (
+        "internode_late",
+        "Requests between nodes that came or were to be sent too late, and were dropped",
+        |m| m.late_messages.get(),
+    ),
+    (
+        "internode_shed",
+        "Requests to other nodes that were refused, as too much waited to be sent",
+        |m| m.shed_messages.get(),
+    ),
+    (
+        "internode_connections_lost",
+        "Connections to other nodes that broke",
+        |m| m.lost_connections.get(),
     ),
     (
         "writes_missed",

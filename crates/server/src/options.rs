@@ -10,6 +10,7 @@ use io::DriverChoice;
 use storage::sstable::Format;
 use storage::{CommitFailurePolicy, DiskFailurePolicy};
 
+use crate::encryption::EncryptionOptions;
 use crate::size;
 
 /// The options, by the names they have in a configuration file; on the command line `_` is `-`.
@@ -197,6 +198,10 @@ pub(crate) struct StartOptions {
     #[arg(long, value_name = "NAME", value_parser = name)]
     pub(crate) rack: Option<String>,
 
+    /// TLS between nodes; in the configuration file alone
+    #[arg(skip)]
+    pub(crate) server_encryption_options: Option<EncryptionOptions>,
+
     /// YAML file with options, under the names they have here
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -288,6 +293,9 @@ impl StartOptions {
             cluster_name: self.cluster_name.or(other.cluster_name),
             data_center: self.data_center.or(other.data_center),
             rack: self.rack.or(other.rack),
+            server_encryption_options: self
+                .server_encryption_options
+                .or(other.server_encryption_options),
             config: self.config.or(other.config),
         }
     }

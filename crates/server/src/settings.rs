@@ -9,6 +9,7 @@ use io::DriverChoice;
 use storage::sstable::Format;
 use storage::{CommitLogConfig, CommitlogSync, FailurePolicies};
 
+use crate::encryption::EncryptionOptions;
 use crate::machine::Machine;
 use crate::options::{AccessMode, Seeds, StartOptions, SyncMode};
 use crate::size;
@@ -61,6 +62,8 @@ pub(crate) struct Settings {
     pub(crate) data_center: Option<String>,
     /// The rack of this node.
     pub(crate) rack: Option<String>,
+    /// TLS between nodes.
+    pub(crate) encryption: EncryptionOptions,
 }
 
 /// Why options do not fit together.
@@ -144,6 +147,7 @@ impl Settings {
             cluster_name: options.cluster_name,
             data_center: options.data_center,
             rack: options.rack,
+            encryption: options.server_encryption_options.unwrap_or_default(),
         };
         settings.check()?;
         Ok(settings)

@@ -13,6 +13,7 @@ use crate::archiving::{Archiving, ArchivingError};
 use crate::config_file::{self, ConfigFileError};
 use crate::control::{Control, HttpListeners, Phase};
 use crate::data_folder::{DataFolder, DataFolderError};
+use crate::encryption::{EncryptionError, InternodeEncryption};
 use crate::limits::{self, TooFewDescriptors};
 use crate::logging;
 use crate::machine::{self, Machine};
@@ -24,6 +25,9 @@ use crate::size;
 const NUM_TOKENS: u16 = 16;
 /// How often the process looks whether all shards run.
 const LIFE_SIGN: Duration = Duration::from_millis(250);
+
+/// After how many of those it looks whether certificates have changed.
+const SIGNS_TO_RELOAD: u32 = 40;
 
 /// Why a node does not start.
 #[derive(Debug, thiserror::Error)]
@@ -58,6 +62,9 @@ pub(crate) enum StartError {
         "the process {0}, which {PARENT} names, has not started this node or is gone: unset {PARENT}"
     )]
     NoParent(String),
+    /// Keys and certificates cannot be used.
+    #[error(transparent)]
+    Encryption(#[from] EncryptionError),
     /// Segments of the commit log cannot be archived or restored.
     #[error(transparent)]
     Archiving(#[from] ArchivingError),
@@ -181,7 +188,13 @@ fn run(settings: &Settings, folder: &DataFolder, control: &Control) -> Result<()
     };
     archiving.archive_found(&folder.commitlog)?;
     archiving.restore(&folder.commitlog)?;
-    let node = Node::start(node_config(settings, folder, &archiving))?;
+    let mut encryption = InternodeEncryption::open(&settings.encryption)?;
+    let shared = encryption.as_ref().map(InternodeEncryption::shared);
+    let config = NodeConfig {
+        encryption: shared,
+        ..node_config(settings, folder, &archiving)
+    };
+    let node = Node::start(config)?;
     let started = archiving.start(Arc::clone(node.files()));
     started.map_err(StartError::Control)?;
     if let Some(reason) = &node.driver().reason {
@@ -196,9 +209,16 @@ fn run(settings: &Settings, folder: &DataFolder, control: &Control) -> Result<()
     let _ = control.status.admin.set(node.admin());
     control.status.enter(Phase::Ready);
     announce(settings, node.driver().name);
+    let mut signs = 0;
     while !control.wait_for_stop(LIFE_SIGN) {
         if !node.is_running() {
             break;
+        }
+        signs += 1;
+        if let Some(encryption) = encryption.as_mut()
+            && signs % SIGNS_TO_RELOAD == 0
+        {
+            encryption.reload();
         }
         obey_policies(&node, control);
     }
@@ -255,6 +275,7 @@ fn node_config(settings: &Settings, folder: &DataFolder, archiving: &Archiving) 
         rack: settings.rack.clone(),
         storage_port: settings.storage_port,
         seeds: settings.seeds.clone(),
+        encryption: None,
         num_tokens: NUM_TOKENS,
     }
 }

@@ -56,6 +56,7 @@ contract!(
     files::many_operations_at_once,
     files::an_abandoned_read_harms_nobody,
     files::a_file_is_closed_after_its_last_use,
+    net::what_is_sent_is_acknowledged_though_nobody_reads,
     net::bytes_arrive_in_order,
     net::one_side_may_finish_first,
     net::a_slow_reader_slows_the_writer,

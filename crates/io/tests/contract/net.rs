@@ -55,6 +55,23 @@ async fn read_exact(stream: &TcpStream, len: usize) -> Vec<u8> {
     all
 }
 
+pub(crate) fn what_is_sent_is_acknowledged_though_nobody_reads(driver: Driver) {
+    run_one(driver, move |env| async move {
+        let (_server, client) = pair(&env).await;
+        env.sleep(Duration::from_millis(300)).await;
+        let silent = client.acknowledged();
+        client.write_all(vec![7]).await.0.unwrap();
+        env.sleep(Duration::from_millis(20)).await;
+        match (silent, client.acknowledged()) {
+            (Some(silent), Some(after)) => assert!(after < silent, "{after:?} after {silent:?}"),
+            known => assert!(
+                driver == Driver::Simulated && known == (None, None),
+                "{known:?}"
+            ),
+        }
+    });
+}
+
 pub(crate) fn bytes_arrive_in_order(driver: Driver) {
     run_one(driver, |env| async move {
         let (server, client) = pair(&env).await;

@@ -149,6 +149,11 @@ impl Write {
         }
     }
 
+    /// As other nodes are sent it first.
+    pub(super) fn bytes(&self) -> Bytes {
+        self.message.bytes(false)
+    }
+
     /// Has a replica apply it.
     pub(super) async fn apply_at(
         &self,

@@ -16,6 +16,7 @@ mod missed;
 mod observed;
 mod partition;
 mod range;
+mod relay;
 mod repair;
 mod replicas;
 mod round;
@@ -41,6 +42,7 @@ use crate::shard::Shard;
 pub(crate) use batch::{complete, write_logged};
 pub(crate) use counter::{CounterLocks, add, lead, lead_for};
 pub(crate) use observed::Observed;
+pub(crate) use relay::{Relays, apply_relayed, relay, relayed};
 pub(crate) use serial::{Conditional, SerialTurns, update as update_if};
 pub(crate) use write::deliver;
 

@@ -15,6 +15,7 @@ use wire::WriteType;
 use super::WRITE_TIMEOUT;
 use super::ask::{Unwritten, Write};
 use super::missed::missed;
+use super::relay::{self, Relay};
 use super::replicas::{failures, replicas_of};
 use super::together::Together;
 use crate::error::RequestError;
@@ -201,16 +202,24 @@ impl Writing {
         }
     }
 
-    /// Sends it to all replicas that are up. This node comes first: what it finds impossible is not
-    /// sent to the others.
+    /// Sends it to all replicas that are up, to another data centre once. This node comes first: what it finds
+    /// impossible is not sent to the others.
     fn begin(&self) -> Together<'static, (NodeId, Result<(), Unwritten>)> {
         let own = self.metadata.own();
-        let mut contacts = self.quorum.contacts().to_vec();
-        contacts.sort_by_key(|node| *node != own);
+        let contacts = self.quorum.contacts();
+        let (mut direct, far) = relay::groups(&self.shard, &self.metadata, contacts);
+        direct.sort_by_key(|node| *node != own);
         let mut answers = Together::new();
-        for node in contacts {
+        for node in direct {
             let (shard, write, deadline) = (self.shard.clone(), self.write.clone(), self.deadline);
             answers.push(async move { (node, write.apply_at(&shard, node, deadline).await) });
+        }
+        for nodes in far {
+            let relay = Relay::new(&self.shard, &self.write, self.deadline);
+            if let Some((first, others)) = relay.begin(&nodes) {
+                answers.push(first);
+                others.into_iter().for_each(|other| answers.push(other));
+            }
         }
         answers
     }

@@ -8,16 +8,28 @@
 //! Nothing waits without bound: what a peer has not taken yet has a limit beyond which requests are
 //! refused at once, every request has a deadline, also while it waits, and a connection from which
 //! too much is under way is not read from.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`peer`] | a shard of another node, as whoever asks it sees it: its queue, and who waits for answers |
+//! | [`connection`] | the connection to it: made, kept, given up |
+//! | [`inbound`] | what other nodes ask |
+//! | [`stream`] | the bytes of a connection, with TLS or without |
+//! | [`encryption`] | which connections are under TLS |
 
+mod connection;
+mod encryption;
 mod inbound;
 mod peer;
+mod stream;
 
 use bytes::BytesMut;
-use io::TcpStream;
 use wire::internode::HelloError;
 
-pub use inbound::{Refused, greet, serve};
-pub use peer::{Peer, PeerError};
+pub use encryption::{Encrypted, Encryption};
+pub use inbound::{Reception, Refused, greet, serve};
+pub use peer::{Peer, PeerError, Terms};
+pub use stream::{DetachedLink, NotDetached, Stream};
 
 /// Bytes that one read has room for.
 const READ_BUFFER: usize = 64 << 10;
@@ -35,21 +47,22 @@ pub enum Unheard {
     Gone(#[from] std::io::Error),
 }
 
-/// The first words of the other side. Nothing comes behind them before they are answered.
+/// The first words of the other side, which `input` may have a part of already. Nothing comes behind them
+/// before they are answered.
 async fn first_words<T>(
-    stream: &TcpStream,
+    stream: &Stream,
+    mut input: BytesMut,
     decode: impl Fn(&mut BytesMut) -> Result<Option<T>, HelloError>,
 ) -> Result<T, Unheard> {
-    let mut input = BytesMut::new();
     loop {
+        if let Some(words) = decode(&mut input)? {
+            return Ok(words);
+        }
         let (read, bytes) = stream.read(Vec::new()).await;
         if read? == 0 {
             return Err(Unheard::Gone(std::io::ErrorKind::UnexpectedEof.into()));
         }
         input.extend_from_slice(&bytes);
-        if let Some(words) = decode(&mut input)? {
-            return Ok(words);
-        }
     }
 }
 

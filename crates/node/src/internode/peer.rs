@@ -3,27 +3,24 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use io::{Env, Instant, Notify, TaskGroup, TcpStream, oneshot};
-use wire::internode::{Answer, Hello, Link, MessageHead, MessageKind, Refusal, Verb, Welcome};
+use bytes::Bytes;
+use io::{Env, Instant, Notify, TaskGroup, oneshot};
+use wire::internode::{Hello, Refusal, Verb};
 
-use super::{READ_BUFFER, emptied, first_words};
+use super::connection::keep_connected;
+use super::encryption::Encryption;
+use super::inbound::REQUEST_BYTES;
+use crate::metrics::ShardMetrics;
 
-/// How long connecting may take, first words included (`internode_tcp_connect_timeout`).
-const CONNECT: Duration = Duration::from_secs(2);
-/// How long nobody tries again after connecting failed. Requests fail at once meanwhile.
-const PAUSE: Duration = Duration::from_millis(200);
-/// How long a peer may be silent while answers are due before it is asked whether it is there, and as
-/// long again before the connection is given up. It may have gone without a word: what is sent then
-/// would only wait for the system to notice, which takes minutes.
-const SILENCE: Duration = Duration::from_secs(5);
 /// Bytes of requests that may wait to be sent
 /// (`internode_application_send_queue_capacity`).
 const QUEUE_BYTES: usize = 4 << 20;
+/// The same for all peers of a shard together (`internode_application_send_queue_reserve_global_capacity`).
+const ALL_QUEUES_BYTES: usize = 64 << 20;
 
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,6 +41,14 @@ pub enum PeerError {
         /// Why.
         refusal: Refusal,
     },
+    /// Both cannot agree on TLS; it has not seen the request.
+    #[error("{address} cannot be talked to under TLS: {reason}")]
+    Insecure {
+        /// Where it is.
+        address: SocketAddr,
+        /// Why.
+        reason: String,
+    },
     /// The connection broke; nobody knows whether it has seen the request.
     #[error("the connection to {address} broke: {reason}")]
     Lost {
@@ -53,7 +58,7 @@ pub enum PeerError {
         reason: String,
     },
     /// Too much waits to be sent to it; it has not seen the request.
-    #[error("{QUEUE_BYTES} bytes wait for {0}")]
+    #[error("too many bytes wait for {0} and others")]
     Overloaded(SocketAddr),
     /// It has not answered in time.
     #[error("{0} has not answered in time")]
@@ -76,6 +81,25 @@ struct Asking {
     shared: Rc<Shared>,
 }
 
+/// What the connections of a shard to others have in common.
+#[derive(Clone, Default)]
+pub struct Terms {
+    /// Where what happens to them is counted.
+    pub metrics: Arc<ShardMetrics>,
+    /// Bytes that wait to be sent to any of them.
+    queued: Rc<Cell<usize>>,
+}
+
+impl Terms {
+    /// Nothing waits yet.
+    pub fn new(metrics: Arc<ShardMetrics>) -> Terms {
+        Terms {
+            metrics,
+            queued: Rc::default(),
+        }
+    }
+}
+
 impl Drop for Asking {
     fn drop(&mut self) {
         self.shared.closed.set(true);
@@ -87,40 +111,73 @@ impl Drop for Asking {
 type Answered = oneshot::Receiver<Result<Bytes, PeerError>>;
 
 /// What those who ask and the task of the connection share.
-struct Shared {
-    env: Env,
-    address: SocketAddr,
-    hello: Hello,
+pub(super) struct Shared {
+    pub(super) env: Env,
+    pub(super) address: SocketAddr,
+    pub(super) hello: Hello,
+    /// How TLS is spoken; `None`: it is not.
+    pub(super) encryption: Option<Arc<Encryption>>,
+    pub(super) terms: Terms,
     queue: RefCell<VecDeque<Queued>>,
-    /// Bytes of the bodies in the queue.
+    /// Bytes of what is in the queue.
     queued: Cell<usize>,
     /// Those who wait for an answer, by the number of their request.
     waiting: RefCell<BTreeMap<u64, oneshot::Sender<Result<Bytes, PeerError>>>>,
     next: Cell<u64>,
     /// Until when nobody tries to connect, and why.
-    down: RefCell<Option<(Instant, PeerError)>>,
+    pub(super) down: RefCell<Option<(Instant, PeerError)>>,
     /// When the peer was heard last, or began to owe an answer.
-    heard: Cell<Instant>,
-    wake: Notify,
-    closed: Cell<bool>,
+    pub(super) heard: Cell<Instant>,
+    pub(super) wake: Notify,
+    pub(super) closed: Cell<bool>,
+    /// Was the node found to be down or up? What was begun before that is begun anew.
+    pub(super) anew: Notify,
+    /// Is there a connection, or is one made?
+    pub(super) standing: Cell<Standing>,
+    /// Why it was not talked to the last time, so that it is said once.
+    pub(super) told: RefCell<Option<String>>,
+}
+
+/// What there is of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    None,
+    Connecting,
+    Connected,
 }
 
 /// A request that has not been sent yet.
-struct Queued {
-    number: u64,
-    verb: Verb,
-    epoch: u64,
-    deadline: Instant,
-    body: Bytes,
+pub(super) struct Queued {
+    pub(super) number: u64,
+    pub(super) verb: Verb,
+    pub(super) epoch: u64,
+    pub(super) deadline: Instant,
+    pub(super) body: Bytes,
+}
+
+impl Queued {
+    /// What it takes while it waits, in bytes.
+    fn size(&self) -> usize {
+        self.body.len() + REQUEST_BYTES
+    }
 }
 
 impl Peer {
-    /// The shard that `hello` means, at `address`. Nothing is sent yet.
-    pub fn new(env: &Env, address: SocketAddr, hello: Hello) -> Peer {
+    /// The shard that `hello` means, at `address`; under TLS if there is an `encryption`. Nothing is sent
+    /// yet.
+    pub fn new(
+        env: &Env,
+        address: SocketAddr,
+        hello: Hello,
+        encryption: Option<Arc<Encryption>>,
+        terms: Terms,
+    ) -> Peer {
         let shared = Rc::new(Shared {
             env: env.clone(),
             address,
             hello,
+            encryption,
+            terms,
             queue: RefCell::default(),
             queued: Cell::new(0),
             waiting: RefCell::default(),
@@ -129,12 +186,39 @@ impl Peer {
             heard: Cell::new(env.now()),
             wake: Notify::new(),
             closed: Cell::new(false),
+            anew: Notify::new(),
+            standing: Cell::new(Standing::None),
+            told: RefCell::default(),
         });
         env.spawn(TaskGroup::Foreground, keep_connected(shared.clone()))
             .detach();
         Peer {
             asking: Rc::new(Asking { shared }),
         }
+    }
+
+    /// The node was found to be up: whoever waits for a connection gets it as soon as there can be one.
+    pub fn found_up(&self) {
+        let shared = &*self.asking.shared;
+        shared.down.borrow_mut().take();
+        if shared.standing.get() == Standing::Connecting {
+            shared.anew.notify_one();
+        }
+    }
+
+    /// The node was found to be down: nobody waits for its answers any more.
+    pub fn found_down(&self) {
+        let shared = &*self.asking.shared;
+        if shared.standing.get() == Standing::Connected {
+            shared.anew.notify_one();
+            shared.wake.notify_one();
+        }
+    }
+
+    /// How many requests were sent, or wait to be.
+    #[cfg(test)]
+    pub(crate) fn asked(&self) -> u64 {
+        self.asking.shared.next.get()
     }
 
     /// How many requests wait to be sent, and how many were answered or given up.
@@ -186,7 +270,7 @@ impl Drop for Pending<'_> {
 
 impl Shared {
     /// Puts a request into the queue; gives its number and where its answer comes.
-    fn enqueue(
+    pub(super) fn enqueue(
         &self,
         verb: Verb,
         epoch: u64,
@@ -199,9 +283,11 @@ impl Shared {
         {
             return Err(error.clone());
         }
-        let queued = self.queued.get() + body.len();
+        let size = body.len() + REQUEST_BYTES;
+        let (queued, of_all) = (self.queued.get() + size, self.terms.queued.get() + size);
         // One request always may wait, however large it is.
-        if queued > QUEUE_BYTES && !self.queue.borrow().is_empty() {
+        if (queued > QUEUE_BYTES || of_all > ALL_QUEUES_BYTES) && !self.queue.borrow().is_empty() {
+            self.terms.metrics.shed_messages.add(1);
             return Err(PeerError::Overloaded(self.address));
         }
         let number = self.next.get();
@@ -212,6 +298,7 @@ impl Shared {
         }
         self.waiting.borrow_mut().insert(number, sender);
         self.queued.set(queued);
+        self.terms.queued.set(of_all);
         self.queue.borrow_mut().push_back(Queued {
             number,
             verb,
@@ -224,18 +311,32 @@ impl Shared {
     }
 
     /// Takes the next request whose answer somebody still waits for.
-    fn next_queued(&self) -> Option<Queued> {
+    pub(super) fn next_queued(&self) -> Option<Queued> {
         let now = self.env.now();
         loop {
             let request = self.queue.borrow_mut().pop_front()?;
-            self.queued.set(self.queued.get() - request.body.len());
+            self.unqueue(request.size());
             if now < request.deadline && self.waiting.borrow().contains_key(&request.number) {
                 return Some(request);
+            }
+            if now >= request.deadline {
+                self.terms.metrics.late_messages.add(1);
             }
         }
     }
 
-    fn answer(&self, number: u64, answer: Result<Bytes, PeerError>) {
+    /// So many bytes wait no more.
+    fn unqueue(&self, bytes: usize) {
+        self.queued.set(self.queued.get() - bytes);
+        self.terms.queued.set(self.terms.queued.get() - bytes);
+    }
+
+    /// Does anything wait to be sent?
+    pub(super) fn has_queued(&self) -> bool {
+        !self.queue.borrow().is_empty()
+    }
+
+    pub(super) fn answer(&self, number: u64, answer: Result<Bytes, PeerError>) {
         let waiting = self.waiting.borrow_mut().remove(&number);
         // Who asked may have given up meanwhile.
         if let Some(sender) = waiting {
@@ -244,199 +345,34 @@ impl Shared {
     }
 
     /// Nobody who waits gets an answer any more, be the request sent or not.
-    fn fail_all(&self, error: &PeerError) {
+    pub(super) fn fail_all(&self, error: &PeerError) {
         self.queue.borrow_mut().clear();
-        self.queued.set(0);
+        self.unqueue(self.queued.get());
         let waiting = std::mem::take(&mut *self.waiting.borrow_mut());
         for sender in waiting.into_values() {
             let _ = sender.send(Err(error.clone()));
         }
     }
 
-    /// Has nothing been heard for so long while answers were due?
-    fn is_silent(&self, time: Duration) -> bool {
-        let silent = self.env.now().saturating_duration_since(self.heard.get());
-        silent >= time && !self.waiting.borrow().is_empty()
+    /// For how long has nothing been heard while answers were due?
+    pub(super) fn silent_for(&self) -> Duration {
+        if self.waiting.borrow().is_empty() {
+            return Duration::ZERO;
+        }
+        self.env.now().saturating_duration_since(self.heard.get())
     }
 
-    /// Asks whether the peer is there. Nobody waits for the answer but [`hear`], for any sign.
-    fn ping(&self) {
-        let _no_one_waits = self.enqueue(Verb::Ping, 0, SILENCE, Bytes::new());
-    }
-
-    fn unreachable(&self, reason: impl ToString) -> PeerError {
+    pub(super) fn unreachable(&self, reason: impl ToString) -> PeerError {
         PeerError::Unreachable {
             address: self.address,
             reason: reason.to_string(),
         }
     }
 
-    fn lost(&self, reason: impl ToString) -> PeerError {
+    pub(super) fn lost(&self, reason: impl ToString) -> PeerError {
         PeerError::Lost {
             address: self.address,
             reason: reason.to_string(),
-        }
-    }
-}
-
-/// Connects whenever there is something to say, until nobody asks any more.
-async fn keep_connected(shared: Rc<Shared>) {
-    loop {
-        while shared.queue.borrow().is_empty() {
-            if shared.closed.get() {
-                return;
-            }
-            shared.wake.notified().await;
-        }
-        let connecting = shared.env.timeout(CONNECT, connect(&shared));
-        let connected = connecting.await;
-        match connected.unwrap_or_else(|_| Err(shared.unreachable("it does not answer"))) {
-            Ok(stream) => {
-                let error = talk(&shared, stream).await;
-                shared.fail_all(&error);
-            }
-            Err(error) => {
-                let until = shared.env.now() + PAUSE;
-                *shared.down.borrow_mut() = Some((until, error.clone()));
-                shared.fail_all(&error);
-            }
-        }
-    }
-}
-
-/// Connects and says the first words.
-async fn connect(shared: &Shared) -> Result<TcpStream, PeerError> {
-    let unreachable = |reason: std::io::Error| shared.unreachable(reason);
-    let stream = shared.env.connect(shared.address).await;
-    let stream = stream.map_err(unreachable)?;
-    let mut words = Vec::new();
-    shared.hello.encode(&mut words);
-    stream.write_all(words).await.0.map_err(unreachable)?;
-    match first_words(&stream, Answer::decode).await {
-        Ok(Answer::Welcome(Welcome { .. })) => Ok(stream),
-        Ok(Answer::Refused(refusal)) => Err(PeerError::Refused {
-            address: shared.address,
-            refusal,
-        }),
-        Err(reason) => Err(shared.unreachable(reason)),
-    }
-}
-
-/// Sends requests and hears answers until the connection breaks, and says how it did.
-async fn talk(shared: &Rc<Shared>, stream: TcpStream) -> PeerError {
-    // Each direction ends the other.
-    let broken: Rc<(Cell<Option<PeerError>>, Notify)> = Rc::default();
-    let listening = {
-        let (shared, stream, broken) = (shared.clone(), stream.clone(), broken.clone());
-        let env = shared.env.clone();
-        env.spawn(TaskGroup::Foreground, async move {
-            let error = hear(&shared, &stream).await;
-            broken.0.set(Some(error));
-            shared.wake.notify_one();
-        })
-    };
-    let error = tell(shared, &stream, || broken.0.take()).await;
-    drop(listening.cancel());
-    error
-}
-
-/// Sends what is queued, until the other direction has broken or nobody asks any more.
-async fn tell(
-    shared: &Shared,
-    stream: &TcpStream,
-    broken: impl Fn() -> Option<PeerError>,
-) -> PeerError {
-    let mut link = Link::new(shared.hello.compressed);
-    let mut buffer = Vec::new();
-    loop {
-        if let Some(error) = broken() {
-            return error;
-        }
-        fill(shared, &mut link);
-        link.take_output(&mut buffer);
-        if buffer.is_empty() {
-            if shared.closed.get() {
-                return shared.lost("nobody asks it any more");
-            }
-            shared.wake.notified().await;
-            continue;
-        }
-        let mut sending = pin!(stream.write_all(buffer));
-        let (sent, back) = loop {
-            match shared.env.timeout(SILENCE, sending.as_mut()).await {
-                Ok(sent) => break sent,
-                Err(_) if shared.is_silent(2 * SILENCE) => {
-                    return shared.lost("it takes nothing any more");
-                }
-                Err(_) => {}
-            }
-        };
-        match sent {
-            Ok(()) => buffer = emptied(back),
-            Err(error) => return shared.lost(error),
-        }
-    }
-}
-
-/// Takes requests off the queue: as many as make one write.
-fn fill(shared: &Shared, link: &mut Link) {
-    while link.pending() < READ_BUFFER {
-        let Some(request) = shared.next_queued() else {
-            return;
-        };
-        let left = request.deadline.saturating_duration_since(shared.env.now());
-        let head = MessageHead {
-            kind: MessageKind::Request(request.verb),
-            number: request.number,
-            time_left: Some(left),
-            epoch: request.epoch,
-        };
-        if let Err(error) = link.send(&head, |body| body.extend_from_slice(&request.body)) {
-            shared.answer(request.number, Err(PeerError::TooLong(error.to_string())));
-        }
-    }
-}
-
-/// Hears answers until the connection breaks.
-async fn hear(shared: &Shared, stream: &TcpStream) -> PeerError {
-    let mut link = Link::new(shared.hello.compressed);
-    let mut buffer = Vec::with_capacity(READ_BUFFER);
-    let mut input = BytesMut::new();
-    loop {
-        let (read, bytes) = match shared.env.timeout(SILENCE, stream.read(buffer)).await {
-            Ok(read) => read,
-            Err(_) if shared.is_silent(2 * SILENCE) => return shared.lost("it is silent"),
-            Err(_) => {
-                if shared.is_silent(SILENCE) {
-                    shared.ping();
-                }
-                buffer = Vec::with_capacity(READ_BUFFER);
-                continue;
-            }
-        };
-        match read {
-            Ok(0) => return shared.lost("it hung up"),
-            Ok(_) => input.extend_from_slice(&bytes),
-            Err(error) => return shared.lost(error),
-        }
-        buffer = emptied(bytes);
-        shared.heard.set(shared.env.now());
-        loop {
-            let message = match link.receive(&mut input) {
-                Ok(Some(message)) => message,
-                Ok(None) => break,
-                Err(error) => return shared.lost(error),
-            };
-            match message.head.kind {
-                MessageKind::Reply => shared.answer(message.head.number, Ok(message.body)),
-                MessageKind::Failure => {
-                    let failed = PeerError::Failed(message.body);
-                    shared.answer(message.head.number, Err(failed));
-                }
-                MessageKind::Request(_) | MessageKind::Unknown(_) => {
-                    return shared.lost("it asks where it should answer");
-                }
-            }
         }
     }
 }

@@ -227,7 +227,8 @@ impl ClusterService {
         if let Some(peer) = self.by_address.borrow().get(&address) {
             return Ok(peer.clone());
         }
-        let local = self.shard()?.local();
+        let shard = self.shard()?;
+        let local = shard.local();
         let hello = Hello {
             versions: (*VERSIONS.start(), *VERSIONS.end()),
             cluster: local.cluster_name.clone(),
@@ -238,7 +239,9 @@ impl ClusterService {
             compressed: false,
             address: local.storage_address(),
         };
-        let peer = Peer::new(&self.env, address, hello);
+        let peer = shard
+            .peers
+            .stranger(&self.env, &local.place(), address, hello);
         self.by_address.borrow_mut().insert(address, peer.clone());
         Ok(peer)
     }

@@ -144,6 +144,7 @@ impl World {
             seeds: seeds
                 .map(|seed| SocketAddr::new(seed.address, STORAGE))
                 .collect(),
+            encryption: None,
             num_tokens: 4,
         }
     }

@@ -35,6 +35,9 @@ const OTHER_NODE: u8 = 3;
 const SAME_HOST_ID: u8 = 4;
 const NO_SUCH_SHARD: u8 = 5;
 const TWIN_CLUSTER: u8 = 6;
+const TLS_REQUIRED: u8 = 7;
+const NO_TLS: u8 = 8;
+const OTHER_CERTIFICATE: u8 = 9;
 
 /// What the node that connects says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,6 +141,24 @@ pub enum Refusal {
         /// How many.
         shards: u16,
     },
+    /// Connections without TLS are not taken.
+    #[error(
+        "connections without TLS are not taken: set server_encryption_options on the node that connects, \
+         or `optional: true` on the one that refuses until all nodes have certificates"
+    )]
+    TlsRequired,
+    /// Connections under TLS are not taken. Said without TLS, as all first words of one side are then.
+    #[error(
+        "connections under TLS are not taken: set server_encryption_options on the node that refuses, or \
+         `optional: true` on the one that connects until all nodes have certificates"
+    )]
+    NoTls,
+    /// The certificate of who connects is not for the address that it says it is at.
+    #[error(
+        "the certificate of the node that connects is not for its address: add the address to the \
+         certificate, or set require_endpoint_verification: false on the node that refuses"
+    )]
+    OtherCertificate,
     /// For a reason that only newer versions know.
     #[error("it refuses for a reason ({0}) that only a newer version knows")]
     Unknown(u8),
@@ -308,6 +329,9 @@ impl Refusal {
                 body.put_uuid(*host_id);
             }
             Refusal::SameHostId => body.push(SAME_HOST_ID),
+            Refusal::TlsRequired => body.push(TLS_REQUIRED),
+            Refusal::NoTls => body.push(NO_TLS),
+            Refusal::OtherCertificate => body.push(OTHER_CERTIFICATE),
             Refusal::NoSuchShard { shards } => {
                 body.push(NO_SUCH_SHARD);
                 body.put_short(*shards);
@@ -332,6 +356,9 @@ impl Refusal {
                 host_id: body.uuid()?,
             },
             SAME_HOST_ID => Refusal::SameHostId,
+            TLS_REQUIRED => Refusal::TlsRequired,
+            NO_TLS => Refusal::NoTls,
+            OTHER_CERTIFICATE => Refusal::OtherCertificate,
             NO_SUCH_SHARD => Refusal::NoSuchShard {
                 shards: body.short()?,
             },
@@ -499,6 +526,9 @@ mod tests {
                 host_id: Uuid::from_u128(9),
             },
             Refusal::SameHostId,
+            Refusal::TlsRequired,
+            Refusal::NoTls,
+            Refusal::OtherCertificate,
             Refusal::NoSuchShard { shards: 4 },
             Refusal::Unknown(77),
         ];

@@ -44,10 +44,16 @@ pub enum Verb {
     Hint = 25,
     /// A step of Paxos.
     Paxos = 26,
+    /// Apply a write, and pass it on to other replicas (since version 2).
+    Relay = 40,
+    /// Apply a write that another replica passes on (since version 2).
+    RelayedMutation = 41,
+    /// Hear what became of a write that was passed on (since version 2).
+    Relayed = 42,
 }
 
 impl Verb {
-    const ALL: [Verb; 11] = [
+    const ALL: [Verb; 14] = [
         Verb::Ping,
         Verb::Gossip,
         Verb::Metadata,
@@ -59,6 +65,9 @@ impl Verb {
         Verb::BatchRemove,
         Verb::Hint,
         Verb::Paxos,
+        Verb::Relay,
+        Verb::RelayedMutation,
+        Verb::Relayed,
     ];
 }
 

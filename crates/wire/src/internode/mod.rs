@@ -7,7 +7,13 @@
 //! the connection leaves the data centre.
 //!
 //! Versions: a node speaks those of [`VERSIONS`], the newest both speak is used, and the one before
-//! the newest stays, so that a cluster can be upgraded node by node.
+//! the newest stays, so that a cluster can be upgraded node by node. What a version brought, nodes are asked
+//! only of whom the cluster's metadata says that they speak it.
+//!
+//! | version | brought |
+//! |---|---|
+//! | 1 | |
+//! | 2 | writes that a replica passes on within its data centre |
 
 mod hello;
 mod link;
@@ -20,4 +26,4 @@ pub use message::{Message, MessageHead, MessageKind, MessageTooLong, Verb};
 use std::ops::RangeInclusive;
 
 /// The versions of this protocol that are spoken here.
-pub const VERSIONS: RangeInclusive<u16> = 1..=1;
+pub const VERSIONS: RangeInclusive<u16> = 1..=2;

@@ -13,10 +13,15 @@ const MS: Duration = Duration::from_millis(1);
 
 /// Two data centres of three nodes, 30 ms apart, with three replicas in each.
 fn world(seed: u64) -> World {
+    world_of(seed, Plan::default())
+}
+
+/// The same, otherwise as a plan says.
+fn world_of(seed: u64, plan: Plan) -> World {
     let plan = Plan {
         nodes: 6,
         far: 3,
-        ..Plan::default()
+        ..plan
     };
     let mut world = World::new(seed, plan);
     let slow = LinkConfig {
@@ -127,4 +132,97 @@ fn a_range_is_read_near_by_if_the_level_allows() {
         assert_eq!(page.expect("all are up").partitions.len(), 20);
         assert!(time < 25 * MS, "{time:?}");
     }
+}
+
+#[test]
+fn a_write_goes_once_to_another_data_center_and_its_replicas_answer() {
+    for shards in [1, 2] {
+        let plan = Plan {
+            shards,
+            ..Plan::default()
+        };
+        let mut world = world_of(10, plan);
+        let table = world.table();
+        for key in 0..12 {
+            let before = world.asked(0, 3..6);
+            let update = set(&table, (key, 1), key, 10);
+            let (written, time) =
+                took(&mut world, |world| world.write(0, update, Consistency::All));
+            written.expect("all are up");
+            // There, among them, and back; connections are made before.
+            assert!(key == 0 || time < SECOND / 2, "{time:?}");
+            assert_eq!(world.asked(0, 3..6) - before, 1);
+            for node in 0..6 {
+                assert_eq!(world.rows_at(node, key), [(1, key)]);
+            }
+        }
+        // Each of them was chosen at times.
+        for far in 3..6 {
+            assert!(world.asked(0, far..far + 1) > 0);
+        }
+        world.simulation.run_for(3 * SECOND);
+        assert_eq!(world.missed(0), 0);
+    }
+}
+
+#[test]
+fn nodes_of_a_version_before_are_written_to_one_by_one() {
+    let plan = Plan {
+        protocol: 1,
+        ..Plan::default()
+    };
+    let mut world = world_of(11, plan);
+    let table = world.table();
+    let written = world.write(0, set(&table, (1, 1), 1, 10), Consistency::All);
+    written.expect("all are up");
+    assert_eq!(world.asked(0, 3..6), 3);
+}
+
+#[test]
+fn without_the_one_that_passes_it_on_a_write_goes_to_the_others() {
+    let mut world = world(12);
+    let table = world.table();
+    // Down, and nobody knows.
+    world.crash(4);
+    for key in 0..9 {
+        let update = set(&table, (key, 1), key, 10);
+        let (written, time) = took(&mut world, |world| {
+            world.write(0, update, Consistency::EachQuorum)
+        });
+        written.expect("two of three are up in each");
+        assert!(time < SECOND, "{time:?}");
+    }
+    world.simulation.run_for(3 * SECOND);
+    assert_eq!(world.missed(0), 9, "one hint for each");
+    for key in 0..9 {
+        for node in [0, 1, 2, 3, 5] {
+            assert_eq!(world.rows_at(node, key), [(1, key)]);
+        }
+    }
+}
+
+#[test]
+fn replicas_far_away_that_fail_are_heard_at_once() {
+    let mut world = world(13);
+    let table = world.table();
+    for node in [3, 4, 5] {
+        let shard = world.shard(node);
+        let without = super::world::schema(&world.plan, Vec::new());
+        let changed = world.run(&shard, |shard| async move {
+            shard.store.set_schema(&without).await
+        });
+        changed.expect("the drive is fine");
+    }
+    let (failed, time) = took(&mut world, |world| {
+        world.write(0, set(&table, (1, 1), 1, 10), Consistency::EachQuorum)
+    });
+    let Err(RequestError::Write { failures, .. }) = failed else {
+        panic!("{failed:?}");
+    };
+    assert!(
+        failures.len() >= 2 && time < SECOND,
+        "{failures:?} {time:?}"
+    );
+    world.simulation.run_for(3 * SECOND);
+    assert_eq!(world.missed(0), 3);
 }

@@ -24,7 +24,7 @@ use model::{
 use storage::{CommitLogConfig, FailurePolicies, SharedFiles, Store, StoreConfig};
 use uuid::Uuid;
 use wire::WriteType;
-use wire::internode::{Identity, MessageHead, MessageKind, Verb};
+use wire::internode::{Identity, MessageHead, MessageKind, VERSIONS, Verb};
 
 use super::content::{command, decorated, rows};
 use crate::batch_log;
@@ -32,7 +32,7 @@ use crate::config::NodeConfig;
 use crate::coordinator;
 use crate::error::RequestError;
 use crate::hints;
-use crate::internode::{greet, serve};
+use crate::internode::{Reception, greet, serve};
 use crate::message::{Message, ShardReply, ShardRequest};
 use crate::metadata::{Membership, Metadata};
 use crate::paxos;
@@ -75,6 +75,8 @@ pub(super) struct Plan {
     pub(super) racks: usize,
     /// Are hints written down and delivered?
     pub(super) hints: bool,
+    /// The version of the protocol that nodes are said to speak.
+    pub(super) protocol: u16,
 }
 
 impl Default for Plan {
@@ -89,6 +91,7 @@ impl Default for Plan {
             joining: false,
             racks: 1,
             hints: false,
+            protocol: *VERSIONS.end(),
         }
     }
 }
@@ -139,7 +142,7 @@ fn cluster(plan: &Plan) -> Arc<ClusterMetadata> {
             place: plan.place(number),
             shards: plan.shards,
             release: "5.0.6".to_owned(),
-            protocol: 1,
+            protocol: plan.protocol,
         };
         entries.push(MetadataEntry::Topology(Transformation::Register(node)));
         let token = |at: usize| {
@@ -258,6 +261,7 @@ fn config(shards: u16) -> NodeConfig {
         rack: None,
         storage_port: 7000,
         seeds: Vec::new(),
+        encryption: None,
         num_tokens: 4,
     }
 }
@@ -395,7 +399,8 @@ async fn listen(shard: Rc<Shard>, shards: Shards, number: usize) {
         };
         let (env_of_task, own, shards) = (env.clone(), own.clone(), shards.clone());
         let talking = async move {
-            let Ok(hello) = greet(&env_of_task, &stream, &own).await else {
+            let greeting = greet(&env_of_task, stream, Reception::plain(&own));
+            let Ok((stream, hello)) = greeting.await else {
                 return;
             };
             // All shards of a node run on one thread here.
@@ -421,11 +426,18 @@ async fn listen(shard: Rc<Shard>, shards: Shards, number: usize) {
                         MessageKind::Request(Verb::BatchRemove) => {
                             remote::forget_batch(&shard, head, body).await
                         }
+                        MessageKind::Request(Verb::Relay) => {
+                            coordinator::relay(&shard, head, body).await
+                        }
+                        MessageKind::Request(Verb::RelayedMutation) => {
+                            coordinator::apply_relayed(&shard, head, body).await
+                        }
+                        MessageKind::Request(Verb::Relayed) => coordinator::relayed(&shard, body),
                         _ => Err(Vec::new()),
                     }
                 }
             };
-            serve(&env_of_task, &stream, &hello, handle).await;
+            serve(&env_of_task, &stream, &hello, &shard.metrics, handle).await;
         };
         env.spawn(TaskGroup::Foreground, talking).detach();
     }
@@ -661,6 +673,17 @@ impl World {
             waiting + done
         });
         asked.sum()
+    }
+
+    /// How many requests a node has sent to others.
+    pub(super) fn asked(&self, node: usize, others: std::ops::Range<usize>) -> u64 {
+        let shards = self.shards.borrow();
+        let of_node = shards.iter().filter(|((of, _), _)| *of == node);
+        let asked = |shard: &Rc<Shard>| {
+            let others = others.clone().map(|other| NodeId(other as u32));
+            others.map(|other| shard.peers.asked(other)).sum::<u64>()
+        };
+        of_node.map(|(_, shard)| asked(shard)).sum()
     }
 
     /// How many writes replicas have missed, as a node knows.

@@ -17,7 +17,8 @@ use wire::internode::{Hello, Identity, MessageHead, VERSIONS};
 
 use super::super::{Call, Dialer, Machine, Member, Metadata, open, within};
 use super::metadata::{MEMBERS, Tables, address, config, create, members};
-use crate::internode::{Peer, greet, serve};
+use crate::internode::{Peer, Reception, Terms, greet, serve};
+use crate::metrics::ShardMetrics;
 
 type Group = Raft<Metadata, Machine<Tables>>;
 
@@ -49,7 +50,8 @@ fn dialer(env: &Env, own: u64) -> Dialer {
         };
         let mut peers = peers.borrow_mut();
         let peer = peers.entry(target);
-        let peer = peer.or_insert_with(|| Peer::new(&env, member.address, hello));
+        let peer =
+            peer.or_insert_with(|| Peer::new(&env, member.address, hello, None, Terms::default()));
         Some(peer.clone())
     })
 }
@@ -81,7 +83,8 @@ async fn live(env: Env, id: u64, running: Running) {
         };
         let (env_of_task, own, raft) = (env.clone(), own.clone(), raft.clone());
         let talking = async move {
-            let Ok(hello) = greet(&env_of_task, &stream, &own).await else {
+            let greeting = greet(&env_of_task, stream, Reception::plain(&own));
+            let Ok((stream, hello)) = greeting.await else {
                 return;
             };
             let handle = |_: MessageHead, body: Bytes| {
@@ -91,7 +94,8 @@ async fn live(env: Env, id: u64, running: Running) {
                     Box::pin(async move { answer(&raft, &body).await }),
                 )
             };
-            serve(&env_of_task, &stream, &hello, handle).await;
+            let metrics = ShardMetrics::default();
+            serve(&env_of_task, &stream, &hello, &metrics, handle).await;
         };
         env.spawn(TaskGroup::Foreground, talking).detach();
     }
