@@ -15,6 +15,7 @@ mod config;
 mod coordinator;
 mod error;
 mod execute;
+mod flaw;
 mod hints;
 pub mod internode;
 mod listener;
@@ -53,6 +54,7 @@ pub use admin::{
     SnapshotRequest, SnapshotSelection, token_range,
 };
 pub use config::NodeConfig;
+pub use flaw::Flaw;
 pub use hints::PendingHints;
 pub use node::{DrainError, Node, NodeMetrics, NodeShards, NodeWatch, ShardSnapshot};
 pub use report::NodeReport;

@@ -9,6 +9,7 @@ use storage::{SharedFiles, StoreStats};
 
 use crate::admin::{Admin, Operation};
 use crate::config::NodeConfig;
+use crate::flaw::Flaw;
 use crate::metrics::ShardMetrics;
 use crate::shard::{Seat, SharedState};
 use crate::start::{self, StartError};
@@ -108,11 +109,17 @@ pub struct NodeShards {
 impl NodeShards {
     /// Those of a node that is told this.
     pub fn new(config: NodeConfig) -> NodeShards {
+        NodeShards::with_flaw(config, Flaw::None)
+    }
+
+    /// Those of a node with a mistake, to prove that it is found.
+    pub fn with_flaw(config: NodeConfig, flaw: Flaw) -> NodeShards {
         let (ready, started) = mpsc::channel();
         let state = Arc::new(SharedState {
             metrics: (0..config.shards).map(|_| Arc::default()).collect(),
             files: Arc::new(SharedFiles::new(config.failure_policies, config.archives)),
             config,
+            flaw,
         });
         let mut handles = Vec::new();
         let mut seats = Vec::new();

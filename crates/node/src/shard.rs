@@ -15,6 +15,7 @@ use crate::batch_log::BatchLog;
 use crate::clients::Clients;
 use crate::config::NodeConfig;
 use crate::coordinator::{CounterLocks, Observed, Relays, SerialTurns};
+use crate::flaw::Flaw;
 use crate::hints::Hints;
 use crate::internode::Peer;
 use crate::listener::ClientPorts;
@@ -40,6 +41,8 @@ pub(crate) struct SharedState {
     pub(crate) metrics: Vec<Arc<ShardMetrics>>,
     /// Who has let go of which file.
     pub(crate) files: Arc<SharedFiles>,
+    /// A mistake that it is made with, for a proof.
+    pub(crate) flaw: Flaw,
 }
 
 /// What a shard is given to start with.

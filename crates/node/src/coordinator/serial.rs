@@ -28,6 +28,7 @@ use super::missed::missed;
 use super::replicas::{failures, replicas_of};
 use super::together::Together;
 use crate::error::RequestError;
+use crate::flaw::Flaw;
 use crate::paxos::{Ask, answer_here, ask_other, encode_update};
 use crate::remote::Refusal;
 use crate::shard::Shard;
@@ -285,8 +286,13 @@ impl Running {
             read,
         };
         let (shard, deadline) = (self.shard.clone(), self.began + limit);
+        let not_at_all = self.shard.state.flaw == Flaw::NoCommit
+            && matches!(ask.request, Request::Commit(_) | Request::Apply(_));
         self.pending.push(async move {
             let id = ask.request.id();
+            if not_at_all {
+                return (to, id, Ok(Answer::Committed));
+            }
             (to, id, ask_one(&shard, to, ask, deadline).await)
         });
     }

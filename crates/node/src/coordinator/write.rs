@@ -38,7 +38,8 @@ pub(super) async fn write(
     let placement = metadata.placement(&mutation.updates[0].table.keyspace);
     let replicas = replicas_of(shard, &metadata, placement, mutation.key().token());
     let data_center = &shard.local().data_center;
-    let quorum = WriteQuorum::new(consistency, placement.strategy(), data_center, &replicas)?;
+    let level = shard.state.flaw.level(consistency);
+    let quorum = WriteQuorum::new(level, placement.strategy(), data_center, &replicas)?;
     let (told, outcome) = oneshot();
     let writing = Writing {
         shard: shard.clone(),

@@ -2,7 +2,7 @@
 //! of each row, doing one after the other, have answered so?
 //!
 //! Clients add rows that are not there, change them from what they have read, delete them, and read, at
-//! SERIAL. Values are written once, so that each says who wrote it. What a client is not told of may have
+//! SERIAL and at QUORUM. Values are written once, so that each says who wrote it. What a client is not told of may have
 //! been done, then or later, or never.
 
 use std::cell::{Cell, RefCell};
@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use cluster::Consistency;
 use io::{Env, TaskGroup};
+use node::Flaw;
 
 use super::client::{Answer, Failure};
 use super::session::Session;
@@ -78,7 +79,10 @@ type Value = Option<i64>;
 /// What a client asks of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
+    /// SELECT at SERIAL.
     Read,
+    /// SELECT at QUORUM: what is committed there is seen.
+    Look,
     /// INSERT IF NOT EXISTS.
     Insert(i64),
     /// UPDATE IF it has this value.
@@ -105,7 +109,7 @@ struct Operation {
 impl Asked {
     fn text(self, key: i64) -> String {
         match self {
-            Asked::Read => format!("SELECT value FROM k.rows WHERE key = {key}"),
+            Asked::Read | Asked::Look => format!("SELECT value FROM k.rows WHERE key = {key}"),
             Asked::Insert(value) => {
                 format!("INSERT INTO k.rows (key, value) VALUES ({key}, {value}) IF NOT EXISTS")
             }
@@ -116,10 +120,14 @@ impl Asked {
         }
     }
 
+    fn is_read(self) -> bool {
+        matches!(self, Asked::Read | Asked::Look)
+    }
+
     /// What becomes of a row; `None`: its condition does not hold.
     fn apply(self, value: Value) -> Option<Value> {
         match self {
-            Asked::Read => None,
+            Asked::Read | Asked::Look => None,
             Asked::Insert(new) => value.is_none().then_some(Some(new)),
             Asked::Update(from, to) => (value == Some(from)).then_some(Some(to)),
             Asked::Delete => value.is_some().then_some(None),
@@ -166,9 +174,17 @@ struct Shared {
 /// # Errors
 /// What is wrong, in words.
 pub fn run(seed: u64) -> Result<Report, String> {
+    run_with(seed, Flaw::None)
+}
+
+/// Lives a world of nodes with a mistake.
+///
+/// # Errors
+/// What is wrong, in words.
+pub fn run_with(seed: u64, flaw: Flaw) -> Result<Report, String> {
     let mut random = Random::new(seed ^ 0x0a9_2ee5);
     let nodes = 3 + random.below(3) as usize;
-    let mut world = World::new(seed, nodes, &mut random);
+    let mut world = World::with_flaw((seed, flaw), nodes, &mut random);
     (0..nodes).for_each(|number| world.start(number));
     world.wait_until_ready(SETTLE)?;
     for text in [
@@ -259,7 +275,8 @@ impl Shared {
         let new = self.next_value.get();
         self.next_value.set(new + 1);
         match (random.below(10), known) {
-            (0..3, _) => Asked::Read,
+            (0..2, _) => Asked::Read,
+            (2, _) => Asked::Look,
             (3, _) => Asked::Delete,
             (4..9, Some(value)) => Asked::Update(value, new),
             _ => Asked::Insert(new),
@@ -305,7 +322,7 @@ impl Shared {
             let value: &[u8] = row?.get(at)?.as_deref()?;
             Some(i64::from_be_bytes(value.try_into().ok()?))
         };
-        if asked == Asked::Read {
+        if asked.is_read() {
             return Told::Found(number(0));
         }
         match row.and_then(|row| row.first()?.as_deref()) {
@@ -349,12 +366,12 @@ fn check(histories: &BTreeMap<i64, Vec<Event<Operation>>>) -> Result<Report, Str
     for (key, history) in histories {
         // A read without an answer says nothing.
         let says = |event: &&Event<Operation>| {
-            event.operation.asked != Asked::Read || event.returned.is_some()
+            !event.operation.asked.is_read() || event.returned.is_some()
         };
         let history: Vec<Event<Operation>> = history.iter().filter(says).cloned().collect();
         for event in &history {
             match (event.operation.asked, event.operation.told) {
-                (Asked::Read, _) => report.reads += 1,
+                (asked, _) if asked.is_read() => report.reads += 1,
                 (_, Told::Applied) => report.applied += 1,
                 (_, Told::Found(_)) => report.refused += 1,
                 (_, Told::Unknown) => report.unknown += 1,

@@ -1,6 +1,6 @@
 //! Writes and reads at QUORUM while nodes die, are cut off and come back.
 //!
-//! Each key has one writer, which writes rising numbers under rising timestamps. So what a read may give
+//! Each key has one writer, which writes rising numbers under rising timestamps; some of them by deleting. So what a read may give
 //! is simple: not less than what was acknowledged, or read by anybody, before it began, and not more than
 //! was ever tried.
 
@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use cluster::Consistency;
 use io::{Env, TaskGroup};
+use node::Flaw;
 
 use super::client::Answer;
 use super::session::Session;
@@ -28,6 +29,10 @@ const WORK: Duration = Duration::from_secs(12);
 const SETTLE: Duration = Duration::from_secs(120);
 /// How long nodes may take to find out, when all is well again, which connections are broken.
 const RECOVERY: Duration = Duration::from_secs(20);
+/// How long hints may take until all are delivered.
+const HINTS: Duration = Duration::from_secs(60);
+/// One number in so many is written by deleting the row.
+const DELETES: i64 = 4;
 /// How long a client rests between two requests, at most, in milliseconds.
 const REST: u64 = 40;
 
@@ -71,8 +76,20 @@ impl std::fmt::Display for Report {
 struct Key {
     /// The greatest number that was tried.
     tried: i64,
+    /// The greatest that was acknowledged.
+    acknowledged: i64,
     /// The greatest that was acknowledged, or read.
     seen: i64,
+}
+
+/// The first number from this one on that is written by deleting; 0 is where nothing was.
+fn deletion_from(number: i64) -> i64 {
+    (number + DELETES - 1) / DELETES * DELETES
+}
+
+/// Nobody reads it while there is trouble: what repairs a replica then is hints alone.
+fn is_left_to_hints(key: u64) -> bool {
+    key % 4 == 0
 }
 
 /// What all clients share.
@@ -91,9 +108,23 @@ struct Shared {
 /// # Errors
 /// What is wrong, in words.
 pub fn run(seed: u64) -> Result<Report, String> {
+    run_with(seed, Flaw::None)
+}
+
+/// Lives a world of nodes with a mistake.
+///
+/// # Errors
+/// What is wrong, in words.
+pub fn run_with(seed: u64, flaw: Flaw) -> Result<Report, String> {
     let mut random = Random::new(seed ^ 0x7e91_57e2);
-    let nodes = 3 + random.below(3) as usize;
-    let mut world = World::new(seed, nodes, &mut random);
+    // Where nobody dies, hints bring all that was acknowledged to each of three.
+    let is_calm = random.chance(25);
+    let nodes = if is_calm {
+        3
+    } else {
+        3 + random.below(3) as usize
+    };
+    let mut world = World::with_flaw((seed, flaw), nodes, &mut random);
     (0..nodes).for_each(|number| world.start(number));
     world.wait_until_ready(SETTLE)?;
     make_table(&mut world)?;
@@ -101,7 +132,7 @@ pub fn run(seed: u64) -> Result<Report, String> {
     let until = world.simulation.now() + WORK;
     let mut trouble = Trouble::default();
     while world.simulation.now() < until && shared.problem.borrow().is_none() {
-        trouble.make(&mut world, &mut random)?;
+        trouble.make_but(&mut world, &mut random, !is_calm)?;
     }
     trouble::end(&mut world, SETTLE)?;
     // Clients go on for a while when all is well.
@@ -116,6 +147,10 @@ pub fn run(seed: u64) -> Result<Report, String> {
     }
     if shared.running.get() > 0 {
         return Err("clients wait for ever".to_owned());
+    }
+    if is_calm {
+        world.simulation.run_for(HINTS);
+        read_alone(&mut world, &shared)?;
     }
     read_everywhere(&mut world, &shared)?;
     let mut report = *shared.report.borrow();
@@ -177,15 +212,30 @@ async fn write(shared: &Shared, random: Random, key: u64) {
             return;
         }
         shared.change(key, |known| known.tried = value);
-        let text = format!(
-            "INSERT INTO k.registers (key, value) VALUES ({key}, {value}) USING TIMESTAMP {value}"
-        );
+        let text = match value % DELETES {
+            0 => format!("DELETE FROM k.registers USING TIMESTAMP {value} WHERE key = {key}"),
+            _ => format!(
+                "INSERT INTO k.registers (key, value) VALUES ({key}, {value}) USING TIMESTAMP {value}"
+            ),
+        };
         match session.run(&text, Consistency::Quorum).await {
             Ok(_) => {
-                shared.change(key, |known| known.seen = known.seen.max(value));
+                shared.change(key, |known| {
+                    known.acknowledged = value;
+                    known.seen = known.seen.max(value);
+                });
                 shared.report.borrow_mut().writes += 1;
             }
-            Err(_) => shared.report.borrow_mut().unknown += 1,
+            Err(_) => {
+                shared.report.borrow_mut().unknown += 1;
+                // What is written later would cover up what becomes of it.
+                if key % 2 == 0 && session.random().chance(40) {
+                    return;
+                }
+            }
+        }
+        if is_left_to_hints(key) && session.random().chance(2) {
+            return;
         }
         session.rest(REST).await;
     }
@@ -195,10 +245,14 @@ async fn read(shared: &Shared, random: Random) {
     let mut session = Session::new(&shared.env, &shared.addresses, random);
     while !shared.ends.get() {
         let key = session.random().below(KEYS);
+        if is_left_to_hints(key) {
+            session.rest(REST).await;
+            continue;
+        }
         let before = shared.key(key);
         let text = format!("SELECT value FROM k.registers WHERE key = {key}");
         if let Ok(answer) = session.run(&text, Consistency::Quorum).await {
-            let value = numbers(answer).first().copied().flatten().unwrap_or(0);
+            let value = numbers(answer).first().copied().flatten();
             shared.check(key, before, value);
         }
         session.rest(REST).await;
@@ -217,8 +271,10 @@ impl Shared {
     }
 
     /// A read that began when `before` was known has given this.
-    fn check(&self, key: u64, before: Key, value: i64) {
+    fn check(&self, key: u64, before: Key, value: Option<i64>) {
         self.report.borrow_mut().reads += 1;
+        // Where there is nothing, one of the deletions was the last: the first that it may be.
+        let value = value.unwrap_or_else(|| deletion_from(before.seen));
         let tried = self.key(key).tried;
         if value < before.seen || value > tried {
             let problem = format!(
@@ -230,6 +286,31 @@ impl Shared {
         }
         self.change(key, |known| known.seen = known.seen.max(value));
     }
+}
+
+/// Each of three nodes has all that was acknowledged, asked alone.
+fn read_alone(world: &mut World, shared: &Shared) -> Result<(), String> {
+    for key in 0..KEYS {
+        for node in 0..world.len() {
+            let text = format!("SELECT value FROM k.registers WHERE key = {key}");
+            let rows = world.ask(node, &text, Consistency::One)?;
+            let row = rows.first();
+            let value = row.and_then(|row| number(row.first()?.as_deref()?));
+            let Key {
+                acknowledged,
+                tried,
+                ..
+            } = shared.key(key);
+            let value = value.unwrap_or_else(|| deletion_from(acknowledged));
+            if value < acknowledged || value > tried {
+                return Err(format!(
+                    "key {key}: node {node} has {value} and not {acknowledged}, which was acknowledged, long \
+                     after all was well again"
+                ));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// At last every node gives, at ALL, what there is to give.
@@ -250,7 +331,7 @@ fn read_everywhere(world: &mut World, shared: &Shared) -> Result<(), String> {
             let value = rows
                 .first()
                 .and_then(|row| number(row.first()?.as_deref()?));
-            shared.check(key, before, value.unwrap_or(0));
+            shared.check(key, before, value);
         }
     }
     shared.problem.take().map_or(Ok(()), Err)

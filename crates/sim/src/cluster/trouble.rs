@@ -50,6 +50,19 @@ impl Trouble {
     /// # Errors
     /// A node does not start.
     pub fn make(&mut self, world: &mut World, random: &mut Random) -> Result<(), String> {
+        self.make_but(world, random, true)
+    }
+
+    /// The same; nodes die only if they may.
+    ///
+    /// # Errors
+    /// A node does not start.
+    pub fn make_but(
+        &mut self,
+        world: &mut World,
+        random: &mut Random,
+        may_die: bool,
+    ) -> Result<(), String> {
         world.simulation.run_for(TURN);
         for number in 0..world.len() {
             let ready = world.is_ready(number);
@@ -60,7 +73,7 @@ impl Trouble {
         let others: Vec<usize> = (0..world.len()).collect();
         let down = others.iter().any(|number| !world.runs(*number));
         match random.below(24) {
-            0 if world.runs(victim) && !down => {
+            0 if may_die && world.runs(victim) && !down => {
                 let how = match random.chance(50) {
                     true => Crash::Process,
                     false => Crash::Power,

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use cluster::Consistency;
 use io::sim::{Crash, DiskFaults, LinkConfig, SimConfig, SimNode, Simulation};
 use io::{DriverChoice, Env, TaskGroup};
-use node::{NodeConfig, NodeShards, StartError};
+use node::{Flaw, NodeConfig, NodeShards, StartError};
 use storage::{CommitLogConfig, FailurePolicies};
 
 use super::client::{Client, Failure};
@@ -46,11 +46,17 @@ pub struct World {
     members: Vec<Member>,
     clients: SimNode,
     clients_env: Option<Env>,
+    flaw: Flaw,
 }
 
 impl World {
     /// So many nodes that have never run, with drives of their own.
     pub fn new(seed: u64, nodes: usize, random: &mut Random) -> World {
+        World::with_flaw((seed, Flaw::None), nodes, random)
+    }
+
+    /// The same, of nodes with a mistake.
+    pub fn with_flaw((seed, flaw): (u64, Flaw), nodes: usize, random: &mut Random) -> World {
         let mut simulation = Simulation::new(seed, SimConfig::default());
         let members = (0..nodes).map(|number| {
             let address = Ipv4Addr::new(10, 0, 0, number as u8 + 1).into();
@@ -71,6 +77,7 @@ impl World {
             members,
             clients,
             clients_env: None,
+            flaw,
         };
         world.start_clients();
         world
@@ -151,7 +158,7 @@ impl World {
 
     /// Starts a node that does not run.
     pub fn start(&mut self, number: usize) {
-        let shards = Rc::new(NodeShards::new(self.config(number)));
+        let shards = Rc::new(NodeShards::with_flaw(self.config(number), self.flaw));
         let of_node = shards.clone();
         let node = self.members[number].node;
         self.simulation.start(node, |env| {

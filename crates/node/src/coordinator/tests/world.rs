@@ -31,6 +31,7 @@ use crate::batch_log;
 use crate::config::NodeConfig;
 use crate::coordinator;
 use crate::error::RequestError;
+use crate::flaw::Flaw;
 use crate::hints;
 use crate::internode::{Reception, greet, serve};
 use crate::message::{Message, ShardReply, ShardRequest};
@@ -470,6 +471,7 @@ impl World {
             metrics: (0..count).map(|_| Arc::default()).collect(),
             files: Arc::new(SharedFiles::new(FailurePolicies::default(), false)),
             config: config(count),
+            flaw: Flaw::None,
         });
         let (plan, shards) = (self.plan.clone(), self.shards.clone());
         self.simulation.start(self.nodes[number], |env| {
