@@ -65,7 +65,7 @@ test-long: ## the long forms: 2,000 sequences, 200 kills, half an hour of kills 
 	$(MAKE) test-corpus-reverse REVERSE=
 
 ##  parts of `make test`
-.PHONY: format tidy lint unit sim binary python protocol cqlsh java go rust differential crash crash-cluster sstables test-corpus test-corpus-reverse in-place
+.PHONY: format tidy lint unit sim binary python protocol cqlsh java go rust cluster-drivers differential crash crash-cluster sstables test-corpus test-corpus-reverse in-place
 
 format: ## cargo fmt --check
 	cargo fmt --all --check
@@ -107,6 +107,10 @@ go: $(PYTHON)/.installed $(SERVER_NEEDS) ## the application over gocql
 
 rust: $(PYTHON)/.installed $(SERVER_NEEDS) ## the application over the Rust scylla driver
 	$(SERVED) cargo test --manifest-path tests/clients/rust/Cargo.toml
+
+cluster-drivers: $(PYTHON)/.installed $(PYTHON_SCYLLA)/.installed $(HELENUS) ## Python drivers on a cluster: requests go to replicas, nodes that die or restart under load give no error, one of those that compete wins
+	$(PYTHON)/bin/pytest -q tests/clients/cluster
+	$(PYTHON_SCYLLA)/bin/pytest -q tests/clients/cluster -k "routing or rolling"
 
 differential: $(PYTHON)/.installed $(HELENUS) ## N=count: statement sequences answered as Cassandra answers them
 	$(PYTHON)/bin/python -m differential --seeds $(or $(N),100) $(DIFFERENTIAL)

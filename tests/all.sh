@@ -20,6 +20,7 @@ parts=(
     "rust cargo python3"
     "go cargo python3 go"
     "java cargo python3 java mvn"
+    "cluster-drivers cargo python3"
     "crash cargo python3"
     "crash-cluster cargo python3"
     "test-corpus cargo python3"
@@ -39,7 +40,7 @@ counts() {
         rust) grep '^test result:' "$2" | grep -v ' 0 passed; 0 failed' | tail -n 1 ;;
         go) grep -E '^(ok|FAIL|---) ' "$2" | awk '/^--- PASS/ {p++} /^--- FAIL/ {f++} /^(ok|FAIL) / {l=$0} END {printf "%d passed, %d failed; %s", p, f, l}' ;;
         java) grep -E 'Tests run:' "$2" | tail -n 1 ;;
-        python) grep -E ' (passed|failed|error)' "$2" | grep -E ' in [0-9.]+s' | tr '\n' ' ' ;;
+        python|cluster-drivers) grep -E ' (passed|failed|error)' "$2" | grep -E ' in [0-9.]+s' | tr '\n' ' ' ;;
         binary|protocol|cqlsh) grep -E ' (passed|failed|error)' "$2" | tail -n 1 ;;
         differential) grep '^differential:' "$2" | tr '\n' ' ' ;;
         *) tail -n 1 "$2" ;;

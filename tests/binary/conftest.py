@@ -1,6 +1,5 @@
 """The binary itself: how it starts, refuses to start, stops, and what it says."""
 
-import os
 import pathlib
 import resource
 import subprocess
@@ -9,7 +8,7 @@ import pytest
 
 import harness
 
-BINARY = os.environ.get("HELENUS_BINARY", str(harness.server.ROOT / "target" / "release" / "helenus"))
+BINARY = harness.server.BINARY
 
 
 @pytest.fixture

@@ -107,41 +107,27 @@ def number(result) -> int:
     return struct.unpack(">q", result.rows[0][0])[0] if result.rows else 0
 
 
-class Cluster:
-    """Nodes that form a cluster."""
+def create_tables(cluster: harness.Cluster):
+    with Connection(cluster.addresses[0]) as connection:
+        connection.query("CREATE KEYSPACE crash WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}")
+        connection.query("CREATE TABLE crash.registers (k int PRIMARY KEY, v bigint)")
 
-    def __init__(self, nodes: int):
-        self.addresses = harness.free_addresses(nodes)
-        options = ["--seeds", ",".join(self.addresses[:2])]
-        self.nodes = [harness.Helenus(address, extra=options) for address in self.addresses]
 
-    def start(self):
-        starting = [threading.Thread(target=node.start) for node in self.nodes]
-        [thread.start() for thread in starting]
-        [thread.join() for thread in starting]
-        with Connection(self.addresses[0]) as connection:
-            connection.query("CREATE KEYSPACE crash WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}")
-            connection.query("CREATE TABLE crash.registers (k int PRIMARY KEY, v bigint)")
-
-    def kill(self):
-        for node in self.nodes:
-            node.kill()
-
-    def read_everywhere(self, shared: Shared):
-        end = time.monotonic() + SETTLE
-        for key in range(KEYS):
-            for address in self.addresses:
-                while True:
-                    before = shared.seen[key]
-                    try:
-                        with Connection(address) as connection:
-                            result = connection.query("SELECT v FROM crash.registers WHERE k = ?", [struct.pack(">i", key)], consistency=ALL)
-                        shared.check(key, before, number(result))
-                        break
-                    except (Failure, OSError, Closed):
-                        if time.monotonic() > end:
-                            raise
-                        time.sleep(0.5)
+def read_everywhere(cluster: harness.Cluster, shared: Shared):
+    end = time.monotonic() + SETTLE
+    for key in range(KEYS):
+        for address in cluster.addresses:
+            while True:
+                before = shared.seen[key]
+                try:
+                    with Connection(address) as connection:
+                        result = connection.query("SELECT v FROM crash.registers WHERE k = ?", [struct.pack(">i", key)], consistency=ALL)
+                    shared.check(key, before, number(result))
+                    break
+                except (Failure, OSError, Closed):
+                    if time.monotonic() > end:
+                        raise
+                    time.sleep(0.5)
 
 
 def main() -> int:
@@ -151,11 +137,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000)
     arguments = parser.parse_args()
     rng = random.Random(arguments.seed)
-    cluster = Cluster(arguments.nodes)
+    cluster = harness.Cluster(arguments.nodes)
     shared = Shared(cluster.addresses)
     kills, code, began = 0, 1, time.monotonic()
     try:
         cluster.start()
+        create_tables(cluster)
         clients = [Client(shared, rng.randrange(2**60), key) for key in range(KEYS)]
         clients += [Client(shared, rng.randrange(2**60)) for _ in range(READERS)]
         [client.start() for client in clients]
@@ -176,7 +163,7 @@ def main() -> int:
             client.join(30)
             if client.failure or client.is_alive():
                 raise harness.ServerError(f"a client: {client.failure or 'hangs'}")
-        cluster.read_everywhere(shared)
+        read_everywhere(cluster, shared)
         if shared.problem is None and shared.writes > 0:
             code = 0
     except (Failure, OSError, Closed, harness.ServerError) as error:

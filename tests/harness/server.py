@@ -17,6 +17,8 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+# The release binary of this repository, or the one that HELENUS_BINARY names.
+BINARY = os.environ.get("HELENUS_BINARY", str(ROOT / "target" / "release" / "helenus"))
 CQL_PORT = 9042
 SHARD_AWARE_PORT = 19042
 # An OPTIONS request of protocol v4, and the start of the SUPPORTED answer to it.
@@ -39,15 +41,17 @@ def is_free(address: str) -> bool:
         return False
 
 
-def free_addresses(count: int) -> list[str]:
-    """Loopback addresses, one behind the other, on which nothing listens: several test runs share a machine."""
+def free_addresses(count: int, network: str | None = None) -> list[str]:
+    """Loopback addresses, one behind the other, on which nothing listens: several test runs share a machine.
+    They are of the network with these first three numbers, or of any in 127.64.0.0/10."""
     for _ in range(100):
-        network = f"127.{random.randrange(64, 128)}.{random.randrange(256)}"
+        chosen = network or f"127.{random.randrange(64, 128)}.{random.randrange(256)}"
         first = random.randrange(1, 255 - count)
-        addresses = [f"{network}.{first + number}" for number in range(count)]
+        addresses = [f"{chosen}.{first + number}" for number in range(count)]
         if all(map(is_free, addresses)):
             return addresses
-    raise ServerError(f"no {count} free addresses in 127.64.0.0/10 after 100 attempts")
+    where = f"{network}.0/24" if network else "127.64.0.0/10"
+    raise ServerError(f"no {count} free addresses in {where} after 100 attempts")
 
 
 def free_address() -> str:
@@ -214,12 +218,19 @@ class Helenus(Server):
         return self.directory / "data"
 
     def command(self) -> list[str]:
-        binary = os.environ.get("HELENUS_BINARY", str(ROOT / "target" / "release" / "helenus"))
         arguments = ["--data", str(self.data), "--address", self.address, "--shards", str(self.shards)]
         memory = os.environ.get("HELENUS_MEMORY", "1G")
         # Snapshots of every dropped table would only cost time here.
         snapshots = [] if "--auto-snapshot" in self.extra else ["--auto-snapshot", "false"]
-        return [binary, "start", *arguments, "--memory", memory, *snapshots, *self.extra]
+        return [BINARY, "start", *arguments, "--memory", memory, *snapshots, *self.extra]
+
+    def nodetool(self, *arguments) -> str:
+        """What a verb prints that must succeed."""
+        command = [BINARY, "nodetool", "-h", self.address, *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        if done.returncode:
+            raise ServerError(f"nodetool {arguments} on {self.address}: {done.stderr}")
+        return done.stdout
 
 
 class Cassandra(Server):

@@ -1,0 +1,51 @@
+"""Nodes of Helenus that form a cluster, each a process of its own."""
+
+import concurrent.futures
+import pathlib
+import re
+import time
+
+from .server import Helenus, ServerError, free_addresses
+
+
+class Cluster:
+    """Nodes with addresses one behind the other, in `network` (see `free_addresses`)."""
+
+    def __init__(self, nodes: int, directory: pathlib.Path | None = None, shards: int | None = None, network: str | None = None):
+        self.addresses = free_addresses(nodes, network)
+        options = ["--seeds", ",".join(self.addresses[:2])]
+        folders = [directory / address if directory else None for address in self.addresses]
+        self.nodes = [Helenus(address, folder, shards, options) for address, folder in zip(self.addresses, folders)]
+
+    def start(self) -> "Cluster":
+        """Starts all at once; the first time they form the cluster."""
+        with concurrent.futures.ThreadPoolExecutor(len(self.nodes)) as pool:
+            list(pool.map(Helenus.start, self.nodes))
+        return self
+
+    def kill(self) -> None:
+        """SIGKILL for each that runs."""
+        for node in self.nodes:
+            node.kill()
+
+    def await_up(self) -> None:
+        """Waits until each node says that all are up."""
+        self.await_states({address: "UN" for address in self.addresses})
+
+    def await_down(self, node: Helenus) -> None:
+        """Waits until all others say that this one is down; failure detection takes its time."""
+        self.await_states({address: "DN" if address == node.address else "UN" for address in self.addresses})
+
+    def await_states(self, expected: dict[str, str], timeout: float = 60.0) -> None:
+        """Waits until all nodes that should be up have these states in their `nodetool status`."""
+        end = time.monotonic() + timeout
+        for node in self.nodes:
+            while expected[node.address] == "UN" and states(node) != expected:
+                if time.monotonic() > end:
+                    raise ServerError(f"after {timeout} s for {node.address}: {states(node)}, not {expected}")
+                time.sleep(0.05)
+
+
+def states(node: Helenus) -> dict[str, str]:
+    """What `nodetool status` says of each node, by address: UN, DN …"""
+    return {address: state for state, address in re.findall(r"^([UD?][NLJM]) +(\S+)", node.nodetool("status"), re.M)}
