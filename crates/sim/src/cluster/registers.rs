@@ -89,7 +89,7 @@ fn deletion_from(number: i64) -> i64 {
 
 /// Nobody reads it while there is trouble: what repairs a replica then is hints alone.
 fn is_left_to_hints(key: u64) -> bool {
-    key % 4 == 0
+    key.is_multiple_of(4)
 }
 
 /// What all clients share.
@@ -229,7 +229,7 @@ async fn write(shared: &Shared, random: Random, key: u64) {
             Err(_) => {
                 shared.report.borrow_mut().unknown += 1;
                 // What is written later would cover up what becomes of it.
-                if key % 2 == 0 && session.random().chance(40) {
+                if key.is_multiple_of(2) && session.random().chance(40) {
                     return;
                 }
             }
