@@ -242,31 +242,31 @@ pub(super) async fn install(shard: &Rc<Shard>, bytes: Bytes) -> Result<(), Strin
     for bytes in encoding::split(bytes)? {
         arriving.extend(encoding::decode(bytes, &schema)?.updates);
     }
-    // No cluster is without the rows of its system keyspaces.
-    if arriving.is_empty() {
-        return Ok(());
-    }
     let own = schema_rows(shard).await?;
-    // What was made last may be what has gone since.
-    let Some(latest) = own.iter().chain(&arriving).filter_map(latest_of).max() else {
-        return Ok(());
-    };
-    let missing = own
-        .iter()
-        .filter_map(|own| missing::deletion(own, &arriving, latest));
-    let mut mutations: Vec<Mutation> = missing.collect();
+    let mut mutations = gone(&own, &arriving);
     mutations.extend(arriving.into_iter().map(|update| Mutation {
         updates: vec![update],
     }));
     go_over(shard, mutations, true).await.map(drop)
 }
 
+/// Deletes what is there and is not in a snapshot, as of when the last of that was written: what is later
+/// than the snapshot stays, for a node begins with its own one when it starts, and with the changes after it.
+fn gone(own: &[PartitionUpdate], arriving: &[PartitionUpdate]) -> Vec<Mutation> {
+    let Some(latest) = arriving.iter().filter_map(latest_of).max() else {
+        return Vec::new();
+    };
+    let own = own.iter();
+    let gone = own.filter_map(|own| missing::deletion(own, arriving, latest));
+    gone.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_deletion_is_as_late_as_what_is_written() {
+    /// The system keyspaces, and those with a keyspace of a client.
+    fn schemas() -> (Schema, Schema) {
         let system = system_keyspaces();
         let replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}";
         let text = format!("CREATE KEYSPACE k WITH replication = {replication}");
@@ -280,10 +280,39 @@ mod tests {
         };
         let change = plan.apply(&system, || uuid::Uuid::from_u128(7), 1, &["dc"]);
         let filled = change.expect("it fits").schema;
+        (system, filled)
+    }
+
+    #[test]
+    fn a_deletion_is_as_late_as_what_is_written() {
+        let (system, filled) = schemas();
         for (old, new) in [(&system, &filled), (&filled, &system)] {
             let mutations = schema_to_mutations(old, new, 77);
             let latest = mutations.iter().flat_map(|mutation| &mutation.updates);
             assert_eq!(latest.filter_map(latest_of).max(), Some(77));
         }
+    }
+
+    /// A node that starts installs its own snapshot, and what came after that is on its drive already.
+    #[test]
+    fn a_snapshot_takes_nothing_away_that_is_later() {
+        let (system, filled) = schemas();
+        let rows = |timestamp| {
+            let mutations = schema_to_mutations(&system, &filled, timestamp).into_iter();
+            let updates = mutations.flat_map(|mutation| mutation.updates);
+            updates.collect::<Vec<_>>()
+        };
+        let arriving: Vec<PartitionUpdate> = rows(50)
+            .into_iter()
+            .map(|update| PartitionUpdate {
+                key: model::DecoratedKey::new(Bytes::from_static(b"other")),
+                ..update
+            })
+            .collect();
+        let own = rows(77);
+        let deletions = gone(&own, &arriving);
+        let mut updates = deletions.iter().flat_map(|mutation| &mutation.updates);
+        assert!(updates.clone().count() > 0, "what is older would go");
+        assert!(updates.all(|update| latest_of(update) < Some(77)));
     }
 }
