@@ -17,7 +17,7 @@ import time
 import harness
 from harness.protocol import Failure
 
-from .generator import sequence
+from .generator import compared
 from .runner import Runner, compare
 from .shrink import shrink
 
@@ -96,7 +96,7 @@ def run(arguments, left: str, right: str) -> int:
         for name, steps in work[number :: arguments.workers]:
             if len(failures) >= MOST_FAILURES:
                 break
-            steps = steps or sequence(int(name.split()[1]), arguments.length)
+            steps = steps or compared(int(name.split()[1]), arguments.length)
             try:
                 failure = worker.check(name, steps, not arguments.no_shrink)
             except (Failure, OSError) as error:
@@ -131,7 +131,7 @@ def run_with_restarts(arguments, helenus, right: str) -> int:
     failures = 0
     seeds = range(arguments.first + RESTART_SEEDS, arguments.first + RESTART_SEEDS + arguments.restarts)
     for seed in seeds:
-        failure = worker.check(f"seed {seed} with restarts", sequence(seed, arguments.length), not arguments.no_shrink)
+        failure = worker.check(f"seed {seed} with restarts", compared(seed, arguments.length), not arguments.no_shrink)
         if failure:
             failures += 1
             report(failure, False)

@@ -21,10 +21,10 @@ def hexed(values):
 class Sequence:
     """Draws the steps of one seed."""
 
-    def __init__(self, seed: int):
+    def __init__(self, seed: int, conditional: bool = False):
         self.rng = random.Random(seed)
-        # One sequence of four writes on conditions.
-        self.conditional = seed % 4 == 3
+        # Does it write on conditions?
+        self.conditional = conditional
         self.statements = Statements(self.rng, self.conditional)
         self.steps, self.tables, self.udts = [], [], []
         self.spare = 0
@@ -131,6 +131,11 @@ class Sequence:
             self.step(cql=f"DROP TABLE IF EXISTS nosuch{self.spare}")
 
 
-def sequence(seed: int, length: int = 60) -> list[dict]:
+def sequence(seed: int, length: int = 60, conditional: bool = False) -> list[dict]:
     """The steps of a seed."""
-    return Sequence(seed).build(length)
+    return Sequence(seed, conditional).build(length)
+
+
+def compared(seed: int, length: int) -> list[dict]:
+    """Those that are compared with the oracle's: one sequence of four writes on conditions."""
+    return sequence(seed, length, seed % 4 == 3)
