@@ -131,7 +131,7 @@ mod tests {
         drop(first);
         // A process that another test starts has the lock, too, until it is a program of its own.
         let mut again = (0..100).map(|_| {
-            std::thread::sleep(std::time::Duration::from_millis(10));
+            std::thread::park_timeout(std::time::Duration::from_millis(10));
             DataFolder::lock(&path.join("deep/er"))
         });
         assert!(again.any(|again| again.is_ok()), "it is free again");
