@@ -62,6 +62,27 @@ impl PartitionUpdate {
         }
     }
 
+    /// The latest time of what it writes, and of what it deletes, in microseconds since 1970.
+    pub fn latest_times(&self) -> (Option<i64>, Option<i64>) {
+        let rows = || self.static_row.iter().chain(&self.rows);
+        let cells = |deleted| {
+            let cells = rows().flat_map(|row| &row.cells);
+            let wanted = cells.filter(move |cell| cell.is_tombstone() == deleted);
+            wanted.map(|cell| cell.timestamp)
+        };
+        let live = rows().filter(|row| !row.liveness.is_empty());
+        let written = live.map(|row| row.liveness.timestamp).chain(cells(false));
+        let of_rows = rows().flat_map(|row| {
+            let complex = row.complex_deletions.iter().map(|complex| complex.deletion);
+            complex.chain([row.deletion])
+        });
+        let of_ranges = self.range_tombstones.iter().map(|range| range.deletion);
+        let deletions = of_rows.chain(of_ranges).chain([self.deletion]);
+        let deletions = deletions.filter(|deletion| !deletion.is_live());
+        let deleted = deletions.map(|deletion| deletion.timestamp);
+        (written.max(), deleted.chain(cells(true)).max())
+    }
+
     /// Says nothing?
     pub fn is_empty(&self) -> bool {
         self.deletion.is_live()

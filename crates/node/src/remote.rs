@@ -38,6 +38,14 @@ const OVERLOADED: u16 = 0x8000;
 const OTHER_COLUMNS: u16 = 0x8001;
 
 impl Refusal {
+    /// The reason that a client is told.
+    pub(crate) fn reason(self) -> FailureReason {
+        match self {
+            Refusal::Failed(reason) => reason,
+            Refusal::Overloaded | Refusal::OtherColumns => FailureReason::Unknown,
+        }
+    }
+
     /// As the body of a failure.
     pub(crate) fn encode(self) -> Vec<u8> {
         let code = match self {

@@ -76,18 +76,29 @@ impl Message {
         (node, token): (NodeId, Token),
         deadline: Instant,
     ) -> Result<Bytes, Refusal> {
-        let place = (node, token);
-        let mut named = false;
-        loop {
-            match ask_once(shard, place, self.verb(), self.bytes(named), deadline).await {
-                Err(Refusal::OtherColumns) if !named => named = true,
-                Err(Refusal::OtherColumns) => {
-                    return Err(Refusal::Failed(FailureReason::IncompatibleSchema));
-                }
-                answer => return answer,
-            }
-        }
+        let bytes = |named| self.bytes(named);
+        ask_naming(shard, (node, token), self.verb(), bytes, deadline).await
     }
+}
+
+/// Asks the shard of another node that owns a token, until a deadline: with the names of columns if it knows
+/// others, and has not looked at what was asked without.
+pub(crate) async fn ask_naming(
+    shard: &Shard,
+    place: (NodeId, Token),
+    verb: Verb,
+    bytes: impl Fn(bool) -> Bytes,
+    deadline: Instant,
+) -> Result<Bytes, Refusal> {
+    match ask_once(shard, place, verb, bytes(false), deadline).await {
+        Err(Refusal::OtherColumns) => {}
+        answer => return answer,
+    }
+    let answer = ask_once(shard, place, verb, bytes(true), deadline).await;
+    answer.map_err(|refusal| match refusal {
+        Refusal::OtherColumns => Refusal::Failed(FailureReason::IncompatibleSchema),
+        other => other,
+    })
 }
 
 /// Asks the shard of another node that owns a token, until a deadline.
@@ -282,8 +293,7 @@ impl Read {
         let place = (node, self.token());
         match message.ask(shard, place, deadline).await {
             Ok(body) => self.decode(node, asked, body),
-            Err(Refusal::Failed(reason)) => Err(reason),
-            Err(Refusal::Overloaded | Refusal::OtherColumns) => Err(FailureReason::Unknown),
+            Err(refusal) => Err(refusal.reason()),
         }
     }
 

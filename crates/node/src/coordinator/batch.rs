@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use cluster::{
-    BatchCandidate, Consistency, FailureReason, NodeId, Outcome, Replica, ReplicationStrategy,
-    Unavailable, WriteQuorum, batch_holders,
+    BatchCandidate, Consistency, NodeId, Outcome, Replica, ReplicationStrategy, Unavailable,
+    WriteQuorum, batch_holders,
 };
 use io::{Instant, TaskGroup};
 use model::Mutation;
@@ -146,11 +146,7 @@ async fn store(
             Ok(Some((_, Err(Unwritten::Impossible(error))))) => return Err(error),
             Ok(Some((node, Err(Unwritten::Refused(refusal))))) => {
                 overloaded += usize::from(refusal == Refusal::Overloaded);
-                let reason = match refusal {
-                    Refusal::Failed(reason) => reason,
-                    Refusal::Overloaded | Refusal::OtherColumns => FailureReason::Unknown,
-                };
-                quorum.fail(node, reason)
+                quorum.fail(node, refusal.reason())
             }
             Ok(None) | Err(_) => Some(quorum.time_out().unwrap_or(Outcome::Done)),
         };

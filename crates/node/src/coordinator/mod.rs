@@ -6,8 +6,8 @@
 //! ([`write`](self::write::write)), and a read to as many as have to answer: of a [`partition`] one says
 //! what it knows and the others give digests, of a [`range`] all say it, piece by piece of the ring. Each
 //! is a [`round`] of questions. What they know is reconciled where it differs, and who lacks something is
-//! told ([`repair`]). What is to be agreed upon, and read as it was, is [`serial`]. [`replicas`] says who they are, and in which order they are preferred by what was
-//! [`observed`] of them; [`ask`] asks one.
+//! told ([`repair`]). What is to be agreed upon, and read as it was, is [`serial`]. [`replicas`] says who they
+//! are, and in which order they are preferred by what was [`observed`] of them; [`ask`] asks one.
 
 mod ask;
 mod batch;
@@ -39,6 +39,7 @@ use wire::WriteType;
 use crate::error::RequestError;
 use crate::replica;
 use crate::shard::Shard;
+pub(crate) use ask::ask_naming;
 pub(crate) use batch::{complete, write_logged};
 pub(crate) use counter::{CounterLocks, add, lead, lead_for};
 pub(crate) use observed::Observed;

@@ -413,8 +413,5 @@ async fn ask_one(
     } else {
         ask_other(shard, node, &ask, deadline).await
     };
-    answer.map_err(|refusal| match refusal {
-        Refusal::Failed(reason) => reason,
-        Refusal::Overloaded | Refusal::OtherColumns => FailureReason::Unknown,
-    })
+    answer.map_err(Refusal::reason)
 }

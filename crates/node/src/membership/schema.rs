@@ -21,7 +21,7 @@ use crate::error::RequestError;
 use crate::metadata::{self, random_uuid, wire_change};
 use crate::replica;
 use crate::shard::Shard;
-use crate::start::{latest_timestamp, own_table, read_schema, read_whole};
+use crate::start::{own_table, read_schema, read_whole};
 use crate::system::{SCHEMA_TABLES, local_mutation, schema_to_mutations, system_keyspaces};
 
 /// How often a change is made anew before whoever wants it is told that too many others do too.
@@ -184,18 +184,8 @@ async fn go_over(
 
 /// The latest timestamp of anything that an update says, in microseconds since 1970.
 fn latest_of(update: &PartitionUpdate) -> Option<i64> {
-    let of_rows = update.rows.iter().flat_map(|row| {
-        let complex = row.complex_deletions.iter();
-        let deletions = complex.map(|complex| complex.deletion.timestamp);
-        let of_row = latest_timestamp(row).into_iter();
-        of_row.chain(deletions).chain([row.deletion.timestamp])
-    });
-    let ranges = update.range_tombstones.iter();
-    let of_ranges = ranges.map(|range| range.deletion.timestamp);
-    of_rows
-        .chain(of_ranges)
-        .chain([update.deletion.timestamp])
-        .max()
+    let (written, deleted) = update.latest_times();
+    written.max(deleted)
 }
 
 /// All of `system_schema`, for a node that has missed too much.

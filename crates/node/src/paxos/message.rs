@@ -20,8 +20,7 @@ use model::{DecoratedKey, TableId, VersionPage};
 use wire::internode::{MessageHead, Verb};
 
 use super::{Ask, answer_here};
-use crate::coordinator::WRITE_TIMEOUT;
-use crate::internode::PeerError;
+use crate::coordinator::{WRITE_TIMEOUT, ask_naming};
 use crate::remote::Refusal;
 use crate::shard::Shard;
 
@@ -42,28 +41,10 @@ pub(crate) async fn ask_other(
     ask: &Ask,
     deadline: Instant,
 ) -> Result<Answer<VersionPage>, Refusal> {
-    let late = Refusal::Failed(FailureReason::Timeout);
-    let peer = shard.peer(node, ask.key.token()).ok_or(late)?;
-    let epoch = shard.metadata().epoch();
-    let mut named = false;
-    loop {
-        let left = deadline.saturating_duration_since(shard.env.now());
-        let refusal = match peer.ask(Verb::Paxos, epoch, left, encode(ask, named)).await {
-            Ok(body) => return decode_answer(node, ask, body),
-            Err(PeerError::Failed(body)) => Refusal::decode(&body),
-            Err(error @ PeerError::TooLong(_)) => {
-                tracing::error!("asking node {node}: {error}");
-                Refusal::Failed(FailureReason::Unknown)
-            }
-            // Nobody knows what has become of it, as where an answer is late.
-            Err(_) => late,
-        };
-        match refusal {
-            // It has not been looked at.
-            Refusal::OtherColumns if !named => named = true,
-            other => return Err(other),
-        }
-    }
+    let place = (node, ask.key.token());
+    let bytes = |named| Bytes::from(encode(ask, named));
+    let body = ask_naming(shard, place, Verb::Paxos, bytes, deadline).await?;
+    decode_answer(node, ask, body)
 }
 
 fn decode_answer(node: NodeId, ask: &Ask, body: Bytes) -> Result<Answer<VersionPage>, Refusal> {

@@ -86,7 +86,11 @@ pub(crate) async fn answer_here(
 
 /// Answers, on the shard that owns the partition. Not to be given up in between.
 pub(crate) async fn answer(shard: &Rc<Shard>, ask: Ask) -> Result<Answer<VersionPage>, Refusal> {
-    let acceptor = InUse::new(shard, &ask).await?;
+    let acceptor = InUse::new(shard, &ask)?;
+    // What is an ordinary write here has no need of what is kept.
+    if !matches!(ask.request, Request::Apply(_)) {
+        acceptor.load().await?;
+    }
     match &ask.request {
         Request::Prepare { commit, .. } => {
             if let Some(commit) = commit {
@@ -121,7 +125,7 @@ pub(crate) async fn answer(shard: &Rc<Shard>, ask: Ask) -> Result<Answer<Version
 }
 
 impl<'s> InUse<'s> {
-    async fn new(shard: &'s Shard, ask: &'s Ask) -> Result<InUse<'s>, Refusal> {
+    fn new(shard: &'s Shard, ask: &'s Ask) -> Result<InUse<'s>, Refusal> {
         let paxos = shard.metadata().schema.table("system", "paxos").cloned();
         let paxos = paxos.ok_or(Refusal::Failed(FailureReason::IncompatibleSchema))?;
         let key = (ask.table.id, ask.key.key().clone());
@@ -135,14 +139,12 @@ impl<'s> InUse<'s> {
             };
             acceptors.entry(key).or_insert_with(new).clone()
         };
-        let in_use = InUse {
+        Ok(InUse {
             shard,
             ask,
             paxos,
             slot,
-        };
-        in_use.load().await?;
-        Ok(in_use)
+        })
     }
 
     async fn load(&self) -> Result<(), Refusal> {

@@ -28,34 +28,8 @@ pub(crate) fn encode(update: &PartitionUpdate) -> Result<Option<Update>, Misfit>
 /// writes bears that, and what it deletes the one before ([`PartitionUpdate::retime`]). `None`: it
 /// changes nothing.
 pub(crate) fn timestamp_of(update: &PartitionUpdate) -> Option<i64> {
-    let rows = || update.static_row.iter().chain(&update.rows);
-    let cells = || rows().flat_map(|row| &row.cells);
-    let live = rows().map(|row| row.liveness.timestamp);
-    let live = live.chain(
-        cells()
-            .filter(|cell| !cell.is_tombstone())
-            .map(|c| c.timestamp),
-    );
-    let of_rows = rows().flat_map(|row| {
-        let complex = row.complex_deletions.iter().map(|complex| complex.deletion);
-        complex.chain([row.deletion])
-    });
-    let of_ranges = update.range_tombstones.iter().map(|range| range.deletion);
-    let deletions = of_rows.chain(of_ranges).chain([update.deletion]);
-    let deleted = deletions.map(|deletion| deletion.timestamp);
-    let deleted = deleted.chain(
-        cells()
-            .filter(|cell| cell.is_tombstone())
-            .map(|c| c.timestamp),
-    );
-    let is_one = |timestamp: &i64| *timestamp != i64::MIN;
-    let live = live.filter(is_one).max();
-    live.or_else(|| {
-        deleted
-            .filter(is_one)
-            .max()
-            .map(|before| before.saturating_add(1))
-    })
+    let (written, deleted) = update.latest_times();
+    written.or_else(|| deleted.map(|before| before.saturating_add(1)))
 }
 
 /// The version and the bytes of an update that changes nothing.

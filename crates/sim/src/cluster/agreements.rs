@@ -345,14 +345,8 @@ fn read_everywhere(world: &mut World, shared: &Shared) -> Result<(), String> {
     for key in 0..KEYS {
         for node in 0..world.len() {
             let place = shared.call(key, Asked::Read);
-            let rows = loop {
-                match world.ask(node, &Asked::Read.text(key), Consistency::Serial) {
-                    Ok(rows) => break rows,
-                    // A connection may not be known to be broken yet.
-                    Err(_) if world.simulation.now() < limit => {}
-                    Err(problem) => return Err(problem),
-                }
-            };
+            let text = Asked::Read.text(key);
+            let rows = world.ask_until(limit, node, &text, Consistency::Serial)?;
             let told = shared.told(Asked::Read, Ok(Answer { rows }));
             shared.answer(key, place, told);
         }

@@ -320,14 +320,7 @@ fn read_everywhere(world: &mut World, shared: &Shared) -> Result<(), String> {
         for node in 0..world.len() {
             let before = shared.key(key);
             let text = format!("SELECT value FROM k.registers WHERE key = {key}");
-            let rows = loop {
-                match world.ask(node, &text, Consistency::All) {
-                    Ok(rows) => break rows,
-                    // A connection may not be known to be broken yet.
-                    Err(_) if world.simulation.now() < limit => {}
-                    Err(problem) => return Err(problem),
-                }
-            };
+            let rows = world.ask_until(limit, node, &text, Consistency::All)?;
             let value = rows
                 .first()
                 .and_then(|row| number(row.first()?.as_deref()?));

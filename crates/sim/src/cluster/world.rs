@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use cluster::Consistency;
 use io::sim::{Crash, DiskFaults, LinkConfig, SimConfig, SimNode, Simulation};
-use io::{DriverChoice, Env, TaskGroup};
+use io::{DriverChoice, Env, Instant, TaskGroup};
 use node::{Flaw, NodeConfig, NodeShards, StartError};
 use storage::{CommitLogConfig, FailurePolicies};
 
@@ -253,6 +253,25 @@ impl World {
             Some(Ok(answer)) => Ok(answer.rows),
             Some(Err(failure)) => Err(format!("node {number}: {failure:?}")),
             None => Err(format!("node {number} gives no answer")),
+        }
+    }
+
+    /// The same, until it gives something or it is `limit`: a connection may not be known to be broken yet.
+    ///
+    /// # Errors
+    /// It gives nothing; in words.
+    pub fn ask_until(
+        &mut self,
+        limit: Instant,
+        number: usize,
+        text: &str,
+        consistency: Consistency,
+    ) -> Result<Vec<Vec<Option<Bytes>>>, String> {
+        loop {
+            let answer = self.ask(number, text, consistency);
+            if answer.is_ok() || self.simulation.now() >= limit {
+                return answer;
+            }
         }
     }
 
