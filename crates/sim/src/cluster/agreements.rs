@@ -16,6 +16,7 @@ use io::{Env, TaskGroup};
 use node::Flaw;
 
 use super::client::{Answer, Failure};
+use super::clients::Clients;
 use super::session::Session;
 use super::trouble::{self, Trouble};
 use super::world::World;
@@ -164,9 +165,7 @@ struct Shared {
     /// Counts calls and answers.
     clock: Cell<u64>,
     next_value: Cell<i64>,
-    ends: Cell<bool>,
-    running: Cell<u64>,
-    problem: RefCell<Option<String>>,
+    clients: Clients,
 }
 
 /// Lives a world.
@@ -197,21 +196,11 @@ pub fn run_with(seed: u64, flaw: Flaw) -> Result<Report, String> {
     let shared = begin(&world, &mut random);
     let until = world.simulation.now() + WORK;
     let mut trouble = Trouble::default();
-    while world.simulation.now() < until && shared.problem.borrow().is_none() {
+    while world.simulation.now() < until && shared.clients.is_well() {
         trouble.make(&mut world, &mut random)?;
     }
     trouble::end(&mut world, SETTLE)?;
-    world.simulation.run_for(WELL);
-    shared.ends.set(true);
-    let limit = Duration::from_secs(60);
-    let simulation = &mut world.simulation;
-    simulation.run_until(limit, |_| shared.running.get() == 0);
-    if let Some(problem) = shared.problem.take() {
-        return Err(problem);
-    }
-    if shared.running.get() > 0 {
-        return Err("clients wait for ever".to_owned());
-    }
+    shared.clients.end(&mut world, WELL)?;
     read_everywhere(&mut world, &shared)?;
     let mut report = check(&shared.histories.borrow())?;
     report.trouble = trouble;
@@ -227,15 +216,13 @@ fn begin(world: &World, random: &mut Random) -> Rc<Shared> {
         histories: RefCell::new((0..KEYS).map(|key| (key, Vec::new())).collect()),
         clock: Cell::new(0),
         next_value: Cell::new(1),
-        ends: Cell::new(false),
-        running: Cell::new(CLIENTS),
-        problem: RefCell::default(),
+        clients: Clients::new(CLIENTS),
     });
     for _ in 0..CLIENTS {
         let (shared, random) = (shared.clone(), Random::new(random.next_u64()));
         let working = async move {
             work(&shared, random).await;
-            shared.running.set(shared.running.get() - 1);
+            shared.clients.one_has_ended();
         };
         env.spawn(TaskGroup::Foreground, working).detach();
     }
@@ -245,7 +232,7 @@ fn begin(world: &World, random: &mut Random) -> Rc<Shared> {
 async fn work(shared: &Shared, random: Random) {
     let mut session = Session::new(&shared.env, &shared.addresses, random);
     let mut known: BTreeMap<i64, Value> = BTreeMap::new();
-    while !shared.ends.get() {
+    while !shared.clients.shall_end() {
         let key = session.random().below(KEYS as u64) as i64;
         let value = known.get(&key).copied().flatten();
         let asked = shared.choose(session.random(), value);
@@ -332,7 +319,7 @@ impl Shared {
             Some([0]) => Told::Found(number(1)),
             other => {
                 let problem = format!("{asked:?} was answered with {other:?}");
-                self.problem.borrow_mut().get_or_insert(problem);
+                self.clients.blame(problem);
                 Told::Unknown
             }
         }

@@ -3,6 +3,7 @@
 
 pub mod agreements;
 mod client;
+mod clients;
 pub mod forming;
 pub mod registers;
 mod session;

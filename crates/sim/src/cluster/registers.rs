@@ -4,7 +4,7 @@
 //! is simple: not less than what was acknowledged, or read by anybody, before it began, and not more than
 //! was ever tried.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
@@ -14,6 +14,7 @@ use io::{Env, TaskGroup};
 use node::Flaw;
 
 use super::client::Answer;
+use super::clients::Clients;
 use super::session::Session;
 use super::trouble::{self, Trouble};
 use super::world::World;
@@ -33,6 +34,8 @@ const RECOVERY: Duration = Duration::from_secs(20);
 const HINTS: Duration = Duration::from_secs(60);
 /// One number in so many is written by deleting the row.
 const DELETES: i64 = 4;
+/// How long clients go on when all is well.
+const WELL: Duration = Duration::from_secs(5);
 /// How long a client rests between two requests, at most, in milliseconds.
 const REST: u64 = 40;
 
@@ -97,10 +100,8 @@ struct Shared {
     env: Env,
     addresses: Vec<std::net::SocketAddr>,
     keys: RefCell<BTreeMap<u64, Key>>,
-    ends: Cell<bool>,
-    running: Cell<u64>,
+    clients: Clients,
     report: RefCell<Report>,
-    problem: RefCell<Option<String>>,
 }
 
 /// Lives a world.
@@ -131,23 +132,11 @@ pub fn run_with(seed: u64, flaw: Flaw) -> Result<Report, String> {
     let shared = begin(&world, &mut random);
     let until = world.simulation.now() + WORK;
     let mut trouble = Trouble::default();
-    while world.simulation.now() < until && shared.problem.borrow().is_none() {
+    while world.simulation.now() < until && shared.clients.is_well() {
         trouble.make_but(&mut world, &mut random, !is_calm)?;
     }
     trouble::end(&mut world, SETTLE)?;
-    // Clients go on for a while when all is well.
-    world.simulation.run_for(Duration::from_secs(5));
-    shared.ends.set(true);
-    let limit = Duration::from_secs(60);
-    world
-        .simulation
-        .run_until(limit, |_| shared.running.get() == 0);
-    if let Some(problem) = shared.problem.take() {
-        return Err(problem);
-    }
-    if shared.running.get() > 0 {
-        return Err("clients wait for ever".to_owned());
-    }
+    shared.clients.end(&mut world, WELL)?;
     if is_calm {
         world.simulation.run_for(HINTS);
         read_alone(&mut world, &shared)?;
@@ -176,10 +165,8 @@ fn begin(world: &World, random: &mut Random) -> Rc<Shared> {
         env: env.clone(),
         addresses: (0..world.len()).map(|number| world.cql(number)).collect(),
         keys: RefCell::new((0..KEYS).map(|key| (key, Key::default())).collect()),
-        ends: Cell::new(false),
-        running: Cell::new(KEYS + READERS),
+        clients: Clients::new(KEYS + READERS),
         report: RefCell::default(),
-        problem: RefCell::default(),
     });
     for client in 0..KEYS + READERS {
         let (shared, random) = (shared.clone(), Random::new(random.next_u64()));
@@ -188,7 +175,7 @@ fn begin(world: &World, random: &mut Random) -> Rc<Shared> {
                 true => write(&shared, random, client).await,
                 false => read(&shared, random).await,
             }
-            shared.running.set(shared.running.get() - 1);
+            shared.clients.one_has_ended();
         };
         env.spawn(TaskGroup::Foreground, working).detach();
     }
@@ -208,7 +195,7 @@ fn numbers(answer: Answer) -> Vec<Option<i64>> {
 async fn write(shared: &Shared, random: Random, key: u64) {
     let mut session = Session::new(&shared.env, &shared.addresses, random);
     for value in 1.. {
-        if shared.ends.get() {
+        if shared.clients.shall_end() {
             return;
         }
         shared.change(key, |known| known.tried = value);
@@ -243,7 +230,7 @@ async fn write(shared: &Shared, random: Random, key: u64) {
 
 async fn read(shared: &Shared, random: Random) {
     let mut session = Session::new(&shared.env, &shared.addresses, random);
-    while !shared.ends.get() {
+    while !shared.clients.shall_end() {
         let key = session.random().below(KEYS);
         if is_left_to_hints(key) {
             session.rest(REST).await;
@@ -282,7 +269,7 @@ impl Shared {
                  {tried} was the last that was tried",
                 before.seen
             );
-            self.problem.borrow_mut().get_or_insert(problem);
+            self.clients.blame(problem);
         }
         self.change(key, |known| known.seen = known.seen.max(value));
     }
@@ -327,5 +314,5 @@ fn read_everywhere(world: &mut World, shared: &Shared) -> Result<(), String> {
             shared.check(key, before, value);
         }
     }
-    shared.problem.take().map_or(Ok(()), Err)
+    shared.clients.result()
 }

@@ -4,7 +4,6 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use cluster::Consistency;
-use io::TaskGroup;
 use uuid::Uuid;
 
 use super::content::set;
@@ -14,12 +13,13 @@ use crate::hints::{self, PendingHints};
 /// The host id of node 2.
 const AWAY: Uuid = Uuid::from_u128(3);
 
-/// A world in which node 0 keeps hints and knows that node 2 is down.
+/// A world in which nodes keep hints and knows that node 2 is down.
 fn world(seed: u64) -> World {
-    let mut world = World::new(seed, Plan::default());
-    let shard = world.shard(0);
-    let keeping = hints::run(shard.clone());
-    shard.env.spawn(TaskGroup::Maintenance, keeping).detach();
+    let plan = Plan {
+        hints: true,
+        ..Plan::default()
+    };
+    let mut world = World::new(seed, plan);
     world.simulation.run_for(SECOND);
     world.all_believe_but(2);
     world

@@ -4,18 +4,18 @@ use std::path::Path;
 use std::time::Duration;
 
 use cluster::Consistency;
-use io::TaskGroup;
 
 use super::content::set;
 use super::world::{Plan, SECOND, World};
-use crate::{hints, stop};
+use crate::stop;
 
-/// A world in which node 0 keeps hints and node 2 is cut off, though nobody has noticed.
+/// A world in which nodes keep hints and node 2 is cut off, though nobody has noticed.
 fn world(seed: u64) -> World {
-    let mut world = World::new(seed, Plan::default());
-    let shard = world.shard(0);
-    let keeping = hints::run(shard.clone());
-    shard.env.spawn(TaskGroup::Maintenance, keeping).detach();
+    let plan = Plan {
+        hints: true,
+        ..Plan::default()
+    };
+    let mut world = World::new(seed, plan);
     world.simulation.run_for(SECOND);
     world.cut_off(2);
     world
