@@ -78,7 +78,7 @@ lint: ## clippy, warnings denied
 	cargo clippy -q --workspace --all-targets -- -D warnings
 
 unit: ## unit and property tests of every crate, fuzz corpora replayed
-	cargo test --workspace
+	cargo test --workspace --no-fail-fast
 
 sim: ## SEEDS=N WORLDS=M: worlds of the storage engine, and of clusters, under simulation, with crashes and failing drives and networks
 	cargo run --release -q -p sim -- --seeds $(SEEDS)
