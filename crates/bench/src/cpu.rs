@@ -1,4 +1,4 @@
-//! How much CPU time a process took, and which of its threads (`/proc/PID/stat`).
+//! How much CPU time processes took, and which of their threads (`/proc/PID/stat`).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,11 +7,11 @@ use std::path::Path;
 
 use serde::Serialize;
 
-/// CPU time up to one moment, in clock ticks: of the process, and of each thread by number, with
-/// the thread's name.
+/// CPU time up to one moment, in clock ticks: of the processes together, and of each of their threads by
+/// number, with the thread's name.
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshot {
-    process: u64,
+    processes: u64,
     threads: BTreeMap<u32, (String, u64)>,
 }
 
@@ -25,11 +25,30 @@ pub(crate) struct Usage {
 }
 
 impl Snapshot {
-    /// Reads the counters of a process.
-    pub(crate) fn take(pid: u32) -> io::Result<Snapshot> {
+    /// Reads the counters of some processes.
+    ///
+    /// # Errors
+    ///
+    /// One of them is not there.
+    pub(crate) fn take(pids: &[u32]) -> io::Result<Snapshot> {
+        let mut snapshot = Snapshot {
+            processes: 0,
+            threads: BTreeMap::new(),
+        };
+        for pid in pids {
+            let added = snapshot.add(*pid);
+            added.map_err(|error| {
+                let message = format!("the CPU time of process {pid}: {error}");
+                io::Error::new(error.kind(), message)
+            })?;
+        }
+        Ok(snapshot)
+    }
+
+    fn add(&mut self, pid: u32) -> io::Result<()> {
         let folder = Path::new("/proc").join(pid.to_string());
         let (_, process) = read(&folder.join("stat"))?;
-        let mut threads = BTreeMap::new();
+        self.processes += process;
         for entry in fs::read_dir(folder.join("task"))? {
             let entry = entry?;
             let name = entry.file_name();
@@ -38,10 +57,10 @@ impl Snapshot {
             };
             // A thread may end while we look at the others.
             if let Ok(stat) = read(&entry.path().join("stat")) {
-                threads.insert(number, stat);
+                self.threads.insert(number, stat);
             }
         }
-        Ok(Snapshot { process, threads })
+        Ok(())
     }
 
     /// What was used from `self` to `later`.
@@ -56,7 +75,7 @@ impl Snapshot {
             }
         }
         Usage {
-            seconds: later.process.saturating_sub(self.process) as f64 * tick,
+            seconds: later.processes.saturating_sub(self.processes) as f64 * tick,
             threads,
         }
     }
@@ -105,16 +124,26 @@ mod tests {
 
     #[test]
     fn our_own_time_is_counted() {
-        let before = Snapshot::take(std::process::id()).unwrap();
+        let before = Snapshot::take(&[std::process::id()]).unwrap();
         let mut sum = 0u64;
         let start = std::time::Instant::now();
         while start.elapsed().as_millis() < 200 {
             sum = std::hint::black_box(sum.wrapping_mul(31).wrapping_add(7));
         }
-        let usage = before.usage_until(&Snapshot::take(std::process::id()).unwrap());
+        let usage = before.usage_until(&Snapshot::take(&[std::process::id()]).unwrap());
         assert!(usage.seconds > 0.05, "{usage:?}");
         assert!(!usage.threads.is_empty());
-        assert!(Snapshot::take(u32::MAX).is_err());
+    }
+
+    #[test]
+    fn processes_are_counted_together() {
+        let own = std::process::id();
+        let twice = Snapshot::take(&[own, own]).unwrap();
+        let once = Snapshot::take(&[own]).unwrap();
+        assert!(twice.processes >= once.processes, "{twice:?} {once:?}");
+        assert_eq!(Snapshot::take(&[]).unwrap().processes, 0);
+        let error = Snapshot::take(&[own, u32::MAX]).unwrap_err().to_string();
+        assert!(error.contains(&u32::MAX.to_string()), "{error}");
     }
 
     #[test]

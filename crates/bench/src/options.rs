@@ -16,6 +16,9 @@ Examples:
   that the server took for an operation:
     helenus-bench run c --records 1000000 --rate 50000 --duration 60s --pid $(pidof helenus)
 
+  The same against three nodes:
+    helenus-bench run c --records 1000000 --hosts 127.0.0.1,127.0.0.2,127.0.0.3 --pids 101,102,103
+
   As `bin/ycsb run cassandra-cql -P workloads/workloada -threads 32 -p operationcount=1000000`:
     helenus-bench run a --threads 32 --operations 1000000 --out result.json
 ";
@@ -73,7 +76,7 @@ pub(crate) enum Command {
 /// What both commands take.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Common {
-    /// Nodes to connect to first
+    /// Nodes to connect to first; requests go to replicas of their keys, on whichever nodes there are
     #[arg(
         long,
         value_name = "HOST[:PORT],...",
@@ -114,9 +117,14 @@ pub(crate) struct Common {
     /// Operations a second, issued when they are due [default: as fast as answers come]
     #[arg(long, value_name = "OPS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) rate: Option<u64>,
-    /// Process of the server on this machine, to count its CPU time
-    #[arg(long, value_name = "PID")]
-    pub(crate) pid: Option<u32>,
+    /// Processes of the server's nodes on this machine, to count their CPU time together
+    #[arg(
+        long,
+        visible_alias = "pid",
+        value_name = "PID,...",
+        value_delimiter = ','
+    )]
+    pub(crate) pids: Vec<u32>,
     /// Write all figures here, as JSON
     #[arg(long, short, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,

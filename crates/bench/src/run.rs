@@ -91,11 +91,9 @@ fn create(
 
 /// CPU time of server and client up to now.
 fn snapshots(options: &Common) -> Result<(Option<Snapshot>, Snapshot), String> {
-    let take = |pid| {
-        Snapshot::take(pid).map_err(|error| format!("the CPU time of process {pid}: {error}"))
-    };
-    let server = options.pid.map(take).transpose()?;
-    Ok((server, take(std::process::id())?))
+    let take = |pids: &[u32]| Snapshot::take(pids).map_err(|error| error.to_string());
+    let server = (!options.pids.is_empty()).then(|| take(&options.pids));
+    Ok((server.transpose()?, take(&[std::process::id()])?))
 }
 
 fn measure(load: &Arc<Load>, plan: &Plan) -> Result<Report, String> {
