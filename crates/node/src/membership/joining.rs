@@ -337,6 +337,7 @@ fn next_step(shard: &Rc<Shard>, metadata: &ClusterMetadata, founds: bool) -> Opt
             id: random_uuid(shard),
             base: 0,
             mutations: Vec::new(),
+            timestamp: None,
             event: Vec::new(),
             keyspaces,
         })));
