@@ -1,6 +1,7 @@
 //! This node's part in the group that decides on metadata: it starts, proposes, and is started anew
 //! when its drive failed.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -135,6 +136,12 @@ impl Group {
         within(&self.env, self.raft.current_leader())
             .await
             .and_then(node_id)
+    }
+
+    /// Who votes, as far as it is known here.
+    pub(super) async fn voters(&self) -> BTreeSet<NodeId> {
+        let asking = async { self.raft.voter_ids().filter_map(node_id).collect() };
+        within(&self.env, asking).await
     }
 
     /// Has an entry decided, if this member leads. Waits as long as that takes.

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use cluster::{MemberState, NodeId, Topology};
+use cluster::{MemberState, Topology};
 use io::Instant;
 use openraft::async_runtime::WatchReceiver;
 use openraft::{ChangeMembers, Instant as _};

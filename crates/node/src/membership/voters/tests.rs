@@ -1,4 +1,4 @@
-use cluster::{Node, Place, Transformation};
+use cluster::{Node, NodeId, Place, Transformation};
 use model::Token;
 use proptest::prelude::*;
 use uuid::Uuid;
