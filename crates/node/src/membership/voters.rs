@@ -21,6 +21,8 @@ const MOST: usize = 5;
 /// How long ago a member may have acknowledged something and count as one that answers: some of the
 /// leader's words, and the time between two looks.
 const ANSWERS: Duration = Duration::from_secs(3);
+/// How long to wait for a change, before the next look: nobody may answer who has lost the lead.
+const CHANGE: Duration = Duration::from_secs(10);
 /// How many entries a member may lack and vote: it has them in a moment.
 const BEHIND: u64 = 100;
 
@@ -140,16 +142,21 @@ pub(super) async fn tend(group: &Group, tended: &mut Tended) -> bool {
             Next::Vote(voters) => (ChangeMembers::ReplaceAllVoters(voters), true),
             Next::Forget(gone) => (ChangeMembers::RemoveNodes(gone), false),
         };
-        match raft.change_membership(change, retain).await {
-            Ok(_) => {
+        let changing = env.timeout(CHANGE, raft.change_membership(change, retain));
+        match changing.await {
+            Ok(Ok(_)) => {
                 if let Next::Vote(voters) = next {
                     say(metadata.topology(), &members, &voters);
                 }
                 true
             }
             // Another leader does it, or this one a little later.
-            Err(error) => {
+            Ok(Err(error)) => {
                 tracing::debug!("changing who decides on metadata: {error}");
+                false
+            }
+            Err(_) => {
+                tracing::debug!("changing who decides on metadata takes long");
                 false
             }
         }

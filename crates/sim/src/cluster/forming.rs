@@ -21,6 +21,8 @@ use crate::Random;
 
 /// How long the nodes may take to be ready once nothing is wrong any more.
 const SETTLE: Duration = Duration::from_secs(120);
+/// For how long a voter may be silent in these worlds.
+pub const VOTER_SILENCE: Duration = Duration::from_secs(20);
 /// How many changes of the schema each client makes.
 const CHANGES: u64 = 12;
 
@@ -68,25 +70,10 @@ impl std::fmt::Display for Report {
 /// # Errors
 /// What is wrong, in words.
 pub fn run(seed: u64) -> Result<Report, String> {
-    run_with(seed, Flaw::None, absences::SILENCE)
-}
-
-/// Lives a world of nodes with a mistake, in which voters may be silent for so long.
-///
-/// # Errors
-/// What is wrong, in words.
-pub fn run_with(seed: u64, flaw: Flaw, voter_silence: Duration) -> Result<Report, String> {
     let mut random = Random::new(seed ^ 0x5eed_0f0c_0c0a);
-    let nodes = 3 + random.below(5) as usize;
-    let mut world = World::with_flaw((seed, flaw), nodes, &mut random);
-    // Often all that a node missed comes as a snapshot.
-    world.set_metadata(MetadataConfig {
-        snapshot_after: *random.pick(&[1, 5, 20]),
-        kept: random.below(3),
-        voter_silence,
-    });
+    let mut world = new_world(seed, &mut random, Flaw::None, VOTER_SILENCE);
     let mut report = Report {
-        nodes: nodes as u64,
+        nodes: world.len() as u64,
         ..Report::default()
     };
     start_in_any_order(&mut world, &mut random, &mut report)?;
@@ -102,6 +89,37 @@ pub fn run_with(seed: u64, flaw: Flaw, voter_silence: Duration) -> Result<Report
     }
     report.trace = world.simulation.trace_hash();
     Ok(report)
+}
+
+/// Lives the end of a world, in which nodes are away for long: of nodes with a mistake, or in which a voter
+/// may be silent for so long.
+///
+/// # Errors
+/// What is wrong, in words.
+pub fn run_absences(seed: u64, flaw: Flaw, voter_silence: Duration) -> Result<Report, String> {
+    let mut random = Random::new(seed ^ 0x5eed_0f0c_0c0a);
+    let mut world = new_world(seed, &mut random, flaw, voter_silence);
+    let mut report = Report {
+        nodes: world.len() as u64,
+        ..Report::default()
+    };
+    trouble::end(&mut world, SETTLE)?;
+    absences::drop_something(&mut world, &mut random, &mut report, &[])?;
+    absences::lose_voters(&mut world, &mut random, &mut report, &[])?;
+    report.trace = world.simulation.trace_hash();
+    Ok(report)
+}
+
+fn new_world(seed: u64, random: &mut Random, flaw: Flaw, voter_silence: Duration) -> World {
+    let nodes = 3 + random.below(5) as usize;
+    let mut world = World::with_flaw((seed, flaw), nodes, random);
+    // Often all that a node missed comes as a snapshot.
+    world.set_metadata(MetadataConfig {
+        snapshot_after: *random.pick(&[1, 5, 20]),
+        kept: random.below(3),
+        voter_silence,
+    });
+    world
 }
 
 fn start_in_any_order(

@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use cluster::Consistency;
 
-use super::{Report, SETTLE, agree_on_schema, crash};
+use super::{Report, SETTLE, VOTER_SILENCE, agree_on_schema, crash};
 use crate::Random;
 use crate::cluster::trouble;
 use crate::cluster::world::World;
 
-/// For how long a voter may be silent in these worlds.
-pub(super) const SILENCE: Duration = Duration::from_secs(20);
 /// Longer than it takes until a voter that went has been replaced: the others notice, and elect a leader first.
-const REPLACED: Duration = SILENCE.saturating_add(Duration::from_secs(15));
+const REPLACED: Duration = VOTER_SILENCE.saturating_add(Duration::from_secs(15));
 /// How long a change of the schema may take where there is a majority.
 const DECIDED: Duration = Duration::from_secs(30);
+/// How long it may take until as many nodes vote as should, when all are there.
+const SETTLED: Duration = Duration::from_secs(15);
 /// How long the log may take to be compacted.
 const COMPACTED: Duration = Duration::from_secs(3);
 
@@ -37,6 +37,7 @@ pub(super) fn drop_something(
         change(world, any, text)?;
     }
     agree_on_schema(world, changed)?;
+    world.simulation.run_for(SETTLED);
     let away = random.below(world.len() as u64) as usize;
     leave(world, random, report, away);
     let there: Vec<usize> = (0..world.len()).filter(|number| *number != away).collect();
