@@ -12,8 +12,6 @@ pub enum Flaw {
     QuorumOffByOne,
     /// What is agreed upon is not committed, and the client told so.
     NoCommit,
-    /// What was dropped last stays where a snapshot of the schema comes instead of that.
-    DropNotInSnapshot,
 }
 
 impl Flaw {

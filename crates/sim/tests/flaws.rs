@@ -30,14 +30,6 @@ fn agreements_that_are_not_committed() {
 }
 
 #[test]
-fn a_drop_that_a_snapshot_says_nothing_of() {
-    let flaw = Flaw::DropNotInSnapshot;
-    let run = |seed| forming::run_absences(seed, flaw, forming::VOTER_SILENCE).map(drop);
-    let problem = found(run, 0..8);
-    assert!(problem.contains("contents"), "{problem}");
-}
-
-#[test]
 fn voters_in_whose_place_nobody_comes() {
     let silence = std::time::Duration::from_secs(1 << 20);
     let run = |seed| forming::run_absences(seed, Flaw::None, silence).map(drop);

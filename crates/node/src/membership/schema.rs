@@ -18,7 +18,6 @@ use wire::{Event, SchemaChange};
 use super::{ClusterService, ProposeError, column_ids, encoding, events, missing};
 use crate::auto_snapshot;
 use crate::error::RequestError;
-use crate::flaw::Flaw;
 use crate::metadata::{self, random_uuid, wire_change};
 use crate::replica;
 use crate::shard::Shard;
@@ -243,7 +242,6 @@ pub(super) async fn install(
         arriving.extend(encoding::decode(bytes, &schema)?.updates);
     }
     let own = schema_rows(shard).await?;
-    let timestamp = timestamp.filter(|_| shard.state.flaw != Flaw::DropNotInSnapshot);
     let latest = latest_behind(&arriving, timestamp);
     // It may be that of a deletion, of which the rows say nothing.
     shard.schema_timestamps.pass(latest.unwrap_or(0));
