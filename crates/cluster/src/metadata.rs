@@ -28,6 +28,9 @@ pub struct ClusterMetadata {
     identity: Option<ClusterIdentity>,
     topology: Topology,
     schema_epoch: u64,
+    /// Of the latest of those changes of the schema that said theirs.
+    #[serde(default)]
+    schema_timestamp: Option<i64>,
     keyspaces: u32,
     /// The last changes of the schema that were taken: who was not told proposes them again.
     #[serde(default)]
@@ -66,6 +69,11 @@ pub struct SchemaEntry {
     pub base: u64,
     /// What changes in the tables of `system_schema`, each as a mutation on its own is encoded.
     pub mutations: Vec<Vec<u8>>,
+    /// The latest timestamp in the mutations, of what is written or deleted, in microseconds since 1970:
+    /// later than that of any change that was taken before. `None`: there are none, or an older version
+    /// made it.
+    #[serde(default)]
+    pub timestamp: Option<i64>,
     /// What clients are told, as an EVENT of the native protocol.
     pub event: Vec<u8>,
     /// How many keyspaces of users there are with it.
@@ -133,6 +141,13 @@ impl ClusterMetadata {
         self.schema_epoch
     }
 
+    /// The latest timestamp of any change of the schema, deletions too, in microseconds since 1970: what
+    /// the schema of this epoch does not have was deleted then or before. `None`: not known, as of
+    /// changes that an older version made.
+    pub fn schema_timestamp(&self) -> Option<i64> {
+        self.schema_timestamp
+    }
+
     /// How many keyspaces of users there are, of which the nodes may hold data.
     pub fn keyspaces(&self) -> u32 {
         self.keyspaces
@@ -170,6 +185,7 @@ impl ClusterMetadata {
                     return Err(EntryRefused::SchemaChanged { base });
                 }
                 self.schema_epoch = epoch;
+                self.schema_timestamp = self.schema_timestamp.max(change.timestamp);
                 self.keyspaces = change.keyspaces;
                 self.recent.push_back(change.id);
                 if self.recent.len() > RECENT {
@@ -282,6 +298,7 @@ mod tests {
             id: Uuid::from_u128(u128::from(base) << 32 | u128::from(keyspaces)),
             base,
             mutations: vec![vec![1, 2, 3], vec![0, 255]],
+            timestamp: Some(1000 + base as i64),
             event: vec![9],
             keyspaces,
         })
@@ -347,6 +364,44 @@ mod tests {
         let base = 0;
         let late = refused(&metadata, &schema(base, 1));
         assert_eq!(late, EntryRefused::SchemaChanged { base });
+    }
+
+    #[test]
+    fn the_latest_timestamp_of_the_schema_is_that_of_what_was_taken() {
+        let metadata = after(&[create("Test"), schema(0, 1), schema(2, 2)]);
+        assert_eq!(metadata.schema_timestamp(), Some(1002));
+        for (base, timestamp, latest) in [
+            (0, Some(5000), Some(1002)),
+            (3, None, Some(1002)),
+            (3, Some(7), Some(1002)),
+            (3, Some(5000), Some(5000)),
+        ] {
+            let MetadataEntry::Schema(change) = schema(base, 9) else {
+                panic!("it is a change of the schema");
+            };
+            let change = SchemaEntry {
+                timestamp,
+                ..change
+            };
+            let next = metadata.apply(4, &MetadataEntry::Schema(change)).0;
+            assert_eq!(next.schema_timestamp(), latest);
+        }
+    }
+
+    /// What nodes have on their drives, and send in an upgrade.
+    #[test]
+    fn what_older_versions_wrote_has_no_timestamp() {
+        let written = String::from_utf8(schema(0, 1).encode()).expect("JSON is text");
+        let older = written.replace("\"timestamp\":1000,", "");
+        assert_ne!(older, written);
+        let entry = MetadataEntry::decode(older.as_bytes()).expect("it was valid then");
+        let metadata = after(&[create("Test"), entry]);
+        assert_eq!(metadata.schema_timestamp(), None);
+        let written = String::from_utf8(metadata.encode()).expect("JSON is text");
+        let older = written.replace("\"schema_timestamp\":null,", "");
+        assert_ne!(older, written);
+        let read = ClusterMetadata::decode(older.as_bytes()).expect("it was valid then");
+        assert_eq!(read, metadata);
     }
 
     #[test]

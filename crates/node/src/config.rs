@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use io::DriverChoice;
 
@@ -63,4 +64,30 @@ pub struct NodeConfig {
     pub encryption: Option<Arc<Encryption>>,
     /// How many tokens a new node takes.
     pub num_tokens: u16,
+    /// How the group is kept that decides on the cluster's metadata.
+    pub metadata: MetadataConfig,
+}
+
+/// How the group is kept that decides on the cluster's metadata.
+#[derive(Clone, Copy, Debug)]
+pub struct MetadataConfig {
+    /// After how many entries of its log a snapshot is made.
+    pub snapshot_after: u64,
+    /// How many of the entries in a snapshot stay in the log, for members that are a little behind: who is
+    /// further behind gets the snapshot.
+    pub kept: u64,
+    /// For how long a member that votes may be silent before another one votes in its place.
+    pub voter_silence: Duration,
+}
+
+impl Default for MetadataConfig {
+    /// A node is back after an update and a start of its machine within five minutes, and a second one that
+    /// fails in the meantime is rare (CockroachDB, too, gives a node as long: `server.time_until_store_dead`).
+    fn default() -> MetadataConfig {
+        MetadataConfig {
+            snapshot_after: 1000,
+            kept: 200,
+            voter_silence: Duration::from_secs(5 * 60),
+        }
+    }
 }

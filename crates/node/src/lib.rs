@@ -53,7 +53,7 @@ pub use admin::{
     NodeStatus, RECENT_MINUTES, RangeReplicas, RunningCompaction, Silence, SnapshotAge,
     SnapshotRequest, SnapshotSelection, token_range,
 };
-pub use config::NodeConfig;
+pub use config::{MetadataConfig, NodeConfig};
 pub use flaw::Flaw;
 pub use hints::PendingHints;
 pub use node::{DrainError, Node, NodeMetrics, NodeShards, NodeWatch, ShardSnapshot};

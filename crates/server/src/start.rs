@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
-use node::{Node, NodeConfig};
+use node::{MetadataConfig, Node, NodeConfig};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use storage::{CommitLogConfig, Verdict};
 
@@ -277,6 +277,7 @@ fn node_config(settings: &Settings, folder: &DataFolder, archiving: &Archiving) 
         seeds: settings.seeds.clone(),
         encryption: None,
         num_tokens: NUM_TOKENS,
+        metadata: MetadataConfig::default(),
     }
 }
 

@@ -31,6 +31,8 @@ pub struct ClusterInformation {
     pub epoch: u64,
     /// The version of the schema that it serves.
     pub schema_version: Uuid,
+    /// The nodes that vote on what is in that log.
+    pub voters: BTreeSet<NodeId>,
     /// All nodes but those that have left.
     pub nodes: BTreeMap<NodeId, NodeStatus>,
 }
@@ -178,9 +180,12 @@ impl Admin {
             let topology = membership.cluster.topology();
             let own = membership.own;
             let mut nodes = nodes(topology, own, |id| shard.peers.is_up(id));
-            let mut reports = match shard.cluster_service() {
-                Some(service) => service.reports(&shard, PATIENCE).await,
-                None => BTreeMap::new(),
+            let (mut reports, voters) = match shard.cluster_service() {
+                Some(service) => (
+                    service.reports(&shard, PATIENCE).await,
+                    service.voters().await,
+                ),
+                None => Default::default(),
             };
             if let Ok(report) = report::own(&shard).await {
                 reports.insert(own, report);
@@ -195,6 +200,7 @@ impl Admin {
                 own,
                 epoch: membership.cluster.epoch(),
                 schema_version: metadata.schema.version,
+                voters,
                 nodes,
             })
         };

@@ -93,9 +93,8 @@ impl Subscriber for Follower {
 
     async fn install_schema(&self, metadata: &Rc<ClusterMetadata>, schema: Bytes) -> IoResult<()> {
         let shard = self.shard()?;
-        schema::install(&shard, schema)
-            .await
-            .map_err(Error::other)?;
+        let installed = schema::install(&shard, schema, metadata.schema_timestamp()).await;
+        installed.map_err(Error::other)?;
         self.publish(&shard, metadata).await
     }
 }

@@ -1,6 +1,7 @@
 //! This node's part in the group that decides on metadata: it starts, proposes, and is started anew
 //! when its drive failed.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,9 +9,10 @@ use std::time::Duration;
 use cluster::{EntryRefused, MetadataEntry, NodeId};
 use io::Env;
 use openraft::errors::{ClientWriteError, InitializeError, RaftError};
-use openraft::{Config, Raft, ReadPolicy, SnapshotPolicy};
+use openraft::{Config, Raft, RaftMetrics, ReadPolicy, SnapshotPolicy};
 
 use super::follower::Follower;
+use crate::config::MetadataConfig;
 use crate::raft::{self, Dialer, Log, Machine, Member, Metadata, node_id, open, raft_id, within};
 use crate::start::StartError;
 
@@ -18,15 +20,14 @@ use crate::start::StartError;
 /// milliseconds. A new leader is rare; one that is chosen because of a busy moment is a nuisance.
 const HEARTBEAT: u64 = 250;
 const ELECTION: (u64, u64) = (1000, 2000);
-/// After how many entries a snapshot is made, and how many of those before it stay for those who
-/// are a little behind.
-const SNAPSHOT_AFTER: u64 = 1000;
-const KEPT: u64 = 200;
 /// Messages within openraft that may wait.
 const CHANNEL: u64 = 512;
 
 /// Raft over the cluster's metadata.
 pub(super) type RaftOfMetadata = Raft<Metadata, Machine<Follower>>;
+
+/// What Raft tells of itself.
+pub(super) type MetricsOfMetadata = RaftMetrics<Metadata>;
 
 /// This node as a member of the group.
 #[derive(Clone)]
@@ -54,6 +55,7 @@ impl Group {
         own: NodeId,
         follower: Follower,
         dialer: Dialer,
+        settings: MetadataConfig,
     ) -> Result<Group, StartError> {
         let (log, machine) = open(env, folder, follower).await?;
         let config = Config {
@@ -61,8 +63,8 @@ impl Group {
             heartbeat_interval: HEARTBEAT,
             election_timeout_min: ELECTION.0,
             election_timeout_max: ELECTION.1,
-            snapshot_policy: SnapshotPolicy::LogsSinceLast(SNAPSHOT_AFTER),
-            max_in_snapshot_log_to_keep: KEPT,
+            snapshot_policy: SnapshotPolicy::LogsSinceLast(settings.snapshot_after),
+            max_in_snapshot_log_to_keep: settings.kept,
             api_channel_size: Some(CHANNEL),
             notification_channel_size: Some(CHANNEL),
             state_machine_channel_size: Some(CHANNEL),
@@ -134,6 +136,12 @@ impl Group {
         within(&self.env, self.raft.current_leader())
             .await
             .and_then(node_id)
+    }
+
+    /// Who votes, as far as it is known here.
+    pub(super) async fn voters(&self) -> BTreeSet<NodeId> {
+        let asking = async { self.raft.voter_ids().filter_map(node_id).collect() };
+        within(&self.env, asking).await
     }
 
     /// Has an entry decided, if this member leads. Waits as long as that takes.

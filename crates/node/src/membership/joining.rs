@@ -25,7 +25,8 @@ use super::follower::Follower;
 use super::forming::{self, Place};
 use super::group::{self, Group};
 use super::question::Question;
-use super::{AskError, ClusterService, ProposeError, own_node, user_keyspaces, voters};
+use super::voters::{self, Tended};
+use super::{AskError, ClusterService, ProposeError, own_node, user_keyspaces};
 use crate::message::ShardRequest;
 use crate::metadata::random_uuid;
 use crate::raft::{Dialer, Member, replace_file};
@@ -172,7 +173,9 @@ async fn start_group(
         let known = crate::raft::node_id(target).and_then(|node| service.peer_of(node));
         known.or_else(|| service.peer_at(member.address).ok())
     });
-    let group = Group::start(&shard.env, &service.folder, own, follower, dialer).await?;
+    let settings = shard.state.config.metadata;
+    let starting = Group::start(&shard.env, &service.folder, own, follower, dialer, settings);
+    let group = starting.await?;
     group.lead_if_alone().await;
     *service.group.borrow_mut() = Some(group);
     Ok(())
@@ -198,9 +201,10 @@ async fn begin_group(
 async fn keep_group(shard: Rc<Shard>, service: Rc<ClusterService>, own: NodeId) {
     loop {
         let Some(group) = service.group() else { return };
+        let mut tended = Tended::new(shard.state.config.metadata.voter_silence);
         let tending = async {
             loop {
-                if !voters::tend(&group).await {
+                if !voters::tend(&group, &mut tended).await {
                     shard.env.sleep(TEND).await;
                 }
             }
@@ -337,6 +341,7 @@ fn next_step(shard: &Rc<Shard>, metadata: &ClusterMetadata, founds: bool) -> Opt
             id: random_uuid(shard),
             base: 0,
             mutations: Vec::new(),
+            timestamp: None,
             event: Vec::new(),
             keyspaces,
         })));

@@ -200,6 +200,14 @@ impl ClusterService {
         Some(self.group()?.metadata())
     }
 
+    /// Who votes on metadata, as far as it is known here.
+    pub(crate) async fn voters(&self) -> BTreeSet<NodeId> {
+        match self.group() {
+            Some(group) => group.voters().await,
+            None => BTreeSet::new(),
+        }
+    }
+
     /// How this node introduces itself, or answers an introduction.
     pub(crate) fn identity(&self, local: &LocalNode) -> Identity {
         Identity {

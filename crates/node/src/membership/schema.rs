@@ -63,6 +63,7 @@ pub(crate) async fn change(
             id: random_uuid(shard),
             base: base.schema_epoch(),
             mutations: mutations.iter().map(encoding::encode).collect(),
+            timestamp: updates_of(&mutations).filter_map(latest_of).max(),
             event: encode_event(&event),
             keyspaces: super::user_keyspaces(&change.schema),
         };
@@ -152,8 +153,7 @@ async fn go_over(
 ) -> Result<bool, String> {
     let old = shard.metadata().schema.clone();
     // The next change must be later than all before it, deletions too, whatever the clock says now.
-    let updates = mutations.iter().flat_map(|mutation| &mutation.updates);
-    let latest = updates.filter_map(latest_of).max();
+    let latest = updates_of(&mutations).filter_map(latest_of).max();
     shard.schema_timestamps.pass(latest.unwrap_or(0));
     for mutation in mutations {
         let applied = replica::apply(shard, mutation).await;
@@ -180,6 +180,10 @@ async fn go_over(
     }
     events::save_peers(shard).await?;
     Ok(true)
+}
+
+fn updates_of(mutations: &[Mutation]) -> impl Iterator<Item = &PartitionUpdate> {
+    mutations.iter().flat_map(|mutation| &mutation.updates)
 }
 
 /// The latest timestamp of anything that an update says, in microseconds since 1970.
@@ -222,28 +226,46 @@ async fn schema_rows(shard: &Rc<Shard>) -> Result<Vec<PartitionUpdate>, String> 
     Ok(updates)
 }
 
-/// The schema is as in a snapshot of another node from now on.
+/// The schema is as in a snapshot from now on: another node's, or this one's when it starts. `timestamp`
+/// is the latest of the changes behind it ([`cluster::ClusterMetadata::schema_timestamp`]).
 ///
 /// # Errors
 /// It cannot be read, or the drive fails; in words.
-pub(super) async fn install(shard: &Rc<Shard>, bytes: Bytes) -> Result<(), String> {
+pub(super) async fn install(
+    shard: &Rc<Shard>,
+    bytes: Bytes,
+    timestamp: Option<i64>,
+) -> Result<(), String> {
     let schema = shard.metadata().schema.clone();
     let mut arriving = Vec::new();
     for bytes in encoding::split(bytes)? {
         arriving.extend(encoding::decode(bytes, &schema)?.updates);
     }
     let own = schema_rows(shard).await?;
-    let mut mutations = gone(&own, &arriving);
+    let latest = latest_behind(&arriving, timestamp);
+    // It may be that of a deletion, of which the rows say nothing.
+    shard.schema_timestamps.pass(latest.unwrap_or(0));
+    let mut mutations = gone(&own, &arriving, latest);
     mutations.extend(arriving.into_iter().map(|update| Mutation {
         updates: vec![update],
     }));
     go_over(shard, mutations, true).await.map(drop)
 }
 
-/// Deletes what is there and is not in a snapshot, as of when the last of that was written: what is later
-/// than the snapshot stays, for a node begins with its own one when it starts, and with the changes after it.
-fn gone(own: &[PartitionUpdate], arriving: &[PartitionUpdate]) -> Vec<Mutation> {
-    let Some(latest) = arriving.iter().filter_map(latest_of).max() else {
+/// When the last change behind a snapshot was made, in microseconds since 1970: as it says, or when the
+/// last of its rows was written where it says nothing, or less: an older version made it, or changes behind it.
+fn latest_behind(arriving: &[PartitionUpdate], timestamp: Option<i64>) -> Option<i64> {
+    timestamp.max(arriving.iter().filter_map(latest_of).max())
+}
+
+/// Deletes what is there and is not in a snapshot, as of the last change behind that: what is later stays,
+/// for a node begins with its own snapshot when it starts, and has the changes after it on its drive.
+fn gone(
+    own: &[PartitionUpdate],
+    arriving: &[PartitionUpdate],
+    latest: Option<i64>,
+) -> Vec<Mutation> {
+    let Some(latest) = latest else {
         return Vec::new();
     };
     let own = own.iter();
@@ -278,7 +300,7 @@ mod tests {
         let (system, filled) = schemas();
         for (old, new) in [(&system, &filled), (&filled, &system)] {
             let mutations = schema_to_mutations(old, new, 77);
-            let latest = mutations.iter().flat_map(|mutation| &mutation.updates);
+            let latest = updates_of(&mutations);
             assert_eq!(latest.filter_map(latest_of).max(), Some(77));
         }
     }
@@ -287,22 +309,51 @@ mod tests {
     #[test]
     fn a_snapshot_takes_nothing_away_that_is_later() {
         let (system, filled) = schemas();
-        let rows = |timestamp| {
-            let mutations = schema_to_mutations(&system, &filled, timestamp).into_iter();
-            let updates = mutations.flat_map(|mutation| mutation.updates);
-            updates.collect::<Vec<_>>()
-        };
-        let arriving: Vec<PartitionUpdate> = rows(50)
+        let arriving: Vec<PartitionUpdate> = rows(&system, &filled, 50)
             .into_iter()
             .map(|update| PartitionUpdate {
                 key: model::DecoratedKey::new(Bytes::from_static(b"other")),
                 ..update
             })
             .collect();
-        let own = rows(77);
-        let deletions = gone(&own, &arriving);
-        let mut updates = deletions.iter().flat_map(|mutation| &mutation.updates);
-        assert!(updates.clone().count() > 0, "what is older would go");
-        assert!(updates.all(|update| latest_of(update) < Some(77)));
+        let own = rows(&system, &filled, 77);
+        for timestamp in [None, Some(50), Some(60)] {
+            let deletions = gone(&own, &arriving, latest_behind(&arriving, timestamp));
+            assert!(updates_of(&deletions).count() > 0, "what is older would go");
+            assert!(updates_of(&deletions).all(|update| latest_of(update) < Some(77)));
+        }
+    }
+
+    /// What is left is older than what a node has that missed it.
+    #[test]
+    fn a_snapshot_takes_away_what_was_dropped_last() {
+        let (system, filled) = schemas();
+        let own = rows(&system, &filled, 50);
+        let arriving = rows(&Schema::default(), &system, 1);
+        let deletions = gone(&own, &arriving, latest_behind(&arriving, Some(60)));
+        let deleted = |own: &PartitionUpdate| {
+            let of_it = |update: &&PartitionUpdate| {
+                update.table.id == own.table.id && update.key == own.key
+            };
+            let deletion = updates_of(&deletions).find(of_it);
+            deletion.is_some_and(|update| update.deletion.timestamp == 60)
+        };
+        assert!(!own.is_empty() && own.iter().all(deleted));
+    }
+
+    /// Nodes of the version before send such.
+    #[test]
+    fn a_snapshot_that_does_not_say_is_as_late_as_its_rows() {
+        let (system, filled) = schemas();
+        let arriving = rows(&system, &filled, 50);
+        assert_eq!(latest_behind(&arriving, None), Some(50));
+        assert_eq!(latest_behind(&arriving, Some(20)), Some(50));
+        assert_eq!(latest_behind(&arriving, Some(60)), Some(60));
+    }
+
+    /// What turns the rows of one schema into those of another.
+    fn rows(old: &Schema, new: &Schema, timestamp: i64) -> Vec<PartitionUpdate> {
+        let mutations = schema_to_mutations(old, new, timestamp).into_iter();
+        mutations.flat_map(|mutation| mutation.updates).collect()
     }
 }

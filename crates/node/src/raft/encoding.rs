@@ -312,6 +312,7 @@ mod tests {
             id: Uuid::from_u128(9),
             base: 0,
             mutations: vec![vec![1, 2], vec![]],
+            timestamp: Some(5),
             event: vec![3],
             keyspaces: 1,
         };

@@ -147,19 +147,22 @@ const SNITCH: &str = "org.apache.cassandra.locator.GossipingPropertyFileSnitch";
 
 /// The cluster, its nodes by address.
 pub(super) fn cluster_info(cluster: &ClusterInformation) -> Value {
-    let mut nodes: Vec<&NodeStatus> = cluster.nodes.values().collect();
-    nodes.sort_by_key(|status| status.node.address);
+    let mut nodes: Vec<_> = cluster.nodes.iter().collect();
+    nodes.sort_by_key(|(_, status)| status.node.address);
+    let nodes = nodes
+        .into_iter()
+        .map(|(id, status)| cluster_node(status, cluster.voters.contains(id)));
     json!({
         "name": cluster.name,
         "snitch": SNITCH,
         "partitioner": node::system::PARTITIONER,
         "epoch": cluster.epoch,
         "schema_version": cluster.schema_version.to_string(),
-        "nodes": nodes.into_iter().map(cluster_node).collect::<Value>(),
+        "nodes": nodes.collect::<Value>(),
     })
 }
 
-fn cluster_node(status: &NodeStatus) -> Value {
+fn cluster_node(status: &NodeStatus, votes: bool) -> Value {
     let NodeStatus { node, report, .. } = status;
     let tokens = status.tokens.iter().map(|token| token.0);
     let report = report.as_ref();
@@ -176,6 +179,7 @@ fn cluster_node(status: &NodeStatus) -> Value {
         "tokens": tokens.collect::<Vec<i64>>(),
         "state": status.state.name(),
         "is_up": status.is_up,
+        "votes": votes,
         "load": report.map(|report| report.load),
         "schema_version": report.map(|report| report.schema_version.to_string()),
         "generation": report.map(|report| report.generation),

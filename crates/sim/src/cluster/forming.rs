@@ -1,5 +1,7 @@
 //! Nodes form a cluster while they start in any order, die and come back, and messages are lost; and
-//! change its schema from all sides.
+//! change its schema from all sides. Then some are away for long ([`absences`]).
+
+mod absences;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -10,13 +12,17 @@ use bytes::Bytes;
 use cluster::Consistency;
 use io::TaskGroup;
 use io::sim::Crash;
+use node::{Flaw, MetadataConfig};
 
 use super::client::Client;
+use super::trouble;
 use super::world::World;
 use crate::Random;
 
 /// How long the nodes may take to be ready once nothing is wrong any more.
 const SETTLE: Duration = Duration::from_secs(120);
+/// For how long a voter may be silent in these worlds.
+pub const VOTER_SILENCE: Duration = Duration::from_secs(20);
 /// How many changes of the schema each client makes.
 const CHANGES: u64 = 12;
 
@@ -31,6 +37,8 @@ pub struct Report {
     pub changes: u64,
     /// Changes that were refused or not answered.
     pub unknown: u64,
+    /// Nodes that were away until others voted in their place.
+    pub lost: u64,
     /// The trace of the run.
     pub trace: u64,
 }
@@ -42,6 +50,7 @@ impl Report {
         self.crashes += other.crashes;
         self.changes += other.changes;
         self.unknown += other.unknown;
+        self.lost += other.lost;
     }
 }
 
@@ -49,8 +58,9 @@ impl std::fmt::Display for Report {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "{} nodes, {} crashes, {} changes of the schema acknowledged, {} without an answer",
-            self.nodes, self.crashes, self.changes, self.unknown
+            "{} nodes, {} crashes, {} changes of the schema acknowledged, {} without an answer, {} \
+             nodes lost for long",
+            self.nodes, self.crashes, self.changes, self.unknown, self.lost
         )
     }
 }
@@ -61,32 +71,55 @@ impl std::fmt::Display for Report {
 /// What is wrong, in words.
 pub fn run(seed: u64) -> Result<Report, String> {
     let mut random = Random::new(seed ^ 0x5eed_0f0c_0c0a);
-    let nodes = 3 + random.below(5) as usize;
-    let mut world = World::new(seed, nodes, &mut random);
+    let mut world = new_world(seed, &mut random, Flaw::None, VOTER_SILENCE);
     let mut report = Report {
-        nodes: nodes as u64,
+        nodes: world.len() as u64,
         ..Report::default()
     };
     start_in_any_order(&mut world, &mut random, &mut report)?;
-    world.heal();
-    for number in 0..nodes {
-        if !world.runs(number) {
-            world.start(number);
-        }
-    }
-    world.wait_until_ready(SETTLE)?;
+    trouble::end(&mut world, SETTLE)?;
     see_each_other(&mut world)?;
     let changed = change_schema(&mut world, &mut random, &mut report)?;
-    world.heal();
-    for number in 0..nodes {
-        if !world.runs(number) {
-            world.start(number);
-        }
-    }
-    world.wait_until_ready(SETTLE)?;
+    trouble::end(&mut world, SETTLE)?;
     agree_on_schema(&mut world, &changed)?;
+    absences::drop_something(&mut world, &mut random, &mut report, &changed)?;
+    // It takes long.
+    if random.chance(40) {
+        absences::lose_voters(&mut world, &mut random, &mut report, &changed)?;
+    }
     report.trace = world.simulation.trace_hash();
     Ok(report)
+}
+
+/// Lives the end of a world, in which nodes are away for long: of nodes with a mistake, or in which a voter
+/// may be silent for so long.
+///
+/// # Errors
+/// What is wrong, in words.
+pub fn run_absences(seed: u64, flaw: Flaw, voter_silence: Duration) -> Result<Report, String> {
+    let mut random = Random::new(seed ^ 0x5eed_0f0c_0c0a);
+    let mut world = new_world(seed, &mut random, flaw, voter_silence);
+    let mut report = Report {
+        nodes: world.len() as u64,
+        ..Report::default()
+    };
+    trouble::end(&mut world, SETTLE)?;
+    absences::drop_something(&mut world, &mut random, &mut report, &[])?;
+    absences::lose_voters(&mut world, &mut random, &mut report, &[])?;
+    report.trace = world.simulation.trace_hash();
+    Ok(report)
+}
+
+fn new_world(seed: u64, random: &mut Random, flaw: Flaw, voter_silence: Duration) -> World {
+    let nodes = 3 + random.below(5) as usize;
+    let mut world = World::with_flaw((seed, flaw), nodes, random);
+    // Often all that a node missed comes as a snapshot.
+    world.set_metadata(MetadataConfig {
+        snapshot_after: *random.pick(&[1, 5, 20]),
+        kept: random.below(3),
+        voter_silence,
+    });
+    world
 }
 
 fn start_in_any_order(
@@ -252,6 +285,7 @@ fn agree_on_schema(world: &mut World, changed: &[String]) -> Result<(), String> 
 
 fn disagreement(world: &mut World, changed: &[String]) -> Result<Option<String>, String> {
     let mut versions = BTreeSet::new();
+    let mut schemas = BTreeSet::new();
     for number in 0..world.len() {
         let rows = world.ask(
             number,
@@ -269,6 +303,18 @@ fn disagreement(world: &mut World, changed: &[String]) -> Result<Option<String>,
         if let Some(missing) = missing {
             return Ok(Some(format!("node {number} has lost {missing}")));
         }
+        let mut schema = BTreeSet::new();
+        for (kind, name) in [("tables", "table_name"), ("types", "type_name")] {
+            let text = format!("SELECT keyspace_name, {name} FROM system_schema.{kind}");
+            let rows = world.ask(number, &text, Consistency::One)?;
+            schema.extend(rows.into_iter().map(|row| (kind, row)));
+        }
+        schemas.insert((names, schema));
     }
-    Ok((versions.len() > 1).then(|| format!("{} versions of the schema", versions.len())))
+    Ok(match (versions.len(), schemas.len()) {
+        (1, 1) => None,
+        (versions, schemas) => Some(format!(
+            "{versions} versions of the schema, and {schemas} contents"
+        )),
+    })
 }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use cluster::Consistency;
 use io::sim::{Crash, DiskFaults, LinkConfig, SimConfig, SimNode, Simulation};
 use io::{DriverChoice, Env, Instant, TaskGroup};
-use node::{Flaw, NodeConfig, NodeShards, StartError};
+use node::{Flaw, MetadataConfig, NodeConfig, NodeShards, StartError};
 use storage::{CommitLogConfig, FailurePolicies};
 
 use super::client::{Client, Failure};
@@ -47,6 +47,7 @@ pub struct World {
     clients: SimNode,
     clients_env: Option<Env>,
     flaw: Flaw,
+    metadata: MetadataConfig,
 }
 
 impl World {
@@ -78,9 +79,15 @@ impl World {
             clients,
             clients_env: None,
             flaw,
+            metadata: MetadataConfig::default(),
         };
         world.start_clients();
         world
+    }
+
+    /// How nodes keep the log of metadata that are started from now on.
+    pub fn set_metadata(&mut self, metadata: MetadataConfig) {
+        self.metadata = metadata;
     }
 
     fn start_clients(&mut self) {
@@ -153,6 +160,7 @@ impl World {
                 .collect(),
             encryption: None,
             num_tokens: 4,
+            metadata: self.metadata,
         }
     }
 

@@ -28,7 +28,7 @@ use wire::internode::{Identity, MessageHead, MessageKind, VERSIONS, Verb};
 
 use super::content::{command, decorated, rows};
 use crate::batch_log;
-use crate::config::NodeConfig;
+use crate::config::{MetadataConfig, NodeConfig};
 use crate::coordinator;
 use crate::error::RequestError;
 use crate::flaw::Flaw;
@@ -264,6 +264,7 @@ fn config(shards: u16) -> NodeConfig {
         seeds: Vec::new(),
         encryption: None,
         num_tokens: 4,
+        metadata: MetadataConfig::default(),
     }
 }
 

@@ -192,6 +192,7 @@ fn schema(known: &ClusterMetadata) -> MetadataEntry {
         id: Uuid::from_u128(known.epoch().into()),
         base: known.schema_epoch(),
         mutations: vec![vec![1; 100]],
+        timestamp: Some(5),
         event: 7u64.to_le_bytes().to_vec(),
         keyspaces: 1,
     })

@@ -326,6 +326,7 @@ impl Cluster {
                             id: Uuid::from_u128(number.into()),
                             base: known.schema_epoch(),
                             mutations: vec![vec![number as u8; 100]],
+                            timestamp: Some(5),
                             event: number.to_le_bytes().to_vec(),
                             keyspaces: 1,
                         })
