@@ -16,6 +16,10 @@ enum World {
     Registers,
     /// Conditional updates and serial reads.
     Agreements,
+    /// Counters, sets, logged batches and changes of the schema.
+    Traffic,
+    /// What replicas miss while they are away.
+    Repairs,
 }
 
 impl World {
@@ -25,6 +29,8 @@ impl World {
             World::Forming => "forming",
             World::Registers => "registers",
             World::Agreements => "agreements",
+            World::Traffic => "traffic",
+            World::Repairs => "repairs",
         }
     }
 }
@@ -71,6 +77,22 @@ fn main() -> ExitCode {
             let mut total = sim::cluster::agreements::Report::default();
             let failed = run(&options, |seed| {
                 total.add(&sim::cluster::agreements::run(seed)?);
+                Ok(())
+            });
+            tell(&options, failed, &total.to_string())
+        }
+        World::Traffic => {
+            let mut total = sim::cluster::traffic::Report::default();
+            let failed = run(&options, |seed| {
+                total.add(&sim::cluster::traffic::run(seed)?);
+                Ok(())
+            });
+            tell(&options, failed, &total.to_string())
+        }
+        World::Repairs => {
+            let mut total = sim::cluster::repairs::Report::default();
+            let failed = run(&options, |seed| {
+                total.add(&sim::cluster::repairs::run(seed)?);
                 Ok(())
             });
             tell(&options, failed, &total.to_string())
