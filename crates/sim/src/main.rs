@@ -43,7 +43,7 @@ impl World {
                   helenus-sim --world forming --seeds 200"
 )]
 struct Options {
-    /// Which worlds: the storage engine of one node, nodes that form a cluster, or one that is written to
+    /// Which worlds: the storage engine of one node, or one of those of clusters
     #[arg(long, value_enum, default_value_t = World::Storage)]
     world: World,
     /// How many worlds

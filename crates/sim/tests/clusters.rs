@@ -29,6 +29,13 @@ fn counters_sets_batches_and_schemas_are_what_was_acknowledged() {
     assert_eq!(traffic::run(1), Ok(report));
 }
 
+/// A node whose clock was set back while it was dead stayed down for the others: the life before had begun
+/// later, by its clock.
+#[test]
+fn who_starts_with_a_clock_that_was_set_back_is_up_again() {
+    traffic::run(119).expect("nothing is wrong");
+}
+
 #[test]
 fn replicas_get_what_they_have_missed() {
     let report = repairs::run(1).expect("nothing is wrong");

@@ -38,7 +38,7 @@ fn read_repair_that_drops_tombstones() {
 #[test]
 fn hints_that_are_forgotten() {
     let run = |seed| repairs::run_with(seed, Flaw::HintsForget).map(drop);
-    let problem = found(run, 0..40);
+    let problem = found(run, 0..10);
     assert!(
         problem.starts_with("Hints") && problem.contains("alone"),
         "{problem}"
