@@ -165,14 +165,15 @@ impl NodeShards {
     /// Has all shards keep hints, or none, until the next start, as [`Admin::enable_hints`] does: for who runs
     /// them on its own thread, and so does not wait for them. Were all told?
     pub fn enable_hints(&self, enabled: bool) -> bool {
-        let told = self.handles.iter().map(|shard| {
+        let mut all = true;
+        for shard in self.handles.iter() {
             let enable = move |shard: Rc<Shard>| -> Pin<Box<dyn Future<Output = ()>>> {
                 Box::pin(async move { shard.hints.enable(enabled) })
             };
             let sent = shard.control.try_send(Control::Operate(Box::new(enable)));
-            sent.is_ok()
-        });
-        told.fold(true, |all, told| all && told)
+            all &= sent.is_ok();
+        }
+        all
     }
 
     /// Where clients connect, once the node is ready; why it is not to be, if it is not to be. Told once;

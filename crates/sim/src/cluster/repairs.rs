@@ -169,6 +169,21 @@ impl Change {
     }
 }
 
+/// A change that was made.
+struct Statement {
+    key: i64,
+    /// When, and what it adds, if it adds a row.
+    time: i64,
+    change: Change,
+    removes: Vec<i64>,
+}
+
+impl Statement {
+    fn text(&self) -> String {
+        self.change.text(self.key, self.time)
+    }
+}
+
 /// What is known, and what was done.
 #[derive(Default)]
 struct Rows {
@@ -182,13 +197,33 @@ impl Rows {
         self.partitions.entry(key).or_default()
     }
 
-    /// All that was tried is certain from now on: all that follows sees it, or leaves a quorum that does.
-    fn acknowledge(&mut self, changes: Vec<(i64, i64, Change, Vec<i64>)>) {
-        for (key, time, change, removes) in changes {
-            let known = self.partition(key);
-            known.removed(&removes);
-            if change.adds() {
-                known.added(time);
+    /// A client tries something.
+    fn begin(&mut self, random: &mut Random) -> Statement {
+        self.clock += 1;
+        let time = self.clock;
+        let key = random.below(PARTITIONS as u64) as i64;
+        let known = self.partition(key);
+        let change = Change::choose(random, known);
+        let removes = change.removes(known);
+        known.removing(&removes);
+        if change.adds() {
+            known.adding(time);
+        }
+        Statement {
+            key,
+            time,
+            change,
+            removes,
+        }
+    }
+
+    /// These are certain from now on: all that follows sees them.
+    fn are_certain(&mut self, statements: Vec<Statement>) {
+        for statement in statements {
+            let known = self.partition(statement.key);
+            known.removed(&statement.removes);
+            if statement.change.adds() {
+                known.added(statement.time);
             }
         }
     }
@@ -311,13 +346,13 @@ impl Story {
         let (there, away) = self.split();
         // Hints die with who keeps them: all coordinators live on.
         let changes = self.write(&there, BEFORE, Consistency::Quorum)?;
-        self.rows.borrow_mut().acknowledge(changes);
+        self.rows.borrow_mut().are_certain(changes);
         let absences = 1 + self.random.below(3);
         for _ in 0..absences {
             self.go_away(&away, &there, true);
             self.disturb();
             let changes = self.write(&there, MEANWHILE / absences, Consistency::Quorum)?;
-            self.rows.borrow_mut().acknowledge(changes);
+            self.rows.borrow_mut().are_certain(changes);
             let rest = Duration::from_millis(self.random.below(12_000));
             self.world.simulation.run_for(rest);
             self.come_back()?;
@@ -334,7 +369,7 @@ impl Story {
         self.keep_hints(false);
         let everybody: Vec<usize> = (0..self.world.len()).collect();
         let changes = self.write(&everybody, BEFORE, Consistency::All)?;
-        self.rows.borrow_mut().acknowledge(changes);
+        self.rows.borrow_mut().are_certain(changes);
         let (others, witnesses) = self.split();
         self.world.cut(&witnesses, &others);
         if self.random.chance(60) {
@@ -357,7 +392,7 @@ impl Story {
         }
         self.go_away(&rest, &with, true);
         self.disturb();
-        self.rows.borrow_mut().acknowledge(changes);
+        self.rows.borrow_mut().are_certain(changes);
         self.read(&with, Consistency::Quorum)?;
         self.come_back()?;
         self.keep_hints(false);
@@ -410,38 +445,24 @@ impl Story {
         worked.ok_or_else(|| "a client waits for ever".to_owned())
     }
 
-    /// So many statements, of which only as much is known as that they were tried; those that were
-    /// acknowledged.
+    /// So many statements; those of them that were acknowledged, of which nothing is certain yet.
     fn write(
         &mut self,
         nodes: &[usize],
         count: u64,
         level: Consistency,
-    ) -> Result<Vec<(i64, i64, Change, Vec<i64>)>, String> {
+    ) -> Result<Vec<Statement>, String> {
         self.employ(nodes, async move |rows, mut session| {
             let mut acknowledged = Vec::new();
             for _ in 0..count {
-                let key = session.random().below(PARTITIONS as u64) as i64;
-                let (change, time, removes) = {
-                    let mut rows = rows.borrow_mut();
-                    rows.clock += 1;
-                    let time = rows.clock;
-                    let known = rows.partition(key);
-                    let change = Change::choose(session.random(), known);
-                    let removes = change.removes(known);
-                    known.removing(&removes);
-                    if change.adds() {
-                        known.adding(time);
-                    }
-                    (change, time, removes)
-                };
+                let statement = rows.borrow_mut().begin(session.random());
                 if session.random().chance(20) {
                     session.leave();
                 }
-                match session.run(&change.text(key, time), level).await {
+                match session.run(&statement.text(), level).await {
                     Ok(_) => {
                         rows.borrow_mut().report.statements += 1;
-                        acknowledged.push((key, time, change, removes));
+                        acknowledged.push(statement);
                     }
                     Err(_) => rows.borrow_mut().report.unknown += 1,
                 }

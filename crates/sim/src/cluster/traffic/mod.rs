@@ -141,7 +141,7 @@ fn numbers(rows: Vec<Vec<Option<Bytes>>>) -> Vec<i64> {
 /// # Errors
 /// What is wrong, in words.
 pub fn run(seed: u64) -> Result<Report, String> {
-    let mut random = Random::new(seed ^ 0x7_2aff_1c);
+    let mut random = Random::new(seed ^ 0x072a_ff1c);
     let nodes = 3 + random.below(5) as usize;
     let mut world = World::new(seed, nodes, &mut random);
     (0..nodes).for_each(|number| world.start(number));
