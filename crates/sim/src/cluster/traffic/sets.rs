@@ -40,8 +40,8 @@ impl Change {
         let there = members.certain();
         let random = session.random();
         match random.below(20) {
-            0 if random.chance(50) => Change::Empty("members"),
-            0 => Change::Empty(""),
+            0 if random.chance(50) => Change::Empty(""),
+            0 => Change::Empty("members"),
             1 => Change::Replace,
             2..8 if !there.is_empty() => Change::Remove(*random.pick(&there)),
             _ => Change::Add,
