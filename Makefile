@@ -16,7 +16,8 @@ HELENUS := target/release/helenus
 SERVER ?= helenus
 N ?=
 SEEDS ?= 1000
-WORLDS ?= 30
+# Of each of the five worlds of clusters: 200 together.
+WORLDS ?= 40
 SECONDS ?= 600
 SIZE ?= 256M
 # Cassandra's offline tools take a JVM for each table and each file: minutes, so only test-long has them.
@@ -85,6 +86,8 @@ sim: ## SEEDS=N WORLDS=M: worlds of the storage engine, and of clusters, under s
 	cargo run --release -q -p sim -- --world forming --seeds $(WORLDS)
 	cargo run --release -q -p sim -- --world registers --seeds $(WORLDS)
 	cargo run --release -q -p sim -- --world agreements --seeds $(WORLDS)
+	cargo run --release -q -p sim -- --world traffic --seeds $(WORLDS)
+	cargo run --release -q -p sim -- --world repairs --seeds $(WORLDS)
 
 binary: $(PYTHON)/.installed $(HELENUS) ## starting, refusing to start, stopping; the data folder
 	$(PYTHON)/bin/pytest -q tests/binary

@@ -39,13 +39,30 @@ const REMEMBERED: Duration = Duration::from_secs(24 * 60 * 60);
 /// The longest message, in bytes.
 const MAX_MESSAGE: NonZeroUsize = NonZeroUsize::new(16 << 10).expect("16 KiB is not 0");
 
-/// A node in one of its lives: that of the later start is the one that counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// By how much the steps grow by which a node's life becomes later, and the longest of them, in microseconds.
+const GROWTH: u64 = 16;
+const LONGEST_STEP: u64 = 1 << 32;
+
+/// A node in one of its lives: the latest is the one that counts.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Speaker {
     node: u32,
-    /// When it started, or one more than before where it had to contradict that it is down.
+    /// When it started, by its clock, or later where it had to contradict that it is down.
     life: u64,
+    /// By how much it is later the next time. Steps grow: where the clock was set back since the last start,
+    /// by nobody knows how much, the others believe in the life before, until a later one contradicts. Of no
+    /// concern to others.
+    #[serde(skip)]
+    step: u64,
 }
+
+impl PartialEq for Speaker {
+    fn eq(&self, other: &Speaker) -> bool {
+        (self.node, self.life) == (other.node, other.life)
+    }
+}
+
+impl Eq for Speaker {}
 
 impl Identity for Speaker {
     type Addr = u32;
@@ -55,8 +72,10 @@ impl Identity for Speaker {
     }
 
     fn renew(&self) -> Option<Speaker> {
+        let step = self.step.max(1);
         Some(Speaker {
-            life: self.life + 1,
+            life: self.life.saturating_add(step),
+            step: step.saturating_mul(GROWTH).min(LONGEST_STEP),
             ..*self
         })
     }
@@ -101,11 +120,12 @@ pub struct Gossip {
 
 impl Gossip {
     /// Of the node `own`, which started at `started` (microseconds since 1970: a later start of the
-    /// same node has a greater one). The same `seed` gives the same messages.
+    /// same node has a greater one, or is found out to be the later). The same `seed` gives the same messages.
     pub fn new(own: NodeId, started: u64, seed: u64) -> Gossip {
         let speaker = Speaker {
             node: own.0,
             life: started,
+            step: 1,
         };
         let config = Config {
             remove_down_after: Some(REMEMBERED),
@@ -164,6 +184,7 @@ impl Gossip {
         let any_life = Speaker {
             node: node.0,
             life: 0,
+            step: 1,
         };
         let told = self.foca.announce(any_life, &mut self.runtime);
         debug_assert!(told.is_ok(), "a message of gossip has room: {told:?}");
@@ -256,7 +277,7 @@ impl Gossip {
     pub fn come_back(&mut self, at: u64, now: Duration) {
         let before = *self.foca.identity();
         let speaker = Speaker {
-            life: at.max(before.life + 1),
+            life: at.max(before.life.saturating_add(1)),
             ..before
         };
         let told = self.foca.change_identity(speaker, &mut self.runtime);

@@ -1,6 +1,8 @@
 //! A node as the process that runs it sees it: a handle from outside the shards.
 
 use std::net::SocketAddr;
+use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
@@ -11,7 +13,7 @@ use crate::admin::{Admin, Operation};
 use crate::config::NodeConfig;
 use crate::flaw::Flaw;
 use crate::metrics::ShardMetrics;
-use crate::shard::{Seat, SharedState};
+use crate::shard::{Seat, Shard, SharedState};
 use crate::start::{self, StartError};
 
 /// How long a shard may take to tell its numbers before its last ones are shown.
@@ -158,6 +160,20 @@ impl NodeShards {
     /// If a shard is started twice.
     pub fn run(&self, env: io::Env) -> impl Future<Output = ()> + use<> {
         run(env, &self.state, &self.seats)
+    }
+
+    /// Has all shards keep hints, or none, until the next start, as [`Admin::enable_hints`] does: for who runs
+    /// them on its own thread, and so does not wait for them. Were all told?
+    pub fn enable_hints(&self, enabled: bool) -> bool {
+        let mut all = true;
+        for shard in self.handles.iter() {
+            let enable = move |shard: Rc<Shard>| -> Pin<Box<dyn Future<Output = ()>>> {
+                Box::pin(async move { shard.hints.enable(enabled) })
+            };
+            let sent = shard.control.try_send(Control::Operate(Box::new(enable)));
+            all &= sent.is_ok();
+        }
+        all
     }
 
     /// Where clients connect, once the node is ready; why it is not to be, if it is not to be. Told once;

@@ -16,6 +16,10 @@ enum World {
     Registers,
     /// Conditional updates and serial reads.
     Agreements,
+    /// Counters, sets, logged batches and changes of the schema.
+    Traffic,
+    /// What replicas miss while they are away.
+    Repairs,
 }
 
 impl World {
@@ -25,6 +29,8 @@ impl World {
             World::Forming => "forming",
             World::Registers => "registers",
             World::Agreements => "agreements",
+            World::Traffic => "traffic",
+            World::Repairs => "repairs",
         }
     }
 }
@@ -37,7 +43,7 @@ impl World {
                   helenus-sim --world forming --seeds 200"
 )]
 struct Options {
-    /// Which worlds: the storage engine of one node, nodes that form a cluster, or one that is written to
+    /// Which worlds: the storage engine of one node, or one of those of clusters
     #[arg(long, value_enum, default_value_t = World::Storage)]
     world: World,
     /// How many worlds
@@ -71,6 +77,22 @@ fn main() -> ExitCode {
             let mut total = sim::cluster::agreements::Report::default();
             let failed = run(&options, |seed| {
                 total.add(&sim::cluster::agreements::run(seed)?);
+                Ok(())
+            });
+            tell(&options, failed, &total.to_string())
+        }
+        World::Traffic => {
+            let mut total = sim::cluster::traffic::Report::default();
+            let failed = run(&options, |seed| {
+                total.add(&sim::cluster::traffic::run(seed)?);
+                Ok(())
+            });
+            tell(&options, failed, &total.to_string())
+        }
+        World::Repairs => {
+            let mut total = sim::cluster::repairs::Report::default();
+            let failed = run(&options, |seed| {
+                total.add(&sim::cluster::repairs::run(seed)?);
                 Ok(())
             });
             tell(&options, failed, &total.to_string())

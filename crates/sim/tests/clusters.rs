@@ -1,6 +1,6 @@
 //! A seed of each world of clusters, which tells the same story twice; `make sim` lives many.
 
-use sim::cluster::{agreements, forming, registers};
+use sim::cluster::{agreements, forming, registers, repairs, traffic};
 
 #[test]
 fn nodes_form_one_cluster_and_agree_on_its_schema() {
@@ -19,4 +19,26 @@ fn quorum_reads_see_quorum_writes() {
 fn conditional_updates_come_one_after_the_other() {
     let report = agreements::run(1).expect("nothing is wrong");
     assert!(report.applied > 20 && report.reads > 20, "{report}");
+}
+
+#[test]
+fn counters_sets_batches_and_schemas_are_what_was_acknowledged() {
+    let report = traffic::run(1).expect("nothing is wrong");
+    assert!(report.added > 100 && report.sets > 100, "{report}");
+    assert!(report.batches > 50 && report.changes > 5, "{report}");
+    assert_eq!(traffic::run(1), Ok(report));
+}
+
+/// A node whose clock was set back while it was dead stayed down for the others: the life before had begun
+/// later, by its clock.
+#[test]
+fn who_starts_with_a_clock_that_was_set_back_is_up_again() {
+    traffic::run(119).expect("nothing is wrong");
+}
+
+#[test]
+fn replicas_get_what_they_have_missed() {
+    let report = repairs::run(2).expect("nothing is wrong");
+    assert!(report.hints > 0 && report.repairs > 0, "{report}");
+    assert_eq!(repairs::run(2), Ok(report));
 }

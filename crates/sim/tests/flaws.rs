@@ -1,7 +1,7 @@
 //! Known-bad variants of a node are found: the worlds of clusters can see such mistakes.
 
 use node::Flaw;
-use sim::cluster::{agreements, forming, registers};
+use sim::cluster::{agreements, forming, registers, repairs};
 
 /// The first of these worlds in which something is wrong.
 fn found(mut run: impl FnMut(u64) -> Result<(), String>, seeds: std::ops::Range<u64>) -> String {
@@ -12,13 +12,10 @@ fn found(mut run: impl FnMut(u64) -> Result<(), String>, seeds: std::ops::Range<
     problem
 }
 
-fn of_registers(flaw: Flaw, seeds: std::ops::Range<u64>) -> String {
-    found(|seed| registers::run_with(seed, flaw).map(drop), seeds)
-}
-
 #[test]
 fn a_quorum_off_by_one() {
-    let problem = of_registers(Flaw::QuorumOffByOne, 0..5);
+    let run = |seed| registers::run_with(seed, Flaw::QuorumOffByOne).map(drop);
+    let problem = found(run, 0..5);
     assert!(problem.contains("had been acknowledged"), "{problem}");
 }
 
@@ -35,4 +32,23 @@ fn voters_in_whose_place_nobody_comes() {
     let run = |seed| forming::run_absences(seed, Flaw::None, silence).map(drop);
     let problem = found(run, 0..5);
     assert!(problem.contains("a majority does not decide"), "{problem}");
+}
+
+/// A row that a read has shown to be deleted is there again when the witness of its deletion is away.
+#[test]
+fn read_repair_that_drops_tombstones() {
+    let run = |seed| repairs::run_with(seed, Flaw::RepairDropsTombstones).map(drop);
+    let problem = found(run, 0..5);
+    assert!(problem.contains("removed for good"), "{problem}");
+}
+
+/// A replica that was gone again while it was given what it had missed never gets the rest.
+#[test]
+fn hints_that_are_forgotten() {
+    let run = |seed| repairs::run_with(seed, Flaw::HintsForget).map(drop);
+    let problem = found(run, 0..10);
+    assert!(
+        problem.starts_with("Hints") && problem.contains("alone"),
+        "{problem}"
+    );
 }

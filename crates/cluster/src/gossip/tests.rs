@@ -126,6 +126,30 @@ fn who_dies_is_down_within_seconds_and_up_again_at_once() {
     assert!(took < 2 * SECOND, "{took:?}");
 }
 
+/// Found by seed 119 of the simulator's `traffic`: it stayed down, and sent without pause.
+#[test]
+fn who_starts_with_a_clock_that_was_set_back_is_up_again() {
+    let mut net = Net::new(5, 0);
+    net.started += 3_600_000_000;
+    net.nodes[3] = None;
+    net.start(3);
+    net.settle(5 * SECOND);
+    for noticed in [true, false] {
+        net.nodes[3] = None;
+        if noticed {
+            net.settle(30 * SECOND);
+        }
+        net.started -= 1_800_000_000;
+        net.start(3);
+        let until = net.now + 20 * SECOND;
+        while net.now < until {
+            net.tick();
+        }
+        let took = net.settle(SECOND);
+        assert!(took.is_zero(), "noticed: {noticed}, {took:?}");
+    }
+}
+
 #[test]
 fn who_says_that_it_goes_is_down_at_once() {
     let mut net = Net::new(5, 0);

@@ -184,7 +184,7 @@ impl Repair {
         let (shard, deadline) = (self.shard.clone(), self.deadline);
         pending.push(async move {
             let write = Write::new(Mutation {
-                updates: vec![update],
+                updates: vec![shard.state.flaw.repair(update)],
             });
             let applied = write.apply_at(&shard, node, deadline).await;
             (node, applied.is_ok())

@@ -4,9 +4,12 @@
 pub mod agreements;
 mod client;
 mod clients;
+mod elements;
 pub mod forming;
 pub mod registers;
+pub mod repairs;
 mod session;
+pub mod traffic;
 mod trouble;
 mod world;
 

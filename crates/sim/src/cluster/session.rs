@@ -53,6 +53,11 @@ impl Session {
         answer
     }
 
+    /// The next statement goes to any node.
+    pub fn leave(&mut self) {
+        self.client = None;
+    }
+
     /// Does nothing for a while, at most so many milliseconds.
     pub async fn rest(&mut self, most: u64) {
         let rest = Duration::from_millis(self.random.below(most));

@@ -61,7 +61,7 @@ impl World {
         let mut simulation = Simulation::new(seed, SimConfig::default());
         let members = (0..nodes).map(|number| {
             let address = Ipv4Addr::new(10, 0, 0, number as u8 + 1).into();
-            let shards = 1 + random.below(3) as u16;
+            let shards = 1 + random.below(4) as u16;
             Member {
                 node: simulation.add_node(address, shards, DRIVE),
                 address,
@@ -319,6 +319,13 @@ impl World {
     pub fn set_clock(&mut self, number: usize, ahead: i64) {
         let node = self.members[number].node;
         self.simulation.set_clock(node, ahead);
+    }
+
+    /// A node that runs keeps hints from now on, or none, until it starts again.
+    pub fn keep_hints(&self, number: usize, kept: bool) {
+        if let Some(shards) = &self.members[number].running {
+            shards.enable_hints(kept);
+        }
     }
 
     /// All ways are open again and as good as they may be, and so are the drives. Clocks stay wrong.
