@@ -5,13 +5,14 @@ Records what the nodetool of a real Cassandra says: two nodes with 700 MB of hea
 
 import argparse
 import pathlib
+import re
 import subprocess
 import tempfile
 import time
 
 import harness
 
-from . import kept, questions, text
+from . import KEPT, kept, questions, text
 
 HERE = pathlib.Path(__file__).parent
 CASSANDRA = harness.server.ROOT / "tests" / "cassandra"
@@ -68,9 +69,16 @@ def record(scene: str, asker: Asker, asked, addresses) -> None:
     lines = []
     for question in asked:
         lines += text.entry(question, *asker.ask(question.words), addresses)
-    kept(scene).parent.mkdir(parents=True, exist_ok=True)
     kept(scene).write_text("\n".join(lines) + "\n")
     print(f"{kept(scene)}: {len(asked)} questions")
+
+
+def record_verbs(asker: Asker) -> None:
+    """The names of all verbs."""
+    listed = asker.ask("help")[1].partition("commands are:")[2].partition("See 'nodetool help")[0]
+    names = re.findall(r"^    ([a-z_]+) ", listed, re.M)
+    KEPT.mkdir(parents=True, exist_ok=True)
+    (KEPT / "verbs.txt").write_text("".join(f"{name}\n" for name in names))
 
 
 def main() -> None:
@@ -85,6 +93,7 @@ def main() -> None:
                 node.start()
             asker = Asker(nodes[0], folder)
             questions.make_data(addresses[0])
+            record_verbs(asker)
             record("together", asker, questions.TOGETHER, addresses)
             nodes[1].kill()
             await_down(asker)

@@ -20,7 +20,7 @@ NOWHERE = "127.127.127.127"
 @dataclasses.dataclass(frozen=True)
 class Question:
     """A command line. Its layout says how numbers stand in lines: `left` and `right` in columns of a fixed width,
-    `free` in columns as wide as what is in them, `unordered` in lines whose order means nothing, `json` in JSON."""
+    `free` in columns as wide as what is in them, `plain` in no columns, `unordered` in lines whose order means nothing, `json` in JSON."""
 
     words: str
     layout: str = "free"
@@ -81,14 +81,14 @@ status shop
 status -r shop
 -pp status shop
 status nope
-left: info
-left: info -T
+plain: info
+plain: info -T
 left: ring
 left: ring shop
 left: -pp ring shop
 ring nope
-describecluster
--pp describecluster
+unordered: describecluster
+unordered: -pp describecluster
 describering shop
 -pp describering shop
 describering nope
@@ -197,10 +197,7 @@ getcompactionthreshold shop orders
 getcompactionthroughput
 unordered: datapaths shop
 unordered: datapaths shop.orders
-rangekeysample
-invalidatekeycache
 invalidaterowcache
-invalidatecountercache
 flush nope
 flush shop nope
 nope
@@ -209,8 +206,8 @@ statusbinary x
 
 # The second node is down, and the first one has hints for it.
 ALONE = questions("""
-status shop
-describecluster
+unordered: status shop
+unordered: describecluster
 right: netstats
 listpendinghints
 -pp listpendinghints
@@ -225,5 +222,5 @@ drain
 statusbinary
 statusgossip
 right: netstats
-left: info
+plain: info
 """)

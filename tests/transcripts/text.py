@@ -38,7 +38,7 @@ def mask_numbers(line: str, layout: str) -> str:
     if layout == "left":
         return re.sub(f"{NUMBER} *", lambda found: "N".ljust(len(found[0])), line)
     line = re.sub(NUMBER, "N", line)
-    return re.sub(r"(?<=\S) {2,}", "  ", line)
+    return line if layout == "plain" else re.sub(r"(?<=\S) {2,}", "  ", line)
 
 
 def complaint(text: str) -> str:
@@ -58,13 +58,12 @@ def entry(question, code: int, out: str, err: str, addresses: list[str]) -> list
     return [words, *masked(out + err, question.layout, addresses)]
 
 
-def read(text: str) -> dict[str, list[str]]:
-    """The entries of a transcript: by question, the answers one after another where it was asked more than once."""
-    entries: dict[str, list[list[str]]] = {}
+def read(text: str) -> list[tuple[str, list[str]]]:
+    """The entries of a transcript: questions with their answers, in order."""
+    entries: list[tuple[str, list[str]]] = []
     for line in text.splitlines():
         if line.startswith("$ nodetool "):
-            answer: list[str] = []
-            entries.setdefault(line.removeprefix("$ nodetool "), []).append(answer)
+            entries.append((line.removeprefix("$ nodetool "), []))
         else:
-            answer.append(line)
+            entries[-1][1].append(line)
     return entries

@@ -1,17 +1,21 @@
 //! `helenus nodetool`: operates a node over its REST API, with the verbs, options and output of
 //! Cassandra's nodetool (`org.apache.cassandra.tools.NodeTool`).
 
+mod absent;
 mod activity;
 pub(crate) mod api;
 mod arguments;
 mod cluster;
 mod cluster_verbs;
 mod compaction;
+mod complaint;
 mod hint_verbs;
 mod hints;
 mod histograms;
 mod import;
 mod node;
+mod setting_verbs;
+mod settings;
 mod snapshots;
 mod statistics;
 mod structured;
@@ -25,6 +29,7 @@ use arguments::Verb;
 pub(crate) use arguments::{NodetoolOptions, spell_out};
 use cluster::Naming;
 use cluster_verbs::ClusterVerb;
+pub(crate) use complaint::complaint;
 use hint_verbs::HintVerb;
 
 /// Carries out a verb.
@@ -111,6 +116,7 @@ fn carry_out(api: &Api, verb: Verb, naming: Naming, out: &mut impl Write) -> Don
     match verb {
         Verb::Cluster(verb) => of_cluster(api, verb, naming, out),
         Verb::Hints(verb) => of_hints(api, verb, out),
+        Verb::Settings(verb) => settings::carry_out(api, verb, out),
         Verb::Cleanup { tables, .. } => {
             compaction::operate(api, "cleanup_all", tables.named(), &[]).map(drop)
         }

@@ -116,6 +116,10 @@ pub(super) fn info(api: &Api, all_tokens: bool, out: &mut impl Write) -> Done {
             fixed(hits as f64 / requests as f64, 3),
         ),
     )?;
+    line(
+        "Network Cache",
+        "size 0 bytes, overflow size: 0 bytes, capacity 0 bytes".to_owned(),
+    )?;
     line("Percent Repaired", "0.0%".to_owned())?;
     let tokens = node["tokens"].as_array().map_or(&[][..], Vec::as_slice);
     if tokens.len() == 1 || all_tokens {

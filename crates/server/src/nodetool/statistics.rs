@@ -58,11 +58,20 @@ impl Table {
     }
 }
 
+/// That there is no such keyspace, or no such table, in the words of Cassandra's `TableStatsHolder`.
+pub(super) fn unknown(name: &str) -> String {
+    match name.split_once('.') {
+        Some((keyspace, table)) => format!("Unknown tables: [{table}] in keyspace: {keyspace}"),
+        None => format!("Unknown keyspace: {name}"),
+    }
+}
+
 /// The tables that names mean: keyspaces, or tables with their keyspace in front.
 pub(super) fn selected(
     api: &Api,
     names: &[String],
     ignore: bool,
+    unknown: impl Fn(&str) -> String,
 ) -> Result<Vec<Table>, NodetoolError> {
     let all = api.get(["column_family", "stats"], &[])?;
     let all = all.as_array().cloned().unwrap_or_default();
@@ -75,12 +84,7 @@ pub(super) fn selected(
             None => tables.iter().any(|t| t.name("keyspace") == name),
         };
         if !known {
-            let kind = if name.contains('.') {
-                "table"
-            } else {
-                "keyspace"
-            };
-            return Err(NodetoolError::Usage(format!("Unknown {kind}: {name}")));
+            return Err(NodetoolError::Usage(unknown(name)));
         }
     }
     let named = |table: &Table| {
@@ -96,12 +100,12 @@ pub(super) fn selected(
 /// Prints statistics of tables (Cassandra's `TableStats`).
 pub(super) fn table_stats(api: &Api, options: &TableStatistics, out: &mut impl Write) -> Done {
     let names = &options.names;
-    if options.ignore && names.is_empty() {
-        let message = "name the tables that are to be left out".to_owned();
-        return Err(NodetoolError::Usage(message));
-    }
     check_sort(options)?;
-    let mut tables = selected(api, names, options.ignore)?;
+    // Without names it leaves out all, as in Cassandra.
+    if options.ignore && names.is_empty() {
+        return Ok(());
+    }
+    let mut tables = selected(api, names, options.ignore, unknown)?;
     let count = tables.len();
     if let Some(key) = &options.sort {
         sort(&mut tables, key);
@@ -227,6 +231,14 @@ fn print_table(
     Ok(writeln!(out)?)
 }
 
+/// Of nothing all is repaired, as in Cassandra; nothing else is yet.
+fn percent_repaired(table: &Table) -> &'static str {
+    match table.number("uncompressed") {
+        0 => "100.0",
+        _ => "0.0",
+    }
+}
+
 /// What its sstables keep in memory, in bytes.
 fn off_heap(table: &Table) -> u64 {
     let parts = ["filter_size", "summary_size", "offsets_size"];
@@ -280,7 +292,7 @@ fn work_lines(table: &Table, size: &impl Fn(u64) -> String) -> Vec<Line> {
         ("Local write latency", latency("write_latency_mean")),
         ("Local read/write ratio", fixed(table.read_write_ratio(), 5)),
         ("Pending flushes", "0".to_owned()),
-        ("Percent repaired", "0.0".to_owned()),
+        ("Percent repaired", percent_repaired(table).to_owned()),
         ("Bytes repaired", memory_size(0)),
         ("Bytes unrepaired", memory_size(number("uncompressed"))),
         ("Bytes pending repair", memory_size(0)),
@@ -374,7 +386,7 @@ fn table_value(table: &Table, options: &TableStatistics) -> Value {
         "local_write_latency_ms": fixed(table.millis("write_latency_mean"), 3),
         "local_read_write_ratio": fixed(table.read_write_ratio(), 5),
         "pending_flushes": 0,
-        "percent_repaired": 0.0,
+        "percent_repaired": if number("uncompressed") > 0 { 0.0 } else { 100.0 },
         "bytes_repaired": 0,
         "bytes_unrepaired": number("uncompressed"),
         "bytes_pending_repair": 0,
@@ -393,10 +405,36 @@ fn table_value(table: &Table, options: &TableStatistics) -> Value {
         "maximum_tombstones_per_slice_last_five_minutes": 0,
         "droppable_tombstone_ratio": fixed(table.real("droppable_ratio"), 5),
     });
+    add_uncounted(&mut value);
     if options.sstable_location_check {
         value["sstables_in_correct_location"] = json!(true);
     }
     value
+}
+
+/// What Cassandra says of indexes, which no table has yet, and of what is counted with its repairs alone.
+fn add_uncounted(value: &mut Value) {
+    for name in ["sai_total_queryable_index_ratio", "sai_disk_used_bytes"] {
+        value[name] = Value::Null;
+    }
+    for name in [
+        "sai_post_filtering_read_latency",
+        "sai_local_query_latency_ms",
+    ] {
+        value[name] = json!("0.000");
+    }
+    for name in [
+        "sai_index_segments_hit",
+        "sai_rows_filtered",
+        "sai_sstable_indexes_hit",
+    ] {
+        value[name] = json!(0.0);
+    }
+    value["sai_total_query_timeouts"] = json!(0);
+    for name in ["top_size_partitions", "top_tombstone_partitions"] {
+        value[name] = json!({});
+    }
+    value["twcs"] = Value::Null;
 }
 
 fn as_value(tables: &[Table], count: usize, options: &TableStatistics) -> Value {
@@ -531,7 +569,7 @@ pub(super) fn get_sstables(api: &Api, options: &GetSSTables, out: &mut impl Writ
     let parts = ["column_family", "sstables", "by_key", &name];
     let format = if options.hex_format { "hex" } else { "" };
     let found = api.get(parts, &[("key", &options.key), ("format", format)])?;
-    let selected = selected(api, &[format!("{keyspace}.{table}")], false)?;
+    let selected = selected(api, &[format!("{keyspace}.{table}")], false, unknown)?;
     let leveled = selected.iter().any(|table| table.0["is_leveled"] == true);
     for sstable in found.as_array().into_iter().flatten() {
         let file = sstable["file"].as_str().unwrap_or_default();
