@@ -85,7 +85,7 @@ def main() -> None:
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     addresses = questions.addresses()
     with tempfile.TemporaryDirectory(prefix="transcripts-") as folder:
-        options = ["--heap", "700M", "--seeds", addresses[0]]
+        options = ["--heap", "700M", "--seeds", ",".join(addresses)]
         options += ["--yaml", "max_hints_file_size: 1MiB", "--yaml", "hints_flush_period: 1s"]
         nodes = [harness.Cassandra(address, pathlib.Path(folder) / address, options) for address in addresses]
         try:

@@ -93,9 +93,9 @@ describering shop
 -pp describering shop
 describering nope
 describering
-gossipinfo
--pp gossipinfo
-gossipinfo -r
+unordered: gossipinfo
+unordered: -pp gossipinfo
+unordered: gossipinfo -r
 right: failuredetector
 right: -pp failuredetector
 right: netstats
@@ -111,6 +111,7 @@ tablestats shop.orders shop.lines
 json: tablestats -F json shop
 json: tablestats -F json single.empty
 unordered: tablestats -F yaml shop
+unordered: tablestats -F yaml single.empty
 tablestats -F xml shop
 tablestats nope
 tablestats shop.nope
@@ -153,8 +154,8 @@ setmaxhintwindow x
 setmaxhintwindow
 pausehandoff
 resumehandoff
-listpendinghints
 truncatehints
+listpendinghints
 truncatehints {NOWHERE}
 statusbackup
 version
@@ -165,9 +166,6 @@ gettimeout counterwrite
 gettimeout cascontention
 gettimeout truncate
 gettimeout internodeconnect
-gettimeout internodeuser
-gettimeout internodestreaminguser
-gettimeout misc
 gettimeout
 gettimeout nope
 settimeout read 6000

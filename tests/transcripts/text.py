@@ -20,12 +20,11 @@ def masked(text: str, layout: str, addresses: list[str]) -> list[str]:
     text = re.sub(FOLDER, r"FOLDERS/\1/\2-ID", text)
     text = re.sub(UUID, lambda found: "U" * len(found[0]), text)
     if layout == "json":
-        text = json.dumps(json.loads(text), indent=1, sort_keys=True)
+        text = json.dumps(json.loads(text), indent=1, sort_keys=True).replace(",\n", "\n")
     lines = []
     for line in text.splitlines():
-        line = mask_numbers(line, layout)
-        # Blanks at the end are seen.
-        line = line if line == line.rstrip() else line.rstrip() + "$"
+        # Blanks at the end are of columns as wide as what is in them.
+        line = mask_numbers(line, layout).rstrip()
         if not lines or line != lines[-1] or not line:
             lines.append(line)
     return sorted(set(lines)) if layout == "unordered" else lines

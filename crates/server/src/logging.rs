@@ -38,13 +38,12 @@ fn at_start() -> EnvFilter {
 /// # Panics
 /// The name is none of a target: callers look before.
 fn directive(target: &str, level: LevelFilter) -> Directive {
-    let directive = match target {
+    match target {
         ROOT => level.into(),
         target => format!("{target}={level}")
             .parse()
             .expect("a name and a level"),
-    };
-    directive
+    }
 }
 
 /// Can a target be called so?

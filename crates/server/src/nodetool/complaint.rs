@@ -8,12 +8,16 @@ use super::absent;
 pub(crate) fn complaint(error: &clap::Error) -> Option<String> {
     let context = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),
-        Some(ContextValue::Strings(texts)) => texts.first().map(String::as_str),
+        // Of what is like a word the last is the most like it.
+        Some(ContextValue::Strings(texts)) => texts.last().map(String::as_str),
         _ => None,
     };
     match error.kind() {
         ErrorKind::MissingRequiredArgument => {
-            let missing = name(context(ContextKind::InvalidArg)?);
+            let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg) else {
+                return None;
+            };
+            let missing = name(missing.first()?);
             Some(format!("Required parameters are missing: {missing}"))
         }
         ErrorKind::UnknownArgument => {
@@ -39,15 +43,15 @@ pub(crate) fn complaint(error: &clap::Error) -> Option<String> {
                 context(ContextKind::InvalidArg)?,
                 context(ContextKind::InvalidValue)?,
             );
-            let is_number = error.source().is_some_and(|source| {
-                source.is::<std::num::ParseIntError>() || source.is::<std::num::ParseFloatError>()
-            });
+            // Java's names, which Cassandra shows.
+            let kind = match error.source() {
+                Some(source) if source.is::<std::num::ParseIntError>() => Some("Integer"),
+                Some(source) if source.is::<std::num::ParseFloatError>() => Some("Double"),
+                _ => None,
+            };
             let parameter = name(parameter);
-            Some(match is_number {
-                // As Cassandra says it of all its numbers but a few.
-                true => format!("{parameter}: can not convert \"{value}\" to a number ({cause})"),
-                false => cause,
-            })
+            let said = |kind| format!("{parameter}: can not convert \"{value}\" to a {kind}");
+            Some(kind.map_or(cause, said))
         }
         _ => None,
     }

@@ -17,6 +17,7 @@ mod node;
 mod setting_verbs;
 mod settings;
 mod snapshots;
+mod sorting;
 mod statistics;
 mod structured;
 mod text;
@@ -73,11 +74,13 @@ fn of_cluster(api: &Api, verb: ClusterVerb, naming: Naming, out: &mut impl Write
         ClusterVerb::Enablebinary => api.post(binary, &[]).map(drop),
         ClusterVerb::Enablegossip => api.post(gossip, &[]).map(drop),
         ClusterVerb::Failuredetector => cluster::failure_detector(api, naming, out),
-        ClusterVerb::Getendpoints {
-            keyspace,
-            table,
-            key,
-        } => cluster::get_endpoints(api, [&keyspace, &table, &key], naming, out),
+        ClusterVerb::Getendpoints { arguments } => {
+            let [keyspace, table, key] = &arguments[..] else {
+                let message = "getendpoints requires keyspace, table and partition key arguments";
+                return Err(NodetoolError::Usage(message.to_owned()));
+            };
+            cluster::get_endpoints(api, [keyspace, table, key], naming, out)
+        }
         ClusterVerb::Gossipinfo { resolve_ip } => {
             cluster::gossip_info(api, resolved(resolve_ip), out)
         }
@@ -112,7 +115,33 @@ fn of_hints(api: &Api, verb: HintVerb, out: &mut impl Write) -> Done {
     }
 }
 
+/// Verbs that Cassandra has begun when it learns that there is no such table.
+fn looks_late(verb: &Verb) -> bool {
+    matches!(
+        verb,
+        Verb::Cleanup { .. }
+            | Verb::Compact(_)
+            | Verb::Flush(_)
+            | Verb::Garbagecollect { .. }
+            | Verb::Scrub { .. }
+            | Verb::Upgradesstables { .. }
+            | Verb::Verify { .. }
+    )
+}
+
 fn carry_out(api: &Api, verb: Verb, naming: Naming, out: &mut impl Write) -> Done {
+    let looks_late = looks_late(&verb);
+    do_it(api, verb, naming, out).map_err(|error| match error {
+        NodetoolError::Refused(reason)
+            if looks_late && reason.starts_with("Unknown keyspace/cf pair") =>
+        {
+            NodetoolError::Failed(reason)
+        }
+        error => error,
+    })
+}
+
+fn do_it(api: &Api, verb: Verb, naming: Naming, out: &mut impl Write) -> Done {
     match verb {
         Verb::Cluster(verb) => of_cluster(api, verb, naming, out),
         Verb::Hints(verb) => of_hints(api, verb, out),

@@ -142,7 +142,11 @@ fn set_timeout(api: &Api, arguments: &[String]) -> Done {
 fn seeds(api: &Api, heading: &str, out: &mut impl Write) -> Done {
     let seeds = api.get(["gossiper", "seeds"], &[])?;
     let seeds = seeds.as_array().into_iter().flatten();
-    let seeds: Vec<&str> = seeds.filter_map(Value::as_str).collect();
+    // As Java shows addresses.
+    let seeds: Vec<String> = seeds
+        .filter_map(Value::as_str)
+        .map(|seed| format!("/{seed}"))
+        .collect();
     match seeds.is_empty() {
         true => writeln!(out, "Seed node list does not contain any remote node IPs")?,
         false => writeln!(out, "{heading}: {}", seeds.join(" "))?,
