@@ -176,7 +176,7 @@ def test_cluster_is_seen_loses_a_node_and_goes_on(cluster):
     ranges = re.findall(r"start_token:(-?\d+), end_token:(-?\d+), endpoints:\[(.*?)\]", tell("describering", "shop"))
     assert sorted(int(end) for _, end, _ in ranges) == tokens
     assert all(len(nodes.split(", ")) == 2 for _, _, nodes in ranges)
-    assert "no ring" in tell.refused("describering", "system")
+    assert "no ring" in tell.refused("describering", "system", code=2)
     gossip = tell("gossipinfo")
     assert all(f"/{address}\n" in gossip and host in gossip for address, host in hosts.items())
     assert re.search(r"^Small messages +n/a +\d+ +[1-9]\d* +n/a$", tell("netstats"), re.M)

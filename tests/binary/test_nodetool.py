@@ -139,6 +139,11 @@ def test_what_clients_did_is_counted(served):
     assert all(float(row[column]) > 0 for row in latencies for column in (1, 2)), latencies
     assert all(float(row[3]) > 0 for row in latencies), "rows() reads a range"
     assert all(row[4:] == ["0.00"] * 3 for row in latencies)
+    with Connection(server.address) as connection:
+        for k in range(10):
+            connection.query(f"UPDATE ks.u SET v = 'a' WHERE k = {k} IF v = null")
+    (conditional,) = [line.split()[5] for line in nodetool("proxyhistograms").splitlines() if line.startswith("50%")]
+    assert float(conditional) > 0
     pools = json.loads(nodetool("tpstats", "-F", "json"))["ThreadPools"]
     assert pools["MutationStage"]["CompletedTasks"] >= 1000
     assert pools["Native-Transport-Requests"]["CompletedTasks"] >= 1000
