@@ -2,14 +2,18 @@
 
 import json
 import re
+import time
 import urllib.error
 import urllib.request
 
 import pytest
 
 import harness
-from harness.protocol import Closed, Connection
+from harness.protocol import Closed, Connection, Failure
 from nodetool import Nodetool, make_tables, rows, sstables
+
+# The error code of a read that took too long.
+READ_TIMEOUT = 0x1200
 
 
 @pytest.fixture
@@ -38,8 +42,8 @@ def test_what_is_not_there_is_named(served):
     server, nodetool = served
     make_tables(server, 0)
     assert nodetool.refused("flush", "nope") == "Keyspace [nope] does not exist."
-    assert nodetool.refused("flush", "ks", "nope") == "Unknown keyspace/cf pair (ks.nope)"
-    assert nodetool.refused("flush", "ks", "a/b?c") == "Unknown keyspace/cf pair (ks.a/b?c)"
+    assert nodetool.refused("flush", "ks", "nope", code=2) == "Unknown keyspace/cf pair (ks.nope)"
+    assert nodetool.refused("flush", "ks", "a/b?c", code=2) == "Unknown keyspace/cf pair (ks.a/b?c)"
     assert "keyspace nope, does not exist" in nodetool.refused("status", "nope")
     nobody = harness.Helenus(harness.free_address())
     said = Nodetool(nobody).refused("-u", "cassandra", "-pw", "cassandra", "-pp", "flush")
@@ -127,14 +131,95 @@ def test_what_clients_did_is_counted(served):
     server, nodetool = served
     make_tables(server)
     rows(server)
+    with Connection(server.address) as connection:
+        for k in range(10):
+            connection.query(f"SELECT * FROM ks.t WHERE k = {k}")
     latencies = [line.split() for line in nodetool("proxyhistograms").splitlines()[3:10]]
     assert [row[0] for row in latencies] == ["50%", "75%", "95%", "98%", "99%", "Min", "Max"]
     assert all(float(row[column]) > 0 for row in latencies for column in (1, 2)), latencies
-    assert all(row[3:] == ["NaN"] * 4 for row in latencies)
+    assert all(float(row[3]) > 0 for row in latencies), "rows() reads a range"
+    assert all(row[4:] == ["0.00"] * 3 for row in latencies)
+    with Connection(server.address) as connection:
+        for k in range(10):
+            connection.query(f"UPDATE ks.u SET v = 'a' WHERE k = {k} IF v = null")
+    (conditional,) = [line.split()[5] for line in nodetool("proxyhistograms").splitlines() if line.startswith("50%")]
+    assert float(conditional) > 0
     pools = json.loads(nodetool("tpstats", "-F", "json"))["ThreadPools"]
     assert pools["MutationStage"]["CompletedTasks"] >= 1000
     assert pools["Native-Transport-Requests"]["CompletedTasks"] >= 1000
     assert nodetool("tpstats").startswith("Pool Name ")
+
+
+def test_timeouts_take_effect(served):
+    server, nodetool = served
+    make_tables(server)
+    nodetool("flush")
+    with Connection(server.address) as connection:
+        nodetool("settimeout", "read", 0)
+        with pytest.raises(Failure) as caught:
+            connection.query("SELECT * FROM ks.t WHERE k = 5")
+        assert caught.value.code == READ_TIMEOUT
+        nodetool("settimeout", "read", 5000)
+        assert len(connection.query("SELECT * FROM ks.t WHERE k = 5").rows) == 10
+    assert nodetool("gettimeout", "read") == "Current timeout for type read: 5000 ms\n"
+    assert "nothing is streamed" in nodetool.refused("gettimeout", "internodestreaminguser")
+
+
+def test_requests_are_traced_by_chance(served):
+    server, nodetool = served
+    make_tables(server, 1)
+    with Connection(server.address) as connection:
+        count = "SELECT count(*) FROM system_traces.sessions"
+        assert connection.query(count).rows == [(bytes(8),)]
+        nodetool("settraceprobability", 1)
+        connection.query("SELECT * FROM ks.t WHERE k = 0")
+        nodetool("settraceprobability", 0)
+        end = time.monotonic() + 10
+        while connection.query(count).rows == [(bytes(8),)]:
+            assert time.monotonic() < end, "no trace"
+            time.sleep(0.02)
+        statements = "SELECT parameters FROM system_traces.sessions"
+        assert any(b"SELECT * FROM ks.t WHERE k = 0" in row[0] for row in connection.query(statements).rows)
+
+
+def test_sizes_of_ranges_are_estimated(served):
+    server, nodetool = served
+    make_tables(server)
+    nodetool("flush")
+    with Connection(server.address) as connection:
+        asked = "SELECT table_name, range_start, partitions_count, mean_partition_size FROM {} WHERE keyspace_name = 'ks'"
+        assert connection.query(asked.format("system.size_estimates")).rows == []
+        for _ in range(2):
+            nodetool("refreshsizeestimates")
+            found = connection.query(asked.format("system.size_estimates")).rows
+            of_t = [row for row in found if row[0] == b"t"]
+            assert len(of_t) == 17, "a range for each token, and one goes over the end"
+            assert 80 <= sum(int.from_bytes(row[2], "big") for row in of_t) <= 100
+            assert all(int.from_bytes(row[3], "big") > 100 for row in of_t)
+            assert len(connection.query(asked.format("system.table_estimates")).rows) == 2 * len(found)
+        connection.query("DROP KEYSPACE ks")
+        nodetool("refreshsizeestimates")
+        assert connection.query(asked.format("system.size_estimates")).rows == []
+
+
+def test_what_is_logged_can_be_changed(served):
+    server, nodetool = served
+    assert re.search(r"^ROOT {46,}INFO$", nodetool("getlogginglevels"), re.M)
+    nodetool("setlogginglevel", "storage", "trace")
+    assert re.search(r"^storage +TRACE$", nodetool("getlogginglevels"), re.M)
+    nodetool("setlogginglevel")
+    assert "storage" not in nodetool("getlogginglevels")
+    assert "there are TRACE" in nodetool.refused("setlogginglevel", "storage", "LOUD")
+    assert "no part of Helenus" in nodetool.refused("setlogginglevel", "org.apache.cassandra", "DEBUG")
+
+
+def test_verbs_that_are_not_here_say_why(served):
+    _, nodetool = served
+    assert nodetool.refused("repair", "-pr", "ks") == "repair: Helenus does not move data between nodes yet"
+    assert "SIGTERM" in nodetool.refused("stopdaemon")
+    assert nodetool.refused("statsu") == "Found unexpected parameters: [statsu]; is it status?"
+    for verb in ("reloadssl", "replaybatchlog"):
+        assert nodetool(verb) == ""
 
 
 def ask(server, method: str, path: str, headers: dict | None = None):

@@ -113,7 +113,7 @@ def test_tablestats_of_which_tables(served):
     assert found("-s", "space_used_live", "-t", "2", "ks")[0] == "ks.t"
     assert "Total number of tables: 3 (showing top 2 by space_used_live)" in nodetool("tablestats", "-s", "space_used_live", "-t", "2", "ks")
     assert nodetool.refused("tablestats", "nope") == "Unknown keyspace: nope"
-    assert nodetool.refused("tablestats", "ks.nope") == "Unknown table: ks.nope"
+    assert nodetool.refused("tablestats", "ks.nope") == "Unknown tables: [nope] in keyspace: ks"
     assert "argument for sort must be one of: average_live" in nodetool.refused("tablestats", "-s", "nonsense")
     assert "without specifying a sort key" in nodetool.refused("tablestats", "-t", "2")
     assert found("-s", "local_read_write_ratio", "ks") and found("-s", "twcs_max_duration", "ks") == ["ks.Mixed", "ks.t", "ks.u"]
@@ -144,7 +144,7 @@ def test_getsstables(served):
     assert nodetool("getsstables", "ks", "t", "5000") == ""
     assert nodetool("getsstables", "ks", "t", "-5") == ""
     assert "five" in nodetool.refused("getsstables", "ks", "t", "five")
-    assert nodetool.refused("getsstables", "ks", "nope", "5") == "Unknown keyspace/cf pair (ks.nope)"
+    assert nodetool.refused("getsstables", "ks", "nope", "5") == "ColumnFamilyStore for ks/nope not found."
 
 
 def test_compact(served):
@@ -192,7 +192,7 @@ def test_compact(served):
         assert nodetool("stop", kind) == ""
     assert nodetool.refused("stop", "FOO") == 'compaction_type: can not convert "FOO" to a OperationType'
     assert nodetool.refused("compact", "nope") == "Keyspace [nope] does not exist."
-    assert nodetool.refused("compact", "ks", "nope") == "Unknown keyspace/cf pair (ks.nope)"
+    assert nodetool.refused("compact", "ks", "nope", code=2) == "Unknown keyspace/cf pair (ks.nope)"
     known = [line.split()[0] for line in nodetool("compactionhistory").splitlines()[2:]]
     server.stop()
     server.start()

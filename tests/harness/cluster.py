@@ -9,10 +9,17 @@ from .server import Helenus, ServerError, free_addresses
 
 
 class Cluster:
-    """Nodes with addresses one behind the other, in `network` (see `free_addresses`)."""
+    """Nodes with these addresses, or with ones behind each other in `network` (see `free_addresses`)."""
 
-    def __init__(self, nodes: int, directory: pathlib.Path | None = None, shards: int | None = None, network: str | None = None):
-        self.addresses = free_addresses(nodes, network)
+    def __init__(
+        self,
+        nodes: int,
+        directory: pathlib.Path | None = None,
+        shards: int | None = None,
+        network: str | None = None,
+        addresses: list[str] | None = None,
+    ):
+        self.addresses = addresses or free_addresses(nodes, network)
         options = ["--seeds", ",".join(self.addresses[:2])]
         folders = [directory / address if directory else None for address in self.addresses]
         self.nodes = [Helenus(address, folder, shards, options) for address, folder in zip(self.addresses, folders)]

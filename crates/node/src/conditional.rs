@@ -7,6 +7,7 @@ use wire::{Consistency, QueryParameters, RowsHead};
 use crate::coordinator::{Conditional, update_if};
 use crate::error::RequestError;
 use crate::execute::{Call, refuse_virtual};
+use crate::metrics::RequestKind;
 use crate::statements::encode_columns;
 
 impl Call<'_> {
@@ -16,6 +17,7 @@ impl Call<'_> {
         cas: CasRequest<'_>,
         parameters: &QueryParameters<'_>,
     ) -> Result<(), RequestError> {
+        *self.kind = RequestKind::Conditional;
         refuse_virtual(cas.table(), "Modification")?;
         let serial = parameters.serial_consistency;
         let serial = serial.unwrap_or(Consistency::Serial);

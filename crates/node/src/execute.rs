@@ -56,7 +56,7 @@ impl Call<'_> {
 
     pub(crate) fn response_with<'w>(&'w mut self, warnings: &'w [String]) -> ResponseWriter<'w> {
         let extras = ResponseExtras {
-            tracing_id: self.trace.map(|trace| trace.id),
+            tracing_id: self.trace.and_then(Trace::told_id),
             warnings,
             ..ResponseExtras::default()
         };
@@ -145,7 +145,7 @@ impl Call<'_> {
     ) -> Result<(), RequestError> {
         match &prepared.plan {
             Plan::Select(select) => {
-                *self.kind = RequestKind::Read;
+                *self.kind = RequestKind::of_read(select.is_range(), parameters.consistency);
                 let columns = columns.ok_or_else(no_columns)?;
                 self.select(prepared, select, columns, parameters).await
             }

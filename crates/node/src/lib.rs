@@ -40,6 +40,7 @@ mod start;
 mod statements;
 mod stop;
 pub mod system;
+mod timeouts;
 mod timestamps;
 pub mod tls;
 mod trace;
@@ -60,3 +61,4 @@ pub use node::{DrainError, Node, NodeMetrics, NodeShards, NodeWatch, ShardSnapsh
 pub use report::NodeReport;
 pub use start::StartError;
 pub use system::PastCompaction;
+pub use timeouts::TimeoutKind;

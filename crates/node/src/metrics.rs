@@ -4,6 +4,9 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use cluster::Consistency;
+use wire::internode::Verb;
+
 /// A number that its shard alone changes and anybody may read.
 #[derive(Debug, Default)]
 pub struct Value(AtomicU64);
@@ -93,10 +96,16 @@ impl LatencyHistogram {
 /// The kinds of request that are told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestKind {
-    /// SELECT.
+    /// SELECT of partitions.
     Read,
+    /// SELECT of a range.
+    Range,
+    /// SELECT at SERIAL or LOCAL_SERIAL.
+    SerialRead,
     /// INSERT, UPDATE, DELETE.
     Write,
+    /// INSERT, UPDATE, DELETE and BATCH on conditions.
+    Conditional,
     /// BATCH.
     Batch,
     /// PREPARE.
@@ -109,20 +118,35 @@ pub enum RequestKind {
 
 impl RequestKind {
     /// All kinds, in the order of their numbers.
-    pub const ALL: [RequestKind; 6] = [
+    pub const ALL: [RequestKind; 9] = [
         RequestKind::Read,
+        RequestKind::Range,
+        RequestKind::SerialRead,
         RequestKind::Write,
+        RequestKind::Conditional,
         RequestKind::Batch,
         RequestKind::Prepare,
         RequestKind::Schema,
         RequestKind::Other,
     ];
 
+    /// The kind of a SELECT.
+    pub(crate) fn of_read(is_range: bool, consistency: Consistency) -> RequestKind {
+        match (consistency.is_serial(), is_range) {
+            (true, _) => RequestKind::SerialRead,
+            (false, true) => RequestKind::Range,
+            (false, false) => RequestKind::Read,
+        }
+    }
+
     /// The label in metrics.
     pub fn label(self) -> &'static str {
         match self {
             RequestKind::Read => "read",
+            RequestKind::Range => "range",
+            RequestKind::SerialRead => "cas_read",
             RequestKind::Write => "write",
+            RequestKind::Conditional => "cas_write",
             RequestKind::Batch => "batch",
             RequestKind::Prepare => "prepare",
             RequestKind::Schema => "schema",
@@ -158,6 +182,8 @@ pub struct ShardMetrics {
     /// Requests of other nodes that came too late for who asked, and were not begun; and those to other nodes
     /// that had waited too long to be sent.
     pub late_messages: Value,
+    /// The same by what was asked for, in the order of [`Verb::ALL`].
+    late_by_verb: [Value; Verb::ALL.len()],
     /// Requests to other nodes that were refused at once, as too much waited to be sent.
     pub shed_messages: Value,
     /// Connections to other nodes that broke.
@@ -174,6 +200,16 @@ pub struct ShardMetrics {
     pub mismatched_reads: Value,
     /// What replicas lacked and were sent for a read.
     pub read_repairs: Value,
+    /// Rounds of conditional updates that others kept from their end, and that were begun anew.
+    pub contended_updates: Value,
+    /// The same of reads at SERIAL.
+    pub contended_reads: Value,
+    /// Logged batches of several partitions that clients had written.
+    pub logged_batches: Value,
+    /// Logged batches that whoever coordinated them did not see to, and that were completed here.
+    pub replayed_batches: Value,
+    /// Logged batches that are kept here now, for whoever coordinates them.
+    pub held_batches: Value,
     /// Prepared statements in the cache now.
     pub prepared_statements: Value,
     /// Prepared statements that made room for others.
@@ -188,6 +224,20 @@ impl ShardMetrics {
     /// The latencies of one kind of request.
     pub fn latency(&self, kind: RequestKind) -> &LatencyHistogram {
         &self.latencies[kind as usize]
+    }
+
+    /// Counts a message between nodes that came too late.
+    pub fn count_late(&self, verb: Option<Verb>) {
+        self.late_messages.add(1);
+        if let Some(at) = verb.and_then(|verb| Verb::ALL.iter().position(|v| *v == verb)) {
+            self.late_by_verb[at].add(1);
+        }
+    }
+
+    /// Messages between nodes that came too late, by what they asked for.
+    pub fn late(&self) -> impl Iterator<Item = (Verb, u64)> {
+        let counts = self.late_by_verb.iter().map(Value::get);
+        Verb::ALL.into_iter().zip(counts)
     }
 
     /// Counts an ERROR response.

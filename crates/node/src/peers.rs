@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use crate::internode::{Encryption, Peer, Terms};
 use crate::metadata::Metadata;
 use crate::metrics::ShardMetrics;
 use crate::system::LocalNode;
+use crate::timeouts::Timeouts;
 
 /// The shard of each node that gossips, decides on metadata, and lets others join.
 pub(crate) const LEADING_SHARD: u16 = 0;
@@ -34,10 +36,14 @@ pub(crate) struct Peers {
 
 impl Peers {
     /// Nobody is up yet.
-    pub(crate) fn new(encryption: Option<Arc<Encryption>>, metrics: Arc<ShardMetrics>) -> Peers {
+    pub(crate) fn new(
+        encryption: Option<Arc<Encryption>>,
+        metrics: Arc<ShardMetrics>,
+        timeouts: Rc<Timeouts>,
+    ) -> Peers {
         Peers {
             encryption,
-            terms: Terms::new(metrics),
+            terms: Terms::new(metrics, timeouts),
             up: RefCell::default(),
             down_since: RefCell::default(),
             connections: RefCell::default(),

@@ -4,7 +4,6 @@
 //! of the epoch that the other one knew, no longer than the other one waits.
 
 use std::rc::Rc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use cluster::FailureReason;
@@ -18,10 +17,11 @@ use uuid::Uuid;
 use wire::internode::MessageHead;
 
 use crate::batch_log;
-use crate::coordinator::{READ_TIMEOUT, WRITE_TIMEOUT, read_failure, write_failure};
+use crate::coordinator::{read_failure, write_failure};
 use crate::error::RequestError;
 use crate::replica;
 use crate::shard::Shard;
+use crate::timeouts::TimeoutKind;
 
 /// How a replica refuses: the body of a failure, a code (u16, big-endian).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +109,7 @@ pub(crate) async fn apply(
         replica::apply(shard, mutation).await?;
         Ok(Vec::new())
     };
-    in_time(shard, head, WRITE_TIMEOUT, applying).await
+    in_time(shard, head, TimeoutKind::Write, applying).await
 }
 
 /// Applies a write of before that another node sent (`HintVerbHandler`).
@@ -124,7 +124,7 @@ pub(crate) async fn apply_late(
         replica::apply_late(shard, mutation, written_at).await?;
         Ok(Vec::new())
     };
-    in_time(shard, head, WRITE_TIMEOUT, applying).await
+    in_time(shard, head, TimeoutKind::Write, applying).await
 }
 
 /// Keeps a logged batch of another node (`BatchStoreVerbHandler`).
@@ -140,7 +140,7 @@ pub(crate) async fn keep_batch(
         batch_log::keep(shard, batch).await?;
         Ok(Vec::new())
     };
-    in_time(shard, head, WRITE_TIMEOUT, keeping).await
+    in_time(shard, head, TimeoutKind::Write, keeping).await
 }
 
 /// Forgets one (`BatchRemoveVerbHandler`).
@@ -154,17 +154,17 @@ pub(crate) async fn forget_batch(
         batch_log::forget(shard, id).await?;
         Ok(Vec::new())
     };
-    in_time(shard, head, WRITE_TIMEOUT, forgetting).await
+    in_time(shard, head, TimeoutKind::Write, forgetting).await
 }
 
 /// Answers before nobody waits any more.
 async fn in_time(
     shard: &Shard,
     head: MessageHead,
-    usual: Duration,
+    usual: TimeoutKind,
     answering: impl Future<Output = Result<Vec<u8>, Refusal>>,
 ) -> Result<Vec<u8>, Vec<u8>> {
-    let time = head.time_left.unwrap_or(usual);
+    let time = head.time_left.unwrap_or_else(|| shard.timeouts.get(usual));
     let answered = shard.env.timeout(time, answering).await;
     let late = |_| Err(Refusal::Failed(FailureReason::Timeout));
     answered.unwrap_or_else(late).map_err(Refusal::encode)
@@ -195,7 +195,7 @@ pub(crate) async fn read(
             }
         })
     };
-    in_time(shard, head, READ_TIMEOUT, reading).await
+    in_time(shard, head, TimeoutKind::Read, reading).await
 }
 
 #[cfg(test)]

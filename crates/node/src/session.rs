@@ -203,8 +203,11 @@ async fn answer(under_way: UnderWay, envelope: Envelope) {
     let header = envelope.header;
     let mut kind = RequestKind::Other;
     let mut out = shard.response_buffers.take();
-    let traced = header.flags.contains(Flags::TRACING) && is_traceable(header.opcode);
-    let trace = traced.then(|| Box::new(Trace::begin(shard)));
+    let asked_for = header.flags.contains(Flags::TRACING);
+    let trace = match is_traceable(header.opcode) {
+        true => Trace::begin_if(shard, asked_for),
+        false => None,
+    };
     let trace_ref = trace.as_deref();
     let result = respond(shard, client, &envelope, trace_ref, &mut kind, &mut out).await;
     client.window.answered(out.len());
@@ -214,7 +217,7 @@ async fn answer(under_way: UnderWay, envelope: Envelope) {
             let reply = error.into_reply();
             count_error(shard, &reply);
             let extras = ResponseExtras {
-                tracing_id: trace.as_ref().map(|trace| trace.id),
+                tracing_id: trace.as_ref().and_then(|trace| trace.told_id()),
                 ..ResponseExtras::default()
             };
             let response = connection.respond(&header);
@@ -230,7 +233,7 @@ async fn answer(under_way: UnderWay, envelope: Envelope) {
     shard.metrics.latency(kind).record(latency);
 }
 
-/// Is a request of this kind traced if the client asks for it?
+/// Is a request of this kind traced if the client asks for it, or chance wants it?
 fn is_traceable(opcode: Opcode) -> bool {
     use Opcode::{Batch, Execute, Prepare, Query};
     matches!(opcode, Query | Execute | Prepare | Batch)

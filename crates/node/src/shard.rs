@@ -30,6 +30,7 @@ use crate::response_buffers::ResponseBuffers;
 use crate::start::StartError;
 use crate::statements::StatementCache;
 use crate::system::LocalNode;
+use crate::timeouts::Timeouts;
 use crate::timestamps::Timestamps;
 use crate::truncations::Truncations;
 
@@ -83,6 +84,10 @@ pub(crate) struct Shard {
     pub(crate) relays: Relays,
     /// How fast replicas have been of late.
     pub(crate) observed: Observed,
+    /// How long requests may take.
+    pub(crate) timeouts: Rc<Timeouts>,
+    /// The share of requests that are traced without having been asked to.
+    pub(crate) trace_probability: Cell<f64>,
     pub(crate) timestamps: Timestamps,
     /// Of changes of the schema: each is later than all that the cluster has seen.
     pub(crate) schema_timestamps: Timestamps,
@@ -128,12 +133,19 @@ impl Shard {
         let memory = state.config.memory / u64::from(shards);
         let requests = (memory / REQUESTS_SHARE).max(MIN_REQUEST_MEMORY);
         let metrics = state.metrics[usize::from(env.shard().0)].clone();
+        let timeouts = Rc::<Timeouts>::default();
         Shard {
             sharder: Sharder::new(shards),
             statements: RefCell::new(StatementCache::new(bytes(memory / STATEMENTS_SHARE))),
             request_memory: Semaphore::new(bytes(requests)),
             most_memory_of_request: bytes(requests / 2),
-            peers: Peers::new(state.config.encryption.clone(), metrics.clone()),
+            peers: Peers::new(
+                state.config.encryption.clone(),
+                metrics.clone(),
+                timeouts.clone(),
+            ),
+            timeouts,
+            trace_probability: Cell::default(),
             metrics,
             env,
             state,

@@ -1,4 +1,4 @@
-//! Tracing one request, because its client asked for it: what is done, and when, goes into
+//! Tracing one request, because its client asked for it or by chance (`settraceprobability`): what is done, and when, goes into
 //! `system_traces` once the response is on its way.
 
 use std::cell::RefCell;
@@ -21,7 +21,9 @@ const MAX_SHOWN: usize = 1000;
 /// The trace of a request under way.
 pub(crate) struct Trace {
     /// The id of its session.
-    pub(crate) id: Uuid,
+    id: Uuid,
+    /// Did the client ask for it?
+    asked_for: bool,
     shard: Rc<Shard>,
     began: Instant,
     started_at: i64,
@@ -36,16 +38,34 @@ struct About {
 }
 
 impl Trace {
-    /// Begins.
-    pub(crate) fn begin(shard: &Rc<Shard>) -> Trace {
+    /// Begins one if the client asks for it, or if chance wants it.
+    pub(crate) fn begin_if(shard: &Rc<Shard>, asked_for: bool) -> Option<Box<Trace>> {
+        let chosen = || {
+            let probability = shard.trace_probability.get();
+            // The 53 bits that a number below 1 has.
+            let random = (shard.env.random_u64() >> 11) as f64 / (1u64 << 53) as f64;
+            random < probability
+        };
+        // Where nothing is left to chance, none is drawn.
+        let traced = asked_for || (shard.trace_probability.get() > 0.0 && chosen());
+        traced.then(|| Box::new(Trace::begin(shard, asked_for)))
+    }
+
+    fn begin(shard: &Rc<Shard>, asked_for: bool) -> Trace {
         let started_at = shard.env.wall_micros();
         Trace {
             id: time_uuid(started_at, 0, shard.env.random_u64()),
+            asked_for,
             began: shard.env.now(),
             shard: shard.clone(),
             started_at,
             about: RefCell::default(),
         }
+    }
+
+    /// What the client is told of it: nothing if it did not ask.
+    pub(crate) fn told_id(&self) -> Option<Uuid> {
+        self.asked_for.then_some(self.id)
     }
 
     /// What is asked, in Cassandra's words, and the statement.

@@ -16,10 +16,8 @@ use crate::error::RequestError;
 use crate::message::{ShardReply, ShardRequest};
 use crate::peers::LEADING_SHARD;
 use crate::shard::Shard;
+use crate::timeouts::TimeoutKind;
 use crate::truncations;
-
-/// `truncate_request_timeout`
-const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Truncates a table on all nodes.
 pub(crate) async fn everywhere(shard: &Rc<Shard>, table: TableId) -> Result<(), RequestError> {
@@ -51,7 +49,8 @@ async fn lead(shard: &Rc<Shard>, table: TableId) -> Result<(), RequestError> {
     let service = shard.cluster_service();
     let service = service.ok_or_else(|| failed("the node is starting"))?;
     let here = here(shard, table).await;
-    let told = service.truncate_at(&others, table, TIMEOUT).await;
+    let time = shard.timeouts.get(TimeoutKind::Truncate);
+    let told = service.truncate_at(&others, table, time).await;
     here.and(told).map_err(failed)
 }
 

@@ -38,7 +38,7 @@ fn peer(env: &Env, hello: Hello) -> Peer {
 /// One whose trouble is counted.
 fn counted(env: &Env, hello: Hello) -> (Peer, Arc<ShardMetrics>) {
     let metrics: Arc<ShardMetrics> = Arc::default();
-    let terms = Terms::new(metrics.clone());
+    let terms = Terms::new(metrics.clone(), Rc::default());
     (Peer::new(env, ASKED, hello, None, terms), metrics)
 }
 

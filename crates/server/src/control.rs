@@ -3,12 +3,14 @@
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::encryption::{EncryptionError, InternodeEncryption};
+use crate::logging::Logs;
 use crate::metrics::MetricsSource;
 use crate::{http, rest};
 
@@ -36,6 +38,10 @@ pub(crate) struct Status {
     pub(crate) metrics: MetricsSource,
     /// What operates the node, once there is one.
     pub(crate) admin: OnceLock<node::Admin>,
+    /// What is logged.
+    pub(crate) logs: OnceLock<Logs>,
+    /// TLS between nodes, where there is any.
+    pub(crate) encryption: OnceLock<Mutex<InternodeEncryption>>,
 }
 
 impl std::fmt::Debug for Status {
@@ -71,6 +77,26 @@ impl Status {
         let order = (Ordering::AcqRel, Ordering::Relaxed);
         // It is in another: that one holds.
         let _ = self.phase.compare_exchange(from, to, order.0, order.1);
+    }
+
+    /// Reads keys and certificates of TLS between nodes again, whether their files have changed or not.
+    ///
+    /// # Errors
+    /// They are no good: the old ones stay in use.
+    pub(crate) fn reload_certificates(&self) -> Result<(), EncryptionError> {
+        let Some(encryption) = self.encryption.get() else {
+            return Ok(());
+        };
+        let mut encryption = encryption.lock().unwrap_or_else(PoisonError::into_inner);
+        encryption.reload()
+    }
+
+    /// As [`Status::reload_certificates`] if their files have changed; what is wrong with them is logged.
+    pub(crate) fn look_at_certificates(&self) {
+        if let Some(encryption) = self.encryption.get() {
+            let mut encryption = encryption.lock().unwrap_or_else(PoisonError::into_inner);
+            encryption.reload_if_changed();
+        }
     }
 
     /// The node has come this far.

@@ -401,16 +401,23 @@ impl InternodeEncryption {
         Arc::clone(&self.encryption)
     }
 
+    /// Reads all files, for connections from now on.
+    ///
+    /// # Errors
+    /// They are no good: the old ones serve.
+    pub(crate) fn reload(&mut self) -> Result<(), EncryptionError> {
+        self.seen = stamps(&self.options);
+        self.encryption.replace(self.options.context()?);
+        Ok(())
+    }
+
     /// Reads files that have changed, for connections from now on; the old ones serve until all is good.
-    pub(crate) fn reload(&mut self) {
-        let now = stamps(&self.options);
-        if now == self.seen {
+    pub(crate) fn reload_if_changed(&mut self) {
+        if stamps(&self.options) == self.seen {
             return;
         }
-        self.seen = now;
-        match self.options.context() {
-            Ok(context) => {
-                self.encryption.replace(context);
+        match self.reload() {
+            Ok(()) => {
                 tracing::info!("certificates have changed and were read: new connections use them");
             }
             Err(error) => {

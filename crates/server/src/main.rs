@@ -36,12 +36,13 @@ fn main() -> ExitCode {
     let arguments = sstable_tools::spell_out(nodetool::spell_out(std::env::args_os()));
     // Cassandra's tools have one code for all that is wrong with a command line.
     let tools = ["nodetool", "sstable"];
+    let is_nodetool = arguments.get(1).is_some_and(|word| word == "nodetool");
     let is_tool = arguments
         .get(1)
         .is_some_and(|word| tools.iter().any(|tool| word == tool));
     let command = match command::CommandLine::try_parse_from(arguments) {
         Ok(command::CommandLine { command }) => command,
-        Err(error) => return tell(&error, is_tool),
+        Err(error) => return tell(&error, is_tool, is_nodetool),
     };
     let result = match command {
         command::Command::Start(options) => {
@@ -64,7 +65,11 @@ fn main() -> ExitCode {
 }
 
 /// Prints help, or what is wrong with the command line.
-fn tell(error: &clap::Error, is_tool: bool) -> ExitCode {
+fn tell(error: &clap::Error, is_tool: bool, is_nodetool: bool) -> ExitCode {
+    if is_nodetool && let Some(complaint) = nodetool::complaint(error) {
+        eprintln!("nodetool: {complaint}");
+        return ExitCode::FAILURE;
+    }
     // Who asked may have gone.
     let _ = error.print();
     match u8::try_from(error.exit_code()) {

@@ -57,7 +57,7 @@ struct Reports {
 /// Name, help, value. The names of counters get the suffix `_total`.
 type Metric<T> = (&'static str, &'static str, fn(&T) -> u64);
 
-const REQUEST_COUNTERS: [Metric<ShardMetrics>; 14] = [
+const REQUEST_COUNTERS: [Metric<ShardMetrics>; 18] = [
     ("received_bytes", "Bytes received from clients", |m| {
         m.bytes_in.get()
     }),
@@ -114,13 +114,38 @@ const REQUEST_COUNTERS: [Metric<ShardMetrics>; 14] = [
         |m| m.mismatched_reads.get(),
     ),
     (
+        "cas_write_contentions",
+        "Rounds of conditional updates that others kept from their end",
+        |m| m.contended_updates.get(),
+    ),
+    (
+        "cas_read_contentions",
+        "Rounds of reads at SERIAL that others kept from their end",
+        |m| m.contended_reads.get(),
+    ),
+    (
+        "batches_logged",
+        "Logged batches of several partitions that clients had written",
+        |m| m.logged_batches.get(),
+    ),
+    (
+        "batches_replayed",
+        "Logged batches that who coordinated them did not see to, completed here",
+        |m| m.replayed_batches.get(),
+    ),
+    (
         "read_repairs",
         "What replicas lacked and were sent for a read",
         |m| m.read_repairs.get(),
     ),
 ];
 
-const REQUEST_GAUGES: [Metric<ShardMetrics>; 3] = [
+const REQUEST_GAUGES: [Metric<ShardMetrics>; 4] = [
+    (
+        "batches_held",
+        "Logged batches kept here for who coordinates them",
+        |m| m.held_batches.get(),
+    ),
     ("connections", "Connections open now", |m| {
         m.connections.get()
     }),

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use node::{MetadataConfig, Node, NodeConfig};
@@ -78,7 +78,7 @@ pub(crate) enum StartError {
 
 /// Starts a node, waits for a signal, drains.
 pub(crate) fn start(options: StartOptions) -> Result<(), StartError> {
-    logging::start();
+    let logs = logging::start();
     let options = match &options.config {
         Some(path) => {
             let file = config_file::read(path)?;
@@ -92,6 +92,8 @@ pub(crate) fn start(options: StartOptions) -> Result<(), StartError> {
     let folder = DataFolder::lock(&settings.data)?;
     check_ports(&settings)?;
     let control = Control::start(http_listeners(&settings)?).map_err(StartError::Control)?;
+    // There is one start in a process, so these are the first.
+    let _ = control.status.logs.set(logs);
     run(&settings, &folder, &control)
 }
 
@@ -188,8 +190,12 @@ fn run(settings: &Settings, folder: &DataFolder, control: &Control) -> Result<()
     };
     archiving.archive_found(&folder.commitlog)?;
     archiving.restore(&folder.commitlog)?;
-    let mut encryption = InternodeEncryption::open(&settings.encryption)?;
+    let encryption = InternodeEncryption::open(&settings.encryption)?;
     let shared = encryption.as_ref().map(InternodeEncryption::shared);
+    if let Some(encryption) = encryption {
+        // There is one node in a process, so this is the first.
+        let _ = control.status.encryption.set(Mutex::new(encryption));
+    }
     let config = NodeConfig {
         encryption: shared,
         ..node_config(settings, folder, &archiving)
@@ -215,10 +221,8 @@ fn run(settings: &Settings, folder: &DataFolder, control: &Control) -> Result<()
             break;
         }
         signs += 1;
-        if let Some(encryption) = encryption.as_mut()
-            && signs % SIGNS_TO_RELOAD == 0
-        {
-            encryption.reload();
+        if signs % SIGNS_TO_RELOAD == 0 {
+            control.status.look_at_certificates();
         }
         obey_policies(&node, control);
     }

@@ -90,6 +90,16 @@ impl<R> Proposer<R> {
         (proposer, actions)
     }
 
+    /// Is it a read?
+    pub fn is_read(&self) -> bool {
+        self.operation == Operation::Read
+    }
+
+    /// How many rounds others have kept from their end.
+    pub fn contentions(&self) -> u32 {
+        self.contentions
+    }
+
     /// When [`Proposer::wake`] is to be called, unless something else happens first.
     pub fn wake_at(&self) -> Duration {
         match &self.stage {

@@ -1,7 +1,7 @@
 //! What operators do with hints.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -66,8 +66,10 @@ impl Admin {
             let node = nodes.find(|node| node.address.ip() == address)?;
             Some(node.host_id)
         })?;
+        let port = self.lead(async |shard: Rc<Shard>| shard.state.config.storage_port)?;
+        let place = SocketAddr::new(address, port);
         let unknown =
-            || AdminError::Refused(format!("Can't delete hints for unknown address {address}"));
+            || AdminError::Refused(format!("Can't delete hints for unknown address /{place}"));
         found.ok_or_else(unknown)
     }
 }

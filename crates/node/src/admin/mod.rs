@@ -7,10 +7,12 @@
 mod clients;
 mod cluster;
 mod compaction;
+mod estimates;
 mod gossip;
 mod hints;
 mod import;
 mod information;
+mod settings;
 mod snapshots;
 mod tables;
 

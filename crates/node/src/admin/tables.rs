@@ -63,6 +63,16 @@ impl Admin {
         found.map_err(|error| AdminError::Failed(error.to_string()))
     }
 
+    /// The folder of each table.
+    pub fn table_folders(&self) -> Result<Vec<(Arc<Table>, PathBuf)>, AdminError> {
+        let tables = self.tables(None, &[])?;
+        self.lead(async move |shard: Rc<Shard>| {
+            let folder =
+                |table: Arc<Table>| Some((table.clone(), shard.store.table_folder(table.id)?));
+            tables.into_iter().filter_map(folder).collect()
+        })
+    }
+
     /// All shards of these tables in detail. What shards share is told of once.
     pub fn table_details(
         &self,

@@ -83,7 +83,6 @@ impl Held {
     }
 
     /// How many there are.
-    #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.batches.len()
     }

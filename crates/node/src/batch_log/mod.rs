@@ -12,7 +12,7 @@
 mod held;
 mod replay;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -26,19 +26,40 @@ use self::held::{Full, Held};
 use crate::message::{ShardReply, ShardRequest};
 use crate::shard::Shard;
 use crate::system::{batch_mutation, forget_mutation, time_uuid};
-pub(crate) use replay::{begin, begin_everywhere};
+pub(crate) use replay::{begin, begin_everywhere, replay_old};
 
 /// What a shard knows of batches.
-#[derive(Default)]
 pub(crate) struct BatchLog {
     /// Those that it keeps.
     held: RefCell<Held>,
     /// Held by each batch that is being forgotten or completed, the one of when that began.
     epoch: RefCell<Rc<()>>,
     ended: Notify,
+    /// Bytes of batches that all nodes together complete in a second; 0: as many as there are.
+    pub(crate) throttle: Cell<u64>,
+}
+
+/// `batchlog_replay_throttle`
+const THROTTLE: u64 = 1 << 20;
+
+impl Default for BatchLog {
+    fn default() -> BatchLog {
+        BatchLog {
+            held: RefCell::default(),
+            epoch: RefCell::default(),
+            ended: Notify::new(),
+            throttle: Cell::new(THROTTLE),
+        }
+    }
 }
 
 impl BatchLog {
+    /// Shows how many batches the shard keeps.
+    fn count(&self, shard: &Shard) {
+        let count = self.held.borrow().len();
+        shard.metrics.held_batches.set(count as u64);
+    }
+
     /// How many batches the shard keeps.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
@@ -120,6 +141,7 @@ pub(crate) async fn keep_here(shard: &Shard, batch: Batch) -> Result<(), WriteEr
     let id = batch.id;
     let bytes = batch.mutations.iter().map(|bytes| bytes.len() as u64).sum();
     let added = shard.batch_log.held.borrow_mut().add(id, bytes);
+    shard.batch_log.count(shard);
     added.map_err(|Full| {
         WriteError::Overloaded("too many logged batches wait to be completed".into())
     })?;
@@ -133,6 +155,7 @@ pub(crate) async fn keep_here(shard: &Shard, batch: Batch) -> Result<(), WriteEr
     // After an error of the log it may be there or not: whoever completes it looks.
     if kept.is_err() && !matches!(kept, Err(WriteError::CommitLog(_))) {
         shard.batch_log.held.borrow_mut().remove(id);
+        shard.batch_log.count(shard);
     }
     kept
 }
@@ -145,6 +168,7 @@ pub(crate) async fn forget_here(shard: &Shard, id: Uuid) -> Result<(), WriteErro
     let mutation = mutation.ok_or(WriteError::UnknownTable(TableId::nil()))?;
     shard.store.apply(mutation).await?;
     shard.batch_log.held.borrow_mut().remove(id);
+    shard.batch_log.count(shard);
     Ok(())
 }
 

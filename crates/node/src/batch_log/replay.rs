@@ -20,11 +20,6 @@ use crate::system::{SavedBatch, saved_batch};
 
 /// How often a shard looks for batches to complete (`BatchlogManager.REPLAY_INTERVAL`).
 const INTERVAL: Duration = Duration::from_secs(10);
-/// How old they are then: until then whoever coordinates one may still see to it
-/// (`BatchlogManager.getBatchlogTimeout`).
-const AGE: Duration = Duration::from_secs(2 * coordinator::WRITE_TIMEOUT.as_secs());
-/// Bytes of batches that all nodes together complete in a second (`batchlog_replay_throttle`).
-const THROTTLE: u64 = 1 << 20;
 /// How many batches are looked for at once at the start, and how many bytes of them.
 const LOOK_ROWS: u32 = 128;
 const LOOK_BYTES: u32 = 4 << 20;
@@ -57,8 +52,7 @@ pub(crate) async fn begin(shard: &Rc<Shard>) -> Result<(), String> {
         async move {
             loop {
                 shard.env.sleep(INTERVAL).await;
-                let until = shard.env.wall_micros() - AGE.as_micros() as i64;
-                if let Err(error) = replay(&shard, until, Some(rate(&shard))).await {
+                if let Err(error) = replay_old(&shard).await {
                     tracing::warn!("logged batches could not be completed yet: {error}");
                 }
             }
@@ -68,10 +62,23 @@ pub(crate) async fn begin(shard: &Rc<Shard>) -> Result<(), String> {
     Ok(())
 }
 
-/// Bytes in a second that this shard may complete.
-fn rate(shard: &Shard) -> u64 {
+/// Completes the batches of this shard that are so old that whoever coordinates one sees to it no more
+/// (`BatchlogManager.getBatchlogTimeout`).
+///
+/// # Errors
+/// Some are left; why one of them is, in words.
+pub(crate) async fn replay_old(shard: &Rc<Shard>) -> Result<(), String> {
+    let age = 2 * shard.timeouts.write();
+    let age = i64::try_from(age.as_micros()).unwrap_or(i64::MAX);
+    let until = shard.env.wall_micros().saturating_sub(age);
+    replay(shard, until, rate(shard)).await
+}
+
+/// Bytes in a second that this shard may complete; `None`: as many as there are.
+fn rate(shard: &Shard) -> Option<u64> {
+    let all = shard.batch_log.throttle.get();
     let nodes = 1 + shard.metadata().others().count() as u64;
-    (THROTTLE / nodes / u64::from(shard.env.shards())).max(1)
+    (all > 0).then(|| (all / nodes / u64::from(shard.env.shards())).max(1))
 }
 
 /// Looks which batches this shard keeps.
@@ -90,6 +97,7 @@ async fn find(shard: &Rc<Shard>) -> Result<(), ReadError> {
         for batch in page.iter().filter_map(|p| saved_batch(&table, p)) {
             let bytes = batch.mutations.iter().map(|bytes| bytes.len() as u64).sum();
             shard.batch_log.held.borrow_mut().find(batch.id, bytes);
+            shard.batch_log.count(shard);
             // Whatever the clock says now, it is forgotten later than it was written.
             shard.timestamps.pass(batch.timestamp);
         }
@@ -157,7 +165,7 @@ async fn replay(shard: &Rc<Shard>, until: i64, rate: Option<u64>) -> Result<(), 
             .collect();
         for completing in completing {
             match completing.await {
-                Ok(is_there) => completed += usize::from(is_there),
+                Ok(is_there) => completed += u64::from(is_there),
                 Err(error) => result = Err(error),
             }
         }
@@ -169,6 +177,7 @@ async fn replay(shard: &Rc<Shard>, until: i64, rate: Option<u64>) -> Result<(), 
             None => shard.env.maybe_yield().await,
         }
     }
+    shard.metrics.replayed_batches.add(completed);
     if completed > 0 {
         tracing::info!("{completed} logged batches that may not have been finished were applied");
     }
@@ -184,6 +193,7 @@ async fn complete(shard: &Rc<Shard>, id: Uuid) -> Result<bool, String> {
         .map_err(|error| failed(&error))?
     else {
         shard.batch_log.held.borrow_mut().remove(id);
+        shard.batch_log.count(shard);
         return Ok(false);
     };
     let mutations = left_of(shard, &batch);

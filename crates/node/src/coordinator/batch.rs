@@ -19,7 +19,7 @@ use wire::internode::Verb;
 use super::ask::{Unwritten, ask_once, unwritten};
 use super::replicas::{failures, replicas_of};
 use super::together::Together;
-use super::{WRITE_TIMEOUT, write, write::complete as complete_one};
+use super::{write, write::complete as complete_one};
 use crate::batch_log::{self, UnderWay};
 use crate::error::RequestError;
 use crate::metadata::Metadata;
@@ -44,6 +44,7 @@ pub(crate) async fn write_logged(
     let batch = batch_log::batch_of(shard, &mutations);
     let id = batch.id;
     store(shard, &metadata, &holders, batch).await?;
+    shard.metrics.logged_batches.add(1);
     // What fails is left to those who keep the batch: nobody knows how much of it is applied.
     write(shard, mutations, consistency, WriteType::Batch).await?;
     forget_soon(shard, holders, id);
@@ -136,7 +137,7 @@ async fn store(
     let replicas: SmallVec<[Replica<'_>; 2]> = holders.iter().map(replica).collect();
     let strategy = ReplicationStrategy::Local;
     let mut quorum = WriteQuorum::new(consistency, &strategy, data_center, &replicas)?;
-    let deadline = shard.env.now() + WRITE_TIMEOUT;
+    let deadline = shard.env.now() + shard.timeouts.write();
     let mut answers = keep_at(shard, holders, batch, deadline);
     let mut overloaded = 0;
     let outcome = loop {
@@ -208,7 +209,7 @@ fn forget_soon(shard: &Rc<Shard>, holders: Holders, id: Uuid) {
             let own = shard.metadata().own();
             let place = |holder| (holder, batch_log::key_of(id).token());
             let message = Bytes::copy_from_slice(id.as_bytes());
-            let deadline = shard.env.now() + WRITE_TIMEOUT;
+            let deadline = shard.env.now() + shard.timeouts.write();
             let mut answers = Together::new();
             for holder in holders {
                 let (shard, message) = (&shard, message.clone());

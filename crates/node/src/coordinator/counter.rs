@@ -7,7 +7,6 @@
 //! done.
 
 use std::rc::Rc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use cluster::{Consistency, FailureReason, NodeId, Outcome, WriteQuorum};
@@ -25,9 +24,8 @@ use crate::error::RequestError;
 use crate::internode::PeerError;
 use crate::message::{ShardReply, ShardRequest};
 use crate::shard::Shard;
+use crate::timeouts::TimeoutKind;
 
-/// `counter_write_request_timeout`
-const TIMEOUT: Duration = Duration::from_secs(5);
 /// How many locks a shard has for its counters; those of two partitions may be one.
 const LOCKS: usize = 256;
 
@@ -210,7 +208,8 @@ async fn ask_leader(
     let epoch = shard.metadata().epoch();
     let mut body = consistency.code().to_be_bytes().to_vec();
     body.extend(encode_mutation(addition.unled(), true));
-    match peer.ask(Verb::Counter, epoch, TIMEOUT, body).await {
+    let time = shard.timeouts.get(TimeoutKind::CounterWrite);
+    match peer.ask(Verb::Counter, epoch, time, body).await {
         Ok(_) => Some(Ok(())),
         Err(PeerError::Failed(words)) => {
             let unled = serde_json::from_slice(&words);
@@ -314,7 +313,8 @@ pub(crate) async fn lead_for(
         let led = lead_here(shard, CounterMutation::new(mutation), consistency).await;
         led.map_err(Unled::of)
     };
-    let time = head.time_left.unwrap_or(TIMEOUT);
+    let usual = || shard.timeouts.get(TimeoutKind::CounterWrite);
+    let time = head.time_left.unwrap_or_else(usual);
     match shard.env.timeout(time, leading).await {
         Ok(Ok(())) => Ok(Vec::new()),
         Ok(Err(unled)) => Err(encode(&unled)),

@@ -39,6 +39,7 @@ use wire::WriteType;
 use crate::error::RequestError;
 use crate::replica;
 use crate::shard::Shard;
+use crate::timeouts::TimeoutKind;
 pub(crate) use ask::ask_naming;
 pub(crate) use batch::{complete, write_logged};
 pub(crate) use counter::{CounterLocks, add, lead, lead_for};
@@ -48,13 +49,6 @@ pub(crate) use serial::{Conditional, SerialTurns, update as update_if};
 pub(crate) use write::deliver;
 
 use replicas::{all_are_here, are_here, failures, replicas_of};
-
-/// `write_request_timeout`
-pub(crate) const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
-/// `read_request_timeout`
-pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(5);
-/// `range_request_timeout`
-const RANGE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Writes each mutation to its replicas; returns when all of them are done.
 pub(crate) async fn write(
@@ -108,7 +102,7 @@ async fn write_one(
     };
     let applied = shard
         .env
-        .timeout(WRITE_TIMEOUT, replica::apply(shard, mutation));
+        .timeout(shard.timeouts.write(), replica::apply(shard, mutation));
     let outcome = match applied.await {
         Ok(Ok(())) => quorum.respond(metadata.own()),
         Ok(Err(error)) => {
@@ -138,10 +132,10 @@ pub(crate) async fn read(
     let metadata = shard.metadata();
     let placement = metadata.placement(&command.table.keyspace);
     let (token, usual) = match &command.partitions {
-        PartitionSelection::Key(key) => (key.token(), READ_TIMEOUT),
-        PartitionSelection::Range { .. } => (Token::MIN, RANGE_TIMEOUT),
+        PartitionSelection::Key(key) => (key.token(), TimeoutKind::Read),
+        PartitionSelection::Range { .. } => (Token::MIN, TimeoutKind::Range),
     };
-    let timeout = timeout.unwrap_or(usual);
+    let timeout = timeout.unwrap_or_else(|| shard.timeouts.get(usual));
     match &command.partitions {
         PartitionSelection::Key(_) if consistency.is_serial() => {
             return Box::pin(serial::read(shard, command, consistency, timeout)).await;

@@ -7,12 +7,12 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::timeouts::TimeoutKind;
 use cluster::NodeId;
 use hashbrown::HashMap;
 use io::Instant;
 use model::{Table, TableId};
 
-use super::{READ_TIMEOUT, WRITE_TIMEOUT};
 use latencies::Latencies;
 use policy::Policy;
 
@@ -119,7 +119,7 @@ impl Observed {
             policy => {
                 let mut tables = self.tables.borrow_mut();
                 let reads = &mut tables.entry(table.id).or_default().reads;
-                Speculation::After(reads.threshold(policy, READ_TIMEOUT / 2, now))
+                Speculation::After(reads.threshold(policy, TimeoutKind::Read.usual() / 2, now))
             }
         }
     }
@@ -132,7 +132,7 @@ impl Observed {
             policy => {
                 let mut tables = self.tables.borrow_mut();
                 let writes = &mut tables.entry(table.id).or_default().writes;
-                writes.threshold(policy, WRITE_TIMEOUT / 2, now)
+                writes.threshold(policy, TimeoutKind::Write.usual() / 2, now)
             }
         }
     }
@@ -258,6 +258,6 @@ mod tests {
         assert!((45 * MS..=65 * MS).contains(&time), "{time:?}");
         let first = Observed::default();
         let unknown = after(first.speculation(&table("99p"), now));
-        assert_eq!(unknown, READ_TIMEOUT / 2);
+        assert_eq!(unknown, TimeoutKind::Read.usual() / 2);
     }
 }

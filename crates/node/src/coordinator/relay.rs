@@ -27,7 +27,6 @@ use model::Token;
 use smallvec::SmallVec;
 use wire::internode::{MessageHead, Verb};
 
-use super::WRITE_TIMEOUT;
 use super::ask::{Unwritten, Write};
 use crate::internode::PeerError;
 use crate::metadata::Metadata;
@@ -268,7 +267,7 @@ pub(crate) async fn relay(
         return Err(unsound());
     }
     let mut targets = body.split_to(count * TARGET);
-    let time = head.time_left.unwrap_or(WRITE_TIMEOUT);
+    let time = head.time_left.unwrap_or(shard.timeouts.write());
     while targets.has_remaining() {
         let (target, number) = (NodeId(targets.get_u32()), targets.get_u64());
         let mut passed = Vec::with_capacity(REPLY_TO + 8 + body.len());
@@ -308,7 +307,7 @@ pub(crate) async fn apply_relayed(
     let answer = applied
         .map(drop)
         .map_err(|refusal| Refusal::decode(&refusal));
-    let time = head.time_left.unwrap_or(WRITE_TIMEOUT);
+    let time = head.time_left.unwrap_or(shard.timeouts.write());
     let shard_of_task = shard.clone();
     let telling = async move { reply_to.tell(&shard_of_task, number, answer, time).await };
     shard.env.spawn(TaskGroup::Foreground, telling).detach();

@@ -14,7 +14,6 @@ use cluster::{NodeId, Outcome, Replica, WriteQuorum};
 use io::{Instant, TaskGroup, oneshot};
 use model::{DecoratedKey, Mutation, PartitionUpdate};
 
-use super::WRITE_TIMEOUT;
 use super::ask::Write;
 use super::replicas::replicas_of;
 use super::round::Readers;
@@ -136,7 +135,7 @@ impl Readers<'_> {
             sent,
             others,
             send_more_at: now + patience,
-            deadline: now + WRITE_TIMEOUT,
+            deadline: now + self.shard.timeouts.write(),
             needed,
             taken: taken.clone(),
             done: (needed > 0).then_some(done),

@@ -7,7 +7,6 @@ use std::rc::Rc;
 use cluster::{Consistency, FailureReason, NodeId, Outcome, ReadQuorum, Replica};
 use io::Instant;
 
-use super::READ_TIMEOUT;
 use super::ask::{Answer, Asked, Read};
 use super::observed::Speculation;
 use super::replicas::failures;
@@ -198,7 +197,7 @@ impl<'r> Round<'r> {
         let now = readers.shard.env.now();
         let took = match answered {
             true => now.saturating_duration_since(since),
-            false => READ_TIMEOUT,
+            false => readers.shard.timeouts.read(),
         };
         if node != readers.metadata.own() {
             readers.shard.observed.answered(node, took, now);

@@ -22,7 +22,6 @@ use model::{
 };
 use storage::{Reconciliation, Step, decode_partition_update};
 
-use super::WRITE_TIMEOUT;
 use super::ask::{Answer as ReadAnswer, Asked, Read};
 use super::missed::missed;
 use super::replicas::{failures, replicas_of};
@@ -32,10 +31,8 @@ use crate::flaw::Flaw;
 use crate::paxos::{Ask, answer_here, ask_other, encode_update};
 use crate::remote::Refusal;
 use crate::shard::Shard;
+use crate::timeouts::TimeoutKind;
 pub(crate) use turns::SerialTurns;
-
-/// `cas_contention_timeout`
-const CONTENTION_TIMEOUT: Duration = Duration::from_millis(1800);
 
 /// What has become of a conditional update.
 pub(crate) enum Conditional {
@@ -54,9 +51,10 @@ pub(crate) async fn update(
     mut decide: impl FnMut(&ReadPage, i64) -> Result<Option<PartitionUpdate>, RequestError>,
 ) -> Result<Conditional, RequestError> {
     let began = shard.env.now();
+    let contention = shard.timeouts.get(TimeoutKind::CasContention);
     let timing = Timing {
-        deadline: CONTENTION_TIMEOUT,
-        commit_deadline: CONTENTION_TIMEOUT.max(WRITE_TIMEOUT),
+        deadline: contention,
+        commit_deadline: contention.max(shard.timeouts.write()),
         latencies: shard.observed.serial_latencies(began),
     };
     let operation = Operation::Update { commit };
@@ -224,6 +222,12 @@ impl Running {
         let now = self.shard.env.now();
         let took = now.saturating_duration_since(self.began);
         self.shard.observed.have_agreed(took, now);
+        let metrics = &self.shard.metrics;
+        let contended = match self.proposer.is_read() {
+            true => &metrics.contended_reads,
+            false => &metrics.contended_updates,
+        };
+        contended.add(u64::from(self.proposer.contentions()));
         self.turn = None;
         if !self.proposer.is_over() {
             let env = self.shard.env.clone();

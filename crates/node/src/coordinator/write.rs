@@ -12,7 +12,6 @@ use io::{Instant, TaskGroup, oneshot};
 use model::Mutation;
 use wire::WriteType;
 
-use super::WRITE_TIMEOUT;
 use super::ask::{Unwritten, Write};
 use super::missed::missed;
 use super::relay::{self, Relay};
@@ -47,7 +46,7 @@ pub(super) async fn write(
         write: Rc::new(Write::new(mutation)),
         quorum,
         began: shard.env.now(),
-        deadline: shard.env.now() + WRITE_TIMEOUT,
+        deadline: shard.env.now() + shard.timeouts.write(),
         level: (consistency, write_type),
         refusals: Refusals::default(),
         told: Some(told),
@@ -75,7 +74,7 @@ pub(super) async fn complete(
     let placement = metadata.placement(&mutation.updates[0].table.keyspace);
     let replicas = replicas_of(shard, &metadata, placement, mutation.key().token());
     let write = Write::late(mutation, written_at);
-    let deadline = shard.env.now() + WRITE_TIMEOUT;
+    let deadline = shard.env.now() + shard.timeouts.write();
     let (mut has_it, mut kept) = (false, None);
     let mut answers = Together::new();
     for replica in &replicas {
@@ -85,7 +84,7 @@ pub(super) async fn complete(
                 async move {
                     let applying = write.apply_at(shard, node, deadline);
                     let late = || Unwritten::Refused(Refusal::Failed(FailureReason::Timeout));
-                    let applied = shard.env.timeout(WRITE_TIMEOUT, applying).await;
+                    let applied = shard.env.timeout(shard.timeouts.write(), applying).await;
                     (node, applied.unwrap_or_else(|_| Err(late())))
                 }
             }),

@@ -15,10 +15,9 @@ use super::peer::{PeerError, Shared, Standing};
 use super::stream::{HandshakeError, Stream};
 use super::{READ_BUFFER, Unheard, emptied, first_words};
 use crate::peers::LEADING_SHARD;
+use crate::timeouts::TimeoutKind;
 use crate::tls::TlsError;
 
-/// How long connecting may take, first words included (`internode_tcp_connect_timeout`).
-const CONNECT: Duration = Duration::from_secs(2);
 /// How long nobody tries again after connecting failed. Requests fail at once meanwhile.
 const PAUSE: Duration = Duration::from_millis(200);
 /// How often it is looked whether a peer is silent.
@@ -67,7 +66,8 @@ pub(super) async fn keep_connected(shared: Rc<Shared>) {
 /// Connects; begins anew when the node was found to be up meanwhile.
 async fn connect_in_time(shared: &Shared) -> Result<Stream, PeerError> {
     loop {
-        let connecting = shared.env.timeout(CONNECT, connect(shared));
+        let time = shared.terms.timeouts.get(TimeoutKind::InternodeConnect);
+        let connecting = shared.env.timeout(time, connect(shared));
         if let Some(connected) = either(connecting, shared.anew.notified()).await {
             return connected.unwrap_or_else(|_| Err(shared.unreachable("it does not answer")));
         }

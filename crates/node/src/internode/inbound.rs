@@ -328,7 +328,11 @@ async fn read_requests<F>(
             let waited = env.now().saturating_duration_since(arrived);
             let head = message.head;
             if head.time_left.is_some_and(|left| left <= waited) {
-                metrics.late_messages.add(1);
+                let verb = match head.kind {
+                    MessageKind::Request(verb) => Some(verb),
+                    _ => None,
+                };
+                metrics.count_late(verb);
                 continue;
             }
             if head.kind == MessageKind::Request(Verb::Ping) {

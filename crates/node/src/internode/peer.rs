@@ -15,6 +15,7 @@ use super::connection::keep_connected;
 use super::encryption::Encryption;
 use super::inbound::REQUEST_BYTES;
 use crate::metrics::ShardMetrics;
+use crate::timeouts::Timeouts;
 
 /// Bytes of requests that may wait to be sent
 /// (`internode_application_send_queue_capacity`).
@@ -86,15 +87,18 @@ struct Asking {
 pub struct Terms {
     /// Where what happens to them is counted.
     pub metrics: Arc<ShardMetrics>,
+    /// How long connecting may take, first words included.
+    pub timeouts: Rc<Timeouts>,
     /// Bytes that wait to be sent to any of them.
     queued: Rc<Cell<usize>>,
 }
 
 impl Terms {
     /// Nothing waits yet.
-    pub fn new(metrics: Arc<ShardMetrics>) -> Terms {
+    pub fn new(metrics: Arc<ShardMetrics>, timeouts: Rc<Timeouts>) -> Terms {
         Terms {
             metrics,
+            timeouts,
             queued: Rc::default(),
         }
     }
@@ -320,7 +324,7 @@ impl Shared {
                 return Some(request);
             }
             if now >= request.deadline {
-                self.terms.metrics.late_messages.add(1);
+                self.terms.metrics.count_late(Some(request.verb));
             }
         }
     }

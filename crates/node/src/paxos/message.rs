@@ -20,7 +20,7 @@ use model::{DecoratedKey, TableId, VersionPage};
 use wire::internode::{MessageHead, Verb};
 
 use super::{Ask, answer_here};
-use crate::coordinator::{WRITE_TIMEOUT, ask_naming};
+use crate::coordinator::ask_naming;
 use crate::remote::Refusal;
 use crate::shard::Shard;
 
@@ -66,7 +66,7 @@ pub(crate) async fn answer_for(
     head: MessageHead,
     body: Bytes,
 ) -> Result<Vec<u8>, Vec<u8>> {
-    let time = head.time_left.unwrap_or(WRITE_TIMEOUT);
+    let time = head.time_left.unwrap_or(shard.timeouts.write());
     let answering = answer_within(shard, head.epoch, time, body);
     answering.await.map_err(Refusal::encode)
 }

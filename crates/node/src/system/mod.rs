@@ -8,6 +8,7 @@
 mod batches;
 mod built;
 mod definitions;
+mod estimates;
 #[cfg(test)]
 mod golden_tests;
 mod history;
@@ -32,6 +33,7 @@ pub(crate) use batches::{
 };
 pub(crate) use built::unbuilt_mutations;
 pub use definitions::system_keyspaces;
+pub(crate) use estimates::{KeyspaceEstimates, RangeEstimate, estimates_mutations};
 pub use history::PastCompaction;
 pub(crate) use history::{history_mutation, past_compaction};
 pub use local::{

@@ -51,9 +51,10 @@ fn print_net_stats(mode: &str, repaired: &Value, messages: &Value, out: &mut imp
 /// Prints kinds of work as Cassandra's thread pools (`TpStats`).
 pub(super) fn tp_stats(api: &Api, format: Option<Format>, out: &mut impl Write) -> Done {
     let stages = api.get(["storage_service", "stages"], &[])?;
+    let dropped = api.get(["messaging_service", "messages", "dropped"], &[])?;
     match format {
-        Some(format) => structured::print(format, &pools(&stages), out),
-        None => print_pools(&stages, out),
+        Some(format) => structured::print(format, &pools(&stages, &dropped), out),
+        None => print_pools(&stages, &dropped, out),
     }
 }
 
@@ -65,7 +66,8 @@ fn counted(value: &Value) -> String {
     }
 }
 
-fn print_pools(stages: &Value, out: &mut impl Write) -> Done {
+/// For how long messages waited nobody counts.
+fn print_pools(stages: &Value, dropped: &Value, out: &mut impl Write) -> Done {
     let mut table = TextTable::default();
     let heads = [
         "Pool Name",
@@ -93,8 +95,8 @@ fn print_pools(stages: &Value, out: &mut impl Write) -> Done {
         out,
         "\nLatencies waiting in queue (micros) per dropped message types"
     )?;
-    let mut dropped = TextTable::default();
-    dropped.add([
+    let mut table = TextTable::default();
+    table.add([
         "Message type",
         "Dropped    ",
         "50%     ",
@@ -102,11 +104,15 @@ fn print_pools(stages: &Value, out: &mut impl Write) -> Done {
         "99%     ",
         "Max",
     ]);
-    Ok(write!(out, "{}", dropped.text())?)
+    for (name, count) in dropped.as_object().into_iter().flatten() {
+        let count = count.to_string();
+        table.add([name, &count, "N/A", "N/A", "N/A", "N/A"]);
+    }
+    Ok(write!(out, "{}", table.text())?)
 }
 
 /// Under the names of `TpStatsHolder`.
-fn pools(stages: &Value) -> Value {
+fn pools(stages: &Value, dropped: &Value) -> Value {
     let pool = |stage: &Value| {
         let name = stage["name"].as_str().unwrap_or("?").to_owned();
         let number = |name: &str| match &stage[name] {
@@ -123,7 +129,7 @@ fn pools(stages: &Value) -> Value {
         (name, value)
     };
     let pools: Map<String, Value> = stages.as_array().into_iter().flatten().map(pool).collect();
-    json!({ "ThreadPools": pools, "DroppedMessage": {}, "WaitLatencies": {} })
+    json!({ "ThreadPools": pools, "DroppedMessage": dropped, "WaitLatencies": {} })
 }
 
 /// Prints how long clients waited (Cassandra's `ProxyHistograms`).
@@ -204,7 +210,7 @@ Gossip messages                 n/a       n/a            n/a       n/a
             { "name": "CompactionExecutor", "active": 1, "pending": 20, "completed": 300 },
         ]);
         assert_eq!(
-            printed(|out| print_pools(&stages, out)),
+            printed(|out| print_pools(&stages, &json!({ "READ_REQ": 12 }), out)),
             "\
 Pool Name          Active Pending Completed Blocked All time blocked
 ReadStage          N/A    N/A     12        N/A     N/A             
@@ -212,9 +218,10 @@ CompactionExecutor 1      20      300       N/A     N/A
 
 Latencies waiting in queue (micros) per dropped message types
 Message type Dropped     50%      95%      99%      Max
+READ_REQ     12          N/A      N/A      N/A      N/A
 "
         );
-        let structured = pools(&stages);
+        let structured = pools(&stages, &json!({}));
         assert_eq!(
             structured["ThreadPools"]["CompactionExecutor"]["PendingTasks"],
             20

@@ -6,6 +6,7 @@ use clap::{ArgAction, Args, Subcommand};
 
 use super::cluster_verbs::ClusterVerb;
 use super::hint_verbs::HintVerb;
+use super::setting_verbs::SettingVerb;
 use super::structured::Format;
 
 /// What `helenus nodetool` takes.
@@ -237,6 +238,9 @@ pub(super) enum Verb {
 
     #[command(flatten)]
     Hints(HintVerb),
+
+    #[command(flatten)]
+    Settings(SettingVerb),
 
     /// Rewrite sstables that hold partitions of several shards, so that each shard has its own
     #[command(after_help = "\

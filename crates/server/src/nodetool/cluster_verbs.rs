@@ -67,13 +67,9 @@ The values of a key of several columns have colons between them.
 Example:
   helenus nodetool getendpoints shop orders ada")]
     Getendpoints {
-        /// The keyspace
-        keyspace: String,
-        /// The table
-        table: String,
-        /// The partition key
-        #[arg(allow_hyphen_values = true)]
-        key: String,
+        /// The keyspace, the table, and the partition key
+        #[arg(value_name = "KEYSPACE TABLE KEY", allow_hyphen_values = true)]
+        arguments: Vec<String>,
     },
 
     /// Print what the nodes tell each other of themselves
@@ -101,7 +97,7 @@ Example:
 
     /// Print how long clients waited for this node since its start
     #[command(after_help = "\
-Reads of ranges count with reads, batches with writes. There is nothing yet of the other columns.
+Batches count with writes, reads at SERIAL with reads and by themselves. There are no views.
 
 Example:
   helenus nodetool proxyhistograms")]

@@ -55,7 +55,7 @@ Example:
   helenus nodetool setmaxhintwindow 21600000")]
     Setmaxhintwindow {
         /// Milliseconds
-        #[arg(value_name = "VALUE_IN_MS")]
+        #[arg(value_name = "MAX_HINT_WINDOW")]
         value: u32,
     },
 

@@ -13,12 +13,17 @@ pub(super) fn table_histograms(api: &Api, arguments: &[String], out: &mut impl W
         [] => Vec::new(),
         [keyspace, table] => vec![format!("{keyspace}.{table}")],
         [name] if name.split('.').count() == 2 => vec![name.clone()],
-        _ => {
-            let message = "tablehistograms requires keyspace and table name arguments";
+        arguments => {
+            let message = match arguments {
+                [_] => "tablehistograms requires keyspace and table name arguments",
+                _ => {
+                    "tablehistograms requires <keyspace> <table> or <keyspace.table> format argument."
+                }
+            };
             return Err(NodetoolError::Usage(message.to_owned()));
         }
     };
-    for table in selected(api, &names, false)? {
+    for table in selected(api, &names, false, |name| format!("Unknown table {name}"))? {
         print_histograms(&table, out)?;
     }
     Ok(())

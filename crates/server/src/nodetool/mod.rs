@@ -1,18 +1,23 @@
 //! `helenus nodetool`: operates a node over its REST API, with the verbs, options and output of
 //! Cassandra's nodetool (`org.apache.cassandra.tools.NodeTool`).
 
+mod absent;
 mod activity;
 pub(crate) mod api;
 mod arguments;
 mod cluster;
 mod cluster_verbs;
 mod compaction;
+mod complaint;
 mod hint_verbs;
 mod hints;
 mod histograms;
 mod import;
 mod node;
+mod setting_verbs;
+mod settings;
 mod snapshots;
+mod sorting;
 mod statistics;
 mod structured;
 mod text;
@@ -25,6 +30,7 @@ use arguments::Verb;
 pub(crate) use arguments::{NodetoolOptions, spell_out};
 use cluster::Naming;
 use cluster_verbs::ClusterVerb;
+pub(crate) use complaint::complaint;
 use hint_verbs::HintVerb;
 
 /// Carries out a verb.
@@ -68,11 +74,13 @@ fn of_cluster(api: &Api, verb: ClusterVerb, naming: Naming, out: &mut impl Write
         ClusterVerb::Enablebinary => api.post(binary, &[]).map(drop),
         ClusterVerb::Enablegossip => api.post(gossip, &[]).map(drop),
         ClusterVerb::Failuredetector => cluster::failure_detector(api, naming, out),
-        ClusterVerb::Getendpoints {
-            keyspace,
-            table,
-            key,
-        } => cluster::get_endpoints(api, [&keyspace, &table, &key], naming, out),
+        ClusterVerb::Getendpoints { arguments } => {
+            let [keyspace, table, key] = &arguments[..] else {
+                let message = "getendpoints requires keyspace, table and partition key arguments";
+                return Err(NodetoolError::Usage(message.to_owned()));
+            };
+            cluster::get_endpoints(api, [keyspace, table, key], naming, out)
+        }
         ClusterVerb::Gossipinfo { resolve_ip } => {
             cluster::gossip_info(api, resolved(resolve_ip), out)
         }
@@ -107,10 +115,37 @@ fn of_hints(api: &Api, verb: HintVerb, out: &mut impl Write) -> Done {
     }
 }
 
+/// Verbs that Cassandra has begun when it learns that there is no such table.
+fn looks_late(verb: &Verb) -> bool {
+    matches!(
+        verb,
+        Verb::Cleanup { .. }
+            | Verb::Compact(_)
+            | Verb::Flush(_)
+            | Verb::Garbagecollect { .. }
+            | Verb::Scrub { .. }
+            | Verb::Upgradesstables { .. }
+            | Verb::Verify { .. }
+    )
+}
+
 fn carry_out(api: &Api, verb: Verb, naming: Naming, out: &mut impl Write) -> Done {
+    let looks_late = looks_late(&verb);
+    do_it(api, verb, naming, out).map_err(|error| match error {
+        NodetoolError::Refused(reason)
+            if looks_late && reason.starts_with("Unknown keyspace/cf pair") =>
+        {
+            NodetoolError::Failed(reason)
+        }
+        error => error,
+    })
+}
+
+fn do_it(api: &Api, verb: Verb, naming: Naming, out: &mut impl Write) -> Done {
     match verb {
         Verb::Cluster(verb) => of_cluster(api, verb, naming, out),
         Verb::Hints(verb) => of_hints(api, verb, out),
+        Verb::Settings(verb) => settings::carry_out(api, verb, out),
         Verb::Cleanup { tables, .. } => {
             compaction::operate(api, "cleanup_all", tables.named(), &[]).map(drop)
         }

@@ -62,6 +62,18 @@ fn generation(node: &Value) -> u64 {
     }
 }
 
+/// What is said of the tokens of a node: all, or how many there are.
+fn tokens(node: &Value, all: bool) -> Vec<String> {
+    let tokens = node["tokens"].as_array().map_or(&[][..], Vec::as_slice);
+    match all || tokens.len() == 1 {
+        true => tokens.iter().map(Value::to_string).collect(),
+        false => vec![format!(
+            "(invoke with -T/--tokens to see all {} tokens)",
+            tokens.len()
+        )],
+    }
+}
+
 /// Prints who the node is and what it holds (Cassandra's `Info`). Of the caches those of rows and of
 /// chunks are there; the others are named because people's scripts look for them. Nothing of a cache
 /// is saved.
@@ -116,18 +128,13 @@ pub(super) fn info(api: &Api, all_tokens: bool, out: &mut impl Write) -> Done {
             fixed(hits as f64 / requests as f64, 3),
         ),
     )?;
+    line(
+        "Network Cache",
+        "size 0 bytes, overflow size: 0 bytes, capacity 0 bytes".to_owned(),
+    )?;
     line("Percent Repaired", "0.0%".to_owned())?;
-    let tokens = node["tokens"].as_array().map_or(&[][..], Vec::as_slice);
-    if tokens.len() == 1 || all_tokens {
-        for token in tokens {
-            line("Token", token.to_string())?;
-        }
-    } else {
-        let count = tokens.len();
-        line(
-            "Token",
-            format!("(invoke with -T/--tokens to see all {count} tokens)"),
-        )?;
+    for token in tokens(&node, all_tokens) {
+        line("Token", token)?;
     }
     line("Bootstrap state", "COMPLETED".to_owned())?;
     line("Bootstrap failed", "false".to_owned())?;

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use super::Done;
 use super::api::{Api, NodetoolError};
 use super::arguments::{GetSSTables, TableStatistics};
+use super::sorting::{SORT_KEYS, sort};
 use super::structured;
 use super::text::{double, file_size, fixed, memory_size};
 
@@ -19,11 +20,11 @@ impl Table {
         self.0[part].as_str().unwrap_or_default()
     }
 
-    fn number(&self, name: &str) -> u64 {
+    pub(super) fn number(&self, name: &str) -> u64 {
         self.0[name].as_u64().unwrap_or(0)
     }
 
-    fn real(&self, name: &str) -> f64 {
+    pub(super) fn real(&self, name: &str) -> f64 {
         self.0[name].as_f64().unwrap_or(f64::NAN)
     }
 
@@ -32,7 +33,7 @@ impl Table {
         self.real(name) / 1000.0
     }
 
-    fn false_ratio(&self) -> f64 {
+    pub(super) fn false_ratio(&self) -> f64 {
         let wrong = self.number("bloom_false_positives") as f64;
         let right = self.number("bloom_true_positives") as f64;
         if wrong > 0.0 {
@@ -42,7 +43,7 @@ impl Table {
         }
     }
 
-    fn read_write_ratio(&self) -> f64 {
+    pub(super) fn read_write_ratio(&self) -> f64 {
         match self.number("writes") {
             0 => 0.0,
             writes => self.number("reads") as f64 / writes as f64,
@@ -58,11 +59,20 @@ impl Table {
     }
 }
 
+/// That there is no such keyspace, or no such table, in the words of Cassandra's `TableStatsHolder`.
+pub(super) fn unknown(name: &str) -> String {
+    match name.split_once('.') {
+        Some((keyspace, table)) => format!("Unknown tables: [{table}] in keyspace: {keyspace}"),
+        None => format!("Unknown keyspace: {name}"),
+    }
+}
+
 /// The tables that names mean: keyspaces, or tables with their keyspace in front.
 pub(super) fn selected(
     api: &Api,
     names: &[String],
     ignore: bool,
+    unknown: impl Fn(&str) -> String,
 ) -> Result<Vec<Table>, NodetoolError> {
     let all = api.get(["column_family", "stats"], &[])?;
     let all = all.as_array().cloned().unwrap_or_default();
@@ -75,12 +85,7 @@ pub(super) fn selected(
             None => tables.iter().any(|t| t.name("keyspace") == name),
         };
         if !known {
-            let kind = if name.contains('.') {
-                "table"
-            } else {
-                "keyspace"
-            };
-            return Err(NodetoolError::Usage(format!("Unknown {kind}: {name}")));
+            return Err(NodetoolError::Usage(unknown(name)));
         }
     }
     let named = |table: &Table| {
@@ -96,12 +101,12 @@ pub(super) fn selected(
 /// Prints statistics of tables (Cassandra's `TableStats`).
 pub(super) fn table_stats(api: &Api, options: &TableStatistics, out: &mut impl Write) -> Done {
     let names = &options.names;
-    if options.ignore && names.is_empty() {
-        let message = "name the tables that are to be left out".to_owned();
-        return Err(NodetoolError::Usage(message));
-    }
     check_sort(options)?;
-    let mut tables = selected(api, names, options.ignore)?;
+    // Without names it leaves out all, as in Cassandra.
+    if options.ignore && names.is_empty() {
+        return Ok(());
+    }
+    let mut tables = selected(api, names, options.ignore, unknown)?;
     let count = tables.len();
     if let Some(key) = &options.sort {
         sort(&mut tables, key);
@@ -227,8 +232,16 @@ fn print_table(
     Ok(writeln!(out)?)
 }
 
+/// Of nothing all is repaired, as in Cassandra; nothing else is yet.
+fn percent_repaired(table: &Table) -> &'static str {
+    match table.number("uncompressed") {
+        0 => "100.0",
+        _ => "0.0",
+    }
+}
+
 /// What its sstables keep in memory, in bytes.
-fn off_heap(table: &Table) -> u64 {
+pub(super) fn off_heap(table: &Table) -> u64 {
     let parts = ["filter_size", "summary_size", "offsets_size"];
     parts.iter().map(|part| table.number(part)).sum()
 }
@@ -280,7 +293,7 @@ fn work_lines(table: &Table, size: &impl Fn(u64) -> String) -> Vec<Line> {
         ("Local write latency", latency("write_latency_mean")),
         ("Local read/write ratio", fixed(table.read_write_ratio(), 5)),
         ("Pending flushes", "0".to_owned()),
-        ("Percent repaired", "0.0".to_owned()),
+        ("Percent repaired", percent_repaired(table).to_owned()),
         ("Bytes repaired", memory_size(0)),
         ("Bytes unrepaired", memory_size(number("uncompressed"))),
         ("Bytes pending repair", memory_size(0)),
@@ -346,6 +359,7 @@ fn table_value(table: &Table, options: &TableStatistics) -> Value {
         true => file_size(bytes),
         false => bytes.to_string(),
     };
+    let no_number = structured::no_number(options.format);
     let number = |name: &str| table.number(name);
     let leveled = |of: usize| match table.0["is_leveled"] == true {
         true => table.levels(of),
@@ -374,7 +388,7 @@ fn table_value(table: &Table, options: &TableStatistics) -> Value {
         "local_write_latency_ms": fixed(table.millis("write_latency_mean"), 3),
         "local_read_write_ratio": fixed(table.read_write_ratio(), 5),
         "pending_flushes": 0,
-        "percent_repaired": 0.0,
+        "percent_repaired": if number("uncompressed") > 0 { 0.0 } else { 100.0 },
         "bytes_repaired": 0,
         "bytes_unrepaired": number("uncompressed"),
         "bytes_pending_repair": 0,
@@ -387,16 +401,42 @@ fn table_value(table: &Table, options: &TableStatistics) -> Value {
         "compacted_partition_minimum_bytes": number("partition_size_min"),
         "compacted_partition_maximum_bytes": number("partition_size_max"),
         "compacted_partition_mean_bytes": number("partition_size_mean"),
-        "average_live_cells_per_slice_last_five_minutes": "NaN",
+        "average_live_cells_per_slice_last_five_minutes": no_number,
         "maximum_live_cells_per_slice_last_five_minutes": 0,
-        "average_tombstones_per_slice_last_five_minutes": "NaN",
+        "average_tombstones_per_slice_last_five_minutes": no_number,
         "maximum_tombstones_per_slice_last_five_minutes": 0,
         "droppable_tombstone_ratio": fixed(table.real("droppable_ratio"), 5),
     });
+    add_uncounted(&mut value);
     if options.sstable_location_check {
         value["sstables_in_correct_location"] = json!(true);
     }
     value
+}
+
+/// What Cassandra says of indexes, which no table has yet, and of what is counted with its repairs alone.
+fn add_uncounted(value: &mut Value) {
+    for name in ["sai_total_queryable_index_ratio", "sai_disk_used_bytes"] {
+        value[name] = Value::Null;
+    }
+    for name in [
+        "sai_post_filtering_read_latency",
+        "sai_local_query_latency_ms",
+    ] {
+        value[name] = json!("0.000");
+    }
+    for name in [
+        "sai_index_segments_hit",
+        "sai_rows_filtered",
+        "sai_sstable_indexes_hit",
+    ] {
+        value[name] = json!(0.0);
+    }
+    value["sai_total_query_timeouts"] = json!(0);
+    for name in ["top_size_partitions", "top_tombstone_partitions"] {
+        value[name] = json!({});
+    }
+    value["twcs"] = Value::Null;
 }
 
 fn as_value(tables: &[Table], count: usize, options: &TableStatistics) -> Value {
@@ -411,12 +451,10 @@ fn as_value(tables: &[Table], count: usize, options: &TableStatistics) -> Value 
     }
     for (keyspace, tables) in by_keyspace(tables) {
         let totals = Totals::of(&tables);
-        let real = |number: f64| {
-            if number.is_nan() {
-                json!("NaN")
-            } else {
-                json!(number)
-            }
+        // What is no number is null in JSON and has its own word in YAML, as in Cassandra.
+        let real = |number: f64| match (number.is_nan(), options.format) {
+            (true, Some(structured::Format::Yaml)) => structured::no_number(options.format),
+            _ => json!(number),
         };
         let each = tables
             .iter()
@@ -435,103 +473,21 @@ fn as_value(tables: &[Table], count: usize, options: &TableStatistics) -> Value 
     Value::Object(all)
 }
 
-/// The keys of `StatsTableComparator`, in its order.
-const SORT_KEYS: [&str; 39] = [
-    "average_live_cells_per_slice_last_five_minutes",
-    "average_tombstones_per_slice_last_five_minutes",
-    "bloom_filter_false_positives",
-    "bloom_filter_false_ratio",
-    "bloom_filter_off_heap_memory_used",
-    "bloom_filter_space_used",
-    "compacted_partition_maximum_bytes",
-    "compacted_partition_mean_bytes",
-    "compacted_partition_minimum_bytes",
-    "compression_metadata_off_heap_memory_used",
-    "dropped_mutations",
-    "full_name",
-    "index_summary_off_heap_memory_used",
-    "local_read_count",
-    "local_read_latency_ms",
-    "local_write_latency_ms",
-    "maximum_live_cells_per_slice_last_five_minutes",
-    "maximum_tombstones_per_slice_last_five_minutes",
-    "memtable_cell_count",
-    "memtable_data_size",
-    "memtable_off_heap_memory_used",
-    "memtable_switch_count",
-    "number_of_partitions_estimate",
-    "off_heap_memory_used_total",
-    "pending_flushes",
-    "percent_repaired",
-    "read_latency",
-    "reads",
-    "space_used_by_snapshots_total",
-    "space_used_live",
-    "space_used_total",
-    "sstable_compression_ratio",
-    "sstable_count",
-    "table_name",
-    "write_latency",
-    "writes",
-    "max_sstable_size",
-    "local_read_write_ratio",
-    "twcs_max_duration",
-];
-
-/// The number of a table that a key means; 0 of what is not counted, by which all are alike.
-fn sorted_by(table: &Table, key: &str) -> f64 {
-    let field = match key {
-        "bloom_filter_false_ratio" => return table.false_ratio(),
-        "local_read_write_ratio" => return table.read_write_ratio(),
-        "off_heap_memory_used_total" => return off_heap(table) as f64,
-        "sstable_count" | "max_sstable_size" => key,
-        "space_used_live" | "space_used_total" => "space_used",
-        "space_used_by_snapshots_total" => "space_used_by_snapshots",
-        "sstable_compression_ratio" => "compression_ratio",
-        "number_of_partitions_estimate" => "partitions",
-        "memtable_cell_count" => "memtable_updates",
-        "memtable_data_size" => "memtable_bytes",
-        "memtable_switch_count" => "flushes",
-        "local_read_count" | "reads" => "reads",
-        "writes" => "writes",
-        "local_read_latency_ms" | "read_latency" => "read_latency_mean",
-        "local_write_latency_ms" | "write_latency" => "write_latency_mean",
-        "bloom_filter_false_positives" => "bloom_false_positives",
-        "bloom_filter_space_used" | "bloom_filter_off_heap_memory_used" => "filter_size",
-        "index_summary_off_heap_memory_used" => "summary_size",
-        "compression_metadata_off_heap_memory_used" => "offsets_size",
-        "compacted_partition_minimum_bytes" => "partition_size_min",
-        "compacted_partition_maximum_bytes" => "partition_size_max",
-        "compacted_partition_mean_bytes" => "partition_size_mean",
-        _ => return 0.0,
-    };
-    // What is no number is below all that are, as in Cassandra.
-    table.0[field].as_f64().unwrap_or(0.0)
-}
-
-/// By a key of `StatsTableComparator`: names upwards, numbers downwards.
-fn sort(tables: &mut [Table], key: &str) {
-    let full = |table: &Table| {
-        let (keyspace, name) = (table.name("keyspace"), table.name("table"));
-        match key {
-            "table_name" => (name.to_owned(), keyspace.to_owned()),
-            _ => (keyspace.to_owned(), name.to_owned()),
-        }
-    };
-    tables.sort_by(|a, b| {
-        let numbers = sorted_by(b, key).total_cmp(&sorted_by(a, key));
-        numbers.then_with(|| full(a).cmp(&full(b)))
-    });
-}
-
 /// Prints the sstables that have a partition (Cassandra's `GetSSTables`).
 pub(super) fn get_sstables(api: &Api, options: &GetSSTables, out: &mut impl Write) -> Done {
     let (keyspace, table) = (&options.keyspace, &options.table);
     let name = format!("{keyspace}:{table}");
     let parts = ["column_family", "sstables", "by_key", &name];
     let format = if options.hex_format { "hex" } else { "" };
-    let found = api.get(parts, &[("key", &options.key), ("format", format)])?;
-    let selected = selected(api, &[format!("{keyspace}.{table}")], false)?;
+    let found = api.get(parts, &[("key", &options.key), ("format", format)]);
+    let found = found.map_err(|error| match error {
+        NodetoolError::Refused(reason) if reason.starts_with("Unknown keyspace/cf pair") => {
+            let unknown = format!("ColumnFamilyStore for {keyspace}/{table} not found.");
+            NodetoolError::Refused(unknown)
+        }
+        error => error,
+    })?;
+    let selected = selected(api, &[format!("{keyspace}.{table}")], false, unknown)?;
     let leveled = selected.iter().any(|table| table.0["is_leveled"] == true);
     for sstable in found.as_array().into_iter().flatten() {
         let file = sstable["file"].as_str().unwrap_or_default();
@@ -541,28 +497,4 @@ pub(super) fn get_sstables(api: &Api, options: &GetSSTables, out: &mut impl Writ
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tables_are_sorted_by_all_keys() {
-        let table = |name: &str, reads: u64| {
-            Table(json!({ "keyspace": "ks", "table": name, "reads": reads, "writes": 1 }))
-        };
-        let order = |key: &str| -> String {
-            let mut tables = [table("b", 1), table("c", 2), table("a", 1)];
-            sort(&mut tables, key);
-            tables.iter().map(|table| table.name("table")).collect()
-        };
-        for key in SORT_KEYS {
-            let expected = match key {
-                "reads" | "local_read_count" | "local_read_write_ratio" => "cab",
-                _ => "abc",
-            };
-            assert_eq!(order(key), expected, "{key}");
-        }
-    }
 }

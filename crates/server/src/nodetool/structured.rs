@@ -27,6 +27,17 @@ impl std::str::FromStr for Format {
     }
 }
 
+/// What Java's `NaN` is in a format.
+pub(super) fn no_number(format: Option<Format>) -> Value {
+    match format {
+        Some(Format::Yaml) => Value::from(NO_NUMBER),
+        _ => Value::from("NaN"),
+    }
+}
+
+/// YAML's own word.
+const NO_NUMBER: &str = ".NaN";
+
 /// Prints a value.
 pub(super) fn print(
     format: Format,
@@ -92,7 +103,7 @@ fn scalar(value: &Value) -> String {
         && !text.ends_with(' ')
         && !["true", "false", "null", "yes", "no", "on", "off", "y", "n"]
             .contains(&text.to_ascii_lowercase().as_str());
-    match plain {
+    match plain || text == NO_NUMBER {
         true => text.clone(),
         false => format!("'{}'", text.replace('\'', "''")),
     }

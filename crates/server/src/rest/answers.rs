@@ -157,6 +157,7 @@ pub(super) fn cluster_info(cluster: &ClusterInformation) -> Value {
         "snitch": SNITCH,
         "partitioner": node::system::PARTITIONER,
         "epoch": cluster.epoch,
+        "own_address": cluster.nodes.get(&cluster.own).map(|own| own.node.address.ip().to_string()),
         "schema_version": cluster.schema_version.to_string(),
         "nodes": nodes.collect::<Value>(),
     })

@@ -142,6 +142,13 @@ pub(crate) const CLUSTER_ROUTES: &[Route] = &[
     },
     Route {
         method: "GET",
+        path: "/messaging_service/messages/dropped",
+        summary: "Messages between nodes that came too late, by what they asked for",
+        query: &[],
+        run: |node, _| Ok(requests::dropped_messages(&node.admin.requests()?)),
+    },
+    Route {
+        method: "GET",
         path: "/messaging_service/messages",
         summary: "What this node asks others: messages that wait, and that were answered or given up",
         query: &[],

@@ -13,6 +13,7 @@ mod hint_routes;
 mod openapi;
 mod requests;
 mod routes;
+mod setting_routes;
 mod statistics;
 
 use std::collections::BTreeMap;
@@ -34,10 +35,12 @@ use cluster_routes::CLUSTER_ROUTES;
 use hint_routes::HINT_ROUTES;
 use routes::ROUTES;
 pub(crate) use routes::Route;
+use setting_routes::SETTING_ROUTES;
 
 /// All that can be done.
 pub(crate) fn routes() -> impl Iterator<Item = &'static Route> {
-    CLUSTER_ROUTES.iter().chain(HINT_ROUTES).chain(ROUTES)
+    let parts = [CLUSTER_ROUTES, HINT_ROUTES, SETTING_ROUTES, ROUTES];
+    parts.into_iter().flatten()
 }
 
 /// How many operations may run at once; more are refused.

@@ -1,23 +1,56 @@
 //! What shards count of requests and work, as JSON: sums over all shards.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use node::metrics::{RequestKind, ShardMetrics, bucket_bounds_micros};
 use node::{CompactionReport, NodeInformation};
 use serde_json::{Value, json};
 use storage::{StoreStats, TableStats};
+use wire::internode::Verb;
 
 /// What `proxyhistograms` shows: these shares, then the least and the largest value.
 const SHARES: [f64; 5] = [0.5, 0.75, 0.95, 0.98, 0.99];
 
-/// How long requests took. Reads are SELECTs of one partition and of ranges together; writes are single ones
-/// and batches.
+/// How long requests took. As in Cassandra, reads at SERIAL count with reads, too; writes are single ones and
+/// batches. There are no views.
 pub(super) fn latencies(shards: &[Arc<ShardMetrics>]) -> Value {
     let of = |kinds: &[RequestKind]| percentiles(&counts(shards, kinds));
     json!({
-        "read": of(&[RequestKind::Read]),
+        "read": of(&[RequestKind::Read, RequestKind::SerialRead]),
         "write": of(&[RequestKind::Write, RequestKind::Batch]),
+        "range": of(&[RequestKind::Range]),
+        "cas_read": of(&[RequestKind::SerialRead]),
+        "cas_write": of(&[RequestKind::Conditional]),
+        "view_write": of(&[]),
     })
+}
+
+/// Messages between nodes that came too late, under the names of Cassandra's verbs; news and what the
+/// cluster agrees by is not among them, as each is sent again.
+pub(super) fn dropped_messages(shards: &[Arc<ShardMetrics>]) -> Value {
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    for (verb, count) in shards.iter().flat_map(|shard| shard.late()) {
+        if let Some(name) = cassandras_name(verb) {
+            *counts.entry(name).or_default() += count;
+        }
+    }
+    json!(counts)
+}
+
+fn cassandras_name(verb: Verb) -> Option<&'static str> {
+    match verb {
+        Verb::Ping => Some("PING_REQ"),
+        Verb::Mutation | Verb::Relay | Verb::RelayedMutation => Some("MUTATION_REQ"),
+        Verb::Relayed => Some("MUTATION_RSP"),
+        Verb::Read => Some("READ_REQ"),
+        Verb::Counter => Some("COUNTER_MUTATION_REQ"),
+        Verb::BatchStore => Some("BATCH_STORE_REQ"),
+        Verb::BatchRemove => Some("BATCH_REMOVE_REQ"),
+        Verb::Hint => Some("HINT_REQ"),
+        Verb::Paxos => Some("PAXOS2_PREPARE_REQ"),
+        Verb::Gossip | Verb::Metadata | Verb::Membership => None,
+    }
 }
 
 /// How many requests of these kinds there were in each bucket.
@@ -118,12 +151,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn late_messages_are_told_by_cassandras_names() {
+        let shards: Vec<Arc<ShardMetrics>> = vec![Arc::default(), Arc::default()];
+        shards[0].count_late(Some(Verb::Mutation));
+        shards[1].count_late(Some(Verb::Relay));
+        shards[1].count_late(Some(Verb::Gossip));
+        let dropped = dropped_messages(&shards);
+        assert_eq!(dropped["MUTATION_REQ"], 2);
+        assert_eq!(dropped["READ_REQ"], 0);
+        assert_eq!(dropped.as_object().map(|all| all.len()), Some(9));
+    }
+
+    #[test]
     fn latencies_are_those_of_all_shards() {
         let shards: Vec<Arc<ShardMetrics>> = vec![Arc::default(), Arc::default()];
         let nothing = json!([0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(
             latencies(&shards),
-            json!({ "read": nothing, "write": nothing })
+            json!({ "read": nothing, "write": nothing, "range": nothing, "cas_read": nothing,
+                    "cas_write": nothing, "view_write": nothing })
         );
         let record = |shard: usize, kind, micros| {
             let latency = shards[shard].latency(kind);
@@ -136,6 +182,8 @@ mod tests {
         record(1, RequestKind::Read, 1000);
         record(0, RequestKind::Write, 10);
         record(1, RequestKind::Batch, 100);
+        record(0, RequestKind::Conditional, 100);
+        record(0, RequestKind::Range, 100);
         record(0, RequestKind::Schema, 1_000_000);
         // Buckets end at 5, 6, 7, 8, 10, …, 28, 32, …, 896, 1024.
         assert_eq!(
@@ -143,6 +191,10 @@ mod tests {
             json!({
                 "read": [32, 32, 32, 32, 32, 6, 1024],
                 "write": [10, 10, 10, 10, 10, 9, 112],
+                "range": [0, 0, 0, 0, 0, 97, 112],
+                "cas_read": nothing,
+                "cas_write": [0, 0, 0, 0, 0, 97, 112],
+                "view_write": nothing,
             })
         );
         record(0, RequestKind::Write, 100_000_000);

@@ -68,6 +68,11 @@ pub struct SSTableDetails {
 }
 
 impl Store {
+    /// The folder of a table; `None` if there is none.
+    pub fn table_folder(&self, table: TableId) -> Option<PathBuf> {
+        Some(self.inner.table(table)?.dir.clone())
+    }
+
     /// A table in detail; `None` if there is none.
     pub fn table_details(&self, table: TableId) -> Option<TableDetails> {
         let inner = &self.inner;

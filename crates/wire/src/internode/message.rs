@@ -53,7 +53,8 @@ pub enum Verb {
 }
 
 impl Verb {
-    const ALL: [Verb; 14] = [
+    /// All of them.
+    pub const ALL: [Verb; 14] = [
         Verb::Ping,
         Verb::Gossip,
         Verb::Metadata,

@@ -147,13 +147,17 @@ pub(super) fn print_gossip(cluster: &Cluster, out: &mut impl Write) -> Done {
         let load = node.0["load"].as_u64();
         let ready = node.0["serves_clients"].as_bool();
         let native = format!("{}:{}", node.text("native_address"), node.0["native_port"]);
+        // Who is asked says these of itself alone, as Cassandra does since 4.0.
+        let is_own = cluster.info["own_address"] == node.0["address"];
+        let own = |value: Option<String>| value.filter(|_| is_own);
         let states = [
+            ("STATUS", own(Some(status.clone()))),
             ("LOAD", load.map(|load| format!("{load}.0"))),
             ("SCHEMA", said("schema_version")),
             ("DC", said("data_center")),
             ("RACK", said("rack")),
             ("RELEASE_VERSION", said("release_version")),
-            ("RPC_ADDRESS", said("native_address")),
+            ("RPC_ADDRESS", own(said("native_address"))),
             ("HOST_ID", said("host_id")),
             ("RPC_READY", ready.map(|ready| ready.to_string())),
             ("NATIVE_ADDRESS_AND_PORT", Some(native)),

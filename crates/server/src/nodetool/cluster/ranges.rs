@@ -5,6 +5,7 @@ use std::io::Write;
 use serde_json::Value;
 
 use super::{Api, Cluster, Done, Naming};
+use crate::nodetool::api::NodetoolError;
 
 /// Prints the ranges of a keyspace (Cassandra's `DescribeRing`).
 pub(in crate::nodetool) fn describe_ring(
@@ -14,8 +15,19 @@ pub(in crate::nodetool) fn describe_ring(
     out: &mut impl Write,
 ) -> Done {
     let info = api.get(["storage_service", "cluster_info"], &[])?;
-    let ranges = api.get(["storage_service", "describe_ring", keyspace], &[])?;
     let version = info["schema_version"].as_str().unwrap_or("?");
+    let ranges = match api.get(["storage_service", "describe_ring", keyspace], &[]) {
+        Err(NodetoolError::Refused(reason)) => {
+            // Cassandra's has printed so much when it learns of it.
+            print_ranges(version, &Value::Null, naming.ports, out)?;
+            let is_unknown = reason.ends_with("does not exist.");
+            return Err(NodetoolError::Failed(match is_unknown {
+                true => format!("No such keyspace: {keyspace}"),
+                false => reason,
+            }));
+        }
+        ranges => ranges?,
+    };
     print_ranges(version, &ranges, naming.ports, out)
 }
 
@@ -60,6 +72,23 @@ pub(super) fn print_ranges(
     Ok(())
 }
 
+/// What Cassandra's `GetEndpoints` says of names that it does not know, and of keys.
+fn in_words_of_get_endpoints(error: NodetoolError, keyspace: &str, table: &str) -> NodetoolError {
+    let NodetoolError::Refused(reason) = error else {
+        return error;
+    };
+    if reason.starts_with("Keyspace [") {
+        return NodetoolError::Refused(format!("Unknown keyspace '{keyspace}'"));
+    }
+    match reason.starts_with("Unknown keyspace/cf pair") {
+        true => {
+            let unknown = format!("Unknown table '{table}' in keyspace '{keyspace}'");
+            NodetoolError::Refused(unknown)
+        }
+        false => NodetoolError::Failed(reason),
+    }
+}
+
 /// Prints the nodes that have a partition (Cassandra's `GetEndpoints`).
 pub(in crate::nodetool) fn get_endpoints(
     api: &Api,
@@ -68,7 +97,8 @@ pub(in crate::nodetool) fn get_endpoints(
     out: &mut impl Write,
 ) -> Done {
     let path = ["storage_service", "natural_endpoints", keyspace];
-    let found = api.get(path, &[("cf", table), ("key", key)])?;
+    let found = api.get(path, &[("cf", table), ("key", key)]);
+    let found = found.map_err(|error| in_words_of_get_endpoints(error, keyspace, table))?;
     let cluster = Cluster::ask(api, naming)?;
     for address in found.as_array().into_iter().flatten() {
         let node = cluster.nodes().find(|node| node.0["address"] == *address);

@@ -41,7 +41,7 @@ fn cluster(naming: Naming) -> Cluster {
             "name": "Test",
             "snitch": "org.apache.cassandra.locator.GossipingPropertyFileSnitch",
             "partitioner": "org.apache.cassandra.dht.Murmur3Partitioner",
-            "epoch": 12,
+            "epoch": 12, "own_address": "127.0.0.1",
             "schema_version": "11111111-1111-1111-1111-111111111111",
             "nodes": nodes,
         }),
@@ -255,6 +255,7 @@ fn gossip_tells_what_is_known() {
 1
   generation:1764000000
   heartbeat:?
+  STATUS:12:NORMAL,-300
   LOAD:12:15712.0
   SCHEMA:12:11111111-1111-1111-1111-111111111111
   DC:12:datacenter1
