@@ -18,6 +18,7 @@ mod mesh;
 mod net;
 mod owner;
 mod random;
+mod resident;
 mod runtime;
 pub mod sim;
 mod sync;

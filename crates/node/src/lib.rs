@@ -57,7 +57,9 @@ pub use admin::{
 pub use config::{MetadataConfig, NodeConfig};
 pub use flaw::Flaw;
 pub use hints::PendingHints;
-pub use node::{DrainError, Node, NodeMetrics, NodeShards, NodeWatch, ShardSnapshot};
+pub use node::{
+    DrainError, Node, NodeMetrics, NodeShards, NodeWatch, ProcessSnapshot, ShardSnapshot,
+};
 pub use report::NodeReport;
 pub use start::StartError;
 pub use system::PastCompaction;

@@ -54,6 +54,17 @@ pub struct ShardSnapshot {
     pub groups: Vec<GroupStats>,
     /// How many of its tasks panicked: each is a defect.
     pub task_panics: u64,
+    /// What all shards share, as this one sees it; `None` until it runs.
+    pub process: Option<ProcessSnapshot>,
+}
+
+/// What the shards of a process share.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ProcessSnapshot {
+    /// Bytes of memory that it really has ([`io::Env::resident_bytes`]); 0 where the system does not say.
+    pub resident_bytes: u64,
+    /// Bytes that flushes and compactions may have under way ([`io::Env::background_window`]).
+    pub background_window: u64,
 }
 
 /// The numbers of all shards.
@@ -143,6 +154,7 @@ impl NodeShards {
                     store: None,
                     groups: Vec::new(),
                     task_panics: 0,
+                    process: None,
                 }),
             });
         }

@@ -26,7 +26,7 @@ use crate::listener::{self, Listeners};
 use crate::membership::{self, ClusterService};
 use crate::message::{Message, ShardReply, ShardRequest};
 use crate::metadata::{self, Metadata};
-use crate::node::{Control, ShardSnapshot};
+use crate::node::{Control, ProcessSnapshot, ShardSnapshot};
 use crate::shard::{Seat, Shard, SharedState};
 use crate::system::{
     LocalNode, SCHEMA_TABLES, SYSTEM_SCHEMA_TIMESTAMP, local_mutation, schema_from_rows,
@@ -39,6 +39,8 @@ use crate::{
 
 /// How often to look for snapshots whose time has passed (`SnapshotManager`).
 const SNAPSHOT_LOOK: Duration = Duration::from_secs(60);
+/// How often to look how much memory the process has.
+const MEMORY_LOOK: Duration = Duration::from_secs(1);
 /// What a new node is called and where it is, if nobody says so.
 const CLUSTER_NAME: &str = "Helenus";
 const DATA_CENTER: &str = "datacenter1";
@@ -143,6 +145,8 @@ pub(crate) async fn run_shard(env: Env, state: Arc<SharedState>, mut seat: Seat)
     env.spawn(TaskGroup::Maintenance, hinting).detach();
     let keeping = compaction_history::keep(shard.clone());
     env.spawn(TaskGroup::Maintenance, keeping).detach();
+    let weighing = weigh_memory(shard.clone());
+    env.spawn(TaskGroup::Maintenance, weighing).detach();
     let listeners = Rc::new(std::cell::RefCell::new(None));
     if shard.index() == 0 {
         let expiring = expire_snapshots(shard.clone());
@@ -168,6 +172,19 @@ pub(crate) async fn run_shard(env: Env, state: Arc<SharedState>, mut seat: Seat)
     }
     drop(seat.ready);
     obey(&shard, &mut seat.controls, &listeners).await;
+}
+
+/// Holds the process to the memory that it was given, for as long as the shard lives.
+async fn weigh_memory(shard: Rc<Shard>) {
+    let shards = u64::from(shard.env.shards());
+    let granted = shard.state.config.memory / shards;
+    loop {
+        shard.env.sleep(MEMORY_LOOK).await;
+        let Some(resident) = shard.env.resident_bytes() else {
+            return;
+        };
+        shard.store.weigh(resident / shards, granted);
+    }
 }
 
 /// Removes snapshots whose time has passed, for as long as the shard lives.
@@ -260,6 +277,10 @@ fn snapshot(shard: &Shard) -> ShardSnapshot {
         store: Some(shard.store.stats()),
         groups: shard.env.group_stats(),
         task_panics: shard.env.task_panics(),
+        process: Some(ProcessSnapshot {
+            resident_bytes: shard.env.resident_bytes().unwrap_or(0),
+            background_window: shard.env.background_window(),
+        }),
     }
 }
 

@@ -5,8 +5,8 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use io::GroupStats;
-use node::ShardSnapshot;
 use node::metrics::{RequestKind, ShardMetrics, bucket_bounds_micros};
+use node::{ProcessSnapshot, ShardSnapshot};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::MetricType;
@@ -219,7 +219,7 @@ const GROUP_METRICS: [(MetricType, Metric<GroupStats>); 3] = [
     (MetricType::Gauge, ("tasks", "Tasks", |g| g.tasks as u64)),
 ];
 
-const STORE_GAUGES: [Metric<StoreStats>; 15] = [
+const STORE_GAUGES: [Metric<StoreStats>; 16] = [
     ("memtable_bytes", "Bytes of memtables", |s| s.memtable_bytes),
     (
         "memtable_flushing_bytes",
@@ -261,6 +261,11 @@ const STORE_GAUGES: [Metric<StoreStats>; 15] = [
     ("row_cache_rows", "Rows in the cache of rows", |s| {
         s.row_cache.entries as u64
     }),
+    (
+        "cache_given_back_bytes",
+        "Bytes that caches do without, as the process had more memory than it was given",
+        |s| s.held_back,
+    ),
     ("commitlog_segments", "Segments of the commit log", |s| {
         s.commitlog.segments
     }),
@@ -276,6 +281,20 @@ const STORE_GAUGES: [Metric<StoreStats>; 15] = [
         "commitlog_pending_bytes",
         "Bytes on their way to the drive",
         |s| s.commitlog.pending_bytes,
+    ),
+];
+
+const PROCESS_GAUGES: [Metric<ProcessSnapshot>; 2] = [
+    (
+        "resident_bytes",
+        "Bytes of memory that the process really has, without files that are mapped",
+        |p| p.resident_bytes,
+    ),
+    (
+        "drive_background_window_bytes",
+        "Bytes that flushes and compactions may have under way: little where reads and the commit log \
+         have to wait for the drive",
+        |p| p.background_window,
     ),
 ];
 
@@ -367,6 +386,7 @@ impl Collector for Reports {
         self.encode_by_shard(encoder, MetricType::Gauge, &STORE_GAUGES, |s| {
             s.store.as_ref()
         })?;
+        self.encode_process(encoder)?;
         self.encode_log_latency(encoder)?;
         self.encode_groups(encoder)?;
         self.encode_tables(encoder)
@@ -388,6 +408,17 @@ impl Reports {
                 let labels = [("shard", shard.shard.to_string())];
                 put(family.encode_family(&labels)?, kind, value(found))?;
             }
+        }
+        Ok(())
+    }
+
+    fn encode_process(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let Some(process) = self.shards.iter().find_map(|shard| shard.process) else {
+            return Ok(());
+        };
+        for (name, help, value) in PROCESS_GAUGES {
+            let family = family(encoder, name, help, MetricType::Gauge)?;
+            put(family, MetricType::Gauge, value(&process))?;
         }
         Ok(())
     }
@@ -562,6 +593,10 @@ mod tests {
                 tasks: 3,
             }],
             task_panics: 0,
+            process: Some(ProcessSnapshot {
+                resident_bytes: 5 << 20,
+                background_window: 256 << 10,
+            }),
         }
     }
 
@@ -570,6 +605,20 @@ mod tests {
         let text = MetricsSource::default().encode().expect("text");
         assert!(text.contains("helenus_build{version="));
         assert!(text.ends_with("# EOF\n"));
+    }
+
+    #[test]
+    fn what_the_process_has_is_said_once() {
+        let text = encoded(vec![report(0), report(1)]);
+        assert_eq!(
+            text.matches("\nhelenus_resident_bytes 5242880\n").count(),
+            1
+        );
+        assert_eq!(
+            text.matches("\nhelenus_drive_background_window_bytes 262144\n")
+                .count(),
+            1
+        );
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! Memtables, caches and what open sstables keep in memory share one budget. What memtables and
 //! sstables (their bloom filters most of all) do not take is for rows and chunks of
 //! sstables: a node that is only read has nearly all of its memory for them, and one that is
-//! written to takes it back as memtables grow, a little at a time.
+//! written to takes it back as memtables grow, a little at a time. What the process has beyond all that is
+//! counted, caches give back (`pressure`).
 //!
 //! A write reserves what it may make memtables grow by before it is logged, so that memtables,
 //! those being flushed and the writes under way never take more than their limit. At half of it
@@ -15,7 +16,7 @@
 //! there can never be room for is refused at once.
 
 use std::borrow::Cow;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::rc::Rc;
 use std::time::Duration;
@@ -24,6 +25,7 @@ use io::{Notify, Semaphore};
 use model::Mutation;
 
 use super::Inner;
+use super::pressure::Pressure;
 use super::table::add;
 use crate::cache::RowCache;
 use crate::error::WriteError;
@@ -51,8 +53,10 @@ const STEPS: usize = 256;
 
 /// What memtables take.
 pub(super) struct Memory {
-    /// What memtables and sstables do not take of this is for caches.
+    /// What memtables and sstables do not take of this is for caches,
     budget: usize,
+    /// but for what the process has too much.
+    pressure: RefCell<Pressure>,
     /// What memtables and sstables took when caches were last told, in steps.
     told: Cell<usize>,
     rows: Rc<RowCache>,
@@ -83,6 +87,7 @@ impl Memory {
         rows.set_shared(budget);
         Memory {
             budget,
+            pressure: RefCell::new(Pressure::new(budget)),
             told: Cell::new(0),
             rows,
             limit,
@@ -123,12 +128,24 @@ impl Memory {
 
     /// Lets caches have what memtables and sstables leave.
     pub(super) fn tell_caches(&self) {
-        let taken = self.used() + self.rows.held_beside();
+        let taken = self.used() + self.rows.held_beside() + self.held_back();
         let steps = taken.div_ceil((self.budget / STEPS).max(1));
         if self.told.replace(steps) != steps {
             let taken = steps * (self.budget / STEPS);
             self.rows.set_shared(self.budget.saturating_sub(taken));
         }
+    }
+
+    /// Of `granted` bytes the process has `resident`, in equal parts for its shards: caches give back
+    /// what is over.
+    pub(super) fn weigh(&self, resident: usize, granted: usize) {
+        self.pressure.borrow_mut().look(resident, granted);
+        self.tell_caches();
+    }
+
+    /// Bytes that caches have given back.
+    pub(super) fn held_back(&self) -> usize {
+        self.pressure.borrow().held_back()
     }
 
     fn committed(&self) -> usize {
@@ -375,5 +392,8 @@ mod tests {
         drop(held);
         memory.tell_caches();
         assert_eq!(chunks.stats().capacity, BUDGET);
+        fill();
+        memory.weigh(BUDGET + 60_000, BUDGET);
+        assert!(30_000 + chunks.stats().size <= BUDGET);
     }
 }

@@ -36,6 +36,7 @@ mod memory_tests;
 mod period;
 #[cfg(test)]
 mod period_tests;
+mod pressure;
 mod schema;
 mod snapshot;
 mod stats;
@@ -323,6 +324,13 @@ impl Store {
     /// Why no write is acknowledged any more, if so: the commit log's drive failed.
     pub fn failure(&self) -> Option<Arc<str>> {
         self.inner.log.failure()
+    }
+
+    /// Of `granted` bytes of memory the process really has `resident`, both for one shard: caches give
+    /// back what is over, a moment later at most. To be called once a second.
+    pub fn weigh(&self, resident: u64, granted: u64) {
+        let clamped = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX);
+        self.inner.memory.weigh(clamped(resident), clamped(granted));
     }
 
     /// Counters for metrics.

@@ -35,6 +35,8 @@ pub struct StoreStats {
     pub row_cache: RowCacheStats,
     /// The cache of sstable chunks.
     pub chunk_cache: ChunkCacheStats,
+    /// Bytes that caches have given back, as the process had more than was counted.
+    pub held_back: u64,
     /// By table.
     pub tables: Vec<TableStats>,
 }
@@ -108,6 +110,7 @@ impl Inner {
             failed_compactions: counters.failed_compactions.get(),
             row_cache: self.rows.stats(),
             chunk_cache: self.cache.stats(),
+            held_back: memory.held_back() as u64,
             tables: self.all_tables().iter().map(|t| t.stats()).collect(),
         }
     }
