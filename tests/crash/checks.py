@@ -7,6 +7,8 @@
   seen, is there until its deletion is tried, and gone when that is acknowledged.
 * An agreement is a number that several clients raise by one with `IF v = …`. No two of them are told to have made
   the same step, and who reads it (at SERIAL, or by an update that was not applied) sees no less than what was known.
+* A counter is added to, one by one, by several clients. Who reads it sees at least as many additions as were
+  acknowledged, and at most as many as were tried.
 """
 
 import random
@@ -18,8 +20,8 @@ from collections import Counter
 from harness.protocol import Closed, Connection, Failure
 
 QUORUM, ALL, SERIAL = 4, 5, 8
-REGISTERS, JOURNALS, AGREEMENTS = 12, 6, 4
-READERS, AGREEING = 6, 4
+REGISTERS, JOURNALS, AGREEMENTS, COUNTERS = 12, 6, 4, 3
+READERS, AGREEING, ADDERS = 6, 4, 3
 DELETE_EVERY = 7
 # Of rows of a journal: tried or under way, acknowledged, their deletion tried, that acknowledged.
 TRIED, THERE, DELETING, GONE = range(4)
@@ -36,6 +38,7 @@ TABLES = [
     "CREATE TABLE crash.registers (k int PRIMARY KEY, v bigint)",
     "CREATE TABLE crash.journals (k int, n int, PRIMARY KEY (k, n))",
     "CREATE TABLE crash.agreements (k int PRIMARY KEY, v bigint)",
+    "CREATE TABLE crash.counters (k int PRIMARY KEY, v counter)",
 ]
 
 
@@ -48,10 +51,12 @@ class Known:
         self.problem: str | None = None
         self.stopping = threading.Event()
         self.counts = Counter()
-        # Of registers and agreements: the highest version tried, and the highest acknowledged or read.
-        self.tried = {"register": [0] * REGISTERS, "agreement": [0] * AGREEMENTS}
-        self.seen = {"register": [0] * REGISTERS, "agreement": [0] * AGREEMENTS}
+        # The highest version tried, and the highest acknowledged or read; of counters the number of additions.
+        numbers = {"register": REGISTERS, "agreement": AGREEMENTS, "counter": COUNTERS}
+        self.tried = {kind: [0] * number for kind, number in numbers.items()}
+        self.seen = {kind: [0] * number for kind, number in numbers.items()}
         self.steps = set()
+        self.added = [0] * COUNTERS
         self.rows = [[] for _ in range(JOURNALS)]
 
     def wrong(self, what: str):
@@ -77,8 +82,8 @@ class Known:
         with self.lock:
             self.counts["reads"] += 1
             tried = self.tried[kind][key]
-            version = value
-            if value is None:
+            version = value or 0
+            if value is None and kind == "register":
                 # The first deletion that it may have been; before the first write there is nothing either.
                 version = -(-before // DELETE_EVERY) * DELETE_EVERY
             if not before <= version <= tried:
@@ -204,16 +209,19 @@ class JournalWriter(Client):
 
 
 class Reader(Client):
-    """Reads registers and journals."""
+    """Reads registers, counters and journals."""
 
     def turn(self):
-        if self.rng.random() < 0.7:
-            key = self.rng.randrange(REGISTERS)
-            before = self.known.reading("register", key)
-            result = self.query("SELECT v FROM crash.registers WHERE k = ?", [int4(key)])
-            if result is not None:
-                self.known.read("register", key, before, number_of(result))
-            return
+        kind = self.rng.choices(["register", "counter", "journal"], [6, 1, 3])[0]
+        if kind == "journal":
+            return self.read_journal()
+        key = self.rng.randrange(len(self.known.seen[kind]))
+        before = self.known.reading(kind, key)
+        result = self.query(f"SELECT v FROM crash.{kind}s WHERE k = ?", [int4(key)])
+        if result is not None:
+            self.known.read(kind, key, before, number_of(result))
+
+    def read_journal(self):
         key = self.rng.randrange(JOURNALS)
         with self.known.lock:
             length = len(self.known.rows[key])
@@ -249,6 +257,21 @@ class Agreeing(Client):
             self.known.read("agreement", key, before, struct.unpack(">q", result.rows[0][1])[0])
 
 
+class Adder(Client):
+    """Adds to counters."""
+
+    def turn(self):
+        key = self.rng.randrange(COUNTERS)
+        with self.known.lock:
+            self.known.tried["counter"][key] += 1
+        done = self.query("UPDATE crash.counters SET v = v + 1 WHERE k = ?", [int4(key)])
+        if done is not None:
+            with self.known.lock:
+                self.known.added[key] += 1
+                added = self.known.added[key]
+            self.known.written("counter", key, added)
+
+
 def int4(number: int) -> bytes:
     return struct.pack(">i", number)
 
@@ -279,21 +302,25 @@ def clients(known: Known, rng: random.Random, pause: float) -> list[Client]:
     made = [RegisterWriter(known, seed(), pause, key) for key in range(REGISTERS)]
     made += [JournalWriter(known, seed(), pause, key) for key in range(JOURNALS)]
     made += [Reader(known, seed(), pause) for _ in range(READERS)]
+    made += [Adder(known, seed(), pause) for _ in range(ADDERS)]
     return made + [Agreeing(known, seed(), pause) for _ in range(AGREEING)]
+
+
+def single_values():
+    """What is read at the end, and how: the kind, the key and the consistency. SERIAL completes what ALL shall see."""
+    everything = [("register", REGISTERS, ALL), ("counter", COUNTERS, ALL), ("agreement", AGREEMENTS, SERIAL), ("agreement", AGREEMENTS, ALL)]
+    for kind, number, consistency in everything:
+        for key in range(number):
+            yield kind, key, consistency
 
 
 def read_everywhere(known: Known, deadline: float):
     """Asks each node for everything at ALL, and for agreements at SERIAL; nobody writes any more."""
     for address in known.addresses:
-        for key in range(REGISTERS):
-            before = known.reading("register", key)
-            result = insist(address, "SELECT v FROM crash.registers WHERE k = ?", [int4(key)], ALL, deadline)
-            known.read("register", key, before, number_of(result))
-        for key in range(AGREEMENTS):
-            for consistency in (SERIAL, ALL):
-                before = known.reading("agreement", key)
-                result = insist(address, "SELECT v FROM crash.agreements WHERE k = ?", [int4(key)], consistency, deadline)
-                known.read("agreement", key, before, number_of(result))
+        for kind, key, consistency in single_values():
+            before = known.reading(kind, key)
+            result = insist(address, f"SELECT v FROM crash.{kind}s WHERE k = ?", [int4(key)], consistency, deadline)
+            known.read(kind, key, before, number_of(result))
         for key, rows in enumerate(known.rows):
             for first in range(0, len(rows), 5000):
                 states = rows[first : first + 5000]
