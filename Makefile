@@ -119,6 +119,7 @@ crash: $(PYTHON)/.installed $(HELENUS) ## N=rounds: kill -9 under load, every ac
 	$(PYTHON)/bin/python -m crash --rounds $(or $(N),20)
 
 crash-cluster: $(PYTHON)/.installed $(HELENUS) ## S=seconds: the nodes of a cluster are killed, halted and cut off from each other under load; every write acknowledged at QUORUM found
+	$(PYTHON)/bin/pytest -q tests/crash
 	$(PYTHON)/bin/python -m crash.cluster --seconds $(or $(S),45)
 
 sstables: $(PYTHON)/.installed $(HELENUS) ## Cassandra's tools and Cassandra itself read what Helenus wrote

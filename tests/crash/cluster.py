@@ -116,10 +116,9 @@ class Run:
         if not good:
             kept = ", ".join(str(path) for path in [self.log, *(node.directory for node in self.cluster.nodes)])
             print(f"crash.cluster: {self.known.problem}\n(seed {self.arguments.seed}, kept: {kept})", file=sys.stderr)
-        without = f" WITHOUT {self.missing};" if self.missing else ""
-        print(
-            f"crash.cluster:{without} {self.arguments.nodes} nodes, {self.figures()}, {time.monotonic() - self.began:.0f} s, {'all found' if good else 'FAILED'}"
-        )
+        without = f" WITHOUT {self.missing}" if self.missing else ""
+        verdict = "all found" if good else "FAILED"
+        print(f"crash.cluster: {verdict}{without}, {self.arguments.nodes} nodes, {time.monotonic() - self.began:.0f} s, {self.figures()}")
         if good and not self.arguments.keep:
             self.log.unlink()
             for node in self.cluster.nodes:

@@ -1,8 +1,8 @@
 """python -m crash.detection [--rounds N]
 
 What clients see when a node goes: a cluster of three in a network of namespaces, readers and writers at QUORUM
-at each of the two that stay, and in each round one node that is killed (kill -9), cut off without a word, or
-halted. Tells how long requests took (median, 99th percentile, the longest), for how long some were late, how many
+at each node that stays, and in each round one that is killed (kill -9), cut off without a word, or halted, and
+two that are killed, so that there is no quorum. Tells how long requests took (median, 99th percentile, the longest), for how long some were late, how many
 failed, and when the others' `nodetool status` said DN.
 """
 
@@ -14,6 +14,7 @@ import statistics
 import sys
 import threading
 import time
+from collections import Counter
 
 import harness
 from harness import network
@@ -63,9 +64,10 @@ class Client(threading.Thread):
             connection.query("INSERT INTO crash.detection (k, v) VALUES (?, ?)", [key, int8(1)], consistency=QUORUM)
 
 
-def watch(cluster: harness.Cluster, victim: int, fault) -> str:
-    """One round: what `fault` did to the clients of the others."""
-    staying = [node for number, node in enumerate(cluster.nodes) if number != victim]
+def watch(cluster: harness.Cluster, victims: list[int], fault) -> str:
+    """One round: what `fault`, by which these go, did to the clients of the others."""
+    staying = [node for number, node in enumerate(cluster.nodes) if number not in victims]
+    expected = {cluster.addresses[victim]: "DN" for victim in victims}
     clients = [Client(node.address, kind, n) for node in staying for kind in ("reads", "writes") for n in range(3)]
     [client.start() for client in clients]
     time.sleep(BEFORE)
@@ -74,7 +76,7 @@ def watch(cluster: harness.Cluster, victim: int, fault) -> str:
     down = {}
     while time.monotonic() < gone + AFTER:
         for node in staying:
-            if node.address not in down and harness.cluster.states(node).get(cluster.nodes[victim].address) == "DN":
+            if node.address not in down and expected.items() <= harness.cluster.states(node).items():
                 down[node.address] = time.monotonic() - gone
         time.sleep(0.1)
     for client in clients:
@@ -91,11 +93,12 @@ def kind_of(kind: str, seen: list, gone: float) -> str:
     unnoticed = [took for began, took, _ in seen if gone <= began + took < gone + UNNOTICED]
     after = [each for each in seen if each[0] + each[1] >= gone]
     late = [(began, took) for began, took, _ in after if took > LATE]
-    errors = sorted(error for _, _, error in after if error)
+    errors = Counter(error for _, _, error in after if error)
+    told = ", ".join(f"{number} {error}" for error, number in sorted(errors.items())) or "no errors"
     until = max((began + took - gone for began, took in late), default=0)
     return (
         f"{kind}: before {times(before)}; unnoticed {times(unnoticed)}; of all {len(after)} since {len(late)} later than "
-        f"{LATE * 1e3:.0f} ms, until {until:.1f} s, {len(errors)} errors {' '.join(sorted(set(errors)))}"
+        f"{LATE * 1e3:.0f} ms, until {until:.1f} s; {told}"
     )
 
 
@@ -103,6 +106,28 @@ def times(took: list[float]) -> str:
     """Median, 99th percentile and the longest."""
     parts = statistics.quantiles(took, n=100, method="inclusive")
     return f"{parts[49] * 1e3:.1f}/{parts[98] * 1e3:.0f}/{max(took) * 1e3:.0f} ms"
+
+
+def one_round(cluster: harness.Cluster, net: network.Network, victim: int, second: int):
+    """Each way of going once, by this node, and by both."""
+    node, other = cluster.nodes[victim], cluster.nodes[second]
+    print(f"kill -9: {watch(cluster, [victim], node.kill)}", flush=True)
+    node.start()
+    cluster.await_up()
+    rules = []
+    ways = [way for peer in range(3) if peer != victim for way in ((victim, peer), (peer, victim))]
+    print(f"cut off: {watch(cluster, [victim], lambda: rules.extend(net.cut([*ways, (victim, None)])))}", flush=True)
+    net.heal(rules)
+    cluster.await_up()
+    print(f"halted: {watch(cluster, [victim], lambda: node.process.send_signal(signal.SIGSTOP))}", flush=True)
+    node.process.send_signal(signal.SIGCONT)
+    cluster.await_up()
+    print(f"kill -9 of two: {watch(cluster, [victim, second], lambda: [each.kill() for each in (node, other)])}", flush=True)
+    for each in (node, other):
+        each.launch()
+    for each in (node, other):
+        each.await_ready()
+    cluster.await_up()
 
 
 def main() -> int:
@@ -121,20 +146,8 @@ def main() -> int:
         with Connection(cluster.addresses[0]) as connection:
             connection.query("CREATE KEYSPACE crash WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}")
             connection.query("CREATE TABLE crash.detection (k int PRIMARY KEY, v bigint)")
-        for victim in [number % 3 for number in range(arguments.rounds)]:
-            node = cluster.nodes[victim]
-            others = [number for number in range(3) if number != victim]
-            print(f"kill -9: {watch(cluster, victim, node.kill)}", flush=True)
-            node.start()
-            cluster.await_up()
-            rules = []
-            ways = [(victim, other) for other in others] + [(other, victim) for other in others] + [(victim, None)]
-            print(f"cut off: {watch(cluster, victim, lambda: rules.extend(net.cut(ways)))}", flush=True)
-            net.heal(rules)
-            cluster.await_up()
-            print(f"halted: {watch(cluster, victim, lambda: node.process.send_signal(signal.SIGSTOP))}", flush=True)
-            node.process.send_signal(signal.SIGCONT)
-            cluster.await_up()
+        for number in range(arguments.rounds):
+            one_round(cluster, net, number % 3, (number + 1) % 3)
     finally:
         cluster.kill()
         net.close()

@@ -58,8 +58,13 @@ def enter() -> None:
     os.execvpe(command[0], command, {**os.environ, ENTERED: "1"})
 
 
+def environment() -> dict[str, str]:
+    """For processes that are to find these modules."""
+    return {**os.environ, "PYTHONPATH": str(ROOT / "tests")}
+
+
 def run(*command: str, given: str | None = None) -> str:
-    done = subprocess.run(command, input=given, capture_output=True, text=True)
+    done = subprocess.run(command, input=given, capture_output=True, text=True, env=environment())
     if done.returncode:
         raise ServerError(f"{' '.join(command)}: {done.stderr.strip()}")
     return done.stdout
@@ -86,15 +91,23 @@ class Network:
         own(self.client)
         pathlib.Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
         for node, address in enumerate(self.addresses):
-            name = f"n{node}"
-            run("ip", "netns", "add", name)
-            run("ip", "link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", name)
-            run("ip", "link", "set", name, "up")
-            pathlib.Path(f"/proc/sys/net/ipv4/conf/{name}/proxy_arp").write_text("1")
-            run("ip", "route", "add", address, "dev", name, "src", self.client)
-            run(*self.inside(node), sys.executable, "-c", f"from harness.network import own; own('{address}')")
-            run(*self.inside(node), "ip", "link", "set", "eth0", "up")
-            run(*self.inside(node), "ip", "route", "add", "default", "dev", "eth0", "src", address)
+            self.connect(node, address)
+
+    def connect(self, node: int, address: str):
+        """The namespace of a node and its way to the router."""
+        name, inside = f"n{node}", self.inside(node)
+        run("ip", "netns", "add", name)
+        run("ip", "link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", name)
+        run("ip", "link", "set", name, "up")
+        run("ip", "route", "add", address, "dev", name, "src", self.client)
+        run(*inside, sys.executable, "-c", f"from harness.network import own; own('{address}')")
+        run(*inside, "ip", "link", "set", "eth0", "up")
+        # Nobody asks for hardware addresses: that fails for what is cut off, and so the node would be told of it.
+        theirs = hardware(run(*inside, "ip", "-json", "link", "show", "eth0"))
+        run("ip", "neighbor", "add", address, "lladdr", theirs, "dev", name, "nud", "permanent")
+        ours = hardware(run("ip", "-json", "link", "show", name))
+        run(*inside, "ip", "neighbor", "add", self.client, "lladdr", ours, "dev", "eth0", "nud", "permanent")
+        run(*inside, "ip", "route", "add", "default", "via", self.client, "dev", "eth0", "onlink", "src", address)
 
     def start_relay(self):
         device = pathlib.Path("/dev/net/tun")
@@ -106,7 +119,7 @@ class Network:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT / "tests")},
+            env=environment(),
         )
         name = self.relay.stdout.readline().strip()
         if not name:
@@ -152,6 +165,11 @@ class Network:
         numbers = [first + next(self.rules) % 1000 for _ in texts]
         run("ip", "-batch", "-", given="".join(f"rule add pref {number} {text}\n" for number, text in zip(numbers, texts)))
         return numbers
+
+
+def hardware(shown: str) -> str:
+    """The hardware address of the device that `ip -json link show` shows."""
+    return json.loads(shown)[0]["address"]
 
 
 def own(address: str):
