@@ -2,8 +2,9 @@
 
 What clients see when a node goes: a cluster of three in a network of namespaces, readers and writers at QUORUM
 at each node that stays, and in each round one that is killed (kill -9), cut off without a word, or halted, and
-two that are killed, so that there is no quorum. Tells how long requests took (median, 99th percentile, the longest), for how long some were late, how many
-failed, and when the others' `nodetool status` said DN.
+two at once that are killed or cut off, so that there is no quorum. Tells how long requests took (median, 99th
+percentile, the longest), for how long some were late, how many failed, and when the others' `nodetool status`
+said DN.
 """
 
 import argparse
@@ -114,11 +115,13 @@ def one_round(cluster: harness.Cluster, net: network.Network, victim: int, secon
     print(f"kill -9: {watch(cluster, [victim], node.kill)}", flush=True)
     node.start()
     cluster.await_up()
-    rules = []
-    ways = [way for peer in range(3) if peer != victim for way in ((victim, peer), (peer, victim))]
-    print(f"cut off: {watch(cluster, [victim], lambda: rules.extend(net.cut([*ways, (victim, None)])))}", flush=True)
-    net.heal(rules)
-    cluster.await_up()
+    for victims in ([victim], [victim, second]):
+        rules = []
+        ways = [(one, to) for one in range(3) for to in range(3) if one != to and (one in victims or to in victims)]
+        ways += [(gone, None) for gone in victims]
+        print(f"cut off{' of two' * (len(victims) - 1)}: {watch(cluster, victims, lambda: rules.extend(net.cut(ways)))}", flush=True)
+        net.heal(rules)
+        cluster.await_up()
     print(f"halted: {watch(cluster, [victim], lambda: node.process.send_signal(signal.SIGSTOP))}", flush=True)
     node.process.send_signal(signal.SIGCONT)
     cluster.await_up()
