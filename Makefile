@@ -56,7 +56,7 @@ $(HELENUS):
 test: ## everything that this project calls a test; CI=true lets nothing be skipped
 	@tests/all.sh
 
-test-long: ## the long forms: 2,000 sequences, 200 kills, half an hour of kills in a cluster, 10,000 seeds, ten minutes of each fuzz target, a partition of 10 GB, Cassandra's tools on all of the corpus
+test-long: ## the long forms: 2,000 sequences, 200 kills, half an hour of kills and partitions in a cluster, 10,000 seeds, ten minutes of each fuzz target, a partition of 10 GB, Cassandra's tools on all of the corpus
 	$(MAKE) differential N=2000
 	$(MAKE) crash N=200
 	$(MAKE) crash-cluster S=1800
@@ -121,8 +121,9 @@ differential: $(PYTHON)/.installed $(HELENUS) ## N=count: statement sequences an
 crash: $(PYTHON)/.installed $(HELENUS) ## N=rounds: kill -9 under load, every acknowledged write found
 	$(PYTHON)/bin/python -m crash --rounds $(or $(N),20)
 
-crash-cluster: $(PYTHON)/.installed $(HELENUS) ## S=seconds: kill -9 of the nodes of a cluster under load, every write acknowledged at QUORUM found
-	$(PYTHON)/bin/python -m crash.cluster --seconds $(or $(S),60)
+crash-cluster: $(PYTHON)/.installed $(HELENUS) ## S=seconds: the nodes of a cluster are killed, halted and cut off from each other under load; every write acknowledged at QUORUM found
+	$(PYTHON)/bin/pytest -q tests/crash
+	$(PYTHON)/bin/python -m crash.cluster --seconds $(or $(S),45)
 
 sstables: $(PYTHON)/.installed $(HELENUS) ## Cassandra's tools and Cassandra itself read what Helenus wrote
 	$(PYTHON)/bin/python -m sstables_check

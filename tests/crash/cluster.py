@@ -1,133 +1,130 @@
-"""python -m crash.cluster [--nodes N] [--seconds S] [--seed SEED]
+"""python -m crash.cluster [--nodes N] [--seconds S] [--seed SEED] [--network auto|none]
 
-A cluster of real processes, RF 3. Each key has one writer, which writes rising numbers at QUORUM under
-rising timestamps; readers read at QUORUM; a node is killed (kill -9) again and again and started again a
-little later, never two at once. A read must give at least what was acknowledged, or read by anybody,
-before it began, and at most what was tried. At last every node says the same at ALL.
+A cluster of real processes, RF 3, under load (see `checks`) and in trouble (see `nemesis`): nodes are killed
+(kill -9), one, two or all, halted and restarted; each is in a network namespace of its own, and the network between
+them parts, loses and delays. Whatever was acknowledged at QUORUM is read at QUORUM, meanwhile and afterwards;
+what was deleted stays so. At last all is healed: all nodes see each other up, no hints are left, and every
+node says the same at ALL.
 """
 
 import argparse
+import os
 import random
 import shutil
-import struct
 import sys
-import threading
 import time
 
 import harness
-from harness.protocol import Closed, Connection, Failure
+from harness import network
+from harness.protocol import Closed, Failure
 
-QUORUM, ALL = 4, 5
-KEYS, READERS = 24, 4
-# How long the nodes may take to find each other again at the end.
-SETTLE = 60.0
-PROGRESS = 30.0
+from . import checks
+from .nemesis import SETTLE, Nemesis
 
-
-class Shared:
-    """What is known of each key, and what went wrong."""
-
-    def __init__(self, addresses: list[str]):
-        self.addresses = addresses
-        self.lock = threading.Lock()
-        self.tried, self.seen = [0] * KEYS, [0] * KEYS
-        self.writes = self.unknown = self.reads = 0
-        self.problem = None
-        self.stopping = threading.Event()
-
-    def check(self, key: int, before: int, value: int):
-        with self.lock:
-            self.reads += 1
-            if not before <= value <= self.tried[key] and self.problem is None:
-                self.problem = f"key {key}: a read gave {value}, {before} was acknowledged or read before, {self.tried[key]} tried"
-            self.seen[key] = max(self.seen[key], value)
+PROGRESS = 10.0
+# What a client waits between two requests on average: the nodes are to have time left on a small machine.
+PAUSE = 0.02
+# The longest time, in seconds, until hints are delivered when all nodes are up.
+DELIVERED = 120.0
+NO_HINTS = "This node does not have any pending hints"
 
 
-class Client(threading.Thread):
-    """One connection at a time, to any node; another one after an error."""
+class Run:
+    """One run, and what is known at its end."""
 
-    def __init__(self, shared: Shared, seed: int, key: int | None = None):
-        super().__init__(daemon=True)
-        self.shared, self.rng, self.key = shared, random.Random(seed), key
-        self.connection = self.failure = None
+    def __init__(self, arguments, net: network.Network | None, missing: str | None):
+        self.arguments, self.network = arguments, net
+        # What trouble there can not be here, and why.
+        self.missing = missing
+        rng = random.Random(arguments.seed)
+        self.cluster = harness.Cluster(arguments.nodes, network=net or arguments.addresses)
+        self.known = checks.Known(self.cluster.addresses)
+        self.began = time.monotonic()
+        self.log = harness.server.ROOT / ".cache" / "servers" / f"crash-cluster-{self.cluster.addresses[0]}.log"
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        end = self.began + arguments.seconds
+        self.nemesis = Nemesis(self.cluster, net, random.Random(rng.random()), self.log, end, self.tick)
+        self.clients = checks.clients(self.known, rng, PAUSE)
+        self.said = self.began
 
-    def run(self):
+    def run(self) -> bool:
+        """Whether all went well."""
         try:
-            while not self.shared.stopping.is_set():
-                self.write(self.key) if self.key is not None else self.read()
-                time.sleep(self.rng.uniform(0, 0.01))
-        except Exception as error:  # noqa: BLE001 - the main thread reports it
-            self.failure = error
+            self.cluster.start()
+            checks.create_tables(self.cluster.addresses[0])
+            [client.start() for client in self.clients]
+            while time.monotonic() < self.nemesis.end and self.known.problem is None:
+                self.nemesis.episode()
+                self.failed_clients()
+            self.finish()
+        except (Failure, OSError, Closed, harness.ServerError) as error:
+            self.known.problem = self.known.problem or str(error)
         finally:
-            self.close()
+            self.known.stopping.set()
+            self.cluster.kill()
+        return self.known.problem is None
 
-    def close(self):
-        if self.connection is not None:
-            self.connection.close()
-            self.connection = None
+    def tick(self) -> bool:
+        """Says how far it is; whether all is well until now."""
+        if time.monotonic() - self.said > PROGRESS:
+            self.said = time.monotonic()
+            print(f"crash.cluster: {self.said - self.began:.0f} s, {self.figures()}", flush=True)
+        return self.known.problem is None and not any(client.failure for client in self.clients)
 
-    def query(self, text: str, items: list[bytes], timestamp: int | None = None):
-        """The result, or None where nobody knows what became of it."""
-        try:
-            if self.connection is None:
-                self.connection = Connection(self.rng.choice(self.shared.addresses), timeout=15)
-            return self.connection.query(text, items, timestamp=timestamp, consistency=QUORUM)
-        except Failure as failure:
-            # Unavailable, overloaded, timeouts: another node may do better.
-            if failure.code not in (0x1000, 0x1001, 0x1100, 0x1200, 0x1300, 0x1500):
-                raise
-            self.close()
-        except (OSError, Closed):
-            self.close()
+    def failed_clients(self):
+        for client in self.clients:
+            if client.failure:
+                raise harness.ServerError(f"a client: {client.failure!r}")
+
+    def finish(self):
+        """Everything is healed, and all must be found."""
+        self.cluster.await_up()
+        time.sleep(2)
+        self.known.stopping.set()
+        for client in self.clients:
+            client.join(2 * checks.PATIENCE)
+            if client.is_alive():
+                raise harness.ServerError("a client hangs")
+        self.failed_clients()
+        if self.known.problem is None:
+            undelivered = self.undelivered_hints()
+            checks.read_everywhere(self.known, time.monotonic() + SETTLE)
+            self.cluster.await_up()
+            self.known.problem = self.known.problem or undelivered
+        if not self.known.counts["acknowledged"] and self.known.problem is None:
+            raise harness.ServerError("nothing was acknowledged")
+
+    def undelivered_hints(self) -> str | None:
+        """Waits until no node has hints any more; those of a node that still has some then."""
+        end = time.monotonic() + DELIVERED
+        for node in self.cluster.nodes:
+            while NO_HINTS not in (left := node.nodetool("listpendinghints")):
+                if time.monotonic() > end:
+                    return f"{node.address} has hints {DELIVERED:.0f} s after all nodes are up:\n{left}"
+                time.sleep(0.1)
         return None
 
-    def write(self, key: int):
-        shared = self.shared
-        with shared.lock:
-            shared.tried[key] += 1
-            value = shared.tried[key]
-        text = "INSERT INTO crash.registers (k, v) VALUES (?, ?)"
-        done = self.query(text, [struct.pack(">i", key), struct.pack(">q", value)], timestamp=value)
-        with shared.lock:
-            if done is None:
-                shared.unknown += 1
-            else:
-                shared.writes += 1
-                shared.seen[key] = max(shared.seen[key], value)
+    def figures(self) -> str:
+        clients, trouble = self.known.counts, self.nemesis.counts
+        text = (
+            f"{clients['acknowledged']} writes acknowledged, {clients['refused']} requests refused, {clients['unknown']} without "
+            f"an answer, {clients['reads']} reads checked; {trouble['kills']} kills, {trouble['terminations']} restarts, {trouble['pauses']} pauses"
+        )
+        if self.network is None:
+            return text
+        return text + f", {trouble['partitions']} partitions ({trouble['one-way']} one way), {trouble['loss']} times loss, {trouble['delay']} delay"
 
-    def read(self):
-        key = self.rng.randrange(KEYS)
-        before = self.shared.seen[key]
-        result = self.query("SELECT v FROM crash.registers WHERE k = ?", [struct.pack(">i", key)])
-        if result is not None:
-            self.shared.check(key, before, number(result))
-
-
-def number(result) -> int:
-    return struct.unpack(">q", result.rows[0][0])[0] if result.rows else 0
-
-
-def create_tables(cluster: harness.Cluster):
-    with Connection(cluster.addresses[0]) as connection:
-        connection.query("CREATE KEYSPACE crash WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}")
-        connection.query("CREATE TABLE crash.registers (k int PRIMARY KEY, v bigint)")
-
-
-def read_everywhere(cluster: harness.Cluster, shared: Shared):
-    end = time.monotonic() + SETTLE
-    for key in range(KEYS):
-        for address in cluster.addresses:
-            while True:
-                before = shared.seen[key]
-                try:
-                    with Connection(address) as connection:
-                        result = connection.query("SELECT v FROM crash.registers WHERE k = ?", [struct.pack(">i", key)], consistency=ALL)
-                    shared.check(key, before, number(result))
-                    break
-                except (Failure, OSError, Closed):
-                    if time.monotonic() > end:
-                        raise
-                    time.sleep(0.5)
+    def report(self, good: bool):
+        if not good:
+            kept = ", ".join(str(path) for path in [self.log, *(node.directory for node in self.cluster.nodes)])
+            print(f"crash.cluster: {self.known.problem}\n(seed {self.arguments.seed}, kept: {kept})", file=sys.stderr)
+        without = f" WITHOUT {self.missing}" if self.missing else ""
+        verdict = "all found" if good else "FAILED"
+        print(f"crash.cluster: {verdict}{without}, {self.arguments.nodes} nodes, {time.monotonic() - self.began:.0f} s, {self.figures()}")
+        if good and not self.arguments.keep:
+            self.log.unlink()
+            for node in self.cluster.nodes:
+                shutil.rmtree(node.directory, ignore_errors=True)
 
 
 def main() -> int:
@@ -135,53 +132,32 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000)
+    parser.add_argument("--network", choices=["auto", "none"], default="auto", help="none: nodes share the machine's loopback network")
+    parser.add_argument("--addresses", help="the first three numbers of the nodes' addresses, without namespaces")
+    parser.add_argument("--keep", action="store_true", help="keeps folders and logs though all went well")
     arguments = parser.parse_args()
-    rng = random.Random(arguments.seed)
-    cluster = harness.Cluster(arguments.nodes)
-    shared = Shared(cluster.addresses)
-    kills, code, began = 0, 1, time.monotonic()
+    missing = "trouble in the network (--network none)" if arguments.network == "none" else None
+    if arguments.network == "auto" and not network.entered():
+        if (reason := network.why_not()) is None:
+            network.enter()
+        missing = f"trouble in the network: {reason}"
+        # What can be installed must be there; what the machine forbids nobody can change.
+        if os.environ.get("CI") == "true" and reason.startswith("no "):
+            print(f"crash.cluster: {missing}; nothing may be skipped when CI=true", file=sys.stderr)
+            return 1
+    net = network.Network(arguments.nodes) if network.entered() else None
+    if net is not None and net.no_relay:
+        missing = f"loss and delay in the network: {net.no_relay}"
+    if missing:
+        print(f"crash.cluster: WITHOUT {missing}", file=sys.stderr, flush=True)
     try:
-        cluster.start()
-        create_tables(cluster)
-        clients = [Client(shared, rng.randrange(2**60), key) for key in range(KEYS)]
-        clients += [Client(shared, rng.randrange(2**60)) for _ in range(READERS)]
-        [client.start() for client in clients]
-        said = began
-        while time.monotonic() - began < arguments.seconds and shared.problem is None:
-            time.sleep(rng.uniform(0.2, 4))
-            victim = rng.choice(cluster.nodes)
-            victim.kill()
-            kills += 1
-            time.sleep(rng.choice([0, 0.5, 2, 20]) * rng.random())
-            victim.start()
-            if time.monotonic() - said > PROGRESS:
-                said = time.monotonic()
-                print(f"crash.cluster: {said - began:.0f} s, {kills} kills, {shared.writes} writes, {shared.reads} reads", flush=True)
-        time.sleep(2)
-        shared.stopping.set()
-        for client in clients:
-            client.join(30)
-            if client.failure or client.is_alive():
-                raise harness.ServerError(f"a client: {client.failure or 'hangs'}")
-        read_everywhere(cluster, shared)
-        if shared.problem is None and shared.writes > 0:
-            code = 0
-    except (Failure, OSError, Closed, harness.ServerError) as error:
-        shared.problem = shared.problem or str(error)
+        run = Run(arguments, net, missing)
+        good = run.run()
+        run.report(good)
     finally:
-        shared.stopping.set()
-        cluster.kill()
-    if shared.problem:
-        folders = ", ".join(str(node.directory) for node in cluster.nodes)
-        print(f"crash.cluster: {shared.problem}\n(seed {arguments.seed}, folders {folders})", file=sys.stderr)
-    print(
-        f"crash.cluster: {arguments.nodes} nodes, {kills} kills, {shared.writes} writes acknowledged, {shared.unknown} without an "
-        f"answer, {shared.reads} reads checked, {time.monotonic() - began:.0f} s, {'all found' if code == 0 else 'FAILED'}"
-    )
-    if code == 0:
-        for node in cluster.nodes:
-            shutil.rmtree(node.directory, ignore_errors=True)
-    return code
+        if net is not None:
+            net.close()
+    return 0 if good else 1
 
 
 if __name__ == "__main__":

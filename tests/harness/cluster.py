@@ -5,24 +5,28 @@ import pathlib
 import re
 import time
 
+from .network import Network
 from .server import Helenus, ServerError, free_addresses
 
 
 class Cluster:
-    """Nodes with these addresses, or with ones behind each other in `network` (see `free_addresses`)."""
+    """Nodes with these addresses, or with ones behind each other in `network`: its first three numbers (see
+    `free_addresses`), or one of namespaces."""
 
     def __init__(
         self,
         nodes: int,
         directory: pathlib.Path | None = None,
         shards: int | None = None,
-        network: str | None = None,
+        network: str | Network | None = None,
         addresses: list[str] | None = None,
     ):
-        self.addresses = addresses or free_addresses(nodes, network)
+        private = isinstance(network, Network)
+        self.addresses = addresses or (network.addresses if private else free_addresses(nodes, network))
+        prefixes = [network.inside(node) if private else [] for node in range(nodes)]
         options = ["--seeds", ",".join(self.addresses[:2])]
         folders = [directory / address if directory else None for address in self.addresses]
-        self.nodes = [Helenus(address, folder, shards, options) for address, folder in zip(self.addresses, folders)]
+        self.nodes = [Helenus(*each) for each in zip(self.addresses, folders, [shards] * nodes, [options] * nodes, prefixes)]
 
     def start(self) -> "Cluster":
         """Starts all at once; the first time they form the cluster."""

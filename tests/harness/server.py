@@ -125,6 +125,11 @@ class Server:
 
     def start(self, timeout: float = 120.0) -> "Server":
         """Starts the server and returns when clients can connect."""
+        self.launch()
+        return self.await_ready(timeout)
+
+    def launch(self) -> None:
+        """Starts the server's process."""
         if self.pid():
             raise ServerError(f"{self.kind} already runs on {self.address}: pid {self.pid()}")
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -137,6 +142,9 @@ class Server:
                 start_new_session=True,
             )
         (self.directory / "pid").write_text(str(self.process.pid))
+
+    def await_ready(self, timeout: float = 120.0) -> "Server":
+        """Returns when clients can connect to the server that was launched."""
         end = time.monotonic() + timeout
         while not self.ready():
             if self.process.poll() is not None:
@@ -207,8 +215,10 @@ class Helenus(Server):
 
     kind = "helenus"
 
-    def __init__(self, address=None, directory=None, shards: int | None = None, extra: list[str] | None = None):
+    def __init__(self, address=None, directory=None, shards: int | None = None, extra: list[str] | None = None, prefix: list[str] | None = None):
         super().__init__(address, directory)
+        # What has the command line run elsewhere: see `network.Network.inside`.
+        self.prefix = prefix or []
         self.shards = shards or int(os.environ.get("HELENUS_SHARDS", "2"))
         self.extra = extra if extra is not None else shlex.split(os.environ.get("HELENUS_ARGUMENTS", ""))
 
@@ -222,7 +232,7 @@ class Helenus(Server):
         memory = os.environ.get("HELENUS_MEMORY", "1G")
         # Snapshots of every dropped table would only cost time here.
         snapshots = [] if "--auto-snapshot" in self.extra else ["--auto-snapshot", "false"]
-        return [BINARY, "start", *arguments, "--memory", memory, *snapshots, *self.extra]
+        return [*self.prefix, BINARY, "start", *arguments, "--memory", memory, *snapshots, *self.extra]
 
     def nodetool(self, *arguments) -> str:
         """What a verb prints that must succeed."""

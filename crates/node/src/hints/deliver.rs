@@ -44,7 +44,8 @@ pub(super) async fn run(shard: Rc<Shard>) {
     }
 }
 
-/// The nodes that are up and for which there are hints.
+/// The nodes that are up and for which there are hints. This node is one where its own drive was late for a
+/// write that others have: it is no peer, and up as long as it can ask.
 fn due(shard: &Shard) -> Vec<(Uuid, NodeId)> {
     let metadata = shard.metadata();
     let Some(membership) = metadata.membership() else {
@@ -58,7 +59,8 @@ fn due(shard: &Shard) -> Vec<(Uuid, NodeId)> {
     let delivering = shard.hints.delivering.borrow();
     let nodes = files.keys().filter(|host_id| !delivering.contains(host_id));
     let nodes = nodes.filter_map(|host_id| Some((*host_id, topology.id_of(*host_id)?)));
-    nodes.filter(|(_, node)| shard.peers.is_up(*node)).collect()
+    let is_up = |node: NodeId| node == metadata.own() || shard.peers.is_up(node);
+    nodes.filter(|(_, node)| is_up(*node)).collect()
 }
 
 /// Delivers all files for a node. Has it taken them?

@@ -1,10 +1,11 @@
 //! Hints: what a replica that was down missed, but for what was truncated since.
 
 use cluster::Consistency;
+use model::Mutation;
 
 use super::content::set;
 use super::world::{Plan, SECOND, World};
-use crate::truncate;
+use crate::{hints, truncate};
 
 /// Long enough for hints to be delivered.
 const DELIVERED: std::time::Duration = SECOND.saturating_mul(16);
@@ -115,4 +116,25 @@ fn a_hint_is_as_old_as_its_write() {
     for node in 0..3 {
         assert_eq!(world.rows_at(node, 1), [], "node {node}");
     }
+}
+
+/// Its drive was late, say: others have the write, and nobody but itself has the hint.
+#[test]
+fn a_coordinator_gets_what_its_own_replica_missed() {
+    let plan = Plan {
+        hints: true,
+        ..Plan::default()
+    };
+    let mut world = World::new(5, plan);
+    let (shard, table) = (world.shard(0), world.table_of(0));
+    let kept = world.run(&shard, |shard| async move {
+        let mutation = Mutation {
+            updates: vec![set(&table, (1, 1), 7, 10)],
+        };
+        let (own, now) = (shard.metadata().own(), shard.env.wall_micros());
+        hints::keep(&shard, own, &mutation, now)
+    });
+    assert!(kept.is_some());
+    world.simulation.run_for(DELIVERED);
+    assert_eq!(world.rows_at(0, 1), [(1, 7)]);
 }
