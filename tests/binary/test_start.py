@@ -16,8 +16,11 @@ READY = r"helenus ready: CQL (?P<address>[\d.]+):(?P<port>\d+), (?P<shards>\d+) 
 
 
 def ready_line(server) -> re.Match:
-    found = re.findall(r"helenus ready: .*", server.log.read_text())
-    assert found, server.tail()
+    # Clients may connect a moment before it is said.
+    end = time.monotonic() + 10
+    while not (found := re.findall(r"helenus ready: .*\n", server.log.read_text())):
+        assert time.monotonic() < end, server.tail()
+        time.sleep(0.02)
     return re.search(READY, found[-1]) or pytest.fail(found[-1])
 
 
