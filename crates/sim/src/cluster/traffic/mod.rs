@@ -159,7 +159,7 @@ pub fn run(seed: u64) -> Result<Report, String> {
     sets::read_everywhere(&mut world, &shared, RECOVERY)?;
     batches::are_whole(&mut world, &shared, RECOVERY)?;
     schema::agree(&mut world, &shared, RECOVERY)?;
-    schema::is_known_at_once(&mut world, &shared, &mut random)?;
+    schema::is_known_at_once(&mut world, &shared, &mut random, RECOVERY)?;
     let mut report = *shared.report.borrow();
     report.trouble = trouble;
     report.trace = world.simulation.trace_hash();
