@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::Waker;
+use std::task::{Context, Poll, Waker};
 
 use async_task::Runnable;
 use slab::Slab;
@@ -106,10 +106,7 @@ impl Executor {
         };
         let key = live.key;
         self.with_queues(|queues| queues.task_begins(group));
-        let future = async move {
-            let _live = live;
-            future.await
-        };
+        let future = Counted { future, live };
         let schedule = move |task| shared.schedule(group, task);
         let builder = async_task::Builder::new().propagate_panic(true);
         // SAFETY: the future is not `Send`, so it must be run and dropped on this thread alone.
@@ -243,6 +240,41 @@ impl Shared {
     }
 }
 
+/// The future of a task. An `async` block around it would keep it twice: as what it captured, and as what it
+/// awaits.
+struct Counted<F> {
+    future: F,
+    /// Dropped after the future.
+    live: Live,
+}
+
+impl<F: Future> Future for Counted<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        // SAFETY: `future` is pinned as long as the whole is: nothing moves it out of this reference or gives
+        // one to it that is not pinned, `Counted` has no `Drop` of its own, and it is `Unpin` only if the
+        // future is, as that is derived from the fields.
+        let (future, live) = unsafe {
+            let Counted { future, live } = self.get_unchecked_mut();
+            (Pin::new_unchecked(future), live)
+        };
+        let _watch = PanicWatch(&live.panics);
+        future.poll(context)
+    }
+}
+
+/// Counts a panic that unwinds through it. `async-task` drops the future only once it has caught that.
+struct PanicWatch<'a>(&'a Cell<u64>);
+
+impl Drop for PanicWatch<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.set(self.0.get() + 1);
+        }
+    }
+}
+
 /// The part of a task that knows when its future is dropped.
 struct Live {
     key: usize,
@@ -254,9 +286,6 @@ struct Live {
 
 impl Drop for Live {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.panics.set(self.panics.get() + 1);
-        }
         let waker = self.live.borrow_mut().try_remove(self.key);
         self.shared
             .with_queues(|queues| queues.task_ends(self.group));
@@ -272,12 +301,12 @@ pub(crate) struct YieldNow {
 impl Future for YieldNow {
     type Output = ();
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut std::task::Context<'_>) -> std::task::Poll<()> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         if self.yielded {
-            return std::task::Poll::Ready(());
+            return Poll::Ready(());
         }
         self.yielded = true;
         context.waker().wake_by_ref();
-        std::task::Poll::Pending
+        Poll::Pending
     }
 }

@@ -107,28 +107,36 @@ async fn welcome(shard: Rc<Shard>, service: Rc<ClusterService>, socket: TcpStrea
 pub(crate) async fn talk(shard: Rc<Shard>, stream: Stream, hello: Hello) {
     let env = shard.env.clone();
     let metrics = shard.metrics.clone();
-    let handle = |head, body| answer(shard.clone(), head, body);
+    let handle = move |head, body| answer(shard.clone(), head, body);
     serve(&env, &stream, &hello, &metrics, handle).await;
 }
 
+/// The body of the answer, or of the failure. A future is as large as the largest that it waits for, and
+/// each request takes one of these: all but reads and writes are boxed.
 async fn answer(shard: Rc<Shard>, head: MessageHead, body: Bytes) -> Result<Vec<u8>, Vec<u8>> {
     match head.kind {
         MessageKind::Request(Verb::Ping) => Ok(Vec::new()),
         MessageKind::Request(verb @ (Verb::Membership | Verb::Metadata | Verb::Gossip)) => {
             match shard.cluster_service() {
-                Some(service) => membership::answer(service, verb, body).await,
+                Some(service) => Box::pin(membership::answer(service, verb, body)).await,
                 None => Err(b"this shard does not lead the node".to_vec()),
             }
         }
         MessageKind::Request(Verb::Mutation) => remote::apply(&shard, head, body).await,
-        MessageKind::Request(Verb::Hint) => remote::apply_late(&shard, head, body).await,
-        MessageKind::Request(Verb::BatchStore) => remote::keep_batch(&shard, head, body).await,
-        MessageKind::Request(Verb::BatchRemove) => remote::forget_batch(&shard, head, body).await,
-        MessageKind::Request(Verb::Counter) => coordinator::lead_for(&shard, head, body).await,
-        MessageKind::Request(Verb::Paxos) => paxos::answer_for(&shard, head, body).await,
-        MessageKind::Request(Verb::Relay) => coordinator::relay(&shard, head, body).await,
+        MessageKind::Request(Verb::Hint) => Box::pin(remote::apply_late(&shard, head, body)).await,
+        MessageKind::Request(Verb::BatchStore) => {
+            Box::pin(remote::keep_batch(&shard, head, body)).await
+        }
+        MessageKind::Request(Verb::BatchRemove) => {
+            Box::pin(remote::forget_batch(&shard, head, body)).await
+        }
+        MessageKind::Request(Verb::Counter) => {
+            Box::pin(coordinator::lead_for(&shard, head, body)).await
+        }
+        MessageKind::Request(Verb::Paxos) => Box::pin(paxos::answer_for(&shard, head, body)).await,
+        MessageKind::Request(Verb::Relay) => Box::pin(coordinator::relay(&shard, head, body)).await,
         MessageKind::Request(Verb::RelayedMutation) => {
-            coordinator::apply_relayed(&shard, head, body).await
+            Box::pin(coordinator::apply_relayed(&shard, head, body)).await
         }
         MessageKind::Request(Verb::Relayed) => coordinator::relayed(&shard, body),
         MessageKind::Request(Verb::Read) => remote::read(&shard, head, body).await,

@@ -66,7 +66,8 @@ async fn answer_all(env: Env, seen: Rc<Seen>) {
         let talking = async move {
             match greet(&env_of_task, stream, Reception::plain(&own)).await {
                 Ok((stream, hello)) => {
-                    let handle = |head, body| answer(env_of_task.clone(), seen.clone(), head, body);
+                    let (env, asked) = (env_of_task.clone(), seen.clone());
+                    let handle = move |head, body| answer(env.clone(), asked.clone(), head, body);
                     serve(&env_of_task, &stream, &hello, &seen.metrics, handle).await;
                 }
                 Err(error) => seen.refused.borrow_mut().push(error.to_string()),

@@ -93,6 +93,17 @@ pub struct ContentRef<'c> {
     pub range_tombstones: &'c [RangeTombstone],
 }
 
+impl ContentRef<'_> {
+    /// About how many bytes it is written as, rather more than fewer.
+    pub(crate) fn about_bytes(&self) -> usize {
+        // Two bounds without values and a deletion.
+        const RANGE: usize = 32;
+        let rows = self.static_row.into_iter().chain(self.rows);
+        let rows: u64 = rows.map(Row::answer_bytes).sum();
+        16 + rows as usize + self.range_tombstones.len() * RANGE
+    }
+}
+
 impl<'c> From<&'c PartitionUpdate> for ContentRef<'c> {
     fn from(update: &'c PartitionUpdate) -> ContentRef<'c> {
         ContentRef {

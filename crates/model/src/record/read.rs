@@ -27,8 +27,9 @@ pub fn read_content(input: &mut Input, columns: &impl ReadColumns) -> Result<Con
         0 => None,
         _ => Some(read_row(input, columns, &mut last_timestamp)?),
     };
-    let mut rows = Vec::new();
-    for _ in 0..input.vint()? {
+    let count = input.vint()?;
+    let mut rows = Vec::with_capacity(room(count));
+    for _ in 0..count {
         rows.push(read_row(input, columns, &mut last_timestamp)?);
     }
     let mut range_tombstones = Vec::new();
@@ -48,6 +49,12 @@ pub fn read_content(input: &mut Input, columns: &impl ReadColumns) -> Result<Con
         rows,
         range_tombstones,
     })
+}
+
+/// For how many of `count` things room is made before they are there: a number alone takes no memory.
+pub(super) fn room(count: u64) -> usize {
+    const MOST: u64 = 32;
+    count.min(MOST) as usize
 }
 
 fn read_row(
@@ -84,7 +91,9 @@ fn read_row(
             }
         }
     }
-    for _ in 0..input.vint()? {
+    let count = input.vint()?;
+    row.cells.reserve_exact(room(count));
+    for _ in 0..count {
         if let Some(cell) = read_cell(input, columns, last_timestamp)? {
             row.cells.push(cell);
         }

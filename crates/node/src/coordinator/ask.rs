@@ -247,8 +247,7 @@ pub(super) struct Read {
 }
 
 impl Read {
-    pub(super) fn new(command: ReadCommand) -> Read {
-        let command = Rc::new(command);
+    pub(super) fn new(command: Rc<ReadCommand>) -> Read {
         let message = |kind| Message::new(Content::Read(kind, command.clone()));
         Read {
             live: message(ReadKind::Live),

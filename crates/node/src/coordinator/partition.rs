@@ -60,7 +60,7 @@ impl Readers<'_> {
         command: &ReadCommand,
         quorum: ReadQuorum,
     ) -> Result<ReadPage, RequestError> {
-        let read = Read::new(command.clone());
+        let read = Read::new(Rc::new(command.clone()));
         let questions = Questions {
             first: Asked::Live,
             others: Asked::Live,
@@ -128,7 +128,7 @@ impl Reading<'_, '_> {
     }
 
     /// Asks one for all and the others for digests; they part if these differ.
-    async fn ask_jointly(&mut self, command: ReadCommand) -> Result<(), RequestError> {
+    async fn ask_jointly(&mut self, command: Rc<ReadCommand>) -> Result<(), RequestError> {
         let read = Read::new(command);
         let questions = Questions {
             first: Asked::Digested,
@@ -147,7 +147,7 @@ impl Reading<'_, '_> {
     }
 
     /// Has all say what they know at once: of many partitions one is likely to differ.
-    async fn ask_all(&mut self, command: ReadCommand) -> Result<(), RequestError> {
+    async fn ask_all(&mut self, command: Rc<ReadCommand>) -> Result<(), RequestError> {
         let read = Read::new(command);
         let questions = Questions {
             first: Asked::Versions,
@@ -214,7 +214,7 @@ impl Reading<'_, '_> {
     }
 
     /// Asks some of those that take part to go on.
-    async fn ask_each(&mut self, asked: Vec<(usize, ReadCommand)>) -> Result<(), RequestError> {
+    async fn ask_each(&mut self, asked: Vec<(usize, Rc<ReadCommand>)>) -> Result<(), RequestError> {
         let readers = self.readers;
         let reads: Vec<(usize, Read)> = asked
             .into_iter()

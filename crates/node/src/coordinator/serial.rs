@@ -350,7 +350,7 @@ impl Running {
     async fn read_on(
         &self,
         nodes: &[NodeId],
-        asked: Vec<(usize, ReadCommand)>,
+        asked: Vec<(usize, Rc<ReadCommand>)>,
     ) -> Result<Vec<(usize, VersionPage)>, RequestError> {
         let (shard, deadline) = (&self.shard, self.began + self.timing.deadline);
         let asked = asked.into_iter();

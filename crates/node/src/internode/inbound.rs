@@ -1,9 +1,10 @@
 //! What other nodes ask.
 
 use std::cell::{Cell, RefCell};
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io::ErrorKind;
 use std::rc::Rc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -237,12 +238,13 @@ impl UnderWay {
 
 /// Answers what comes along a connection whose first words have been said, until it ends: a reply or
 /// a failure, as `handle` says; a ping is answered here. What is already too late is not begun, but counted.
+/// An answer is polled where its request was read; only one that has to wait becomes a task.
 pub async fn serve<F>(
     env: &Env,
     stream: &Stream,
     hello: &Hello,
     metrics: &ShardMetrics,
-    handle: impl Fn(MessageHead, Bytes) -> F,
+    handle: impl Fn(MessageHead, Bytes) -> F + 'static,
 ) where
     F: Future<Output = Result<Vec<u8>, Vec<u8>>> + 'static,
 {
@@ -261,7 +263,7 @@ pub async fn serve<F>(
             under_way.answered.notify_all();
         })
     };
-    read_requests(env, (stream, hello), &under_way, metrics, handle).await;
+    read_requests(env, (stream, hello), &under_way, metrics, Rc::new(handle)).await;
     under_way.ended.set(true);
     under_way.wake.notify_one();
     writer.await;
@@ -292,7 +294,7 @@ async fn read_requests<F>(
     (stream, hello): (&Stream, &Hello),
     under_way: &Rc<UnderWay>,
     metrics: &ShardMetrics,
-    handle: impl Fn(MessageHead, Bytes) -> F,
+    handle: Rc<impl Fn(MessageHead, Bytes) -> F + 'static>,
 ) where
     F: Future<Output = Result<Vec<u8>, Vec<u8>>> + 'static,
 {
@@ -341,14 +343,21 @@ async fn read_requests<F>(
             }
             let bytes = message.body.len() + REQUEST_BYTES;
             under_way.bytes.set(under_way.bytes.get() + bytes);
-            let (answering, under_way) = (handle(head, message.body), under_way.clone());
-            env.spawn(TaskGroup::Foreground, async move {
-                let answer = answering.await;
-                under_way.bytes.set(under_way.bytes.get() - bytes);
-                under_way.answer(&head, answer);
-                under_way.answered.notify_all();
-            })
-            .detach();
+            let (handle, answers) = (handle.clone(), under_way.clone());
+            let mut answering = Box::pin(async move {
+                let answer = handle(head, message.body).await;
+                answers.bytes.set(answers.bytes.get() - bytes);
+                answers.answer(&head, answer);
+                answers.answered.notify_all();
+            });
+            let polled = |context: &mut Context<'_>| {
+                Poll::Ready(answering.as_mut().poll(context).is_ready())
+            };
+            if !poll_fn(polled).await {
+                env.spawn(TaskGroup::Foreground, answering).detach();
+            }
+            // One buffer may hold hundreds of requests, and nothing above has to wait.
+            env.maybe_yield().await;
         }
     }
 }

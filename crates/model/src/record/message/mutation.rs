@@ -6,13 +6,20 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::{MessageError, Numbering, check_slice, read_table, write_table};
-use crate::record::{Content, Input, RecordError, read_content, write_bytes, write_content};
+use crate::record::{
+    Content, ContentRef, Input, RecordError, read::room, read_content, write_bytes, write_content,
+};
 use crate::{DecoratedKey, MAX_KEY_LENGTH, Mutation, PartitionUpdate, Row, Table, TableId, vint};
 
 /// Writes a mutation, with the names of columns or without.
 pub fn encode_mutation(mutation: &Mutation, named: bool) -> Vec<u8> {
-    let mut out = Vec::new();
-    write_bytes(&mut out, mutation.key().key());
+    // A table without the names of its columns takes a few bytes more than its id.
+    const TABLE: usize = 32;
+    let key = mutation.key().key();
+    let about = |update: &PartitionUpdate| TABLE + ContentRef::from(update).about_bytes();
+    let about: usize = mutation.updates.iter().map(about).sum();
+    let mut out = Vec::with_capacity(16 + key.len() + about);
+    write_bytes(&mut out, key);
     vint::write_unsigned(&mut out, mutation.updates.len() as u64);
     for update in &mutation.updates {
         write_table(&mut out, &update.table, named);
@@ -35,8 +42,9 @@ pub fn decode_mutation(
 ) -> Result<Mutation, MessageError> {
     let mut input = Input::new(bytes);
     let key = read_key(&mut input)?;
-    let mut updates = Vec::new();
-    for _ in 0..input.vint()? {
+    let count = input.vint()?;
+    let mut updates = Vec::with_capacity(room(count));
+    for _ in 0..count {
         let numbering = read_table(&mut input, &find)?;
         let content = read_content(&mut input, &numbering)?;
         check_content(numbering.table(), &content, Ordering::Less)?;

@@ -7,7 +7,8 @@ use bytes::Bytes;
 use super::mutation::{check_content, read_key};
 use super::{Numbering, check_prefix};
 use crate::record::{
-    Input, RecordError, read_content, write::write_bound, write_bytes, write_content,
+    ContentRef, Input, RecordError, read::room, read_content, write::write_bound, write_bytes,
+    write_content,
 };
 use crate::{Bound, Partition, PartitionVersion, ReadPage, VersionPage, vint};
 
@@ -25,11 +26,16 @@ pub fn encode_versions(page: &VersionPage, columns: &Numbering) -> Vec<u8> {
 }
 
 fn encode<'p>(
-    partitions: impl ExactSizeIterator<Item = (&'p Partition, Option<&'p Bound>)>,
+    partitions: impl ExactSizeIterator<Item = (&'p Partition, Option<&'p Bound>)> + Clone,
     more: bool,
     columns: &Numbering,
 ) -> Vec<u8> {
-    let mut out = vec![u8::from(more)];
+    let about = |(partition, _): (&Partition, Option<&Bound>)| {
+        partition.key.key().len() + ContentRef::from(partition).about_bytes()
+    };
+    let about: usize = partitions.clone().map(about).sum();
+    let mut out = Vec::with_capacity(16 + about);
+    out.push(u8::from(more));
     vint::write_unsigned(&mut out, partitions.len() as u64);
     for (partition, end) in partitions {
         write_bytes(&mut out, partition.key.key());
@@ -74,8 +80,9 @@ pub fn decode_versions(
         false => Ordering::Less,
         true => Ordering::Greater,
     };
-    let mut partitions: Vec<PartitionVersion> = Vec::new();
-    for _ in 0..input.vint()? {
+    let count = input.vint()?;
+    let mut partitions: Vec<PartitionVersion> = Vec::with_capacity(room(count));
+    for _ in 0..count {
         let key = read_key(&mut input)?;
         let end = match flag(&mut input)? {
             false => None,

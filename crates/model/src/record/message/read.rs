@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::mutation::read_key;
 use super::{MessageError, Numbering, read_slice, read_table, write_table};
+use crate::record::read::room;
 use crate::record::write::{write_bound, write_clustering};
 use crate::record::{Input, RecordError, write_bytes};
 use crate::{
@@ -25,6 +26,9 @@ pub enum ReadKind {
     Digest = 2,
 }
 
+/// How long a read is that asks for a row or two.
+const USUAL_BYTES: usize = 128;
+
 /// Filters, in the order of their codes.
 const OPERATORS: [FilterOperator; 7] = [
     FilterOperator::Equal,
@@ -39,7 +43,8 @@ const OPERATORS: [FilterOperator; 7] = [
 /// Writes a read, with the names of columns or without.
 pub fn encode_read(kind: ReadKind, command: &ReadCommand, named: bool) -> Vec<u8> {
     let table = &command.table;
-    let mut out = vec![kind as u8];
+    let mut out = Vec::with_capacity(USUAL_BYTES);
+    out.push(kind as u8);
     write_table(&mut out, table, named);
     write_partitions(&mut out, &command.partitions);
     let clustering = &command.clustering;
@@ -199,8 +204,9 @@ fn read_clusterings(input: &mut Input, table: &Table) -> Result<ClusteringSelect
         1 => true,
         _ => return Err(RecordError::Unknown("direction of a read")),
     };
-    let mut slices = Vec::new();
-    for _ in 0..input.vint()? {
+    let count = input.vint()?;
+    let mut slices = Vec::with_capacity(room(count));
+    for _ in 0..count {
         slices.push(read_slice(input, table)?);
     }
     Ok(ClusteringSelection { slices, reversed })
@@ -208,8 +214,9 @@ fn read_clusterings(input: &mut Input, table: &Table) -> Result<ClusteringSelect
 
 /// Regular and static ones, sorted.
 fn read_columns(input: &mut Input, numbering: &Numbering) -> Result<Vec<ColumnId>, RecordError> {
-    let mut columns = Vec::new();
-    for _ in 0..input.vint()? {
+    let count = input.vint()?;
+    let mut columns = Vec::with_capacity(room(count));
+    for _ in 0..count {
         let id = numbering.any(input.vint()?)?;
         let column = numbering.table().column(id);
         let has_cells = column

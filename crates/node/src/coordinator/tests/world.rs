@@ -408,7 +408,8 @@ async fn listen(shard: Rc<Shard>, shards: Shards, number: usize) {
             // All shards of a node run on one thread here.
             let found = shards.borrow().get(&(number, hello.shard)).cloned();
             let Some(shard) = found else { return };
-            let handle = |head: MessageHead, body: Bytes| {
+            let metrics = shard.metrics.clone();
+            let handle = move |head: MessageHead, body: Bytes| {
                 let shard = shard.clone();
                 async move {
                     match head.kind {
@@ -439,7 +440,7 @@ async fn listen(shard: Rc<Shard>, shards: Shards, number: usize) {
                     }
                 }
             };
-            serve(&env_of_task, &stream, &hello, &shard.metrics, handle).await;
+            serve(&env_of_task, &stream, &hello, &metrics, handle).await;
         };
         env.spawn(TaskGroup::Foreground, talking).detach();
     }

@@ -87,12 +87,10 @@ async fn live(env: Env, id: u64, running: Running) {
             let Ok((stream, hello)) = greeting.await else {
                 return;
             };
-            let handle = |_: MessageHead, body: Bytes| {
+            let env = env_of_task.clone();
+            let handle = move |_: MessageHead, body: Bytes| {
                 let raft = raft.clone();
-                within(
-                    &env_of_task,
-                    Box::pin(async move { answer(&raft, &body).await }),
-                )
+                within(&env, Box::pin(async move { answer(&raft, &body).await }))
             };
             let metrics = ShardMetrics::default();
             serve(&env_of_task, &stream, &hello, &metrics, handle).await;

@@ -21,11 +21,12 @@ mod part;
 mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
 
 use model::{
     Bound, ClusteringComparator, ClusteringSelection, ColumnId, DataLimits, DecoratedKey,
-    PartitionBound, PartitionSelection, PartitionUpdate, PartitionVersion, ReadCommand, ReadPage,
-    Resume, Row, Slice, VersionPage,
+    Partition, PartitionBound, PartitionSelection, PartitionUpdate, PartitionVersion, ReadCommand,
+    ReadPage, Resume, Row, Slice, VersionPage,
 };
 
 use super::page::{Flow, PageBuilder};
@@ -38,7 +39,7 @@ use part::{Part, first_end};
 pub enum Step {
     /// Ask these replicas, given by their numbers, and give each answer to
     /// [`Reconciliation::answer`].
-    Ask(Vec<(usize, ReadCommand)>),
+    Ask(Vec<(usize, Rc<ReadCommand>)>),
     /// There is more to be merged: give way to others, and ask again.
     Working,
     /// The answer is complete.
@@ -58,7 +59,7 @@ pub struct Reconciled {
 pub struct Reconciliation<'c> {
     command: &'c ReadCommand,
     /// What replicas are asked.
-    asked: ReadCommand,
+    asked: Rc<ReadCommand>,
     sources: Vec<Source>,
     /// The partition whose rows are merged, and whether the page has begun with it.
     current: Option<(DecoratedKey, bool)>,
@@ -120,7 +121,7 @@ impl<'c> Reconciliation<'c> {
         let page = PageBuilder::new(command, &command.table);
         let finished = page.is_full().then_some(false);
         Reconciliation {
-            asked: command_for_replicas(command),
+            asked: Rc::new(command_for_replicas(command)),
             sources: vec![Source::default(); replicas],
             current: None,
             page,
@@ -211,6 +212,9 @@ impl<'c> Reconciliation<'c> {
         if !silent.is_empty() {
             return Step::Ask(self.commands_behind(&silent));
         }
+        if let Some(partition) = self.said_whole() {
+            return self.take_whole(partition);
+        }
         let heads = self.sources.iter().filter_map(|s| s.waiting.front());
         let Some(key) = heads.map(|head| &head.partition.key).min().cloned() else {
             self.finished = Some(false);
@@ -229,16 +233,57 @@ impl<'c> Reconciliation<'c> {
         Step::Working
     }
 
+    /// The next partition, if one speaks for all and has said all of it.
+    fn said_whole(&mut self) -> Option<Partition> {
+        let [source] = &mut self.sources[..] else {
+            return None;
+        };
+        let whole = source.waiting.pop_front_if(|version| version.end.is_none());
+        whole.map(|version| version.partition)
+    }
+
+    /// Takes a partition of which there is nothing to merge: the usual way of a read whose digests agree.
+    fn take_whole(&mut self, partition: Partition) -> Step {
+        let head = PartitionHead {
+            key: partition.key,
+            deletion: partition.deletion,
+            static_row: partition.static_row,
+        };
+        let resumed = resumed_rows(self.command, &head.key);
+        let mut flow = Flow::More;
+        let mut rows = partition.rows.into_iter();
+        if self.page.begin(&head, resumed, &self.command.table) {
+            while flow == Flow::More
+                && let Some(row) = rows.next()
+            {
+                flow = self.page.row(row);
+            }
+        }
+        match flow {
+            Flow::PageDone => {
+                let now = self.command.now_seconds;
+                let more = self.page.partition_may_go_on() && rows.any(|row| row.is_live(now));
+                self.end_page(more);
+                Step::Done
+            }
+            Flow::More | Flow::PartitionDone => self.end_partition(),
+        }
+    }
+
     /// The commands for the partitions behind those that replicas spoke of.
-    fn commands_behind(&mut self, replicas: &[usize]) -> Vec<(usize, ReadCommand)> {
+    fn commands_behind(&mut self, replicas: &[usize]) -> Vec<(usize, Rc<ReadCommand>)> {
         let again = replicas.iter().any(|r| self.sources[*r].last.is_some());
         let wider = again.then(|| self.wider());
         let command = |replica: &usize| {
             let mut command = self.asked.clone();
-            if let PartitionSelection::Range { start, .. } = &mut command.partitions
+            if let PartitionSelection::Range { end, .. } = &self.asked.partitions
                 && let Some(last) = &self.sources[*replica].last
             {
-                *start = PartitionBound::KeyExclusive(last.clone());
+                let command = Rc::make_mut(&mut command);
+                command.partitions = PartitionSelection::Range {
+                    start: PartitionBound::KeyExclusive(last.clone()),
+                    end: end.clone(),
+                };
                 command.resume = None;
                 command.limits = wider.unwrap_or(command.limits);
             }
@@ -338,7 +383,7 @@ impl<'c> Reconciliation<'c> {
     }
 
     /// What to ask those who have to go on within the partition.
-    fn follow_ups(&mut self) -> Option<Vec<(usize, ReadCommand)>> {
+    fn follow_ups(&mut self) -> Option<Vec<(usize, Rc<ReadCommand>)>> {
         let waiting = |source: &Source| source.part.is_waiting;
         if !self.sources.iter().any(waiting) {
             return None;
@@ -359,9 +404,9 @@ impl<'c> Reconciliation<'c> {
                 },
                 limits,
                 resume: None,
-                ..self.asked.clone()
+                ..ReadCommand::clone(&self.asked)
             };
-            Some((number, command))
+            Some((number, Rc::new(command)))
         });
         Some(asked.collect())
     }

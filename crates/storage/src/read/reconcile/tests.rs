@@ -269,6 +269,25 @@ fn replicas_answer_as_one_that_knows_all() {
 }
 
 #[test]
+fn one_that_speaks_for_all_answers_as_a_read_does() {
+    for order in [Order::Ascending, Order::Descending] {
+        law(order, 1000, |env, command, writes| {
+            let all = replica(&command.table, writes.iter().map(|(w, _)| w), false);
+            let alone = |command: &ReadCommand| {
+                let (reconciled, _) = reconciled(env, command, std::slice::from_ref(&all));
+                assert!(reconciled.repairs.iter().all(Vec::is_empty));
+                reconciled.page
+            };
+            let read = |command: &ReadCommand| read(env, command, &all);
+            if command.limits.bytes == u32::MAX {
+                assert_eq!(alone(command), read(command));
+            }
+            assert_eq!(paged(command, alone), paged(command, read));
+        });
+    }
+}
+
+#[test]
 fn who_was_told_what_it_lacks_lacks_nothing() {
     law(Order::Ascending, 1000, |env, command, writes| {
         // Where pages end by their bytes, they end elsewhere once there is more to say.
