@@ -20,7 +20,8 @@ CASSANDRA = harness.server.ROOT / "tests" / "cassandra"
 RUN = """
 HERE=$1; . "$HERE/lib.sh"; fetch_jars
 exec "$JAVA" -Xmx256M -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Duser.home="$2" "${JPMS[@]}" -Djava.net.preferIPv4Stack=true \
-    -Dcassandra.config="file://$3/conf/cassandra.yaml" -Dcassandra.storagedir="$2" -cp "$3/conf:$CASSANDRA_LIB/*" "$4"
+    -Dcassandra.config="file://$3/conf/cassandra.yaml" -Dcassandra.storagedir="$2" \
+    -Dcassandra.logdir="$2" -cp "$3/conf:$CASSANDRA_LIB/*" "$4"
 """
 
 
