@@ -1,5 +1,6 @@
 //! `helenus-sim`: worlds by their seeds.
 
+use std::fmt::Display;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
@@ -56,55 +57,52 @@ struct Options {
 
 fn main() -> ExitCode {
     let options = Options::parse();
+    use sim::{cluster, storage};
     match options.world {
-        World::Storage => {
-            let mut total = sim::storage::Report::default();
-            let failed = run(&options, |seed| {
-                total.add(&sim::storage::run(seed)?);
-                Ok(())
-            });
-            tell(&options, failed, &total.to_string())
-        }
-        World::Forming => {
-            let mut total = sim::cluster::forming::Report::default();
-            let failed = run(&options, |seed| {
-                total.add(&sim::cluster::forming::run(seed)?);
-                Ok(())
-            });
-            tell(&options, failed, &total.to_string())
-        }
-        World::Agreements => {
-            let mut total = sim::cluster::agreements::Report::default();
-            let failed = run(&options, |seed| {
-                total.add(&sim::cluster::agreements::run(seed)?);
-                Ok(())
-            });
-            tell(&options, failed, &total.to_string())
-        }
-        World::Traffic => {
-            let mut total = sim::cluster::traffic::Report::default();
-            let failed = run(&options, |seed| {
-                total.add(&sim::cluster::traffic::run(seed)?);
-                Ok(())
-            });
-            tell(&options, failed, &total.to_string())
-        }
-        World::Repairs => {
-            let mut total = sim::cluster::repairs::Report::default();
-            let failed = run(&options, |seed| {
-                total.add(&sim::cluster::repairs::run(seed)?);
-                Ok(())
-            });
-            tell(&options, failed, &total.to_string())
-        }
-        World::Registers => {
-            let mut total = sim::cluster::registers::Report::default();
-            let failed = run(&options, |seed| {
-                total.add(&sim::cluster::registers::run(seed)?);
-                Ok(())
-            });
-            tell(&options, failed, &total.to_string())
-        }
+        World::Storage => live(&options, storage::run, storage::Report::add),
+        World::Forming => live(
+            &options,
+            cluster::forming::run,
+            cluster::forming::Report::add,
+        ),
+        World::Registers => live(
+            &options,
+            cluster::registers::run,
+            cluster::registers::Report::add,
+        ),
+        World::Agreements => live(
+            &options,
+            cluster::agreements::run,
+            cluster::agreements::Report::add,
+        ),
+        World::Traffic => live(
+            &options,
+            cluster::traffic::run,
+            cluster::traffic::Report::add,
+        ),
+        World::Repairs => live(
+            &options,
+            cluster::repairs::run,
+            cluster::repairs::Report::add,
+        ),
+    }
+}
+
+/// Lives the worlds and tells what they did together.
+fn live<R: Default + Display>(
+    options: &Options,
+    world: fn(u64) -> Result<R, String>,
+    add: fn(&mut R, &R),
+) -> ExitCode {
+    let mut total = R::default();
+    let failed = run(options, |seed| {
+        add(&mut total, &world(seed)?);
+        Ok(())
+    });
+    println!("sim: {} seeds, {failed} failed, {total}", options.seeds);
+    match failed {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
     }
 }
 
@@ -128,12 +126,4 @@ fn run(options: &Options, mut live: impl FnMut(u64) -> Result<(), String>) -> u6
         }
     }
     failed
-}
-
-fn tell(options: &Options, failed: u64, total: &str) -> ExitCode {
-    println!("sim: {} seeds, {failed} failed, {total}", options.seeds);
-    match failed {
-        0 => ExitCode::SUCCESS,
-        _ => ExitCode::FAILURE,
-    }
 }

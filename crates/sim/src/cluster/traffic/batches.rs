@@ -11,12 +11,12 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use bytes::Bytes;
 use cluster::Consistency;
 
 use super::super::elements::Elements;
 use super::super::session::Session;
 use super::super::world::World;
+use super::readers::{Known, Rows};
 use super::{Shared, numbers};
 use crate::Random;
 
@@ -49,12 +49,7 @@ fn place(writer: usize, partition: usize) -> (&'static str, usize) {
     }
 }
 
-fn question(writer: usize, partition: usize) -> String {
-    let (table, key) = place(writer, partition);
-    format!("SELECT row FROM {table} WHERE key = {key}")
-}
-
-fn shown(rows: Vec<Vec<Option<Bytes>>>) -> BTreeSet<i64> {
+fn shown(rows: Rows) -> BTreeSet<i64> {
     numbers(rows).into_iter().collect()
 }
 
@@ -101,10 +96,6 @@ impl Batches {
         Batches(RefCell::new(vec![Default::default(); WRITERS as usize]))
     }
 
-    fn before(&self, writer: usize, partition: usize) -> Elements {
-        self.0.borrow()[writer][partition].clone()
-    }
-
     fn try_batch(&self, writer: usize, batch: &Batch) {
         for known in &mut self.0.borrow_mut()[writer] {
             known.removing(&batch.removes);
@@ -123,7 +114,7 @@ impl Batches {
         }
     }
 
-    fn check(
+    fn check_shown(
         &self,
         (writer, partition): (usize, usize),
         before: &Elements,
@@ -137,9 +128,37 @@ impl Batches {
     }
 }
 
+impl Known for Batches {
+    type Place = (usize, usize);
+    type Before = Elements;
+    const REST: u64 = REST;
+
+    fn of(shared: &Shared) -> &Batches {
+        &shared.batches
+    }
+
+    fn choose(random: &mut Random) -> (usize, usize) {
+        let writer = random.below(WRITERS) as usize;
+        (writer, random.below(PARTITIONS as u64) as usize)
+    }
+
+    fn question((writer, partition): (usize, usize)) -> String {
+        let (table, key) = place(writer, partition);
+        format!("SELECT row FROM {table} WHERE key = {key}")
+    }
+
+    fn before(&self, (writer, partition): (usize, usize)) -> Elements {
+        self.0.borrow()[writer][partition].clone()
+    }
+
+    fn check(&self, place: (usize, usize), before: &Elements, rows: Rows) -> Result<(), String> {
+        self.check_shown(place, before, &shown(rows))
+    }
+}
+
 pub(super) async fn write(shared: &Shared, mut session: Session, writer: usize) {
     while !shared.clients.shall_end() {
-        let known = shared.batches.before(writer, 0);
+        let known = shared.batches.before((writer, 0));
         let batch = Batch::choose(shared.tick(), session.random(), &known);
         shared.batches.try_batch(writer, &batch);
         let text = batch.text(writer);
@@ -149,22 +168,6 @@ pub(super) async fn write(shared: &Shared, mut session: Session, writer: usize) 
                 shared.report.borrow_mut().batches += 1;
             }
             Err(failure) => shared.unknown(&failure),
-        }
-        session.rest(REST).await;
-    }
-}
-
-pub(super) async fn read(shared: &Shared, mut session: Session) {
-    while !shared.clients.shall_end() {
-        let writer = session.random().below(WRITERS) as usize;
-        let partition = session.random().below(PARTITIONS as u64) as usize;
-        let before = shared.batches.before(writer, partition);
-        let text = question(writer, partition);
-        if let Ok(answer) = session.run(&text, Consistency::Quorum).await {
-            shared.report.borrow_mut().reads += 1;
-            let place = (writer, partition);
-            let checked = shared.batches.check(place, &before, &shown(answer.rows));
-            checked.unwrap_or_else(|problem| shared.clients.blame(problem));
         }
         session.rest(REST).await;
     }
@@ -199,11 +202,11 @@ fn is_whole(
     let mut all = Vec::new();
     for partition in 0..PARTITIONS {
         let node = (writer + partition) % world.len();
-        let before = shared.batches.before(writer, partition);
-        let text = question(writer, partition);
-        let rows = world.ask_until(limit, node, &text, Consistency::All)?;
-        let shown = shown(rows);
-        shared.batches.check((writer, partition), &before, &shown)?;
+        let place = (writer, partition);
+        let before = shared.batches.before(place);
+        let text = Batches::question(place);
+        let shown = shown(world.ask_until(limit, node, &text, Consistency::All)?);
+        shared.batches.check_shown(place, &before, &shown)?;
         all.push(shown);
     }
     let torn = all

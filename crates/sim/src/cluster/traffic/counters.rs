@@ -6,13 +6,13 @@
 //! is ever taken away, no value is less than one that was read before.
 
 use std::cell::RefCell;
-use std::time::Duration;
 
 use cluster::Consistency;
 
 use super::super::session::Session;
-use super::super::world::World;
+use super::readers::{Known, Rows};
 use super::{Shared, numbers};
+use crate::Random;
 
 /// How many there are.
 const KEYS: u64 = 3;
@@ -33,7 +33,7 @@ struct Counter {
 }
 
 /// What a read must and may have, as far as is known when it begins.
-struct Before {
+pub(super) struct Before {
     acknowledged: i64,
     open: Vec<i64>,
     tried: usize,
@@ -107,7 +107,36 @@ impl Counters {
         Counters(RefCell::new(vec![Counter::default(); KEYS as usize]))
     }
 
-    fn check(&self, key: usize, before: &Before, value: i64) -> Result<(), String> {
+    /// The places of all of them.
+    pub(super) fn places() -> std::ops::Range<usize> {
+        0..KEYS as usize
+    }
+}
+
+impl Known for Counters {
+    type Place = usize;
+    type Before = Before;
+    const REST: u64 = REST;
+
+    fn of(shared: &Shared) -> &Counters {
+        &shared.counters
+    }
+
+    fn choose(random: &mut Random) -> usize {
+        random.below(KEYS) as usize
+    }
+
+    fn question(key: usize) -> String {
+        format!("SELECT value FROM k.counters WHERE key = {key}")
+    }
+
+    fn before(&self, key: usize) -> Before {
+        self.0.borrow()[key].before()
+    }
+
+    fn check(&self, key: usize, before: &Before, rows: Rows) -> Result<(), String> {
+        // Where there is no row, nothing was added.
+        let value = numbers(rows).first().copied().unwrap_or(0);
         let checked = self.0.borrow_mut()[key].check(before, value);
         checked.map_err(|problem| format!("counter {key}: {problem}"))
     }
@@ -115,15 +144,6 @@ impl Counters {
 
 /// The table that they are in.
 pub(super) const TABLE: &str = "CREATE TABLE k.counters (key bigint PRIMARY KEY, value counter)";
-
-fn question(key: usize) -> String {
-    format!("SELECT value FROM k.counters WHERE key = {key}")
-}
-
-/// The value that an answer shows; where there is no row, nothing was added.
-fn value(rows: Vec<Vec<Option<bytes::Bytes>>>) -> i64 {
-    numbers(rows).first().copied().unwrap_or(0)
-}
 
 pub(super) async fn add(shared: &Shared, mut session: Session) {
     let counters = &shared.counters;
@@ -142,37 +162,6 @@ pub(super) async fn add(shared: &Shared, mut session: Session) {
         }
         session.rest(REST).await;
     }
-}
-
-pub(super) async fn read(shared: &Shared, mut session: Session) {
-    while !shared.clients.shall_end() {
-        let key = session.random().below(KEYS) as usize;
-        let before = shared.counters.0.borrow()[key].before();
-        let answer = session.run(&question(key), Consistency::Quorum).await;
-        if let Ok(answer) = answer {
-            shared.report.borrow_mut().reads += 1;
-            let checked = shared.counters.check(key, &before, value(answer.rows));
-            checked.unwrap_or_else(|problem| shared.clients.blame(problem));
-        }
-        session.rest(REST).await;
-    }
-}
-
-/// At last every node gives, at ALL, what there is.
-pub(super) fn read_everywhere(
-    world: &mut World,
-    shared: &Shared,
-    recovery: Duration,
-) -> Result<(), String> {
-    let limit = world.simulation.now() + recovery;
-    for key in 0..KEYS as usize {
-        for node in 0..world.len() {
-            let before = shared.counters.0.borrow()[key].before();
-            let rows = world.ask_until(limit, node, &question(key), Consistency::All)?;
-            shared.counters.check(key, &before, value(rows))?;
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 
 mod batches;
 mod counters;
+mod readers;
 mod schema;
 mod sets;
 
@@ -155,8 +156,8 @@ pub fn run(seed: u64) -> Result<Report, String> {
     }
     trouble::end(&mut world, SETTLE)?;
     shared.clients.end(&mut world, WELL)?;
-    counters::read_everywhere(&mut world, &shared, RECOVERY)?;
-    sets::read_everywhere(&mut world, &shared, RECOVERY)?;
+    readers::read_everywhere::<Counters>(&mut world, &shared, Counters::places(), RECOVERY)?;
+    readers::read_everywhere::<Sets>(&mut world, &shared, Sets::places(), RECOVERY)?;
     batches::are_whole(&mut world, &shared, RECOVERY)?;
     schema::agree(&mut world, &shared, RECOVERY)?;
     schema::is_known_at_once(&mut world, &shared, &mut random, RECOVERY)?;
@@ -213,9 +214,15 @@ fn begin(world: &World, random: &mut Random) -> Rc<Shared> {
         });
     }
     for _ in 0..READERS {
-        employ(&|shared, session| Box::pin(async move { counters::read(&shared, session).await }));
-        employ(&|shared, session| Box::pin(async move { sets::read(&shared, session).await }));
-        employ(&|shared, session| Box::pin(async move { batches::read(&shared, session).await }));
+        employ(&|shared, session| {
+            Box::pin(async move { readers::read::<Counters>(&shared, session).await })
+        });
+        employ(&|shared, session| {
+            Box::pin(async move { readers::read::<Sets>(&shared, session).await })
+        });
+        employ(&|shared, session| {
+            Box::pin(async move { readers::read::<Batches>(&shared, session).await })
+        });
     }
     for _ in 0..CHANGERS {
         employ(&|shared, session| Box::pin(async move { schema::change(&shared, session).await }));

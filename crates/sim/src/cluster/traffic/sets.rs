@@ -5,15 +5,15 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use bytes::Bytes;
 use cluster::Consistency;
 
 use super::super::elements::Elements;
 use super::super::session::Session;
-use super::super::world::World;
+use super::readers::{Known, Rows};
 use super::{Shared, number};
+use crate::Random;
 
 /// How many there are.
 const KEYS: u64 = 3;
@@ -79,21 +79,39 @@ impl Sets {
         Sets(RefCell::new(vec![Elements::default(); KEYS as usize]))
     }
 
-    fn before(&self, key: usize) -> Elements {
-        self.0.borrow()[key].clone()
-    }
-
     fn change<T>(&self, key: usize, change: impl FnOnce(&mut Elements) -> T) -> T {
         change(&mut self.0.borrow_mut()[key])
     }
 
-    fn check(
-        &self,
-        key: usize,
-        before: &Elements,
-        rows: &[Vec<Option<Bytes>>],
-    ) -> Result<(), String> {
-        let shown = members(rows);
+    /// The places of all of them.
+    pub(super) fn places() -> std::ops::Range<usize> {
+        0..KEYS as usize
+    }
+}
+
+impl Known for Sets {
+    type Place = usize;
+    type Before = Elements;
+    const REST: u64 = REST;
+
+    fn of(shared: &Shared) -> &Sets {
+        &shared.sets
+    }
+
+    fn choose(random: &mut Random) -> usize {
+        random.below(KEYS) as usize
+    }
+
+    fn question(key: usize) -> String {
+        format!("SELECT members FROM k.sets WHERE key = {key}")
+    }
+
+    fn before(&self, key: usize) -> Elements {
+        self.0.borrow()[key].clone()
+    }
+
+    fn check(&self, key: usize, before: &Elements, rows: Rows) -> Result<(), String> {
+        let shown = members(&rows);
         let checked = self.change(key, |known| known.check(before, &shown));
         checked.map_err(|problem| format!("set {key}: {problem}"))
     }
@@ -107,10 +125,6 @@ fn members(rows: &[Vec<Option<Bytes>>]) -> BTreeSet<i64> {
     members
         .filter_map(|member| number(member.get(4..)?))
         .collect()
-}
-
-fn question(key: usize) -> String {
-    format!("SELECT members FROM k.sets WHERE key = {key}")
 }
 
 pub(super) async fn change(shared: &Shared, mut session: Session) {
@@ -141,35 +155,4 @@ pub(super) async fn change(shared: &Shared, mut session: Session) {
         }
         session.rest(REST).await;
     }
-}
-
-pub(super) async fn read(shared: &Shared, mut session: Session) {
-    while !shared.clients.shall_end() {
-        let key = session.random().below(KEYS) as usize;
-        let before = shared.sets.before(key);
-        let answer = session.run(&question(key), Consistency::Quorum).await;
-        if let Ok(answer) = answer {
-            shared.report.borrow_mut().reads += 1;
-            let checked = shared.sets.check(key, &before, &answer.rows);
-            checked.unwrap_or_else(|problem| shared.clients.blame(problem));
-        }
-        session.rest(REST).await;
-    }
-}
-
-/// At last every node gives, at ALL, what there is.
-pub(super) fn read_everywhere(
-    world: &mut World,
-    shared: &Shared,
-    recovery: Duration,
-) -> Result<(), String> {
-    let limit = world.simulation.now() + recovery;
-    for key in 0..KEYS as usize {
-        for node in 0..world.len() {
-            let before = shared.sets.before(key);
-            let rows = world.ask_until(limit, node, &question(key), Consistency::All)?;
-            shared.sets.check(key, &before, &rows)?;
-        }
-    }
-    Ok(())
 }
