@@ -54,7 +54,7 @@ pub struct ShardSnapshot {
     pub groups: Vec<GroupStats>,
     /// How many of its tasks panicked: each is a defect.
     pub task_panics: u64,
-    /// What all shards share, as this one sees it; `None` until it runs.
+    /// What all shards share: one of them tells it.
     pub process: Option<ProcessSnapshot>,
 }
 

@@ -27,6 +27,7 @@ use crate::membership::{self, ClusterService};
 use crate::message::{Message, ShardReply, ShardRequest};
 use crate::metadata::{self, Metadata};
 use crate::node::{Control, ProcessSnapshot, ShardSnapshot};
+use crate::peers::LEADING_SHARD;
 use crate::shard::{Seat, Shard, SharedState};
 use crate::system::{
     LocalNode, SCHEMA_TABLES, SYSTEM_SCHEMA_TIMESTAMP, local_mutation, schema_from_rows,
@@ -277,7 +278,7 @@ fn snapshot(shard: &Shard) -> ShardSnapshot {
         store: Some(shard.store.stats()),
         groups: shard.env.group_stats(),
         task_panics: shard.env.task_panics(),
-        process: Some(ProcessSnapshot {
+        process: (shard.index() == LEADING_SHARD).then(|| ProcessSnapshot {
             resident_bytes: shard.env.resident_bytes().unwrap_or(0),
             background_window: shard.env.background_window(),
         }),

@@ -40,8 +40,7 @@ pub(crate) const HINT_ROUTES: &[Route] = &[
         summary: "Keep hints for a node that is down for so long, until the next start",
         query: &[("ms", "Milliseconds")],
         run: |node, call| {
-            call.need("ms")?;
-            let millis = call.number("ms")?.unwrap_or(0);
+            let millis = call.need_number("ms")?;
             done(node.admin.set_hint_window(Duration::from_millis(millis)))
         },
     },

@@ -18,6 +18,7 @@ mod statistics;
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use axum::Router;
@@ -157,13 +158,20 @@ impl Call {
     }
 
     /// A parameter that is a number.
-    pub(crate) fn number<N: std::str::FromStr>(&self, name: &str) -> Result<Option<N>, ApiError> {
-        let parse = |text: &str| {
-            text.parse()
-                .map_err(|_| ApiError::bad_request(format!("`{name}`: `{text}` is no number")))
-        };
-        self.get(name).map(parse).transpose()
+    pub(crate) fn number<N: FromStr>(&self, name: &str) -> Result<Option<N>, ApiError> {
+        let parsed = self.get(name).map(|text| parse_number(name, text));
+        parsed.transpose()
     }
+
+    /// A parameter that is a number and must be there.
+    pub(crate) fn need_number<N: FromStr>(&self, name: &str) -> Result<N, ApiError> {
+        parse_number(name, self.need(name)?)
+    }
+}
+
+fn parse_number<N: FromStr>(name: &str, text: &str) -> Result<N, ApiError> {
+    let parsed = text.parse();
+    parsed.map_err(|_| ApiError::bad_request(format!("`{name}`: `{text}` is no number")))
 }
 
 #[derive(Clone)]
@@ -278,6 +286,8 @@ mod tests {
         assert_eq!(call.flag("none"), Ok(false));
         assert!(call.number::<u64>("number").is_err());
         assert_eq!(call.number::<i64>("number"), Ok(Some(-1)));
+        assert_eq!(call.need_number::<i64>("number"), Ok(-1));
+        assert!(call.need_number::<i64>("none").is_err());
         assert!(call.need("empty").is_err());
     }
 

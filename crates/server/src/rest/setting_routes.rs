@@ -1,7 +1,10 @@
 //! What is set while the node runs: timeouts, tracing, logs, the batch log.
 
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use model::Table;
 use node::TimeoutKind;
 use serde_json::{Value, json};
 
@@ -24,9 +27,7 @@ pub(crate) const SETTING_ROUTES: &[Route] = &[
         summary: "Let something take so long, until the next start",
         query: &[("ms", "Milliseconds")],
         run: |node, call| {
-            call.need("ms")?;
-            let millis = call.number("ms")?.unwrap_or(0);
-            let time = Duration::from_millis(millis);
+            let time = Duration::from_millis(call.need_number("ms")?);
             done(node.admin.set_timeout(kind(call)?, time))
         },
     },
@@ -43,8 +44,7 @@ pub(crate) const SETTING_ROUTES: &[Route] = &[
         summary: "Trace this share of requests, until the next start",
         query: &[("probability", "From 0 to 1")],
         run: |node, call| {
-            call.need("probability")?;
-            let probability = call.number("probability")?.unwrap_or(0.0);
+            let probability = call.need_number("probability")?;
             done(node.admin.set_trace_probability(probability))
         },
     },
@@ -61,8 +61,7 @@ pub(crate) const SETTING_ROUTES: &[Route] = &[
         summary: "Complete so many bytes of logged batches in a second, until the next start",
         query: &[("bytes", "Of all nodes together; 0 for no limit")],
         run: |node, call| {
-            call.need("bytes")?;
-            let bytes = call.number("bytes")?.unwrap_or(0);
+            let bytes = call.need_number("bytes")?;
             done(node.admin.set_batch_log_throttle(bytes))
         },
     },
@@ -131,13 +130,18 @@ pub(crate) const SETTING_ROUTES: &[Route] = &[
         path: "/column_family/data_paths",
         summary: "The folder of each table",
         query: &[],
-        run: |node, _| {
-            let folders = node.admin.table_folders()?;
-            let one = |(table, folder): &(std::sync::Arc<model::Table>, std::path::PathBuf)| json!({ "keyspace": &*table.keyspace, "table": &*table.name, "path": folder.to_string_lossy() });
-            Ok(folders.iter().map(one).collect())
-        },
+        run: data_paths,
     },
 ];
+
+fn data_paths(node: &Node, _: &Call) -> Answer {
+    let folders = node.admin.table_folders()?.into_iter();
+    let one = |(table, folder): (Arc<Table>, PathBuf)| {
+        let (keyspace, table) = (&*table.keyspace, &*table.name);
+        json!({ "keyspace": keyspace, "table": table, "path": folder.to_string_lossy() })
+    };
+    Ok(folders.map(one).collect())
+}
 
 fn kind(call: &Call) -> Result<TimeoutKind, ApiError> {
     let name = call.need("kind")?;
