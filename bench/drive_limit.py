@@ -4,7 +4,8 @@ import argparse
 import os
 import pathlib
 import re
-import time
+
+from cgroup import Cgroup
 
 
 def limit_of(text):
@@ -15,47 +16,22 @@ def limit_of(text):
     return int(found[1]), int(found[2])
 
 
-class DriveLimit:
-    """A cgroup, of version 1 or 2, whose processes together may move so many MB, and do so many
-    operations, a second on the drive under a folder."""
+def drive_limit(name, folder, limit):
+    """A cgroup whose processes together may move so many MB, and do so many operations, a second on the drive
+    under a folder. Raises OSError as Cgroup does."""
+    megabytes, operations = limit
+    drive, size = drive_of(folder), megabytes * 1_000_000
 
-    def __init__(self, name, folder, limit):
-        """Raises OSError without the right to make it, or without the controller."""
-        megabytes, operations = limit
-        self.drive = drive_of(folder)
-        unified = pathlib.Path("/sys/fs/cgroup/cgroup.controllers").exists()
-        root = pathlib.Path("/sys/fs/cgroup" if unified else "/sys/fs/cgroup/blkio")
-        self.folder = root / f"helenus-{os.getpid()}-{name.lower()}-drive"
+    def set_limits(group, unified):
         if unified:
-            (root / "cgroup.subtree_control").write_text("+io")
-        self.folder.mkdir()
-        try:
-            self.set(unified, megabytes * 1_000_000, operations)
-        except OSError:
-            self.remove()
-            raise
-
-    def set(self, unified, size, operations):
-        if unified:
-            line = f"{self.drive} rbps={size} wbps={size} riops={operations} wiops={operations}"
-            (self.folder / "io.max").write_text(line)
+            line = f"{drive} rbps={size} wbps={size} riops={operations} wiops={operations}"
+            (group / "io.max").write_text(line)
             return
         for way in ("read", "write"):
             for unit, value in (("bps", size), ("iops", operations)):
-                file = self.folder / f"blkio.throttle.{way}_{unit}_device"
-                file.write_text(f"{self.drive} {value}")
+                (group / f"blkio.throttle.{way}_{unit}_device").write_text(f"{drive} {value}")
 
-    def enter(self):
-        """Makes the process that calls it a member."""
-        (self.folder / "cgroup.procs").write_text(str(os.getpid()))
-
-    def remove(self):
-        """When its processes have ended."""
-        for _ in range(50):
-            try:
-                return self.folder.rmdir()
-            except OSError:
-                time.sleep(0.1)
+    return Cgroup("io", name, set_limits, legacy="blkio")
 
 
 def drive_of(folder):

@@ -9,7 +9,8 @@ import subprocess
 import sys
 import time
 
-from drive_limit import DriveLimit
+from cgroup import Cgroup
+from drive_limit import drive_limit
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
@@ -35,35 +36,18 @@ def say(message):
     print(f"[{datetime.datetime.now():%H:%M:%S}] {message}", file=sys.stderr, flush=True)
 
 
-class Cgroup:
-    """A memory cgroup, of version 1 or 2, for the processes that are started in it."""
+def memory_limit(name, size):
+    """A cgroup whose processes have so many bytes of memory, page cache included."""
 
-    def __init__(self, name, size):
-        unified = pathlib.Path("/sys/fs/cgroup/cgroup.controllers").exists()
-        root = pathlib.Path("/sys/fs/cgroup" if unified else "/sys/fs/cgroup/memory")
-        self.folder = root / f"helenus-compare-{os.getpid()}-{name.lower()}"
-        try:
-            if unified:
-                (root / "cgroup.subtree_control").write_text("+memory")
-            self.folder.mkdir()
-            limits = ["memory.max", "memory.swap.max"] if unified else ["memory.limit_in_bytes"]
-            (self.folder / limits[0]).write_text(str(size))
-            for limit in limits[1:]:
-                (self.folder / limit).write_text("0")
-        except OSError as error:
-            fail(f"--memory needs memory cgroups, and the right to make one: {error}")
+    def set_limits(group, unified):
+        (group / ("memory.max" if unified else "memory.limit_in_bytes")).write_text(str(size))
+        if unified:
+            (group / "memory.swap.max").write_text("0")
 
-    def enter(self):
-        """Makes the process that calls it a member."""
-        (self.folder / "cgroup.procs").write_text(str(os.getpid()))
-
-    def remove(self):
-        for _ in range(50):
-            try:
-                return self.folder.rmdir()
-            except OSError:
-                time.sleep(0.1)
-        say(f"{self.folder} is still in use")
+    try:
+        return Cgroup("memory", name, set_limits)
+    except OSError as error:
+        fail(f"--memory needs memory cgroups, and the right to make one: {error}")
 
 
 class Node:
@@ -71,14 +55,14 @@ class Node:
 
     def __init__(self, name, address, data, cores, memory):
         self.name, self.address, self.data, self.cores = name, address, pathlib.Path(data), cores
-        self.cgroups = [Cgroup(name, memory)] if memory else []
+        self.cgroups = [memory_limit(name, memory)] if memory else []
         self.pid = None
 
     def limit_drive(self, limit):
         """From its next start on."""
         self.data.parent.mkdir(parents=True, exist_ok=True)
         try:
-            self.cgroups.append(DriveLimit(self.name, self.data.parent, limit))
+            self.cgroups.append(drive_limit(self.name, self.data.parent, limit))
         except OSError as error:
             fail(f"--drive-limit needs cgroups for I/O, and the right to make one: {error}")
 
@@ -323,7 +307,8 @@ class Server:
     def remove_cgroups(self):
         for node in self.nodes:
             for cgroup in node.cgroups:
-                cgroup.remove()
+                if not cgroup.remove():
+                    say(f"{cgroup.folder} is still in use")
 
     def read_all(self):
         """Reads all of the server's files once, past the page cache. Behind a cloud's drive is a cache
