@@ -45,6 +45,8 @@ fn counted(env: &Env, hello: Hello) -> (Peer, Arc<ShardMetrics>) {
 /// What the node that is asked has seen.
 #[derive(Default)]
 struct Seen {
+    /// Connections that there are.
+    connections: Cell<u32>,
     requests: Cell<u32>,
     at_once: Cell<u32>,
     most_at_once: Cell<u32>,
@@ -68,7 +70,9 @@ async fn answer_all(env: Env, seen: Rc<Seen>) {
                 Ok((stream, hello)) => {
                     let (env, asked) = (env_of_task.clone(), seen.clone());
                     let handle = move |head, body| answer(env.clone(), asked.clone(), head, body);
+                    seen.connections.set(seen.connections.get() + 1);
                     serve(&env_of_task, &stream, &hello, &seen.metrics, handle).await;
+                    seen.connections.set(seen.connections.get() - 1);
                 }
                 Err(error) => seen.refused.borrow_mut().push(error.to_string()),
             }
@@ -357,6 +361,67 @@ fn a_way_that_was_cut_is_noticed_within_three_seconds() {
         let waited = noticed(seed, seed % 2 == 0);
         assert!((2 * SECOND..3 * SECOND).contains(&waited), "{waited:?}");
     }
+}
+
+#[test]
+fn a_way_that_vanishes_while_nobody_asks_is_noticed_before_somebody_does() {
+    for seed in 0..10 {
+        let mut world = World::new(seed);
+        let metrics: Rc<RefCell<Option<Arc<ShardMetrics>>>> = Rc::default();
+        let healed = Rc::new(Cell::new(false));
+        let took: Rc<Cell<Option<Duration>>> = Rc::default();
+        world.simulation.start(world.asking, |env| {
+            let (metrics, healed, took) = (metrics.clone(), healed.clone(), took.clone());
+            async move {
+                let (peer, counted) = counted(&env, hello("Test"));
+                *metrics.borrow_mut() = Some(counted);
+                let answer = peer.ask(Verb::Mutation, 0, SECOND, vec![1]).await;
+                assert!(answer.is_ok());
+                while !healed.get() {
+                    env.sleep(SECOND / 10).await;
+                }
+                let began = env.now();
+                let answer = peer.ask(Verb::Mutation, 0, SECOND, vec![1]).await;
+                assert!(answer.is_ok());
+                took.set(Some(env.now().saturating_duration_since(began)));
+            }
+        });
+        let lost = || {
+            let metrics = metrics.borrow();
+            metrics.as_ref().map(|m| m.lost_connections.get())
+        };
+        // A quiet way is kept.
+        world.simulation.run_for(300 * SECOND);
+        assert_eq!((lost(), world.seen.connections.get()), (Some(0), 1));
+        world.simulation.block(world.asked, world.asking);
+        world.simulation.block(world.asking, world.asked);
+        world.simulation.run_for(15 * SECOND);
+        assert_eq!(lost(), Some(1), "nobody has asked");
+        world.simulation.heal();
+        healed.set(true);
+        world.simulation.run_for(2 * SECOND);
+        let took = took.get().expect("it was answered");
+        assert!(took < SECOND / 2, "{took:?}");
+    }
+}
+
+#[test]
+fn who_asked_and_vanished_is_not_waited_for() {
+    let mut world = World::new(12);
+    world.simulation.start(world.asking, |env| async move {
+        let peer = peer(&env, hello("Test"));
+        let answer = peer.ask(Verb::Mutation, 0, SECOND, vec![1]).await;
+        assert!(answer.is_ok());
+        env.sleep(600 * SECOND).await;
+    });
+    world.simulation.run_for(SECOND);
+    assert_eq!(world.seen.connections.get(), 1);
+    world.simulation.block(world.asking, world.asked);
+    world.simulation.crash(world.asking, Crash::Power);
+    world.simulation.run_for(50 * SECOND);
+    assert_eq!(world.seen.connections.get(), 1, "it may come back");
+    world.simulation.run_for(20 * SECOND);
+    assert_eq!(world.seen.connections.get(), 0);
 }
 
 #[test]

@@ -30,6 +30,10 @@ const ASK: Duration = Duration::from_secs(1);
 const GONE: Duration = Duration::from_secs(2);
 /// How long a process may be silent whose system is there.
 const STUCK: Duration = Duration::from_secs(10);
+/// How long nothing may be said before a peer is asked whether it is there: a way can vanish while nobody looks,
+/// and what is on it (firewalls, address translation) forgets who says nothing. So the first request after that
+/// has not to wait until it is noticed.
+const IDLE: Duration = Duration::from_secs(10);
 
 /// Connects whenever there is something to say, until nobody asks any more.
 pub(super) async fn keep_connected(shared: Rc<Shared>) {
@@ -311,7 +315,7 @@ fn is_gone(shared: &Shared, stream: &Stream) -> bool {
     if silent >= GONE && stream.acknowledged().is_none_or(|ago| ago >= GONE) {
         return true;
     }
-    if silent >= ASK {
+    if silent >= ASK || shared.idle_for() >= IDLE {
         // Nobody waits for the answer but who hears, for any sign.
         let _no_one_waits = shared.enqueue(Verb::Ping, 0, GONE, Bytes::new());
     }

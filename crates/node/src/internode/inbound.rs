@@ -24,6 +24,9 @@ const GREETING: Duration = Duration::from_secs(5);
 const UNDER_WAY_BYTES: usize = 4 << 20;
 /// How often a node that reads nothing says that it is there. Peers take who is silent for longer to be gone.
 const SIGN: Duration = Duration::from_millis(500);
+/// How long nothing may come along a connection: who asks says something every ten seconds or so, so it has gone
+/// without a word.
+const UNHEARD: Duration = Duration::from_secs(60);
 /// What a request takes besides its bytes.
 pub(super) const REQUEST_BYTES: usize = 512;
 
@@ -302,7 +305,9 @@ async fn read_requests<F>(
     let mut buffer = Vec::with_capacity(READ_BUFFER);
     let mut input = BytesMut::new();
     loop {
-        let (read, bytes) = stream.read(buffer).await;
+        let Ok((read, bytes)) = env.timeout(UNHEARD, stream.read(buffer)).await else {
+            return;
+        };
         if !matches!(read, Ok(1..)) {
             return;
         }

@@ -325,6 +325,8 @@ impl Shared {
             }
             if now >= request.deadline {
                 self.terms.metrics.count_late(Some(request.verb));
+                // No answer is due any more.
+                drop(self.waiting.borrow_mut().remove(&request.number));
             }
         }
     }
@@ -361,6 +363,14 @@ impl Shared {
     /// For how long has nothing been heard while answers were due?
     pub(super) fn silent_for(&self) -> Duration {
         if self.waiting.borrow().is_empty() {
+            return Duration::ZERO;
+        }
+        self.env.now().saturating_duration_since(self.heard.get())
+    }
+
+    /// For how long has nothing been heard while nobody had asked?
+    pub(super) fn idle_for(&self) -> Duration {
+        if !self.waiting.borrow().is_empty() {
             return Duration::ZERO;
         }
         self.env.now().saturating_duration_since(self.heard.get())
