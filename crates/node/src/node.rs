@@ -15,6 +15,7 @@ use crate::flaw::Flaw;
 use crate::metrics::ShardMetrics;
 use crate::shard::{Seat, Shard, SharedState};
 use crate::start::{self, StartError};
+use crate::system::system_keyspaces;
 
 /// How long a shard may take to tell its numbers before its last ones are shown.
 const SNAPSHOT_WAIT: Duration = Duration::from_secs(1);
@@ -132,6 +133,7 @@ impl NodeShards {
             metrics: (0..config.shards).map(|_| Arc::default()).collect(),
             files: Arc::new(SharedFiles::new(config.failure_policies, config.archives)),
             config,
+            system: Arc::new(system_keyspaces()),
             flaw,
         });
         let mut handles = Vec::new();

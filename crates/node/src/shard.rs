@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use cluster::NodeId;
 use hashbrown::HashMap;
 use io::{Env, Mesh, MeshSeat, Notify, Outlet, Semaphore, oneshot};
-use model::{Sharder, Token};
+use model::{Schema, Sharder, Token};
 use storage::{SharedFiles, Store};
 
 use crate::batch_log::BatchLog;
@@ -38,6 +38,8 @@ use crate::truncations::Truncations;
 pub(crate) struct SharedState {
     /// What the node was told.
     pub(crate) config: NodeConfig,
+    /// The keyspaces that it defines itself.
+    pub(crate) system: Arc<Schema>,
     /// Each shard's counters; the shard alone writes them.
     pub(crate) metrics: Vec<Arc<ShardMetrics>>,
     /// Who has let go of which file.

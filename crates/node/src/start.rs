@@ -31,7 +31,7 @@ use crate::peers::LEADING_SHARD;
 use crate::shard::{Seat, Shard, SharedState};
 use crate::system::{
     LocalNode, SCHEMA_TABLES, SYSTEM_SCHEMA_TIMESTAMP, local_mutation, schema_from_rows,
-    schema_to_mutations, system_keyspaces, unbuilt_mutations,
+    schema_to_mutations, unbuilt_mutations,
 };
 use crate::{
     batch_log, compaction_history, coordinator, execute, hints, neighbor, paxos, replica, session,
@@ -128,7 +128,7 @@ pub enum StartError {
 /// A shard from its start to its end.
 pub(crate) async fn run_shard(env: Env, state: Arc<SharedState>, mut seat: Seat) {
     let mesh = seat.mesh.join(&env);
-    let system = Arc::new(system_keyspaces());
+    let system = state.system.clone();
     let config = store_config(&env, &state).await;
     let store = match Store::open(env.clone(), config, &system).await {
         Ok(store) => store,
@@ -393,7 +393,7 @@ async fn begin_shard(shard: &Rc<Shard>, local: Arc<LocalNode>) -> Result<(), Str
 
 /// Leads the start of the node. On shard 0.
 async fn begin(shard: &Rc<Shard>) -> Result<(), StartError> {
-    let system = shard.metadata().schema.clone();
+    let system = shard.state.system.clone();
     let write = async |mutation| {
         let applied = replica::apply(shard, mutation).await;
         applied.map_err(|error| StartError::System(error.to_string()))

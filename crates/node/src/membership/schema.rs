@@ -22,7 +22,7 @@ use crate::metadata::{self, random_uuid, wire_change};
 use crate::replica;
 use crate::shard::Shard;
 use crate::start::{own_table, read_schema, read_whole};
-use crate::system::{SCHEMA_TABLES, local_mutation, schema_to_mutations, system_keyspaces};
+use crate::system::{SCHEMA_TABLES, local_mutation, schema_to_mutations};
 
 /// How often a change is made anew before whoever wants it is told that too many others do too.
 const TRIES: usize = 20;
@@ -159,8 +159,7 @@ async fn go_over(
         let applied = replica::apply(shard, mutation).await;
         applied.map_err(|error| format!("writing system_schema: {error}"))?;
     }
-    let system = system_keyspaces();
-    let new = read_schema(shard, &system).await;
+    let new = read_schema(shard, &shard.state.system).await;
     let new = new.map_err(|error| error.to_string())?;
     let new = Arc::new(column_ids::keep(&old, new));
     if new.version == old.version {
@@ -276,6 +275,7 @@ fn gone(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::system::system_keyspaces;
 
     /// The system keyspaces, and those with a keyspace of a client.
     fn schemas() -> (Schema, Schema) {

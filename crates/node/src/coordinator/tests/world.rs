@@ -473,6 +473,7 @@ impl World {
             metrics: (0..count).map(|_| Arc::default()).collect(),
             files: Arc::new(SharedFiles::new(FailurePolicies::default(), false)),
             config: config(count),
+            system: Arc::default(),
             flaw: Flaw::None,
         });
         let (plan, shards) = (self.plan.clone(), self.shards.clone());
