@@ -36,6 +36,7 @@ mod response_buffers;
 mod scan;
 mod session;
 mod shard;
+mod size_estimates;
 mod start;
 mod statements;
 mod stop;

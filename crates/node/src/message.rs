@@ -9,7 +9,7 @@ use cql::schema::SchemaPlan;
 use io::DetachedStream;
 use model::record::message::Batch;
 use model::{CounterMutation, Mutation, ReadCommand, ReadPage, Schema, TableId, VersionPage};
-use storage::{ReadError, WriteError};
+use storage::{PartitionEstimate, ReadError, WriteError};
 use uuid::Uuid;
 use wire::internode::Hello;
 use wire::{Event, SchemaChange};
@@ -90,6 +90,8 @@ pub(crate) enum ShardRequest {
     LinkSnapshot(TableId, Arc<str>),
     /// Tell what virtual tables show.
     Inform,
+    /// Estimate how much the shard has of each of these tables.
+    EstimatePartitions(Arc<[TableId]>),
 }
 
 /// What comes back.
@@ -110,6 +112,8 @@ pub(crate) enum ShardReply {
     SchemaChanged(Result<Option<SchemaChange>, RequestError>),
     /// What virtual tables show of this shard.
     Information(Box<ShardInformation>),
+    /// How much the shard has of each table that was asked for.
+    PartitionEstimates(Vec<PartitionEstimate>),
     /// The names of the data files that were linked.
     Linked(BTreeSet<String>),
     /// Any other request that failed, and why.

@@ -35,7 +35,7 @@ use crate::system::{
 };
 use crate::{
     batch_log, compaction_history, coordinator, execute, hints, neighbor, paxos, replica, session,
-    stop, truncate, truncations, virtual_tables,
+    size_estimates, stop, truncate, truncations, virtual_tables,
 };
 
 /// How often to look for snapshots whose time has passed (`SnapshotManager`).
@@ -165,6 +165,11 @@ pub(crate) async fn run_shard(env: Env, state: Arc<SharedState>, mut seat: Seat)
                 let address = opened.address;
                 *listeners.borrow_mut() = Some(opened);
                 membership::serve(&leader);
+                let estimating = size_estimates::keep(leader.clone());
+                leader
+                    .env
+                    .spawn(TaskGroup::Maintenance, estimating)
+                    .detach();
                 address
             });
             let _ = ready.send(address);
@@ -377,6 +382,9 @@ async fn perform(shard: &Rc<Shard>, request: ShardRequest) -> ShardReply {
             }
         }
         ShardRequest::Inform => ShardReply::Information(Box::new(virtual_tables::inform(shard))),
+        ShardRequest::EstimatePartitions(tables) => {
+            ShardReply::PartitionEstimates(size_estimates::of_shard(shard, &tables))
+        }
     }
 }
 

@@ -39,8 +39,8 @@ pub use sstable::{
 };
 pub use store::{
     CompactionKind, CompactionRecord, CompactionScope, CompactionStatus, Granularity, ImportError,
-    ImportOptions, SSTableDetails, ScrubOptions, Scrubbed, SnapshotDetails, SnapshotError,
-    SnapshotManifest, Store, StoreConfig, StoreStats, TableDetails, TableStats, VerifyOptions,
-    instant,
+    ImportOptions, PartitionEstimate, SSTableDetails, ScrubOptions, Scrubbed, SnapshotDetails,
+    SnapshotError, SnapshotManifest, Store, StoreConfig, StoreStats, TableDetails, TableStats,
+    VerifyOptions, instant,
 };
 pub use unfiltered::{PartitionHead, RangeTombstoneMarker, Unfiltered, is_start, opposite};

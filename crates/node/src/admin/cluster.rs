@@ -126,7 +126,7 @@ fn nodes(
 pub type RangeReplicas = (Token, Token, Vec<NodeId>);
 
 /// The ranges of a placement, each with who is read from.
-pub(super) fn ranges(placement: &Placement) -> Vec<RangeReplicas> {
+pub(crate) fn ranges(placement: &Placement) -> Vec<RangeReplicas> {
     let ranges: Vec<(Token, &Replicas)> = placement.ranges().collect();
     let starts = ranges.last().into_iter().chain(&ranges);
     let pairs = starts.zip(&ranges);

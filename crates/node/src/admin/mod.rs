@@ -7,7 +7,6 @@
 mod clients;
 mod cluster;
 mod compaction;
-mod estimates;
 mod gossip;
 mod hints;
 mod import;
@@ -26,6 +25,7 @@ use model::{Schema, Table, TableId};
 use crate::node::{Control, ShardHandle};
 use crate::shard::Shard;
 
+pub(crate) use cluster::ranges;
 pub use cluster::{ClusterInformation, NodeState, NodeStatus, RangeReplicas};
 pub use compaction::{CompactionReport, RECENT_MINUTES, RunningCompaction, token_range};
 pub use gossip::Silence;

@@ -1,6 +1,6 @@
 //! Operations on tables.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use storage::{FlushError, ReadError, TableDetails, VerifyOptions};
 
 use super::{Admin, AdminError};
 use crate::shard::Shard;
+use crate::size_estimates;
 
 impl Admin {
     /// Writes the memtables of tables to sstables: of all, of a keyspace, or of some of it.
@@ -99,6 +100,19 @@ impl Admin {
             }
         }
         Ok(by_table)
+    }
+
+    /// Estimates anew how much each range has of each table, and writes it down, as the node does every few
+    /// minutes by itself.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn refresh_size_estimates(&self) -> Result<(), AdminError> {
+        let refreshed = async move |shard: Rc<Shard>| {
+            // All of it, whatever was written before.
+            size_estimates::refresh(&shard, &mut BTreeMap::new()).await
+        };
+        self.lead(refreshed)?.map_err(AdminError::Failed)
     }
 
     /// Reads all sstables of tables and checks all checksums: what is wrong, a line for each that is

@@ -67,7 +67,54 @@ pub struct SSTableDetails {
     pub droppable: f64,
 }
 
+/// About how much a shard has of a table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PartitionEstimate {
+    /// Partitions.
+    pub partitions: u64,
+    /// Bytes of all of them.
+    pub bytes: u64,
+}
+
+impl PartitionEstimate {
+    /// Of both together.
+    pub fn plus(self, other: PartitionEstimate) -> PartitionEstimate {
+        PartitionEstimate {
+            partitions: self.partitions.saturating_add(other.partitions),
+            bytes: self.bytes.saturating_add(other.bytes),
+        }
+    }
+
+    /// Bytes of a partition; 0 if there is none.
+    pub fn mean_size(self) -> u64 {
+        self.bytes.checked_div(self.partitions).unwrap_or(0)
+    }
+}
+
 impl Store {
+    /// About how much the sstables of a table have; nothing if there is no such table. Partitions that are in
+    /// several count as often, and of those that shards share each has its part.
+    pub fn partition_estimate(&self, table: TableId) -> PartitionEstimate {
+        let Some(table) = self.inner.table(table) else {
+            return PartitionEstimate::default();
+        };
+        let shards = u64::from(self.inner.env.shards());
+        let of_sstable = |sstable: &SSTable| {
+            let sizes = &sstable.stats().partition_sizes;
+            let partitions = u64::try_from(sizes.count()).unwrap_or(0);
+            let mean = u64::try_from(sizes.mean()).unwrap_or(0);
+            let parts = if table.is_shared(sstable) { shards } else { 1 };
+            let partitions = partitions.div_ceil(parts);
+            PartitionEstimate {
+                partitions,
+                bytes: partitions.saturating_mul(mean),
+            }
+        };
+        let estimates = table.sstables();
+        let estimates = estimates.iter().map(of_sstable);
+        estimates.fold(PartitionEstimate::default(), PartitionEstimate::plus)
+    }
+
     /// The folder of a table; `None` if there is none.
     pub fn table_folder(&self, table: TableId) -> Option<PathBuf> {
         Some(self.inner.table(table)?.dir.clone())

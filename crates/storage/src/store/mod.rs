@@ -71,7 +71,7 @@ pub use compact::{
     Scrubbed,
 };
 pub use import::{ImportError, ImportOptions};
-pub use inspect::{SSTableDetails, TableDetails, VerifyOptions};
+pub use inspect::{PartitionEstimate, SSTableDetails, TableDetails, VerifyOptions};
 pub use snapshot::{SnapshotDetails, SnapshotError, SnapshotManifest, instant};
 pub use stats::{StoreStats, TableStats};
 
