@@ -188,6 +188,8 @@ pub struct ShardMetrics {
     pub shed_messages: Value,
     /// Connections to other nodes that broke.
     pub lost_connections: Value,
+    /// Traces that were not written, or not whole.
+    pub lost_traces: Value,
     /// Writes that a replica on another node, or this one, did not take.
     pub missed_writes: Value,
     /// Hints that were kept for nodes that missed a write.

@@ -90,6 +90,8 @@ pub(crate) struct Shard {
     pub(crate) timeouts: Rc<Timeouts>,
     /// The share of requests that are traced without having been asked to.
     pub(crate) trace_probability: Cell<f64>,
+    /// Each trace that is being written takes one.
+    pub(crate) traces: Semaphore,
     pub(crate) timestamps: Timestamps,
     /// Of changes of the schema: each is later than all that the cluster has seen.
     pub(crate) schema_timestamps: Timestamps,
@@ -120,6 +122,9 @@ pub(crate) struct ShardGone(u16);
 const STATEMENTS_SHARE: u64 = 64;
 /// How much requests under way may take: one part in so many.
 const REQUESTS_SHARE: u64 = 16;
+/// How many traces may be written at once: where writes are slow, those beyond are
+/// lost (Cassandra's stage for them refuses what is behind a thousand).
+const MAX_TRACES: usize = 256;
 /// One request of the largest size must always fit.
 const MIN_REQUEST_MEMORY: u64 = 2 * wire::DEFAULT_MAX_ENVELOPE as u64;
 
@@ -148,6 +153,7 @@ impl Shard {
             ),
             timeouts,
             trace_probability: Cell::default(),
+            traces: Semaphore::new(MAX_TRACES),
             metrics,
             env,
             state,

@@ -108,6 +108,10 @@ impl Trace {
     pub(crate) fn save(self, client: &Client) {
         let duration = self.elapsed();
         let shard = self.shard;
+        let Some(turn) = shard.traces.try_acquire(1) else {
+            shard.metrics.lost_traces.add(1);
+            return;
+        };
         let about = self.about.into_inner();
         let local = shard.local();
         let traced = TracedRequest {
@@ -128,10 +132,12 @@ impl Trace {
             async move {
                 for mutation in mutations {
                     if let Err(error) = replica::apply(&shard, mutation).await {
+                        shard.metrics.lost_traces.add(1);
                         tracing::warn!("trace {} is lost: {error}", traced.id);
-                        return;
+                        break;
                     }
                 }
+                drop(turn);
             }
         };
         shard.env.spawn(TaskGroup::Foreground, saving).detach();

@@ -9,7 +9,7 @@ use storage::{StoreStats, TableStats};
 /// Name, help, value. The names of counters get the suffix `_total`.
 pub(super) type Metric<T> = (&'static str, &'static str, fn(&T) -> u64);
 
-pub(super) const REQUEST_COUNTERS: [Metric<ShardMetrics>; 18] = [
+pub(super) const REQUEST_COUNTERS: [Metric<ShardMetrics>; 19] = [
     ("received_bytes", "Bytes received from clients", |m| {
         m.bytes_in.get()
     }),
@@ -49,6 +49,11 @@ pub(super) const REQUEST_COUNTERS: [Metric<ShardMetrics>; 18] = [
         "internode_connections_lost",
         "Connections to other nodes that broke",
         |m| m.lost_connections.get(),
+    ),
+    (
+        "traces_lost",
+        "Traces of requests that were not written, as too many were being written or the node takes no writes",
+        |m| m.lost_traces.get(),
     ),
     (
         "writes_missed",
