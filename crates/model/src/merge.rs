@@ -267,6 +267,22 @@ impl PartitionUpdate {
         self.drop_shadowed();
     }
 
+    /// Several updates of one partition of one table, as one; `None` of none. Neighbours are merged, and then what
+    /// has come of them: each merge goes over all rows, and there are few of them that way.
+    pub fn merge_all(mut updates: Vec<PartitionUpdate>) -> Option<PartitionUpdate> {
+        while updates.len() > 1 {
+            let mut left = updates.into_iter();
+            updates = Vec::with_capacity(left.len().div_ceil(2));
+            while let Some(mut update) = left.next() {
+                if let Some(next) = left.next() {
+                    update.merge(next);
+                }
+                updates.push(update);
+            }
+        }
+        updates.pop()
+    }
+
     /// Drops what deletions in this update cover, and rows of which nothing is left.
     pub fn drop_shadowed(&mut self) {
         let deletion = self.deletion;

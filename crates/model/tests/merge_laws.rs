@@ -50,6 +50,14 @@ proptest! {
     }
 
     #[test]
+    fn many_are_merged_as_one_after_the_other(updates in vec(update(), 0..9)) {
+        let mut one_by_one = updates.iter().cloned();
+        let first = one_by_one.next();
+        let expected = first.map(|first| one_by_one.fold(first, |all, next| merged(&all, &next)));
+        prop_assert_eq!(PartitionUpdate::merge_all(updates), expected);
+    }
+
+    #[test]
     fn merging_is_idempotent(a in update(), b in update()) {
         prop_assert_eq!(merged(&a, &a), a.clone());
         let both = merged(&a, &b);

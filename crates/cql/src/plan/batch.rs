@@ -172,22 +172,26 @@ pub fn merge_counter_mutations(mutations: Vec<CounterMutation>) -> Vec<CounterMu
 
 fn merge_updates(updates: Vec<PartitionUpdate>) -> Vec<Mutation> {
     let mut places: BTreeMap<(Arc<str>, Bytes), usize> = BTreeMap::new();
-    let mut mutations: Vec<Mutation> = Vec::new();
+    // Of each key, the updates of each table.
+    let mut by_key: Vec<Vec<Vec<PartitionUpdate>>> = Vec::new();
     for update in updates {
         let place = (update.table.keyspace.clone(), update.key.key().clone());
-        let at = *places.entry(place).or_insert(mutations.len());
-        match mutations.get_mut(at) {
-            None => mutations.push(Mutation {
-                updates: vec![update],
-            }),
-            Some(mutation) => {
-                let same = |known: &&mut PartitionUpdate| known.table.id == update.table.id;
-                match mutation.updates.iter_mut().find(same) {
-                    Some(known) => known.merge(update),
-                    None => mutation.updates.push(update),
-                }
-            }
+        let at = *places.entry(place).or_insert(by_key.len());
+        let Some(by_table) = by_key.get_mut(at) else {
+            by_key.push(vec![vec![update]]);
+            continue;
+        };
+        let same = |known: &&mut Vec<PartitionUpdate>| known[0].table.id == update.table.id;
+        match by_table.iter_mut().find(same) {
+            Some(known) => known.push(update),
+            None => by_table.push(vec![update]),
         }
     }
-    mutations
+    let mutation = |by_table: Vec<Vec<PartitionUpdate>>| {
+        let merged = by_table.into_iter().filter_map(PartitionUpdate::merge_all);
+        Mutation {
+            updates: merged.collect(),
+        }
+    };
+    by_key.into_iter().map(mutation).collect()
 }
