@@ -49,6 +49,8 @@ pub(crate) enum Message {
 pub(crate) enum ShardRequest {
     /// Apply a write to a partition that the other shard owns.
     Apply(Mutation),
+    /// The same, and have it on the drive.
+    ApplyToDrive(Mutation),
     /// Lead an addition to counters of a partition that the other shard owns.
     LeadCounter(CounterMutation, Consistency),
     /// Read what the other shard owns.

@@ -23,6 +23,18 @@ pub(crate) async fn apply(shard: &Shard, mutation: Mutation) -> Result<(), Write
     }
 }
 
+/// Writes something that must be on the drive, however writes are acknowledged.
+pub(crate) async fn apply_to_drive(shard: &Shard, mutation: Mutation) -> Result<(), WriteError> {
+    let owner = shard.owner(mutation.key().token());
+    if owner == shard.index() {
+        return shard.store.apply_to_drive(mutation).await;
+    }
+    match shard.ask(owner, ShardRequest::ApplyToDrive(mutation)).await {
+        Ok(ShardReply::Applied(result)) => result,
+        _ => Err(WriteError::Closed),
+    }
+}
+
 /// Writes what was written before, at that time in microseconds since 1970: but for what was truncated
 /// since.
 pub(crate) async fn apply_late(

@@ -328,6 +328,9 @@ async fn perform(shard: &Rc<Shard>, request: ShardRequest) -> ShardReply {
     };
     match request {
         ShardRequest::Apply(mutation) => ShardReply::Applied(shard.store.apply(mutation).await),
+        ShardRequest::ApplyToDrive(mutation) => {
+            ShardReply::Applied(shard.store.apply_to_drive(mutation).await)
+        }
         ShardRequest::ApplyLate(mutation, written_at) => {
             ShardReply::Applied(replica::apply_late_here(shard, mutation, written_at).await)
         }
@@ -445,7 +448,7 @@ async fn save_local(shard: &Rc<Shard>) -> Result<(), StartError> {
     let Some(mutation) = local_mutation(&schema, &shard.local(), now) else {
         return Ok(());
     };
-    let applied = replica::apply(shard, mutation).await;
+    let applied = replica::apply_to_drive(shard, mutation).await;
     applied.map_err(|error| StartError::System(error.to_string()))
 }
 

@@ -78,6 +78,6 @@ pub(crate) async fn save(shard: &Rc<Shard>, table: TableId) -> Result<(), String
         truncation_mutation(&schema, (table, noted), &gone, now)
     };
     let mutation = mutation.ok_or("there is no table system.local")?;
-    let applied = replica::apply(shard, mutation).await;
+    let applied = replica::apply_to_drive(shard, mutation).await;
     applied.map_err(|error| format!("when it was truncated cannot be noted: {error}"))
 }

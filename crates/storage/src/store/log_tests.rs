@@ -48,6 +48,8 @@ fn periodic_writes_wait_for_a_drive_that_lags() {
         assert_eq!(pending(), 0, "it waited for both");
         store.apply(write(3)).await.expect("applied");
         assert_eq!(pending(), 1, "the drive was not behind");
+        store.apply_to_drive(write(4)).await.expect("applied");
+        assert_eq!(pending(), 0, "it is not for the period to say");
     });
 }
 

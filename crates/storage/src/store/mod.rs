@@ -262,6 +262,16 @@ impl Store {
         Ok(())
     }
 
+    /// Writes. When this returns, the write is on the drive whatever `commitlog_sync` says, and visible: for what a
+    /// node must know of itself after its power has failed. Errors are those of [`Store::apply`].
+    pub async fn apply_to_drive(&self, mutation: Mutation) -> Result<(), WriteError> {
+        self.apply(mutation).await?;
+        if !self.inner.config.commitlog.sync.syncs_each_group() {
+            self.inner.log.sync().await?;
+        }
+        Ok(())
+    }
+
     /// Reads.
     pub async fn read(&self, command: &ReadCommand) -> Result<ReadPage, ReadError> {
         let inner = &self.inner;
