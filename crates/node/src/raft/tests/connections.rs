@@ -60,6 +60,9 @@ fn dialer(env: &Env, own: u64) -> Dialer {
 async fn live(env: Env, id: u64, running: Running) {
     let folder = Path::new("/data");
     env.create_dir_all(folder).await.expect("the drive is fine");
+    // Or all of it is gone when the power fails.
+    let root = env.sync_dir(Path::new("/")).await;
+    root.expect("the drive is fine");
     let (log, machine) = open(&env, folder, Tables::default())
         .await
         .expect("what it wrote is whole");
