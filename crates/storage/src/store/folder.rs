@@ -113,20 +113,25 @@ async fn forget_later(
     Ok(())
 }
 
-/// Makes sure that the data folder and those in it are there after a crash as well: without them
-/// nothing is that is synced in them.
+/// Makes sure that the data folder, those in it, and those that it is in are there after a crash as well: without
+/// them nothing is that is synced in them. A start may have made several of them.
 async fn sync_names(env: &Env, dir: &Path) -> Result<(), OpenError> {
     env.sync_dir(dir).await.map_err(io_error(dir))?;
-    let parent = match dir.parent() {
-        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
-        Some(parent) => parent,
-        None => return Ok(()),
-    };
-    match env.sync_dir(parent).await {
-        // A folder that we may not read was there before us, and we are in it.
-        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Ok(()),
-        result => result.map_err(io_error(parent)),
+    for (distance, outer) in dir.ancestors().skip(1).enumerate() {
+        let outer = match outer.as_os_str().is_empty() {
+            true => Path::new("."),
+            false => outer,
+        };
+        match env.sync_dir(outer).await {
+            // A folder that we may not read was there before us, and so were those that it is in. Of those far
+            // out nobody knows what they are.
+            Err(error) if distance > 0 || error.kind() == std::io::ErrorKind::PermissionDenied => {
+                return Ok(());
+            }
+            result => result.map_err(io_error(outer))?,
+        }
     }
+    Ok(())
 }
 
 async fn read(env: &Env, path: &Path) -> Result<Vec<u8>, OpenError> {
