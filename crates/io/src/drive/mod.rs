@@ -12,11 +12,13 @@
 //! * What is *under way* (`window`). Most drives are a queue, and how long a read waits in it is how much
 //!   there is before it. The window is halved down to one piece of 256 KiB when the foreground is slow,
 //!   and doubles, later grows by a piece at a time, when it is not. Larger requests are cut into pieces.
-//!   Within it the background has all that the foreground leaves, whatever the drive becomes.
+//!   Within it the background has all that the foreground leaves, whatever the drive becomes. It is no
+//!   larger than what the drive does in 10 ms: where it stands still all at once, reads wait behind no more.
 //! * What is moved *in a second* (`pace`), if the foreground is slow even so. Limits that a hypervisor or
 //!   the kernel keeps are no queue: within a tenth of a second the drive does all it may at once, and
 //!   then it stands still, however little was under way. The rate is three quarters of what was moved when
-//!   that happened, and comes back to it in about ten seconds, so that it hardly ever happens.
+//!   that happened, comes near it again in about ten seconds, and keeps away from it until twenty have passed,
+//!   and for twice as long each time that it is met again: TCP CUBIC's plateau (RFC 9438).
 //!
 //! Nobody starves. Each group may always have one piece under way, and bytes in proportion to those of
 //! the foreground: a flush as many, compaction by its shares, which grow with the backlog. As drives
@@ -122,7 +124,8 @@ impl Core {
         let time = now.saturating_duration_since(self.looked_at);
         self.looked_at = now;
         let seen = seen();
-        let verdict = self.usual.judge(&seen, self.pace.moved(time), now);
+        let moved = self.pace.moved(time);
+        let verdict = self.usual.judge(&seen, moved, now);
         let period = Period {
             time,
             verdict,
@@ -131,7 +134,7 @@ impl Core {
             is_busy: self.window.under_way() > 0,
             written: seen.written,
         };
-        self.window.look(verdict);
+        self.window.look(verdict, moved);
         self.pace.look(&period, now);
     }
 

@@ -12,6 +12,13 @@ const CUT: f64 = 0.75;
 const STEP: u64 = 512;
 /// and by twice as much after so many of them.
 const PATIENCE: u32 = 50;
+/// Up to here it grows of what was moved when the foreground was slow the last time,
+const NEARLY: f64 = 0.9;
+/// until so long after that, and for twice as long each time that the same is met again: there is a limit.
+const FIRST_CALM: Duration = Duration::from_secs(20);
+const LONGEST_CALM: Duration = Duration::from_secs(160);
+/// What is as much faster or slower is not the same.
+const SAME: f64 = 1.3;
 /// How long a drive that has stood still may need to be itself again, until it is judged anew.
 const RECOVERS: Duration = Duration::from_millis(300);
 /// A rate, in bytes a second, that says nothing any more.
@@ -48,6 +55,42 @@ impl Flow {
     }
 }
 
+/// Where the foreground was slow.
+#[derive(Clone, Copy)]
+struct Met {
+    /// What was moved, in bytes a second.
+    moved: u64,
+    /// Until when that is kept away from, and for how long that is.
+    until: Instant,
+    calm: Duration,
+}
+
+impl Met {
+    /// It is met now; again, if it has been.
+    fn again(before: Option<Met>, moved: u64, now: Instant) -> Met {
+        let is_same = |met: &Met| {
+            let times = moved as f64 / met.moved.max(1) as f64;
+            (1.0 / SAME..SAME).contains(&times)
+        };
+        let calm = match before.filter(is_same) {
+            // What comes at once is the same event.
+            Some(met) if now < met.until => met.calm,
+            Some(met) => (met.calm * 2).min(LONGEST_CALM),
+            None => FIRST_CALM,
+        };
+        Met {
+            moved,
+            until: now + calm,
+            calm,
+        }
+    }
+
+    /// A rate above which it would soon be met, if that is to be kept away from.
+    fn limit(&self, now: Instant) -> Option<u64> {
+        (now < self.until).then_some((self.moved as f64 * NEARLY) as u64)
+    }
+}
+
 /// The rate of the background, and what of it is used.
 pub(super) struct Pace {
     /// `None`: no slow foreground was ever seen.
@@ -56,6 +99,8 @@ pub(super) struct Pace {
     /// Periods since the step was set.
     well: u32,
     cut_at: Instant,
+    /// Where it was cut.
+    met: Option<Met>,
     /// The foreground is away.
     alone: bool,
     /// Did somebody wait for it in this period?
@@ -93,6 +138,7 @@ impl Pace {
             step: 0,
             well: 0,
             cut_at: beginning,
+            met: None,
             alone: true,
             held: false,
             next: beginning,
@@ -160,18 +206,31 @@ impl Pace {
                     let most = self.rate.unwrap_or(u64::MAX);
                     let rate = ((moved as f64 * CUT) as u64).min(most);
                     self.rate = Some(rate);
+                    self.met = Some(Met::again(self.met, moved, now));
                     (self.step, self.well, self.cut_at) = (rate / STEP, 0, now);
                 }
             }
-            (Verdict::Takes(_), Some(rate)) if held => {
-                self.well += 1;
-                if self.well.is_multiple_of(PATIENCE) {
-                    self.step *= 2;
-                }
-                let rate = rate + self.step;
-                self.rate = (rate < ENOUGH).then_some(rate);
-            }
+            (Verdict::Takes(_), Some(rate)) if held => self.grow(rate, now),
             _ => {}
         }
+    }
+
+    /// There is room, and somebody waits for it.
+    fn grow(&mut self, rate: u64, now: Instant) {
+        if let Some(limit) = self.met.and_then(|met| met.limit(now))
+            && rate + self.step > limit
+        {
+            // Once that is over it grows slowly.
+            (self.step, self.well) = (rate / STEP, 0);
+            return;
+        }
+        self.well += 1;
+        if self.well.is_multiple_of(PATIENCE) {
+            self.step *= 2;
+        }
+        let rate = rate + self.step;
+        self.met
+            .take_if(|met| rate as f64 > met.moved as f64 * SAME);
+        self.rate = (rate < ENOUGH).then_some(rate);
     }
 }

@@ -266,8 +266,8 @@ fn reads_hardly_ever_meet_a_drive_that_stands_still() {
             wanted: 64,
             shares: 50,
         };
-        let outcome = run(BURSTS, load, 90);
-        assert!(outcome.slow * 40 < outcome.reads, "{rate} {outcome:?}");
+        let outcome = run(BURSTS, load, 330);
+        assert!(outcome.slow * 400 < outcome.reads, "{rate} {outcome:?}");
         let least = left(BURSTS, rate) / 2;
         assert!(outcome.background > least, "{rate} {least} {outcome:?}");
     }
@@ -335,7 +335,7 @@ fn a_drive_that_answers_nobody_is_slow() {
         window.begin(TaskGroup::Flush, window.limit(), now);
         now += Duration::from_millis(50);
         window.end(TaskGroup::Flush, window.limit(), None, now);
-        window.look(Verdict::Takes(0.1));
+        window.look(Verdict::Takes(0.1), 1 << 40);
     }
     assert_eq!(window.limit(), PIECE << 6);
     assert_eq!(window.piece(), 1 << 20);
@@ -346,10 +346,10 @@ fn a_drive_that_answers_nobody_is_slow() {
     let slow = Usual::new().judge(&stuck, 0, now);
     let limit = window.limit();
     window.begin(TaskGroup::Flush, limit, now);
-    window.look(slow);
+    window.look(slow, 0);
     assert_eq!(window.limit(), limit / 2);
     for _ in 0..20 {
-        window.look(slow);
+        window.look(slow, 0);
     }
     assert_eq!((window.limit(), window.piece()), (PIECE, PIECE));
 }
@@ -467,7 +467,7 @@ proptest::proptest! {
                     window.end(group, bytes, Some(Duration::from_millis(millis)), now);
                 },
                 _ => {
-                    window.look(Verdict::Takes(millis as f64 / 20.0));
+                    window.look(Verdict::Takes(millis as f64 / 20.0), pieces << 24);
                 }
             }
             proptest::prop_assert!((PIECE..=64 << 20).contains(&window.limit()));

@@ -13,6 +13,11 @@ pub(super) const PIECE: u64 = 256 << 10;
 const MOST_PIECE: u64 = 1 << 20;
 /// The most that the limit grows to, in bytes.
 const MOST: u64 = 64 << 20;
+/// What a drive does in this time is enough under way, beside a foreground: more only waits in its queue when it
+/// stands still, and reads of the foreground behind it.
+const IN_ADVANCE: Duration = Duration::from_millis(10);
+/// So much always is, in bytes.
+const ENOUGH: u64 = 2 << 20;
 /// After how long without requests the background begins anew.
 const QUIET: Duration = Duration::from_secs(1);
 /// What a request may take while there is no foreground, and how much more for each [`PER`] bytes: what
@@ -118,8 +123,14 @@ impl Window {
         self.limit == PIECE
     }
 
-    /// Sets the limit by what is to be said of the foreground.
-    pub(super) fn look(&mut self, verdict: Verdict) {
+    /// Sets the limit by what is to be said of the foreground, and by the bytes that the background has moved a
+    /// second.
+    pub(super) fn look(&mut self, verdict: Verdict, moved: u64) {
+        let enough = (moved as f64 * IN_ADVANCE.as_secs_f64()) as u64;
+        let most = match verdict {
+            Verdict::Takes(_) => enough.clamp(ENOUGH, MOST),
+            Verdict::Rests | Verdict::Away => MOST,
+        };
         let own = std::mem::take(&mut self.own);
         let slowness = match verdict {
             Verdict::Takes(slowness) => Some(slowness),
@@ -142,12 +153,12 @@ impl Window {
                 self.doubles_to = self.limit;
             }
             // What is not used tells nothing.
-            Some(_) if self.most * 2 < self.limit => {}
+            Some(_) if self.most * 2 < self.limit => self.limit = self.limit.min(most),
             Some(_) if self.limit < self.doubles_to => {
-                self.limit = (self.limit * 2).min(self.doubles_to).min(MOST);
+                self.limit = (self.limit * 2).min(self.doubles_to).min(most);
             }
             Some(_) => {
-                self.limit = (self.limit + PIECE).min(MOST);
+                self.limit = (self.limit + PIECE).min(most);
                 self.doubles_to = self.limit;
             }
         }
