@@ -4,7 +4,9 @@
 //! Where one replica is enough, the nearest answers with live rows. Where several have to answer, the
 //! nearest says all that it knows and the others give digests of the same. If these agree, what the one
 //! said is what all know; if not, all of them say it, it is reconciled, and before the client gets it
-//! those who lacked some of it are told, if the table wants that ([`super::repair`]).
+//! those who lacked some of it are told, if the table wants that ([`super::repair`]). A range, or a part of
+//! it that the same replicas have ([`super::range`]), is read in the same way; Cassandra has all of them send
+//! all of it.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -116,10 +118,7 @@ impl Reading<'_, '_> {
                 Step::Working => self.readers.shard.env.maybe_yield().await,
                 Step::Ask(asked) if self.participants.is_empty() => {
                     for (_, command) in asked {
-                        match &command.partitions {
-                            PartitionSelection::Key(_) => self.ask_jointly(command).await?,
-                            PartitionSelection::Range { .. } => self.ask_all(command).await?,
-                        }
+                        self.ask_jointly(command).await?;
                     }
                 }
                 Step::Ask(asked) => self.ask_each(asked).await?,
@@ -144,21 +143,6 @@ impl Reading<'_, '_> {
             }
             Err(answers) => self.part(&read, answers).await,
         }
-    }
-
-    /// Has all say what they know at once: of many partitions one is likely to differ.
-    async fn ask_all(&mut self, command: Rc<ReadCommand>) -> Result<(), RequestError> {
-        let read = Read::new(command);
-        let questions = Questions {
-            first: Asked::Versions,
-            others: Asked::Versions,
-        };
-        let asking = self
-            .readers
-            .ask(&read, self.quorum.clone(), questions, Answers::new());
-        let answers = asking.await?;
-        self.split(&read, answers);
-        Ok(())
     }
 
     /// From here on each of those who answered speaks for itself.

@@ -193,6 +193,36 @@ fn neighbours_with_the_same_replicas_are_one_question() {
 }
 
 #[test]
+fn who_knows_the_same_of_a_range_says_so_by_a_digest() {
+    for shards in 1..4 {
+        let plan = Plan {
+            shards,
+            tokens: 16,
+            ..Plan::default()
+        };
+        let mut world = World::new(52, plan);
+        let table = world.table();
+        for key in 0..50 {
+            let written = world.write(0, set(&table, (key, 1), key, 10), Consistency::All);
+            written.expect("all are up");
+        }
+        let read = |world: &mut World, rows: u32| {
+            let mut command = world.scan();
+            command.limits.rows = rows;
+            let page = world.read(0, command, Consistency::All);
+            let partitions = page.expect("all are up").partitions.len();
+            let mismatched = world.shard(0).metrics.mismatched_reads.get();
+            (partitions, mismatched)
+        };
+        for rows in [1, 7, 49, 50, 1000] {
+            assert_eq!(read(&mut world, rows), (50.min(rows as usize), 0));
+        }
+        world.write_at(1, set(&table, (50, 1), 50, 10));
+        assert_eq!(read(&mut world, 1000), (51, 1), "of {shards} shards");
+    }
+}
+
+#[test]
 fn a_range_with_too_few_replicas_up_is_refused() {
     let plan = Plan {
         nodes: 4,
