@@ -95,6 +95,9 @@ pub(crate) struct Shard {
     pub(crate) timestamps: Timestamps,
     /// Of changes of the schema: each is later than all that the cluster has seen.
     pub(crate) schema_timestamps: Timestamps,
+    /// Of what the node says of itself in `system.local`: each is later than all before it, also where the clock
+    /// was ahead in an earlier life (shard 0).
+    pub(crate) local_timestamps: Timestamps,
     /// What makes the node one of a cluster (shard 0).
     cluster_service: RefCell<Option<Rc<ClusterService>>>,
     /// Held while the schema changes (shard 0).
@@ -172,6 +175,7 @@ impl Shard {
             observed: Observed::default(),
             timestamps: Timestamps::default(),
             schema_timestamps: Timestamps::default(),
+            local_timestamps: Timestamps::default(),
             cluster_service: RefCell::default(),
             schema_change: Semaphore::new(1),
             batch_log: BatchLog::default(),

@@ -443,7 +443,7 @@ async fn begin(shard: &Rc<Shard>) -> Result<(), StartError> {
 
 /// Writes the row of `system.local`.
 async fn save_local(shard: &Rc<Shard>) -> Result<(), StartError> {
-    let now = shard.timestamps.next(&shard.env);
+    let now = shard.local_timestamps.next(&shard.env);
     let schema = shard.metadata().schema.clone();
     let Some(mutation) = local_mutation(&schema, &shard.local(), now) else {
         return Ok(());
@@ -531,6 +531,8 @@ async fn local_node(shard: &Rc<Shard>, system: &Schema) -> Result<LocalNode, Sta
     let key = DecoratedKey::new(Bytes::from_static(b"local"));
     let saved = read_whole(shard, table.clone(), Some(key)).await?;
     let row = saved.first().and_then(|partition| partition.rows.first());
+    let latest = row.and_then(latest_timestamp);
+    shard.local_timestamps.pass(latest.unwrap_or(0));
     let cell = |name: &str| {
         let column = table.column_named(name)?.id;
         let cell = row?.cells_of(column).first()?;

@@ -36,6 +36,13 @@ fn who_starts_with_a_clock_that_was_set_back_is_up_again() {
     traffic::run(119).expect("nothing is wrong");
 }
 
+/// A node whose clock was ahead in its life before went on saying the version of the schema that it had then:
+/// what it wrote into `system.local` afterwards was earlier.
+#[test]
+fn what_a_node_says_of_itself_is_later_than_what_it_said() {
+    traffic::run(201392).expect("nothing is wrong");
+}
+
 #[test]
 fn replicas_get_what_they_have_missed() {
     let report = repairs::run(2).expect("nothing is wrong");

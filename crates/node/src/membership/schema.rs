@@ -170,7 +170,7 @@ async fn go_over(
         tracing::error!("what is dropped cannot be kept as a snapshot: {error}");
     }
     metadata::set_everywhere(shard, &new).await?;
-    let now = shard.timestamps.next(&shard.env);
+    let now = shard.local_timestamps.next(&shard.env);
     if let Some(local) = shard.local_if_known()
         && let Some(mutation) = local_mutation(&new, &local, now)
     {
