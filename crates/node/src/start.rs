@@ -15,8 +15,8 @@ use bytes::Bytes;
 use cluster::EntryRefused;
 use io::{Env, TaskGroup};
 use model::{
-    ClusteringSelection, CqlType, DataLimits, DecoratedKey, PartitionBound, PartitionSelection,
-    ReadCommand, Schema, Slice, Table, Token,
+    ClusteringSelection, CqlType, DataLimits, DecoratedKey, Mutation, PartitionBound,
+    PartitionSelection, ReadCommand, Schema, Slice, Table, Token,
 };
 use storage::{CommitLogConfig, OpenError, Store, StoreConfig};
 use uuid::Uuid;
@@ -443,13 +443,18 @@ async fn begin(shard: &Rc<Shard>) -> Result<(), StartError> {
 
 /// Writes the row of `system.local`.
 async fn save_local(shard: &Rc<Shard>) -> Result<(), StartError> {
-    let now = shard.local_timestamps.next(&shard.env);
-    let schema = shard.metadata().schema.clone();
-    let Some(mutation) = local_mutation(&schema, &shard.local(), now) else {
+    let Some(mutation) = local_row(shard) else {
         return Ok(());
     };
     let applied = replica::apply_to_drive(shard, mutation).await;
     applied.map_err(|error| StartError::System(error.to_string()))
+}
+
+/// The row of `system.local` as it is to be now, once the node knows who it is: later than all that it has said.
+pub(crate) fn local_row(shard: &Shard) -> Option<Mutation> {
+    let local = shard.local_if_known()?;
+    let now = shard.local_timestamps.next(&shard.env);
+    local_mutation(&shard.metadata().schema, &local, now)
 }
 
 /// The schema that the tables of `system_schema` hold.

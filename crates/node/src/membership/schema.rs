@@ -21,8 +21,8 @@ use crate::error::RequestError;
 use crate::metadata::{self, random_uuid, wire_change};
 use crate::replica;
 use crate::shard::Shard;
-use crate::start::{own_table, read_schema, read_whole};
-use crate::system::{SCHEMA_TABLES, local_mutation, schema_to_mutations};
+use crate::start::{local_row, own_table, read_schema, read_whole};
+use crate::system::{SCHEMA_TABLES, schema_to_mutations};
 
 /// How often a change is made anew before whoever wants it is told that too many others do too.
 const TRIES: usize = 20;
@@ -170,10 +170,7 @@ async fn go_over(
         tracing::error!("what is dropped cannot be kept as a snapshot: {error}");
     }
     metadata::set_everywhere(shard, &new).await?;
-    let now = shard.local_timestamps.next(&shard.env);
-    if let Some(local) = shard.local_if_known()
-        && let Some(mutation) = local_mutation(&new, &local, now)
-    {
+    if let Some(mutation) = local_row(shard) {
         let applied = replica::apply(shard, mutation).await;
         applied.map_err(|error| format!("writing system.local: {error}"))?;
     }
