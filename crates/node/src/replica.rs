@@ -17,10 +17,7 @@ pub(crate) async fn apply(shard: &Shard, mutation: Mutation) -> Result<(), Write
     if owner == shard.index() {
         return shard.store.apply(mutation).await;
     }
-    match shard.ask(owner, ShardRequest::Apply(mutation)).await {
-        Ok(ShardReply::Applied(result)) => result,
-        _ => Err(WriteError::Closed),
-    }
+    have_applied(shard, owner, ShardRequest::Apply(mutation)).await
 }
 
 /// Writes something that must be on the drive, however writes are acknowledged.
@@ -29,10 +26,7 @@ pub(crate) async fn apply_to_drive(shard: &Shard, mutation: Mutation) -> Result<
     if owner == shard.index() {
         return shard.store.apply_to_drive(mutation).await;
     }
-    match shard.ask(owner, ShardRequest::ApplyToDrive(mutation)).await {
-        Ok(ShardReply::Applied(result)) => result,
-        _ => Err(WriteError::Closed),
-    }
+    have_applied(shard, owner, ShardRequest::ApplyToDrive(mutation)).await
 }
 
 /// Writes what was written before, at that time in microseconds since 1970: but for what was truncated
@@ -47,6 +41,11 @@ pub(crate) async fn apply_late(
         return apply_late_here(shard, mutation, written_at).await;
     }
     let request = ShardRequest::ApplyLate(mutation, written_at);
+    have_applied(shard, owner, request).await
+}
+
+/// Has another shard write what it owns.
+async fn have_applied(shard: &Shard, owner: u16, request: ShardRequest) -> Result<(), WriteError> {
     match shard.ask(owner, request).await {
         Ok(ShardReply::Applied(result)) => result,
         _ => Err(WriteError::Closed),

@@ -130,14 +130,14 @@ impl Trace {
         let saving = {
             let shard = shard.clone();
             async move {
+                let _turn = turn;
                 for mutation in mutations {
                     if let Err(error) = replica::apply(&shard, mutation).await {
                         shard.metrics.lost_traces.add(1);
                         tracing::warn!("trace {} is lost: {error}", traced.id);
-                        break;
+                        return;
                     }
                 }
-                drop(turn);
             }
         };
         shard.env.spawn(TaskGroup::Foreground, saving).detach();
