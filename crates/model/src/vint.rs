@@ -11,7 +11,18 @@ pub fn unsigned_len(value: u64) -> usize {
 }
 
 /// Appends `value`.
+#[inline]
 pub fn write_unsigned(out: &mut Vec<u8>, value: u64) {
+    // Most of what is written is a short length.
+    if value < 0x80 {
+        out.push(value as u8);
+        return;
+    }
+    write_long(out, value);
+}
+
+/// Appends what takes two bytes or more.
+fn write_long(out: &mut Vec<u8>, value: u64) {
     let len = unsigned_len(value);
     if len == 9 {
         out.push(0xff);

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use cluster::FailureReason;
 use model::record::RecordError;
 use model::record::message::{
-    MessageError, ReadKind, decode_batch, decode_late, decode_mutation, decode_read, digest,
-    encode_page, encode_versions,
+    MessageError, ReadKind, decode_batch, decode_late, decode_mutation, decode_read,
+    digest_versions, encode_page, encode_versions,
 };
 use storage::{ReadError, WriteError};
 use uuid::Uuid;
@@ -185,13 +185,13 @@ pub(crate) async fn read(
                 let page = replica::read(shard, &command).await;
                 encode_page(&page.map_err(failed)?, &columns)
             }
-            ReadKind::Versions | ReadKind::Digest => {
+            ReadKind::Versions => {
                 let page = replica::read_versions(shard, &command).await;
-                let known = encode_versions(&page.map_err(failed)?, &columns);
-                match kind {
-                    ReadKind::Digest => digest(&known).to_vec(),
-                    _ => known,
-                }
+                encode_versions(&page.map_err(failed)?, &columns)
+            }
+            ReadKind::Digest => {
+                let page = replica::read_versions(shard, &command).await;
+                digest_versions(&page.map_err(failed)?, &columns).to_vec()
             }
         })
     };

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use cluster::{FailureReason, NodeId};
 use io::Instant;
 use model::record::message::{
-    Numbering, ReadKind, decode_page, decode_versions, digest, encode_late, encode_mutation,
-    encode_read, encode_versions,
+    Numbering, ReadKind, decode_page, decode_versions, digest, digest_versions, encode_late,
+    encode_mutation, encode_read,
 };
 use model::{
     Mutation, PartitionBound, PartitionSelection, ReadCommand, ReadPage, Token, VersionPage,
@@ -309,7 +309,7 @@ impl Read {
             return Ok(Answer::Versions(page));
         }
         let columns = Numbering::own(command.table.clone());
-        let digest = digest(&encode_versions(&page, &columns));
+        let digest = digest_versions(&page, &columns);
         Ok(match asked {
             Asked::Digest => Answer::Digest(digest),
             _ => Answer::Digested(page, digest),

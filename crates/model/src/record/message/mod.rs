@@ -17,7 +17,7 @@
 //! more round trip while the schema changes, and nothing to remember of any node.
 //!
 //! A page has the numbers of whoever asked for it, so that equal pages have equal bytes, whoever sends
-//! them: their digests are compared ([`digest`]).
+//! them: their digests are compared ([`digest`], [`digest_versions`]).
 
 mod batch;
 mod late;
@@ -27,16 +27,17 @@ mod read;
 
 use std::sync::Arc;
 
+use twox_hash::xxhash3_128;
+
 use super::{Input, ReadColumns, RecordError, WriteColumns, write_bytes};
 use crate::{
-    Bound, BoundKind, Clustering, Column, ColumnId, ColumnKind, Slice, Table, TableId,
-    murmur3_x64_128, vint,
+    Bound, BoundKind, Clustering, Column, ColumnId, ColumnKind, Slice, Table, TableId, vint,
 };
 
 pub use batch::{Batch, decode_batch, encode_batch};
 pub use late::{decode_late, encode_late};
 pub use mutation::{decode_mutation, encode_mutation};
-pub use page::{decode_page, decode_versions, encode_page, encode_versions};
+pub use page::{decode_page, decode_versions, digest_versions, encode_page, encode_versions};
 pub use read::{ReadKind, decode_read, encode_read};
 
 /// Why a message is not understood.
@@ -53,13 +54,9 @@ pub enum MessageError {
     OtherColumns(TableId),
 }
 
-/// A digest of a page or any other bytes.
+/// A digest of a page or any other bytes (XXH3, 128 bits).
 pub fn digest(bytes: &[u8]) -> [u8; 16] {
-    let [high, low] = murmur3_x64_128(bytes);
-    let mut digest = [0; 16];
-    digest[..8].copy_from_slice(&high.to_be_bytes());
-    digest[8..].copy_from_slice(&low.to_be_bytes());
-    digest
+    xxhash3_128::Hasher::oneshot(bytes).to_be_bytes()
 }
 
 /// The columns of a table, as whoever sent a message numbers them.

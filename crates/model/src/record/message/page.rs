@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use bytes::Bytes;
+use twox_hash::xxhash3_128;
 
 use super::mutation::{check_content, read_key};
 use super::{Numbering, check_prefix};
@@ -11,6 +12,9 @@ use crate::record::{
     write_content,
 };
 use crate::{Bound, Partition, PartitionVersion, ReadPage, VersionPage, vint};
+
+/// About how many bytes are digested at once: what stays in the nearest cache.
+const PIECE: usize = 8 << 10;
 
 /// Writes a page of live rows, for whoever numbers columns so.
 pub fn encode_page(page: &ReadPage, columns: &Numbering) -> Vec<u8> {
@@ -25,6 +29,28 @@ pub fn encode_versions(page: &VersionPage, columns: &Numbering) -> Vec<u8> {
     encode(partitions, page.more, columns)
 }
 
+/// The [`super::digest`] of what [`encode_versions`] would write, piece by piece: most replicas are asked
+/// for nothing else, and no page has to be made for it.
+pub fn digest_versions(page: &VersionPage, columns: &Numbering) -> [u8; 16] {
+    let mut hasher = xxhash3_128::Hasher::new();
+    let mut piece = Vec::with_capacity(2 * PIECE);
+    write_head(&mut piece, page.partitions.len(), page.more);
+    for version in &page.partitions {
+        write_partition(
+            &mut piece,
+            &version.partition,
+            version.end.as_ref(),
+            columns,
+        );
+        if piece.len() >= PIECE {
+            hasher.write(&piece);
+            piece.clear();
+        }
+    }
+    hasher.write(&piece);
+    hasher.finish_128().to_be_bytes()
+}
+
 fn encode<'p>(
     partitions: impl ExactSizeIterator<Item = (&'p Partition, Option<&'p Bound>)> + Clone,
     more: bool,
@@ -35,17 +61,30 @@ fn encode<'p>(
     };
     let about: usize = partitions.clone().map(about).sum();
     let mut out = Vec::with_capacity(16 + about);
-    out.push(u8::from(more));
-    vint::write_unsigned(&mut out, partitions.len() as u64);
+    write_head(&mut out, partitions.len(), more);
     for (partition, end) in partitions {
-        write_bytes(&mut out, partition.key.key());
-        out.push(u8::from(end.is_some()));
-        if let Some(end) = end {
-            write_bound(&mut out, end);
-        }
-        write_content(&mut out, partition.into(), columns);
+        write_partition(&mut out, partition, end, columns);
     }
     out
+}
+
+fn write_head(out: &mut Vec<u8>, partitions: usize, more: bool) {
+    out.push(u8::from(more));
+    vint::write_unsigned(out, partitions as u64);
+}
+
+fn write_partition(
+    out: &mut Vec<u8>,
+    partition: &Partition,
+    end: Option<&Bound>,
+    columns: &Numbering,
+) {
+    write_bytes(out, partition.key.key());
+    out.push(u8::from(end.is_some()));
+    if let Some(end) = end {
+        write_bound(out, end);
+    }
+    write_content(out, partition.into(), columns);
 }
 
 /// Reads what [`encode_page`] wrote in answer to a read in this direction.
