@@ -107,6 +107,13 @@ impl Placement {
         found.unwrap_or(&NOBODY)
     }
 
+    /// Are two tokens read from the same nodes, in whatever order?
+    pub fn same_readers(&self, one: Token, other: Token) -> bool {
+        let (one, other) = (self.replicas(one), self.replicas(other));
+        one.natural.len() == other.natural.len()
+            && one.natural.iter().all(|node| other.natural.contains(node))
+    }
+
     /// The ends of all ranges (each inclusive, and the start of the next), with their replicas.
     pub fn ranges(&self) -> impl Iterator<Item = (Token, &Replicas)> {
         self.ends.iter().copied().zip(&self.replicas)
@@ -309,6 +316,19 @@ mod tests {
         assert_eq!(replicas(&ring, &more, 0), [0, 1, 2, 3]);
         let none = ReplicationStrategy::Simple { factor: 0 };
         assert!(replicas(&ring, &none, 0).is_empty());
+    }
+
+    #[test]
+    fn tokens_may_be_read_from_the_same_nodes_in_another_order() {
+        let ring = ring(&["a/1", "a/1", "a/1", "a/1"]);
+        let of = |factor| {
+            let strategy = ReplicationStrategy::Simple { factor };
+            Placement::new(&ring, &[], &strategy, NodeId(0))
+        };
+        let same = |factor, one, other| of(factor).same_readers(Token(one), Token(other));
+        assert!(same(4, 0, 10), "all of them have all");
+        assert!(same(3, 1, 10) && same(3, 0, 40) && same(3, 0, 111));
+        assert!(!same(3, 0, 10) && !same(3, 10, 0) && !same(3, 0, 30));
     }
 
     #[test]

@@ -12,7 +12,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use cluster::{Consistency, ReadQuorum, Replica};
-use model::{DataLimits, Partition, PartitionSelection, ReadCommand, ReadPage, Resume};
+use model::{
+    DataLimits, Partition, PartitionBound, PartitionSelection, ReadCommand, ReadPage, Resume,
+};
 use smallvec::SmallVec;
 
 use super::observed::Speculation;
@@ -155,8 +157,18 @@ impl<'m> Scan<'m> {
         let Some(first) = self.pieces.pop() else {
             return Ok(None);
         };
+        let placement = self.metadata.placement(&self.command.table.keyspace);
+        // A token of which the part has all replicas, as long as there is one.
+        let mut all_of = Some(first.token);
         let mut part = self.part(first)?;
         while let Some(next) = self.pieces.last() {
+            // In a small cluster nearly every piece is of this kind: there is nothing to choose then.
+            if all_of.is_some_and(|token| placement.same_readers(token, next.token)) {
+                part.extend(next.end.clone());
+                self.pieces.pop();
+                continue;
+            }
+            all_of = None;
             // An error is for when it is its turn.
             let Ok(other) = self.part(next.clone()) else {
                 break;
@@ -299,6 +311,14 @@ fn truncate(page: &mut ReadPage, limit: u32) -> bool {
 }
 
 impl Part<'_> {
+    /// Takes the piece behind it, which has the same replicas.
+    fn extend(&mut self, piece_end: PartitionBound) {
+        if let PartitionSelection::Range { end, .. } = &mut self.command.partitions {
+            *end = piece_end;
+            self.pieces += 1;
+        }
+    }
+
     async fn read(
         &self,
         shard: &Rc<Shard>,
