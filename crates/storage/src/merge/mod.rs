@@ -62,6 +62,14 @@ impl Merger {
         }
     }
 
+    /// Goes on with another partition, of so many sources.
+    fn restart(&mut self, sources: usize, partition: DeletionTime) {
+        self.partition = partition;
+        self.open.clear();
+        self.open.resize(sources, None);
+        self.in_force = None;
+    }
+
     /// Takes what comes first out of `next` (none of them unknown), leaving `Unknown` there.
     /// `None` where nothing is left of it.
     pub(crate) fn step(&mut self, next: &mut [Next]) -> Option<Unfiltered> {
@@ -236,6 +244,13 @@ impl MergedItems {
             merger,
             next: (0..sources).map(|_| Next::Unknown).collect(),
         }
+    }
+
+    /// Goes on with another partition, of so many sources.
+    fn restart(&mut self, sources: usize, partition: DeletionTime) {
+        self.merger.restart(sources, partition);
+        self.next.clear();
+        self.next.resize_with(sources, Next::default);
     }
 
     async fn next(
@@ -454,70 +469,81 @@ impl Items for ScanSource {
 
 /// The partitions of a range, from all who know of them, in ring order.
 pub(crate) struct MergedScan {
-    env: Env,
     table: Arc<Table>,
-    /// The sources of the current partition first, `current` of them.
+    /// With the partition that is each one's next. Those of the current one come first, `current` of
+    /// them, and their heads are taken.
     sources: Vec<(ScanSource, Option<PartitionHead>)>,
+    current: usize,
     begun: bool,
-    items: Option<MergedItems>,
+    items: MergedItems,
 }
 
 impl MergedScan {
     /// Merges `sources`.
     pub(crate) fn new(env: &Env, table: Arc<Table>, sources: Vec<ScanSource>) -> MergedScan {
+        let merger = Merger::new(table.clone(), 0, DeletionTime::LIVE, false);
         MergedScan {
-            env: env.clone(),
+            items: MergedItems::new(env, merger),
             table,
             sources: sources.into_iter().map(|source| (source, None)).collect(),
+            current: 0,
             begun: false,
-            items: None,
         }
     }
 
     /// Goes to the next partition, whatever is left of this one; `None` at the end.
     pub(crate) async fn next_partition(&mut self) -> Result<Option<PartitionHead>, SSTableError> {
-        let in_use = self.items.take().map_or(0, |items| items.next.len());
-        let advance = if self.begun {
-            in_use
-        } else {
-            self.sources.len()
+        let in_use = std::mem::take(&mut self.current);
+        let advance = match std::mem::replace(&mut self.begun, true) {
+            true => in_use,
+            false => self.sources.len(),
         };
-        self.begun = true;
+        let mut ended = false;
         for (source, head) in &mut self.sources[..advance] {
             *head = source.next_partition().await?;
+            ended |= head.is_none();
         }
-        self.sources.retain(|(_, head)| head.is_some());
-        let key = |head: &Option<PartitionHead>| head.as_ref().map(|head| head.key.clone());
-        let Some(first) = self.sources.iter().filter_map(|(_, head)| key(head)).min() else {
+        if ended {
+            self.sources.retain(|(_, head)| head.is_some());
+        }
+        self.current = self.gather_first();
+        let heads = self.sources[..self.current].iter_mut();
+        let Some(head) = merge_heads(heads.filter_map(|(_, head)| head.take()), &self.table) else {
             return Ok(None);
         };
-        // Stable, so that equal sources stay in their order.
-        self.sources
-            .sort_by_key(|(_, head)| head.as_ref().is_none_or(|head| head.key != first));
-        let here = |head: &Option<PartitionHead>| head.as_ref().is_some_and(|h| h.key == first);
-        let count = self.sources.partition_point(|(_, head)| here(head));
-        let heads = self.sources[..count]
-            .iter_mut()
-            .filter_map(|(_, head)| head.clone());
-        let Some(head) = merge_heads(heads, &self.table) else {
-            return Ok(None);
-        };
-        let merger = Merger::new(self.table.clone(), count, head.deletion, false);
-        self.items = Some(MergedItems::new(&self.env, merger));
+        self.items.restart(self.current, head.deletion);
         Ok(Some(head))
+    }
+
+    /// Brings those to the front whose next partition is the first of all; says how many they are.
+    fn gather_first(&mut self) -> usize {
+        let mut count = 0;
+        for at in 0..self.sources.len() {
+            let key = |at: usize| self.sources[at].1.as_ref().map(|head| &head.key);
+            let order = match count {
+                0 => Ordering::Less,
+                _ => key(at).cmp(&key(0)),
+            };
+            match order {
+                Ordering::Less => count = 0,
+                Ordering::Equal => {}
+                Ordering::Greater => continue,
+            }
+            self.sources.swap(count, at);
+            count += 1;
+        }
+        count
     }
 
     /// How many know of the current partition; 0 if there is none.
     pub(crate) fn sources(&self) -> usize {
-        self.items.as_ref().map_or(0, |items| items.next.len())
+        self.current
     }
 
     /// The next item of the partition.
     pub(crate) async fn next(&mut self) -> Result<Option<Unfiltered>, SSTableError> {
-        match &mut self.items {
-            Some(items) => items.next(&mut self.sources).await,
-            None => Ok(None),
-        }
+        let sources = &mut self.sources[..self.current];
+        self.items.next(sources).await
     }
 }
 

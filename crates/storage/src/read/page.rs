@@ -108,7 +108,7 @@ impl<'c> PageBuilder<'c> {
         self.current = Some(Current {
             key: head.key.clone(),
             static_row,
-            rows: Vec::new(),
+            rows: rows_of(table),
             rows_left: resumed.unwrap_or(self.command.limits.rows_per_partition),
             resumed: resumed.is_some(),
         });
@@ -190,6 +190,14 @@ impl<'c> PageBuilder<'c> {
         self.end();
         self.page.more = more && !self.page.partitions.is_empty();
         self.page
+    }
+}
+
+/// Room for the rows of a partition: for the one that there is where nothing tells rows apart.
+pub(super) fn rows_of(table: &Table) -> Vec<Row> {
+    match table.comparator().columns().is_empty() {
+        true => Vec::with_capacity(1),
+        false => Vec::new(),
     }
 }
 

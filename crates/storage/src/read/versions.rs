@@ -26,7 +26,7 @@ use model::{
 };
 
 use super::filter::Filters;
-use super::page::{Flow, detach_small};
+use super::page::{Flow, detach_small, rows_of};
 use super::single_row::{Known, single_row};
 use super::{ReadCounters, Reading, View, behind, count, slices_behind};
 use crate::merge::{MergedPartition, MergedScan};
@@ -332,7 +332,7 @@ impl<'c> VersionBuilder<'c> {
             key: head.key.clone(),
             deletion,
             static_row,
-            rows: Vec::new(),
+            rows: rows_of(self.table),
             range_tombstones: Vec::new(),
         };
         self.current = Some(Current {

@@ -78,7 +78,7 @@ pub(super) async fn read_row(
 pub(super) async fn read_head(
     cursor: &mut Cursor,
     layout: &Layout,
-    key: &DecoratedKey,
+    key: DecoratedKey,
     columns: &ColumnSelection,
 ) -> Result<PartitionHead, SSTableError> {
     let raw = loop {
@@ -114,7 +114,7 @@ pub(super) async fn read_head(
         Some(row).filter(|r| !r.is_empty())
     };
     Ok(PartitionHead {
-        key: key.clone(),
+        key,
         deletion: raw.deletion,
         static_row,
     })

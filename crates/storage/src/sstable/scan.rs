@@ -62,7 +62,8 @@ pub struct Scanner {
 }
 
 enum State {
-    Between(Option<Cursor>),
+    /// Before the first partition, or behind one that could not be read.
+    Between,
     In(Box<PartitionReader>),
     Ended,
 }
@@ -73,40 +74,42 @@ impl Scanner {
             sstable,
             options,
             keys: None,
-            state: State::Between(None),
+            state: State::Between,
         }
     }
 
     /// Goes to the next partition of the range, whatever is left of this one; `None` at the end.
     pub async fn next_partition(&mut self) -> Result<Option<PartitionHead>, SSTableError> {
-        let cursor = match std::mem::replace(&mut self.state, State::Ended) {
+        let mut reader = match std::mem::replace(&mut self.state, State::Ended) {
             State::Ended => return Ok(None),
-            State::Between(cursor) => cursor,
-            State::In(reader) => Some(reader.into_cursor()),
+            State::In(reader) => reader,
+            State::Between => Box::new(self.reader()),
         };
-        let mut cursor = cursor.unwrap_or_else(|| {
-            Cursor::with_read_ahead(
-                self.sstable.data().clone(),
-                0,
-                self.options.read_ahead,
-                self.sstable.env(),
-                self.options.group,
-            )
-        });
-        let Some((key, location)) = self.next_key(&mut cursor).await? else {
+        let Some((key, location)) = self.next_key(reader.cursor()).await? else {
             return Ok(None);
         };
+        reader.turn_to(key, location).await?;
+        let head = reader.head().clone();
+        self.state = State::In(reader);
+        Ok(Some(head))
+    }
+
+    /// Reads all partitions, one after the other.
+    fn reader(&self) -> PartitionReader {
         let options = &self.options;
+        let cursor = Cursor::with_read_ahead(
+            self.sstable.data().clone(),
+            0,
+            options.read_ahead,
+            self.sstable.env(),
+            options.group,
+        );
         let selection = (
             options.slices.clone(),
             options.reversed,
             options.columns.clone(),
         );
-        let reader =
-            PartitionReader::open(self.sstable.clone(), cursor, location, &key, selection).await?;
-        let head = reader.head().clone();
-        self.state = State::In(Box::new(reader));
-        Ok(Some(head))
+        PartitionReader::new(self.sstable.clone(), cursor, selection)
     }
 
     /// The next row or marker of the partition; `None` at its end.
@@ -120,7 +123,7 @@ impl Scanner {
     /// After an error about a partition's data: goes on with the partition behind it.
     pub fn go_on(&mut self) {
         if matches!(self.state, State::Ended) {
-            self.state = State::Between(None);
+            self.state = State::Between;
         }
     }
 

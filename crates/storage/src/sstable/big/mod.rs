@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use io::Env;
-use model::{DecoratedKey, PartitionBound, ShardId, Sharder, murmur3_x64_128};
+use model::{DecoratedKey, PartitionBound, ShardId, Sharder, Token, murmur3_x64_128};
 
 use super::chunked_file::ChunkedFile;
 use super::cursor::Cursor;
@@ -19,6 +19,9 @@ use super::index::{Location, starts_behind};
 use super::statistics::Statistics;
 use index::IndexEntry;
 use summary::{BASE_SAMPLING_LEVEL, Summary};
+
+/// How many keys are passed over between two looks at the time.
+const KEYS_A_LOOK: u32 = 16;
 
 /// The index of a BIG sstable.
 pub(super) struct BigIndex {
@@ -83,18 +86,40 @@ pub(super) struct BigKeys {
 impl BigKeys {
     /// The next key of the range and the shard, or behind it; `None` at the end.
     pub(super) async fn next(&mut self) -> Result<Option<(DecoratedKey, Location)>, SSTableError> {
+        let mut passed = 0u32;
         while self.cursor.position() < self.cursor.length() {
-            let copy = |entry: &IndexEntry<'_>| Bytes::copy_from_slice(entry.key);
+            let (start, owner) = (&self.start, self.owner);
+            // Nothing is copied of the keys between a sample and where the range begins.
+            let copy = |entry: &IndexEntry<'_>| {
+                let token = Token::of(entry.key);
+                let of_shard =
+                    |(sharder, shard): (Sharder, ShardId)| sharder.shard_of(token) == shard;
+                (owner.is_none_or(of_shard) && !lies_before(token, start))
+                    .then(|| Bytes::copy_from_slice(entry.key))
+            };
             let (key, location) = next_entry(&mut self.cursor, copy).await?;
-            let key = DecoratedKey::new(key);
-            let of_shard =
-                |(sharder, shard): (Sharder, ShardId)| sharder.shard_of(key.token()) == shard;
-            if self.owner.is_none_or(of_shard) && !starts_behind(&self.start, &key) {
+            let key = key.map(DecoratedKey::new);
+            if let Some(key) = key.filter(|key| !starts_behind(start, key)) {
                 return Ok(Some((key, location)));
             }
-            self.env.maybe_yield().await;
+            passed += 1;
+            if passed.is_multiple_of(KEYS_A_LOOK) {
+                self.env.maybe_yield().await;
+            }
         }
         Ok(None)
+    }
+}
+
+/// Are all keys with this token before a lower end?
+fn lies_before(token: Token, start: &PartitionBound) -> bool {
+    match start {
+        PartitionBound::Unbounded => false,
+        PartitionBound::TokenInclusive(start) => token < *start,
+        PartitionBound::TokenExclusive(start) => token <= *start,
+        PartitionBound::KeyInclusive(start) | PartitionBound::KeyExclusive(start) => {
+            token < start.token()
+        }
     }
 }
 

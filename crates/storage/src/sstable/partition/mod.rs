@@ -14,6 +14,7 @@ mod reversed;
 use std::cmp::Ordering;
 use std::rc::Rc;
 
+use bytes::Bytes;
 use model::{Bound, Clustering, ClusteringComparator, DecoratedKey, DeletionTime, Slice};
 
 use crate::sstable::blocks::Blocks;
@@ -68,37 +69,72 @@ enum Pending {
 }
 
 impl PartitionReader {
-    pub(super) async fn open(
+    /// Of no partition yet: see [`PartitionReader::turn_to`].
+    pub(super) fn new(
         sstable: SSTable,
-        mut cursor: Cursor,
-        location: Location,
-        key: &DecoratedKey,
+        cursor: Cursor,
         (slices, reversed, columns): Selection,
-    ) -> Result<PartitionReader, SSTableError> {
-        let schema = sstable.schema();
-        cursor.seek(location.data);
-        let head = read_head(&mut cursor, &schema.layout, key, &columns).await?;
-        let blocks = sstable.index().blocks(&schema.layout, location).await?;
-        Ok(PartitionReader {
-            items_start: cursor.position(),
-            start: location.data,
+    ) -> PartitionReader {
+        PartitionReader {
+            head: PartitionHead {
+                key: DecoratedKey::new(Bytes::new()),
+                deletion: DeletionTime::LIVE,
+                static_row: None,
+            },
+            schema: sstable.schema(),
             sstable,
-            schema,
             cursor,
-            head,
             columns,
             slices,
             reversed,
-            blocks,
+            start: 0,
+            items_start: 0,
+            blocks: None,
             slice: 0,
             in_slice: false,
             positioned: false,
             open: None,
             peeked: None,
             pending_start: 0,
-            ended: false,
+            ended: true,
             backward: Backward::default(),
-        })
+        }
+    }
+
+    /// Reads that of `key`, which lies there.
+    pub(super) async fn open(
+        sstable: SSTable,
+        cursor: Cursor,
+        location: Location,
+        key: &DecoratedKey,
+        selection: Selection,
+    ) -> Result<PartitionReader, SSTableError> {
+        let mut reader = PartitionReader::new(sstable, cursor, selection);
+        reader.turn_to(key.clone(), location).await?;
+        Ok(reader)
+    }
+
+    /// Goes to the partition of `key`, which lies there.
+    pub(super) async fn turn_to(
+        &mut self,
+        key: DecoratedKey,
+        location: Location,
+    ) -> Result<(), SSTableError> {
+        self.schema = self.sstable.schema();
+        let layout = &self.schema.layout;
+        self.cursor.seek(location.data);
+        self.head = read_head(&mut self.cursor, layout, key, &self.columns).await?;
+        self.start = location.data;
+        self.items_start = self.cursor.position();
+        self.blocks = self.sstable.index().blocks(layout, location).await?;
+        self.slice = 0;
+        self.in_slice = false;
+        self.positioned = false;
+        self.open = None;
+        self.peeked = None;
+        self.ended = false;
+        self.backward = Backward::default();
+        Ok(())
     }
 
     /// Key, deletion and static row.
@@ -144,26 +180,27 @@ impl PartitionReader {
         }
     }
 
-    /// Gives the cursor back, wherever it is.
-    pub(super) fn into_cursor(self) -> Cursor {
-        self.cursor
+    /// The data, wherever it is read: before another partition is gone to.
+    pub(super) fn cursor(&mut self) -> &mut Cursor {
+        &mut self.cursor
     }
 
     async fn next_forward(&mut self) -> Result<Option<Unfiltered>, SSTableError> {
+        let slices = self.slices.clone();
         loop {
-            let Some(slice) = self.slices.get(self.slice).cloned() else {
+            let Some(slice) = slices.get(self.slice) else {
                 return Ok(None);
             };
             if !self.positioned {
                 self.positioned = true;
-                self.jump(&slice).await?;
+                self.jump(slice).await?;
             }
             let pending = match self.peeked.take() {
                 Some(pending) => pending,
                 None => self.next_pending().await?,
             };
             let comparator = self.schema.table.comparator();
-            match place_in(&pending, comparator, &slice) {
+            match place_in(&pending, comparator, slice) {
                 Ordering::Less => {
                     self.pass_over(pending)?;
                     self.sstable.env().maybe_yield().await;
@@ -172,7 +209,7 @@ impl PartitionReader {
                     self.in_slice = true;
                     self.peeked = Some(pending);
                     if let Some(open) = self.open {
-                        let marker = RangeTombstoneMarker::open(slice.start, open);
+                        let marker = RangeTombstoneMarker::open(slice.start.clone(), open);
                         return Ok(Some(Unfiltered::Marker(marker)));
                     }
                 }
@@ -183,7 +220,7 @@ impl PartitionReader {
                     self.in_slice = false;
                     self.positioned = false;
                     if let Some(open) = self.open {
-                        let marker = RangeTombstoneMarker::close(slice.end, open);
+                        let marker = RangeTombstoneMarker::close(slice.end.clone(), open);
                         return Ok(Some(Unfiltered::Marker(marker)));
                     }
                 }
