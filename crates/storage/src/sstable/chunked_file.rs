@@ -244,13 +244,29 @@ impl ChunkedFile {
 
     /// A chunk, from the cache or the file.
     pub(crate) async fn chunk(&self, chunk: u64) -> Result<Bytes, SSTableError> {
-        if let Some(found) = self.cache.get(self.id, chunk) {
+        if let Some(found) = self.cached(chunk) {
             return Ok(found);
         }
-        let mut chunks = self.read(chunk, 1).await?;
-        let bytes = chunks.pop().unwrap_or_default();
-        self.cache.insert(self.id, chunk, bytes.clone());
-        Ok(bytes)
+        let mut chunks = self.read_into_cache(chunk, 1).await?;
+        Ok(chunks.pop().unwrap_or_default())
+    }
+
+    /// A chunk, if the cache has it.
+    pub(crate) fn cached(&self, chunk: u64) -> Option<Bytes> {
+        self.cache.get(self.id, chunk)
+    }
+
+    /// Up to `count` chunks from `first` on with one read; the cache has them afterwards.
+    pub(crate) async fn read_into_cache(
+        &self,
+        first: u64,
+        count: u64,
+    ) -> Result<Vec<Bytes>, SSTableError> {
+        let chunks = self.read(first, count).await?;
+        for (number, chunk) in (first..).zip(&chunks) {
+            self.cache.insert(self.id, number, chunk.clone());
+        }
+        Ok(chunks)
     }
 
     /// Up to `count` chunks from `first` on with one read, past the cache.

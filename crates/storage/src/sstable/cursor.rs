@@ -18,6 +18,10 @@ use super::input::Input;
 /// How much is reserved for a thing before it is there, in bytes: its length may be wrong.
 const MOST_RESERVED: usize = 1 << 20;
 
+/// How many chunks a read through the cache has at most. Before the first one past it there were twice as many,
+/// but one.
+const MOST_CACHED: u64 = 4;
+
 /// Reads a chunked file forward.
 pub(crate) struct Cursor {
     source: Rc<ChunkedFile>,
@@ -207,11 +211,14 @@ impl ReadAhead {
                     self.queue = task.await?.into();
                     self.first = first;
                 }
-                _ if self.next == 1 => {
-                    // Short reads go through the cache: the next one may want the same.
-                    self.next = 2.min(self.most);
-                    self.queue.push_back(source.chunk(chunk).await?);
+                _ if self.is_short() => {
                     self.first = chunk;
+                    if let Some(known) = source.cached(chunk) {
+                        self.queue.push_back(known);
+                        continue;
+                    }
+                    self.queue = source.read_into_cache(chunk, self.next).await?.into();
+                    self.next = (self.next * 2).min(self.most);
                 }
                 _ => {
                     self.queue = source.read(chunk, self.next).await?.into();
@@ -220,6 +227,16 @@ impl ReadAhead {
                 }
             }
         }
+    }
+
+    /// Short reads go through the cache: the next one may want the same. Long ones would only drive out what
+    /// others want, and what compactions read is read once.
+    fn is_short(&self) -> bool {
+        let most = match self.group {
+            TaskGroup::Foreground => MOST_CACHED,
+            _ => 1,
+        };
+        self.next <= most
     }
 
     /// Once reads are as large as they get, the next one is made while this one is used.

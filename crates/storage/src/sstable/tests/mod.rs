@@ -5,6 +5,7 @@ mod damage;
 mod expiry;
 mod partition_updates;
 mod roundtrip;
+mod scans;
 mod scrub;
 pub(super) mod support;
 mod unkept;
