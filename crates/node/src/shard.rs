@@ -95,8 +95,8 @@ pub(crate) struct Shard {
     pub(crate) timestamps: Timestamps,
     /// Of changes of the schema: each is later than all that the cluster has seen.
     pub(crate) schema_timestamps: Timestamps,
-    /// Of what the node says of itself in `system.local`: each is later than all before it, also where the clock
-    /// was ahead in an earlier life (shard 0).
+    /// Of what the node says of itself in `system.local`, and of others in `system.peers`: each is later than all
+    /// before it, also where the clock was ahead in an earlier life (shard 0).
     pub(crate) local_timestamps: Timestamps,
     /// What makes the node one of a cluster (shard 0).
     cluster_service: RefCell<Option<Rc<ClusterService>>>,

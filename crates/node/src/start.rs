@@ -477,7 +477,7 @@ pub(crate) async fn read_schema(shard: &Rc<Shard>, system: &Schema) -> Result<Sc
 }
 
 /// The latest timestamp of what is live in a row, in microseconds since 1970.
-fn latest_timestamp(row: &model::Row) -> Option<i64> {
+pub(crate) fn latest_timestamp(row: &model::Row) -> Option<i64> {
     let cells = row.cells.iter().map(|cell| cell.timestamp);
     cells.chain([row.liveness.timestamp]).max()
 }
