@@ -6,7 +6,7 @@ use bytes::Bytes;
 use twox_hash::xxhash3_128;
 
 use super::mutation::{check_content, read_key};
-use super::{Numbering, check_prefix};
+use super::{Numbering, check_prefix, digest};
 use crate::record::{
     ContentRef, Input, RecordError, read::room, read_content, write::write_bound, write_bytes,
     write_content,
@@ -29,19 +29,18 @@ pub fn encode_versions(page: &VersionPage, columns: &Numbering) -> Vec<u8> {
     encode(partitions, page.more, columns)
 }
 
-/// The [`super::digest`] of what [`encode_versions`] would write, piece by piece: most replicas are asked
-/// for nothing else, and no page has to be made for it.
+/// The [`digest`] of what [`encode_versions`] would write. Of many partitions it is made piece by piece: most
+/// replicas are asked for nothing else, and no page has to be made for it.
 pub fn digest_versions(page: &VersionPage, columns: &Numbering) -> [u8; 16] {
+    if page.partitions.len() < 2 {
+        return digest(&encode_versions(page, columns));
+    }
     let mut hasher = xxhash3_128::Hasher::new();
     let mut piece = Vec::with_capacity(2 * PIECE);
     write_head(&mut piece, page.partitions.len(), page.more);
     for version in &page.partitions {
-        write_partition(
-            &mut piece,
-            &version.partition,
-            version.end.as_ref(),
-            columns,
-        );
+        let end = version.end.as_ref();
+        write_partition(&mut piece, &version.partition, end, columns);
         if piece.len() >= PIECE {
             hasher.write(&piece);
             piece.clear();
