@@ -18,8 +18,7 @@ use super::input::Input;
 /// How much is reserved for a thing before it is there, in bytes: its length may be wrong.
 const MOST_RESERVED: usize = 1 << 20;
 
-/// How many chunks a read through the cache has at most. Before the first one past it there were twice as many,
-/// but one.
+/// How many chunks a read through the cache has at most: the first three have one, two and four.
 const MOST_CACHED: u64 = 4;
 
 /// Reads a chunked file forward.
