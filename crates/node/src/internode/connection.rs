@@ -308,14 +308,18 @@ async fn hear(shared: &Shared, stream: &Stream) -> PeerError {
 
 /// Has the peer gone without a word? One that is silent is asked.
 fn is_gone(shared: &Shared, stream: &Stream) -> bool {
-    let silent = shared.silent_for();
-    if silent >= STUCK {
+    let (silent, answers_due) = shared.silence();
+    if answers_due && silent >= STUCK {
         return true;
     }
-    if silent >= GONE && stream.acknowledged().is_none_or(|ago| ago >= GONE) {
+    if answers_due && silent >= GONE && stream.acknowledged().is_none_or(|ago| ago >= GONE) {
         return true;
     }
-    if silent >= ASK || shared.idle_for() >= IDLE {
+    let patience = match answers_due {
+        true => ASK,
+        false => IDLE,
+    };
+    if silent >= patience {
         // Nobody waits for the answer but who hears, for any sign.
         let _no_one_waits = shared.enqueue(Verb::Ping, 0, GONE, Bytes::new());
     }

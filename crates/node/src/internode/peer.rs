@@ -360,20 +360,10 @@ impl Shared {
         }
     }
 
-    /// For how long has nothing been heard while answers were due?
-    pub(super) fn silent_for(&self) -> Duration {
-        if self.waiting.borrow().is_empty() {
-            return Duration::ZERO;
-        }
-        self.env.now().saturating_duration_since(self.heard.get())
-    }
-
-    /// For how long has nothing been heard while nobody had asked?
-    pub(super) fn idle_for(&self) -> Duration {
-        if !self.waiting.borrow().is_empty() {
-            return Duration::ZERO;
-        }
-        self.env.now().saturating_duration_since(self.heard.get())
+    /// For how long has nothing been heard, and are answers due?
+    pub(super) fn silence(&self) -> (Duration, bool) {
+        let silent = self.env.now().saturating_duration_since(self.heard.get());
+        (silent, !self.waiting.borrow().is_empty())
     }
 
     pub(super) fn unreachable(&self, reason: impl ToString) -> PeerError {
