@@ -52,6 +52,10 @@ pub(crate) async fn begin(shard: &Rc<Shard>) -> Result<(), String> {
         async move {
             loop {
                 shard.env.sleep(INTERVAL).await;
+                // A node that was drained changes no table; the next start sees to the batches.
+                if shard.stopping.get() {
+                    return;
+                }
                 if let Err(error) = replay_old(&shard).await {
                     tracing::warn!("logged batches could not be completed yet: {error}");
                 }
