@@ -529,7 +529,9 @@ impl MergedScan {
                 Ordering::Equal => {}
                 Ordering::Greater => continue,
             }
-            self.sources.swap(count, at);
+            if count != at {
+                self.sources.swap(count, at);
+            }
             count += 1;
         }
         count
