@@ -229,8 +229,9 @@ impl Pace {
             self.step *= 2;
         }
         let rate = rate + self.step;
-        self.met
-            .take_if(|met| rate as f64 > met.moved as f64 * SAME);
+        // What is only allowed and not moved tells nothing of the drive.
+        let moved = self.background.a_second() as f64;
+        self.met.take_if(|met| moved > met.moved as f64 * SAME);
         self.rate = (rate < ENOUGH).then_some(rate);
     }
 }
