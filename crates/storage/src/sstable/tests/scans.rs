@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use io::TaskGroup;
+use io::{Env, TaskGroup};
 use model::{
     Cell, Clustering, ColumnId, ColumnKind, CqlType, DecoratedKey, DeletionTime, NO_DELETION_TIME,
     NO_TTL, Order, PartitionBound, Row, Table,
@@ -50,6 +50,20 @@ fn partitions() -> Vec<Partition> {
     partitions
 }
 
+/// An sstable of partitions, with nothing of it read yet but its head.
+async fn sstable_of(
+    env: &Env,
+    dir: &TempDir,
+    written: &[Partition],
+    (format, cache): (Format, &ChunkCache),
+) -> SSTable {
+    let (table, options) = (table(), (format, options_for(written)));
+    let descriptor = write_all(env, &dir.0, &table, written, options).await;
+    let descriptor = descriptor.expect("writes");
+    let sstable = SSTable::open(env, &descriptor, &table, cache).await;
+    sstable.expect("opens")
+}
+
 /// So many partitions from this one on.
 async fn scan(
     sstable: &SSTable,
@@ -75,13 +89,8 @@ async fn scan(
 fn short_scans_find_what_others_read() {
     for format in [Format::Big, Format::Bti] {
         run(move |env| async move {
-            let (dir, table, written) = (TempDir::new(), table(), partitions());
-            let options = (format, options_for(&written));
-            let descriptor = write_all(&env, &dir.0, &table, &written, options).await;
-            let descriptor = descriptor.expect("writes");
-            let cache = ChunkCache::new(64 << 20);
-            let sstable = SSTable::open(&env, &descriptor, &table, &cache).await;
-            let sstable = sstable.expect("opens");
+            let (dir, cache, written) = (TempDir::new(), ChunkCache::new(64 << 20), partitions());
+            let sstable = sstable_of(&env, &dir, &written, (format, &cache)).await;
             let read = || cache.stats().read_chunks;
             // Three chunks and a bit.
             let short = |from| scan(&sstable, &written, (from, 50), TaskGroup::Foreground);
@@ -110,13 +119,8 @@ fn short_scans_find_what_others_read() {
 fn a_scan_begins_anywhere_and_reads_on() {
     for format in [Format::Big, Format::Bti] {
         run(move |env| async move {
-            let (dir, table, written) = (TempDir::new(), table(), partitions());
-            let options = (format, options_for(&written));
-            let descriptor = write_all(&env, &dir.0, &table, &written, options).await;
-            let descriptor = descriptor.expect("writes");
-            let cache = ChunkCache::new(64 << 20);
-            let sstable = SSTable::open(&env, &descriptor, &table, &cache).await;
-            let sstable = sstable.expect("opens");
+            let (dir, cache, written) = (TempDir::new(), ChunkCache::new(64 << 20), partitions());
+            let sstable = sstable_of(&env, &dir, &written, (format, &cache)).await;
             for from in (0..COUNT as usize).step_by(97) {
                 let count = (COUNT as usize - from).min(300);
                 scan(&sstable, &written, (from, count), TaskGroup::Foreground).await;
