@@ -470,11 +470,11 @@ impl Items for ScanSource {
 /// The partitions of a range, from all who know of them, in ring order.
 pub(crate) struct MergedScan {
     table: Arc<Table>,
-    /// With the partition that is each one's next. Those of the current one come first, `current` of
-    /// them, and their heads are taken.
+    /// With the partition that is each one's next. Those of the current one come first, and their heads are
+    /// taken.
     sources: Vec<(ScanSource, Option<PartitionHead>)>,
+    /// How many those are; at the beginning, where none has said what it has, all.
     current: usize,
-    begun: bool,
     items: MergedItems,
 }
 
@@ -485,19 +485,14 @@ impl MergedScan {
         MergedScan {
             items: MergedItems::new(env, merger),
             table,
+            current: sources.len(),
             sources: sources.into_iter().map(|source| (source, None)).collect(),
-            current: 0,
-            begun: false,
         }
     }
 
     /// Goes to the next partition, whatever is left of this one; `None` at the end.
     pub(crate) async fn next_partition(&mut self) -> Result<Option<PartitionHead>, SSTableError> {
-        let in_use = std::mem::take(&mut self.current);
-        let advance = match std::mem::replace(&mut self.begun, true) {
-            true => in_use,
-            false => self.sources.len(),
-        };
+        let advance = std::mem::take(&mut self.current);
         let mut ended = false;
         for (source, head) in &mut self.sources[..advance] {
             *head = source.next_partition().await?;
@@ -537,7 +532,7 @@ impl MergedScan {
         count
     }
 
-    /// How many know of the current partition; 0 if there is none.
+    /// How many know of the current partition; 0 behind the last one.
     pub(crate) fn sources(&self) -> usize {
         self.current
     }

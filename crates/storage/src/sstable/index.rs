@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use io::{Env, TaskGroup};
-use model::{DecoratedKey, PartitionBound, ShardId, Sharder};
+use model::{DecoratedKey, PartitionBound, ShardId, Sharder, Token};
 
 use super::big::blocks::PromotedIndex;
 use super::big::{BigIndex, BigKeys};
@@ -200,13 +200,13 @@ impl Keys {
     }
 }
 
-/// Is `key` before this lower end?
-pub(super) fn starts_behind(start: &PartitionBound, key: &DecoratedKey) -> bool {
+/// Is a key, whose token this is, before this lower end?
+pub(super) fn starts_behind(start: &PartitionBound, token: Token, key: &[u8]) -> bool {
     match start {
         PartitionBound::Unbounded => false,
-        PartitionBound::TokenInclusive(token) => key.token() < *token,
-        PartitionBound::TokenExclusive(token) => key.token() <= *token,
-        PartitionBound::KeyInclusive(start) => key < start,
-        PartitionBound::KeyExclusive(start) => key <= start,
+        PartitionBound::TokenInclusive(start) => token < *start,
+        PartitionBound::TokenExclusive(start) => token <= *start,
+        PartitionBound::KeyInclusive(start) => (token, key) < (start.token(), &start.key()[..]),
+        PartitionBound::KeyExclusive(start) => (token, key) <= (start.token(), &start.key()[..]),
     }
 }

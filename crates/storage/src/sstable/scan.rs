@@ -150,8 +150,9 @@ impl Scanner {
         data: &mut Cursor,
     ) -> Result<Option<(DecoratedKey, Location)>, SSTableError> {
         let (sstable, options) = (&self.sstable, &self.options);
+        let last = sstable.last_key();
         if ends_before(&options.end, sstable.first_key())
-            || starts_behind(&options.start, sstable.last_key())
+            || starts_behind(&options.start, last.token(), last.key())
         {
             return Ok(None);
         }

@@ -94,13 +94,12 @@ impl BigKeys {
                 let token = Token::of(entry.key);
                 let of_shard =
                     |(sharder, shard): (Sharder, ShardId)| sharder.shard_of(token) == shard;
-                (owner.is_none_or(of_shard) && !lies_before(token, start))
+                (owner.is_none_or(of_shard) && !starts_behind(start, token, entry.key))
                     .then(|| Bytes::copy_from_slice(entry.key))
             };
             let (key, location) = next_entry(&mut self.cursor, copy).await?;
-            let key = key.map(DecoratedKey::new);
-            if let Some(key) = key.filter(|key| !starts_behind(start, key)) {
-                return Ok(Some((key, location)));
+            if let Some(key) = key {
+                return Ok(Some((DecoratedKey::new(key), location)));
             }
             passed += 1;
             if passed.is_multiple_of(KEYS_A_LOOK) {
@@ -108,18 +107,6 @@ impl BigKeys {
             }
         }
         Ok(None)
-    }
-}
-
-/// Are all keys with this token before a lower end?
-fn lies_before(token: Token, start: &PartitionBound) -> bool {
-    match start {
-        PartitionBound::Unbounded => false,
-        PartitionBound::TokenInclusive(start) => token < *start,
-        PartitionBound::TokenExclusive(start) => token <= *start,
-        PartitionBound::KeyInclusive(start) | PartitionBound::KeyExclusive(start) => {
-            token < start.token()
-        }
     }
 }
 

@@ -138,7 +138,8 @@ impl BtiKeys {
             let key = DecoratedKey::new(key);
             let of_shard =
                 |(sharder, shard): (Sharder, ShardId)| sharder.shard_of(key.token()) == shard;
-            if self.owner.is_none_or(of_shard) && !starts_behind(&self.start, &key) {
+            let is_before = starts_behind(&self.start, key.token(), key.key());
+            if self.owner.is_none_or(of_shard) && !is_before {
                 return Ok(Some((key, location)));
             }
         }
