@@ -185,13 +185,13 @@ pub(crate) async fn read(
                 let page = replica::read(shard, &command).await;
                 encode_page(&page.map_err(failed)?, &columns)
             }
-            ReadKind::Versions => {
+            ReadKind::Versions | ReadKind::Digest => {
                 let page = replica::read_versions(shard, &command).await;
-                encode_versions(&page.map_err(failed)?, &columns)
-            }
-            ReadKind::Digest => {
-                let page = replica::read_versions(shard, &command).await;
-                digest_versions(&page.map_err(failed)?, &columns).to_vec()
+                let page = page.map_err(failed)?;
+                match kind {
+                    ReadKind::Digest => digest_versions(&page, &columns).to_vec(),
+                    _ => encode_versions(&page, &columns),
+                }
             }
         })
     };

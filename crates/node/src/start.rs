@@ -463,10 +463,7 @@ pub(crate) async fn read_schema(shard: &Rc<Shard>, system: &Schema) -> Result<Sc
     for name in SCHEMA_TABLES {
         let table = own_table(system, "system_schema", name)?;
         let partitions = read_whole(shard, table, None).await?;
-        // The next change must be later than all before it, whatever the clock says now.
-        let rows_of = partitions.iter().flat_map(|partition| &partition.rows);
-        let latest = rows_of.filter_map(latest_timestamp).max();
-        shard.schema_timestamps.pass(latest.unwrap_or(0));
+        shard.schema_timestamps.pass_rows(&partitions);
         rows.insert(name, partitions);
     }
     let (schema, problems) = schema_from_rows(system, &rows);
@@ -474,12 +471,6 @@ pub(crate) async fn read_schema(shard: &Rc<Shard>, system: &Schema) -> Result<Sc
         tracing::warn!("{problem}");
     }
     Ok(schema)
-}
-
-/// The latest timestamp of what is live in a row, in microseconds since 1970.
-pub(crate) fn latest_timestamp(row: &model::Row) -> Option<i64> {
-    let cells = row.cells.iter().map(|cell| cell.timestamp);
-    cells.chain([row.liveness.timestamp]).max()
 }
 
 pub(crate) fn own_table(
@@ -535,9 +526,8 @@ async fn local_node(shard: &Rc<Shard>, system: &Schema) -> Result<LocalNode, Sta
     let table = own_table(system, "system", "local")?;
     let key = DecoratedKey::new(Bytes::from_static(b"local"));
     let saved = read_whole(shard, table.clone(), Some(key)).await?;
+    shard.local_timestamps.pass_rows(&saved);
     let row = saved.first().and_then(|partition| partition.rows.first());
-    let latest = row.and_then(latest_timestamp);
-    shard.local_timestamps.pass(latest.unwrap_or(0));
     let cell = |name: &str| {
         let column = table.column_named(name)?.id;
         let cell = row?.cells_of(column).first()?;

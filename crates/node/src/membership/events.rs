@@ -11,7 +11,7 @@ use wire::{Event, StatusChange, TopologyChange};
 use crate::message::ShardRequest;
 use crate::replica;
 use crate::shard::Shard;
-use crate::start::{latest_timestamp, own_table, read_whole};
+use crate::start::{own_table, read_whole};
 use crate::system::{PeerRow, peer_mutations, saved_peers};
 
 /// Brings the tables of peers up to what the cluster is now: also what a node that was moved here from
@@ -37,12 +37,11 @@ pub(super) async fn save_peers(shard: &Rc<Shard>) -> Result<(), String> {
     for name in ["peers", "peers_v2"] {
         let table = own_table(schema, "system", name).map_err(|error| error.to_string())?;
         let read = read_whole(shard, table.clone(), None).await;
-        saved.push((table, read.map_err(|error| error.to_string())?));
+        let partitions = read.map_err(|error| error.to_string())?;
+        // The clock may have been ahead in an earlier life.
+        shard.local_timestamps.pass_rows(&partitions);
+        saved.push((table, partitions));
     }
-    // The clock may have been ahead in an earlier life.
-    let rows_saved = saved.iter().flat_map(|(_, partitions)| partitions);
-    let times = rows_saved.flat_map(|partition| partition.rows.iter().filter_map(latest_timestamp));
-    shard.local_timestamps.pass(times.max().unwrap_or(0));
     let now = shard.local_timestamps.next(&shard.env);
     let known = saved_peers(&saved);
     for mutation in peer_mutations(schema, &rows, &known, schema.version, now) {
