@@ -14,11 +14,12 @@
 //!   and doubles, later grows by a piece at a time, when it is not. Larger requests are cut into pieces.
 //!   Within it the background has all that the foreground leaves, whatever the drive becomes. It is no
 //!   larger than what the drive does in 10 ms: where it stands still all at once, reads wait behind no more.
-//! * What is moved *in a second* (`pace`), if the foreground is slow even so. Limits that a hypervisor or
-//!   the kernel keeps are no queue: within a tenth of a second the drive does all it may at once, and
-//!   then it stands still, however little was under way. The rate is three quarters of what was moved when
-//!   that happened, comes near it again in about ten seconds, and keeps away from it until twenty have passed,
-//!   and for twice as long each time that it is met again: TCP CUBIC's plateau (RFC 9438).
+//! * What is moved *in a second* (`pace`), if the foreground is slow even so, or if a few of its operations
+//!   take very long. Limits that a hypervisor or the kernel keeps are no queue: within a tenth of a second the
+//!   drive does all it may at once, and then it stands still, however little was under way. What was moved
+//!   when that happened is kept away from: the less there is to do, judged by the shares, the farther (0.6 to
+//!   0.9 of it), and the more slowly is it tried, after twenty seconds, after forty, whether more is possible
+//!   by now: TCP CUBIC's plateau (RFC 9438). It tells nothing of a foreground that does less than then.
 //!
 //! Nobody starves. Each group may always have one piece under way, and bytes in proportion to those of
 //! the foreground: a flush as many, compaction by its shares, which grow with the backlog. As drives
@@ -131,7 +132,9 @@ impl Core {
             verdict,
             // First there is to be less under way.
             cuts: self.window.is_least(),
+            stalls: seen.stalls(&self.usual) && self.window.is_short(),
             is_busy: self.window.under_way() > 0,
+            done: seen.reads.count + seen.writes.count,
             written: seen.written,
         };
         self.window.look(verdict, moved);
@@ -170,6 +173,7 @@ struct Foreground {
 struct Done {
     count: AtomicU64,
     score: AtomicU64,
+    stalled: AtomicU64,
 }
 
 impl Default for State {
@@ -185,12 +189,15 @@ impl Done {
     fn add(&self, score: u64) {
         self.count.fetch_add(1, Ordering::Relaxed);
         self.score.fetch_add(score, Ordering::Relaxed);
+        let stalled = u64::from(verdict::is_stalled(score));
+        self.stalled.fetch_add(stalled, Ordering::Relaxed);
     }
 
     fn take(&self) -> Tally {
         Tally {
             count: self.count.swap(0, Ordering::Relaxed),
             score: self.score.swap(0, Ordering::Relaxed),
+            stalled: self.stalled.swap(0, Ordering::Relaxed),
         }
     }
 }
@@ -253,7 +260,7 @@ impl Drive {
             Some((first, request))
                 if first == ticket && core.fits(request, self.foreground_bytes()) =>
             {
-                core.pace.holds();
+                core.pace.holds(request);
                 // The foreground may be gone by then.
                 Waits::Until(core.ready_at(request).min(now + PERIOD))
             }

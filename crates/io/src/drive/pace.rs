@@ -12,17 +12,29 @@ const CUT: f64 = 0.75;
 const STEP: u64 = 512;
 /// and by twice as much after so many of them.
 const PATIENCE: u32 = 50;
-/// Up to here it grows of what was moved when the foreground was slow the last time,
+/// Up to here it grows of what was moved when the foreground was slow the last time: with the least and
+/// with many shares,
+const AFAR: f64 = 0.6;
 const NEARLY: f64 = 0.9;
 /// until so long after that, and for twice as long each time that the same is met again: there is a limit.
 const FIRST_CALM: Duration = Duration::from_secs(20);
 const LONGEST_CALM: Duration = Duration::from_secs(160);
 /// What is as much faster or slower is not the same.
 const SAME: f64 = 1.3;
+/// A foreground that does less than this part of what it did leaves more.
+const LESS: f64 = 0.85;
+/// What it does is a mean of about so many periods.
+const LOADS: f64 = 32.0;
 /// How long a drive that has stood still may need to be itself again, until it is judged anew.
 const RECOVERS: Duration = Duration::from_millis(300);
 /// A rate, in bytes a second, that says nothing any more.
 const ENOUGH: u64 = 8 << 30;
+/// With so many shares or fewer the background has time, with so many or more it has to find out what
+/// the drive can do. (Compaction has 100 with nothing waiting, and 50 more for each that waits.)
+const FEW_SHARES: u64 = 100;
+const MANY_SHARES: u64 = 300;
+/// Beyond what was met it grows as much slower with few shares.
+const NO_HASTE: f64 = 0.1;
 /// What each share is promised, in bytes a second.
 const A_SHARE: u64 = 100_000;
 /// What flushes are promised at least, in bytes a second. Where the foreground writes more they are
@@ -63,11 +75,13 @@ struct Met {
     /// Until when that is kept away from, and for how long that is.
     until: Instant,
     calm: Duration,
+    /// What the foreground has done since, in operations a second.
+    beside: f64,
 }
 
 impl Met {
-    /// It is met now; again, if it has been.
-    fn again(before: Option<Met>, moved: u64, now: Instant) -> Met {
+    /// It is met now; again, if it has been, of which a part is kept whatever was moved.
+    fn again(before: Option<Met>, moved: u64, kept: f64, beside: f64, now: Instant) -> Met {
         let is_same = |met: &Met| {
             let times = moved as f64 / met.moved.max(1) as f64;
             (1.0 / SAME..SAME).contains(&times)
@@ -78,16 +92,24 @@ impl Met {
             Some(met) => (met.calm * 2).min(LONGEST_CALM),
             None => FIRST_CALM,
         };
+        let least = before.map_or(0, |met| (met.moved as f64 * kept) as u64);
         Met {
-            moved,
+            moved: moved.max(least),
             until: now + calm,
             calm,
+            beside,
         }
     }
 
-    /// A rate above which it would soon be met, if that is to be kept away from.
-    fn limit(&self, now: Instant) -> Option<u64> {
-        (now < self.until).then_some((self.moved as f64 * NEARLY) as u64)
+    /// Does it still tell something, beside a foreground that does so much?
+    fn holds(&mut self, load: f64) -> bool {
+        self.beside = self.beside.max(load);
+        load > self.beside * LESS
+    }
+
+    /// A rate above which it would soon be met, for so many shares.
+    fn near(&self, shares: u64) -> u64 {
+        (self.moved as f64 * nearness(shares)) as u64
     }
 }
 
@@ -101,10 +123,13 @@ pub(super) struct Pace {
     cut_at: Instant,
     /// Where it was cut.
     met: Option<Met>,
+    /// What the foreground does, in operations a second.
+    load: f64,
     /// The foreground is away.
     alone: bool,
-    /// Did somebody wait for it in this period?
-    held: bool,
+    /// The most shares of those who waited for it in this period, and of those who began.
+    held: Option<u64>,
+    shares: u64,
     /// When the next one may begin,
     next: Instant,
     /// or, by what it is promised, the next one of a group.
@@ -118,12 +143,34 @@ pub(super) struct Pace {
 pub(super) struct Period {
     pub(super) time: Duration,
     pub(super) verdict: Verdict,
-    /// Does nothing help but to move less?
+    /// Does nothing help but to move less, if it is slow?
     pub(super) cuts: bool,
+    /// Did a few operations take very long?
+    pub(super) stalls: bool,
     /// Is something of the background under way?
     pub(super) is_busy: bool,
-    /// Bytes that the foreground has written.
+    /// Operations that the foreground has done, and bytes that it has written.
+    pub(super) done: u64,
     pub(super) written: u64,
+}
+
+/// How much haste so many shares are: from 0 to 1.
+fn haste(shares: u64) -> f64 {
+    let more = shares.clamp(FEW_SHARES, MANY_SHARES) - FEW_SHARES;
+    more as f64 / (MANY_SHARES - FEW_SHARES) as f64
+}
+
+/// How near so many shares come to where the foreground was slow.
+fn nearness(shares: u64) -> f64 {
+    AFAR + (NEARLY - AFAR) * haste(shares)
+}
+
+/// The shares that tell how much haste there is: flushes have what they are promised.
+fn shares_of(request: &Request) -> u64 {
+    match request.group {
+        TaskGroup::Flush => FEW_SHARES,
+        _ => request.shares,
+    }
 }
 
 fn time_of(bytes: u64, rate: u64) -> Duration {
@@ -139,8 +186,10 @@ impl Pace {
             well: 0,
             cut_at: beginning,
             met: None,
+            load: 0.0,
             alone: true,
-            held: false,
+            held: None,
+            shares: 0,
             next: beginning,
             lanes: [beginning; TaskGroup::ALL.len()],
             moved: 0,
@@ -168,13 +217,14 @@ impl Pace {
     }
 
     /// Somebody waits for it.
-    pub(super) fn holds(&mut self) {
-        self.held = true;
+    pub(super) fn holds(&mut self, request: &Request) {
+        self.held = self.held.max(Some(shares_of(request)));
     }
 
     /// A request begins.
     pub(super) fn begin(&mut self, request: &Request, now: Instant) {
         self.moved += request.bytes;
+        self.shares = self.shares.max(shares_of(request));
         let Some(rate) = self.rate else { return };
         let later =
             |at: Instant, rate| (at.max(now) + time_of(request.bytes, rate)).min(now + MOST_DEBT);
@@ -192,43 +242,69 @@ impl Pace {
     pub(super) fn look(&mut self, period: &Period, now: Instant) {
         let verdict = period.verdict;
         self.written.add(period.written, period.time);
+        let load = period.done as f64 / period.time.as_secs_f64().max(0.001);
+        self.load += (load - self.load) / LOADS;
+        self.met.take_if(|met| !met.holds(self.load));
         let moved = std::mem::take(&mut self.moved);
         if moved > 0 || period.is_busy {
             self.background.add(moved, period.time);
         }
         self.alone = verdict == Verdict::Away;
         let held = std::mem::take(&mut self.held);
+        let shares = std::mem::take(&mut self.shares).max(held.unwrap_or(0));
         match (verdict, self.rate) {
-            (Verdict::Takes(slowness), _) if slowness > 1.0 => {
-                let moved = self.background.a_second();
-                let disturbs = moved >= HARDLY_ANYTHING;
-                if disturbs && period.cuts && now >= self.cut_at + RECOVERS {
-                    let most = self.rate.unwrap_or(u64::MAX);
-                    let rate = ((moved as f64 * CUT) as u64).min(most);
-                    self.rate = Some(rate);
-                    self.met = Some(Met::again(self.met, moved, now));
-                    (self.step, self.well, self.cut_at) = (rate / STEP, 0, now);
-                }
+            (Verdict::Takes(slowness), _) if slowness > 1.0 && period.cuts => {
+                // What is kept away from already is not found to be much less at once.
+                self.cut(shares, CUT, now);
             }
-            (Verdict::Takes(_), Some(rate)) if held => self.grow(rate, now),
+            // Drives stand still by themselves, too: they do not do less for that.
+            (Verdict::Takes(_), _) if period.stalls && self.is_new() => self.cut(shares, 1.0, now),
+            (Verdict::Takes(slowness), Some(rate)) if slowness <= 1.0 && held.is_some() => {
+                self.grow(rate, shares, now);
+            }
             _ => {}
         }
     }
 
-    /// There is room, and somebody waits for it.
-    fn grow(&mut self, rate: u64, now: Instant) {
-        if let Some(limit) = self.met.and_then(|met| met.limit(now))
-            && rate + self.step > limit
-        {
-            // Once that is over it grows slowly.
-            (self.step, self.well) = (rate / STEP, 0);
+    /// Is more moved than is known to be well?
+    fn is_new(&self) -> bool {
+        let moved = self.background.a_second() as f64;
+        self.met.is_none_or(|met| moved > met.moved as f64 * NEARLY)
+    }
+
+    /// The foreground suffers; of what was met before so much is kept.
+    fn cut(&mut self, shares: u64, kept: f64, now: Instant) {
+        let moved = self.background.a_second();
+        if moved < HARDLY_ANYTHING || now < self.cut_at + RECOVERS {
             return;
         }
+        let met = Met::again(self.met, moved, kept, self.load, now);
+        let rate = ((moved as f64 * CUT) as u64).min(met.near(shares));
+        let rate = self.rate.map_or(rate, |before| before.min(rate));
+        (self.rate, self.met) = (Some(rate), Some(met));
+        (self.step, self.well, self.cut_at) = (rate / STEP, 0, now);
+    }
+
+    /// There is room, and somebody with so many shares waits for it.
+    fn grow(&mut self, rate: u64, shares: u64, now: Instant) {
+        let (step, most) = match self.met {
+            Some(met) if rate < met.near(shares) => (self.step, met.near(shares)),
+            Some(met) if now < met.until => {
+                // Once that is over it grows slowly.
+                (self.step, self.well) = (rate / STEP, 0);
+                return;
+            }
+            Some(_) => {
+                let part = haste(shares).max(NO_HASTE);
+                ((self.step as f64 * part) as u64, u64::MAX)
+            }
+            None => (self.step, u64::MAX),
+        };
         self.well += 1;
         if self.well.is_multiple_of(PATIENCE) {
             self.step *= 2;
         }
-        let rate = rate + self.step;
+        let rate = rate.saturating_add(step).min(most);
         // What is only allowed and not moved tells nothing of the drive.
         let moved = self.background.a_second() as f64;
         self.met.take_if(|met| moved > met.moved as f64 * SAME);

@@ -13,6 +13,11 @@ const ALLOWED_MORE: Duration = Duration::from_millis(1);
 const PER: u64 = 64 << 10;
 /// How much slower than usual it may be, where it is slow anyway.
 const SLOWER: f64 = 1.5;
+/// What takes so many times what it may is stalled, and so many of a period tell,
+const STALLED: u64 = 10;
+const TELL: u64 = 2;
+/// as does this part of all.
+const PART: u64 = 100;
 /// With less than this in a second, in bytes, the background disturbs nobody.
 pub(super) const HARDLY_ANYTHING: u64 = 8 << 20;
 
@@ -23,11 +28,18 @@ pub(super) fn score(bytes: u64, took: Duration) -> u64 {
     (took.as_nanos() as u64).saturating_mul(1000) / allowed
 }
 
+/// Is that far more than what it might?
+pub(super) fn is_stalled(score: u64) -> bool {
+    score > STALLED * 1000
+}
+
 /// Operations that are done, and their scores together.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
     pub(super) count: u64,
     pub(super) score: u64,
+    /// Those of a score that [`is_stalled`].
+    pub(super) stalled: u64,
 }
 
 impl Tally {
@@ -46,6 +58,15 @@ pub(super) struct Seen {
     pub(super) written: u64,
     /// How many operations are under way.
     pub(super) under_way: u64,
+}
+
+impl Seen {
+    /// Did the drive stand still for a moment? Not said of one that always takes long.
+    pub(super) fn stalls(&self, usual: &Usual) -> bool {
+        let stalled = self.reads.stalled + self.writes.stalled;
+        let count = self.reads.count + self.writes.count;
+        stalled >= TELL.max(count / PART) && usual.reads.max(usual.writes) < 1.0
+    }
 }
 
 /// How it is with the foreground.

@@ -118,6 +118,11 @@ impl Window {
         }
     }
 
+    /// Was so little under way that no queue of a drive is long with it?
+    pub(super) fn is_short(&self) -> bool {
+        self.most <= ENOUGH
+    }
+
     /// Is it as small as it gets?
     pub(super) fn is_least(&self) -> bool {
         self.limit == PIECE
