@@ -75,7 +75,8 @@ struct Met {
     /// Until when that is kept away from, and for how long that is.
     until: Instant,
     calm: Duration,
-    /// What the foreground has done since, in operations a second.
+    /// What the foreground did, and the most that it has done since, in operations a second.
+    at: f64,
     beside: f64,
 }
 
@@ -97,14 +98,20 @@ impl Met {
             moved: moved.max(least),
             until: now + calm,
             calm,
+            at: beside,
             beside,
         }
     }
 
-    /// Does it still tell something, beside a foreground that does so much?
+    /// Does it tell something of a foreground that does so much?
+    fn tells(&self, load: f64) -> bool {
+        load > self.beside * LESS
+    }
+
+    /// Does it still, now that it does so much?
     fn holds(&mut self, load: f64) -> bool {
         self.beside = self.beside.max(load);
-        load > self.beside * LESS
+        self.tells(load)
     }
 
     /// A rate above which it would soon be met, for so many shares.
@@ -121,8 +128,9 @@ pub(super) struct Pace {
     /// Periods since the step was set.
     well: u32,
     cut_at: Instant,
-    /// Where it was cut.
+    /// Where it was cut, and the highest of these places: what the drive can do beside little.
     met: Option<Met>,
+    highest: Option<Met>,
     /// What the foreground does, in operations a second.
     load: f64,
     /// The foreground is away.
@@ -186,6 +194,7 @@ impl Pace {
             well: 0,
             cut_at: beginning,
             met: None,
+            highest: None,
             load: 0.0,
             alone: true,
             held: None,
@@ -243,8 +252,18 @@ impl Pace {
         let verdict = period.verdict;
         self.written.add(period.written, period.time);
         let load = period.done as f64 / period.time.as_secs_f64().max(0.001);
-        self.load += (load - self.load) / LOADS;
-        self.met.take_if(|met| !met.holds(self.load));
+        self.load = match self.alone {
+            // It has only just come.
+            true => load,
+            false => self.load + (load - self.load) / LOADS,
+        };
+        if !self.met.as_mut().is_some_and(|met| met.holds(self.load)) {
+            let known = self.highest.filter(|highest| highest.tells(self.load));
+            self.met = known.map(|met| Met {
+                until: met.until.max(now + met.calm),
+                ..met
+            });
+        }
         let moved = std::mem::take(&mut self.moved);
         if moved > 0 || period.is_busy {
             self.background.add(moved, period.time);
@@ -257,8 +276,11 @@ impl Pace {
                 // What is kept away from already is not found to be much less at once.
                 self.cut(shares, CUT, now);
             }
-            // Drives stand still by themselves, too: they do not do less for that.
-            (Verdict::Takes(_), _) if period.stalls && self.is_new() => self.cut(shares, 1.0, now),
+            (Verdict::Takes(_), _) if period.stalls => {
+                if let Some(kept) = self.news() {
+                    self.cut(shares, kept, now);
+                }
+            }
             (Verdict::Takes(slowness), Some(rate)) if slowness <= 1.0 && held.is_some() => {
                 self.grow(rate, shares, now);
             }
@@ -266,10 +288,17 @@ impl Pace {
         }
     }
 
-    /// Is more moved than is known to be well?
-    fn is_new(&self) -> bool {
+    /// That the drive stood still for a moment is news where more was moved, or beside more, than is
+    /// known to be well: drives do it by themselves, too, and do not do less for that. Says how much of
+    /// what was met before is kept, whatever was moved.
+    fn news(&self) -> Option<f64> {
         let moved = self.background.a_second() as f64;
-        self.met.is_none_or(|met| moved > met.moved as f64 * NEARLY)
+        match self.met {
+            None => Some(0.0),
+            Some(met) if met.at < self.load * LESS => Some(0.0),
+            Some(met) if moved > met.moved as f64 * NEARLY => Some(1.0),
+            Some(_) => None,
+        }
     }
 
     /// The foreground suffers; of what was met before so much is kept.
@@ -282,6 +311,11 @@ impl Pace {
         let rate = ((moved as f64 * CUT) as u64).min(met.near(shares));
         let rate = self.rate.map_or(rate, |before| before.min(rate));
         (self.rate, self.met) = (Some(rate), Some(met));
+        // Beside no more than then it was found to be less.
+        let is_highest = |highest: Met| met.moved >= highest.moved || met.beside <= highest.beside;
+        if self.highest.is_none_or(is_highest) {
+            self.highest = Some(met);
+        }
         (self.step, self.well, self.cut_at) = (rate / STEP, 0, now);
     }
 
@@ -294,11 +328,10 @@ impl Pace {
                 (self.step, self.well) = (rate / STEP, 0);
                 return;
             }
-            Some(_) => {
+            _ => {
                 let part = haste(shares).max(NO_HASTE);
                 ((self.step as f64 * part) as u64, u64::MAX)
             }
-            None => (self.step, u64::MAX),
         };
         self.well += 1;
         if self.well.is_multiple_of(PATIENCE) {
@@ -307,7 +340,9 @@ impl Pace {
         let rate = rate.saturating_add(step).min(most);
         // What is only allowed and not moved tells nothing of the drive.
         let moved = self.background.a_second() as f64;
-        self.met.take_if(|met| moved > met.moved as f64 * SAME);
+        for known in [&mut self.met, &mut self.highest] {
+            known.take_if(|met| moved > met.moved as f64 * SAME);
+        }
         self.rate = (rate < ENOUGH).then_some(rate);
     }
 }

@@ -513,6 +513,54 @@ fn a_drive_that_stands_still_by_itself_does_not_stop_compaction() {
     assert!(least > 45_000_000, "{least}");
 }
 
+#[test]
+fn what_a_drive_does_beside_little_is_known_after_much() {
+    let (mut pace, mut now) = (Pace::new(), Instant::from_nanos(10_000_000_000));
+    let request = Request {
+        group: TaskGroup::Compaction,
+        bytes: PIECE,
+        shares: 100,
+        hurried: false,
+    };
+    // Beside 1,000 operations a second the drive stands still from 200 MB/s on, beside 5,000 from 40.
+    let mut run = |operations: u64, most: u64, seconds: u64| {
+        let (mut met, mut all) = (0, 0);
+        for _ in 0..seconds * 10 {
+            let (end, mut moved) = (now + Duration::from_millis(100), 0);
+            while now < end {
+                let ready = pace.ready_at(&request);
+                if ready > now {
+                    pace.holds(&request);
+                    now = ready.min(end);
+                } else {
+                    pace.begin(&request, now);
+                    moved += PIECE;
+                    now += Duration::from_micros(1_000);
+                }
+            }
+            let stalls = moved * 10 > most;
+            (met, all) = (met + u64::from(stalls), all + moved);
+            let period = Period {
+                time: Duration::from_millis(100),
+                verdict: Verdict::Takes(0.5),
+                cuts: false,
+                stalls,
+                is_busy: true,
+                done: operations / 10,
+                written: 0,
+            };
+            pace.look(&period, end);
+        }
+        (met, all / seconds)
+    };
+    let (met, _) = run(1_000, 200_000_000, 15);
+    assert!(met > 0, "it is met once");
+    run(5_000, 40_000_000, 30);
+    let (met, moved) = run(1_000, 200_000_000, 40);
+    assert_eq!(met, 0, "{moved}");
+    assert!(moved > 70_000_000, "{moved}");
+}
+
 proptest::proptest! {
     /// Whatever happens: a group that has nothing under way may begin, and all together never have
     /// more than the window and what each is promised.
