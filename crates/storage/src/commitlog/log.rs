@@ -222,7 +222,7 @@ impl CommitLog {
         let appended = self.inner.state.borrow().appended;
         self.inner.work.notify_one();
         if matches!(self.inner.config.sync, CommitlogSync::Periodic { .. }) {
-            self.inner.state.borrow_mut().sync_wanted = true;
+            self.inner.state.borrow_mut().sync_wanted = appended;
         }
         self.reached(appended, Reach::Drive).await
     }

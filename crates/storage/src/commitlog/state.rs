@@ -48,8 +48,8 @@ pub(super) struct State {
     /// Why the drive does not take what is written next, as long as it is full.
     pub(super) stalled: Option<Arc<str>>,
     pub(super) replaying: bool,
-    /// Does somebody wait for a sync that the mode alone would not do now?
-    pub(super) sync_wanted: bool,
+    /// Up to which append somebody waits for a sync that the mode alone would not do now.
+    pub(super) sync_wanted: u64,
     /// Memory of groups that were written, to be used again.
     pub(super) buffers: Vec<Vec<u8>>,
     /// Files whose segments went, to be used again.
@@ -175,7 +175,7 @@ impl State {
             behind_since: None,
             stalled: None,
             replaying: true,
-            sync_wanted: false,
+            sync_wanted: 0,
             buffers: Vec::new(),
             spares: Vec::new(),
             stats: LogStats::default(),
@@ -302,7 +302,9 @@ impl State {
     pub(super) fn lags(&mut self, now: Instant, lag_block: Duration) -> bool {
         let since = *self.behind_since.get_or_insert(now);
         let lags = now.saturating_duration_since(since) > lag_block;
-        self.sync_wanted |= lags;
+        if lags {
+            self.sync_wanted = self.appended;
+        }
         lags
     }
 
@@ -361,7 +363,7 @@ impl State {
         self.durable = self.appended;
         self.durable_to = Position::default();
         self.behind_since = None;
-        self.sync_wanted = false;
+        self.sync_wanted = 0;
         // The next number may have been given to a file that was made ahead.
         self.active += 2;
         self.next_offset = BLOCK as u64;

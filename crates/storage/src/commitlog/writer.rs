@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
-use io::{File, Instant, Notify, OpenOptions, TaskGroup};
+use io::{File, Instant, Notify, OpenOptions, Task, TaskGroup};
 
 use super::CommitlogSync;
 use super::format::{self, BLOCK, GROUP_HEADER, Position, SegmentHeader};
@@ -19,6 +19,10 @@ const RETRY: Duration = Duration::from_secs(1);
 /// How many buffers of groups are kept to be used again.
 const BUFFERS: usize = 2;
 
+/// After how long what only the system has is brought to the drive at the latest, whatever the period:
+/// the less there is, the shorter is the sync that somebody has to wait for.
+const SOON: Duration = Duration::from_secs(1);
+
 /// How much of a segment is filled with zeros at once: groups wait behind it in the drive's queue.
 const ZEROED: u64 = 256 << 10;
 
@@ -29,8 +33,19 @@ pub(super) struct Writer {
     open: Option<(u64, SegmentFile)>,
     /// Where the writes that are not synced yet end, and how many appends they hold.
     unsynced: Option<(Position, u64)>,
+    /// The sync beside which groups go on being written.
+    syncing: Option<Syncing>,
     synced_at: Instant,
     next: Rc<Next>,
+}
+
+/// A sync that is under way.
+struct Syncing {
+    /// What the drive will have, as in `unsynced`.
+    end: Position,
+    sequence: u64,
+    begun: Instant,
+    done: Task<std::io::Result<()>>,
 }
 
 /// The file of the next segment, made ahead of need.
@@ -71,6 +86,7 @@ impl Writer {
         Writer {
             open: None,
             unsynced: None,
+            syncing: None,
             synced_at: inner.env.now(),
             next: Rc::default(),
             inner,
@@ -88,6 +104,8 @@ impl Writer {
             let result = match group {
                 Some(group) => self.write_group(group).await,
                 None if self.sync_due() => self.sync().await,
+                None if self.has_synced() => self.end_sync().await,
+                None if self.begins_sync() => Ok(()),
                 None if self.inner.closing.get() => return,
                 None => {
                     self.wait().await;
@@ -131,7 +149,7 @@ impl Writer {
         if let Some((damaged, _)) = self.open.take() {
             inner.shared.archive.is_full(&inner.path(damaged));
         }
-        self.unsynced = None;
+        (self.unsynced, self.syncing) = (None, None);
         self.inner.release.notify_one();
         true
     }
@@ -152,8 +170,8 @@ impl Writer {
     async fn wait(&self) {
         let inner = &*self.inner;
         match (inner.config.sync, self.unsynced) {
-            (CommitlogSync::Periodic { every, .. }, Some(_)) => {
-                let due = self.synced_at + every;
+            (CommitlogSync::Periodic { every, .. }, Some(_)) if self.syncing.is_none() => {
+                let due = self.synced_at + every.min(SOON);
                 let left = due.saturating_duration_since(inner.env.now());
                 // Whether the time is up or there is work, the loop looks again.
                 let _ = inner.env.timeout(left, inner.work.notified()).await;
@@ -162,19 +180,62 @@ impl Writer {
         }
     }
 
+    /// Must the drive have what is written before anything else is?
     fn sync_due(&self) -> bool {
-        if self.unsynced.is_none() {
+        match self.inner.config.sync {
+            CommitlogSync::Group | CommitlogSync::Batch => self.unsynced.is_some(),
+            CommitlogSync::Periodic { .. } => self.unsynced.is_some() && self.inner.closing.get(),
+        }
+    }
+
+    /// Begins a sync beside which groups go on being written, if it is time for one.
+    fn begins_sync(&mut self) -> bool {
+        let CommitlogSync::Periodic { every, .. } = self.inner.config.sync else {
+            return false;
+        };
+        let (Some((end, sequence)), Some((_, open)), None) =
+            (self.unsynced, &self.open, &self.syncing)
+        else {
+            return false;
+        };
+        let begun = self.inner.env.now();
+        let state = self.inner.state.borrow();
+        if begun < self.synced_at + every.min(SOON) && state.sync_wanted <= state.durable {
             return false;
         }
-        let inner = &*self.inner;
-        match inner.config.sync {
-            CommitlogSync::Group | CommitlogSync::Batch => true,
-            CommitlogSync::Periodic { every, .. } => {
-                inner.state.borrow().sync_wanted
-                    || inner.closing.get()
-                    || inner.env.now() >= self.synced_at + every
-            }
+        drop(state);
+        let (inner, file) = (self.inner.clone(), open.file.clone());
+        let sync = async move {
+            let result = file.sync_data().await;
+            inner.work.notify_one();
+            result
+        };
+        let done = self.inner.env.spawn(TaskGroup::Foreground, sync);
+        self.syncing = Some(Syncing {
+            end,
+            sequence,
+            begun,
+            done,
+        });
+        true
+    }
+
+    /// Is the sync over that was begun?
+    fn has_synced(&self) -> bool {
+        let syncing = self.syncing.as_ref();
+        syncing.is_some_and(|syncing| syncing.done.is_finished())
+    }
+
+    /// Waits for the sync that was begun.
+    async fn end_sync(&mut self) -> Result<(), Stop> {
+        let Some(syncing) = self.syncing.take() else {
+            return Ok(());
+        };
+        if let Err(error) = syncing.done.await {
+            return Err(self.describe("syncing", syncing.end, &error));
         }
+        self.is_durable(syncing.end, syncing.sequence, syncing.begun);
+        Ok(())
     }
 
     async fn write_group(&mut self, mut group: Group) -> Result<(), Stop> {
@@ -211,7 +272,8 @@ impl Writer {
             ..at
         };
         if synced {
-            self.is_durable(end, group.last_sequence);
+            let now = self.inner.env.now();
+            self.is_durable(end, group.last_sequence, now);
         } else {
             self.unsynced = Some((end, group.last_sequence));
             self.inner.state.borrow_mut().wake();
@@ -221,6 +283,10 @@ impl Writer {
             let took = self.inner.env.now().saturating_duration_since(begun);
             self.inner.state.borrow_mut().stats.group_latency.add(took);
         }
+        if self.has_synced() {
+            self.end_sync().await?;
+        }
+        self.begins_sync();
         Ok(())
     }
 
@@ -265,7 +331,9 @@ impl Writer {
         }
     }
 
+    /// Has all that is written on the drive before anything else is done.
     async fn sync(&mut self) -> Result<(), Stop> {
+        self.end_sync().await?;
         let Some((_, open)) = &self.open else {
             return Ok(());
         };
@@ -275,23 +343,22 @@ impl Writer {
         if let Err(error) = open.file.sync_data().await {
             return Err(self.describe("syncing", end, &error));
         }
-        self.is_durable(end, sequence);
+        let now = self.inner.env.now();
+        self.is_durable(end, sequence, now);
         Ok(())
     }
 
-    /// The drive has all up to `end`, and so all records up to `sequence`.
-    fn is_durable(&mut self, end: Position, sequence: u64) {
-        self.unsynced = None;
-        self.synced_at = self.inner.env.now();
+    /// The drive has all up to `end`, and so all records up to `sequence`; what came after `since` it may
+    /// not have.
+    fn is_durable(&mut self, end: Position, sequence: u64, since: Instant) {
+        self.unsynced.take_if(|(written, _)| *written <= end);
+        self.synced_at = since;
         let mut state = self.inner.state.borrow_mut();
         state.stats.syncs += 1;
         state.durable = sequence;
         state.durable_to = end;
         let all = state.appended == sequence;
-        state.behind_since = (!all).then_some(self.synced_at);
-        if all {
-            state.sync_wanted = false;
-        }
+        state.behind_since = (!all).then_some(since);
         state.wake();
     }
 
