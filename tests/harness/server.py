@@ -232,7 +232,8 @@ class Helenus(Server):
         memory = os.environ.get("HELENUS_MEMORY", "1G")
         # Snapshots of every dropped table would only cost time here.
         snapshots = [] if "--auto-snapshot" in self.extra else ["--auto-snapshot", "false"]
-        return [*self.prefix, BINARY, "start", *arguments, "--memory", memory, *snapshots, *self.extra]
+        functions = ["--user-defined-functions-enabled", "true"]
+        return [*self.prefix, BINARY, "start", *arguments, "--memory", memory, *snapshots, *functions, *self.extra]
 
     def nodetool(self, *arguments) -> str:
         """What a verb prints that must succeed."""

@@ -40,12 +40,19 @@ pub enum CqlError {
         /// What happened.
         message: String,
     },
+    /// Nothing is wrong: a user-defined function gave way, and what was evaluated is to be evaluated
+    /// again. Only who allowed it gets it ([`may_give_way`]), and never a client.
+    ///
+    /// [`may_give_way`]: crate::functions::FunctionContext::may_give_way
+    #[error("a function gave way")]
+    GaveWay,
 }
 
 impl CqlError {
     /// The error code of the native protocol (specification v5, section 9).
     pub fn code(&self) -> i32 {
         match self {
+            CqlError::GaveWay => 0x0000,
             CqlError::Protocol(_) => 0x000A,
             CqlError::Function { .. } => 0x1400,
             CqlError::Syntax(_) => 0x2000,

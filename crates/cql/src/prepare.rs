@@ -8,6 +8,7 @@ use crate::CqlError;
 use crate::ast::{self, QualifiedName, Statement};
 use crate::describe::{DescribePlan, RESULT_TABLE};
 use crate::error::invalid;
+use crate::functions::Function;
 use crate::plan::{Attributes, BatchPlan, ModifyPlan, Plan, SelectPlan};
 use crate::schema::SchemaPlan;
 use crate::term::{Analysis, ColumnSpec, MarkerSpec, Value, Values};
@@ -35,6 +36,8 @@ pub struct Prepared {
     pub partition_key_indexes: Vec<u16>,
     /// Names and types of the columns of its result; `None` if it has none.
     pub result_columns: Option<Vec<ColumnSpec>>,
+    /// The functions of users that it calls.
+    functions: Vec<Function>,
 }
 
 /// Parses and analyses a statement.
@@ -61,15 +64,17 @@ pub fn prepare_statement(
     match statement {
         Statement::Select(select) => {
             let (keyspace, table) = table_of(context, &select.table)?;
-            let analysis = Analysis::new(&table, Some(&keyspace.types));
+            let analysis = Analysis::new(&table, Some(&keyspace.types)).in_schema(context.schema);
             let plan = SelectPlan::new(&analysis, table.clone(), select)?;
             let columns = plan.columns().to_vec();
+            let functions = analysis.used_functions();
             let mut prepared = Prepared::of_table(
                 Plan::Select(Box::new(plan)),
                 &table,
                 analysis.into_markers(),
             )?;
             prepared.result_columns = Some(columns);
+            prepared.functions = functions;
             Ok(prepared)
         }
         Statement::Modification(modification) => prepare_modification(modification, context),
@@ -166,22 +171,27 @@ fn prepare_modification(
     context: &Context<'_>,
 ) -> Result<Prepared, CqlError> {
     let (keyspace, table) = table_of(context, modification.table())?;
-    let analysis = Analysis::new(&table, Some(&keyspace.types));
+    let analysis = Analysis::new(&table, Some(&keyspace.types)).in_schema(context.schema);
     let plan = ModifyPlan::new(&analysis, table.clone(), modification)?;
     plan.validate()?;
     let plan = Plan::Modify(Box::new(plan));
-    Prepared::of_table(plan, &table, analysis.into_markers())
+    let functions = analysis.used_functions();
+    let mut prepared = Prepared::of_table(plan, &table, analysis.into_markers())?;
+    prepared.functions = functions;
+    Ok(prepared)
 }
 
 fn prepare_batch(batch: &ast::Batch, context: &Context<'_>) -> Result<Prepared, CqlError> {
     let analysis = Analysis::of_batch();
     let attributes = Attributes::new(&analysis, &batch.attributes)?;
     let mut markers = analysis.into_markers();
+    let mut functions = Vec::new();
     let mut statements = Vec::with_capacity(batch.statements.len());
     for statement in &batch.statements {
         let (keyspace, table) = table_of(context, statement.table())?;
-        let analysis = Analysis::new(&table, Some(&keyspace.types));
+        let analysis = Analysis::new(&table, Some(&keyspace.types)).in_schema(context.schema);
         statements.push(ModifyPlan::new(&analysis, table.clone(), statement)?);
+        functions.extend(analysis.used_functions());
         for (i, marker) in analysis.into_markers().into_iter().enumerate() {
             if markers.len() <= i {
                 markers.resize(i + 1, None);
@@ -206,6 +216,7 @@ fn prepare_batch(batch: &ast::Batch, context: &Context<'_>) -> Result<Prepared, 
     let mut prepared = Prepared::simple(Plan::Batch(Box::new(plan)), keyspace);
     prepared.partition_key_indexes = only.map_or(Vec::new(), |table| key_indexes(&table, &markers));
     prepared.bind_variables = specs(markers)?;
+    prepared.functions = functions;
     Ok(prepared)
 }
 
@@ -249,6 +260,7 @@ impl Prepared {
             bind_variables: Vec::new(),
             partition_key_indexes: Vec::new(),
             result_columns: None,
+            functions: Vec::new(),
         }
     }
 
@@ -262,6 +274,18 @@ impl Prepared {
             bind_variables: specs(markers)?,
             ..Prepared::simple(plan, Some(table.keyspace.to_string()))
         })
+    }
+
+    /// Does it call functions that users defined?
+    pub fn calls_functions(&self) -> bool {
+        !self.functions.is_empty()
+    }
+
+    /// Does it still mean the same in this schema? Tables and functions must be the very ones it was
+    /// made with.
+    pub fn is_valid_in(&self, schema: &Schema) -> bool {
+        let mut functions = self.functions.iter();
+        self.plan.is_valid_in(schema) && functions.all(|function| function.is_valid_in(schema))
     }
 
     /// Puts the values of a request in the order of the bind markers. `names`: those the values

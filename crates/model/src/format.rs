@@ -88,6 +88,11 @@ impl CqlType {
         parts.unwrap_or_else(|_| to_hex(value))
     }
 
+    /// Does the empty value of the type mean nothing (`AbstractType.isEmptyValueMeaningless`)?
+    pub fn is_empty_meaningless(&self) -> bool {
+        self.empty_is_null() && !self.is_collection() && !matches!(self, CqlType::Vector { .. })
+    }
+
     fn empty_is_null(&self) -> bool {
         !matches!(
             self,

@@ -40,6 +40,7 @@ pub mod temporal;
 mod token;
 mod type_name;
 mod types;
+mod user_function;
 mod validate;
 mod value;
 pub mod vint;
@@ -71,4 +72,7 @@ pub use size::{SizeError, parse_size};
 pub use token::{ShardId, Sharder, Token, murmur3_x64_128};
 pub use type_name::{RESERVED, TypeNameError, quote_identifier};
 pub use types::{CqlType, MAX_BRACKETS, MAX_NESTING};
+pub use user_function::{
+    Signature, UserAggregate, UserFunction, UserFunctions, argument_list, argument_type, signature,
+};
 pub use value::ValueError;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::{ClusteringComparator, CqlType, murmur3_x64_128, vint};
+use crate::{ClusteringComparator, CqlType, UserFunctions, murmur3_x64_128, vint};
 
 /// The identity of a table: a dropped and re-created table is another one.
 pub type TableId = Uuid;
@@ -448,6 +448,8 @@ pub struct Keyspace {
     pub tables: BTreeMap<Arc<str>, Arc<Table>>,
     /// Its types, by name.
     pub types: BTreeMap<Arc<str>, Arc<UserType>>,
+    /// Its user-defined functions and aggregates.
+    pub functions: UserFunctions,
     /// Made by the node on the fly, not stored?
     pub is_virtual: bool,
     /// What else `system_schema` has of it.
@@ -466,7 +468,7 @@ pub struct Unserved {
     pub indexes: Vec<Index>,
     /// Materialized views, by name.
     pub views: BTreeMap<Arc<str>, View>,
-    /// User-defined functions and aggregates.
+    /// User-defined functions and aggregates in languages that are not served.
     pub functions: Vec<Function>,
     /// Columns with a mask: the names of table or view, and column.
     pub masks: BTreeSet<(Arc<str>, Arc<str>)>,
@@ -513,7 +515,7 @@ pub struct View {
     pub base: Option<TableId>,
 }
 
-/// A user-defined function or aggregate.
+/// A user-defined function or aggregate that is not served.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Function {
     /// Its name.

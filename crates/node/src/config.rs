@@ -46,6 +46,8 @@ pub struct NodeConfig {
     pub failure_policies: storage::FailurePolicies,
     /// Is a table kept as a snapshot before it is truncated or dropped?
     pub auto_snapshot: bool,
+    /// How long a user-defined function may run; `None`: there are none.
+    pub user_functions: Option<Duration>,
     /// Are new sstables linked into the backups from the start on?
     pub incremental_backups: bool,
     /// The name of the cluster; `None`: the one it had before.

@@ -150,6 +150,7 @@ impl RequestError {
 
 fn cql_kind(error: CqlError) -> ErrorKind {
     match error {
+        CqlError::GaveWay => ErrorKind::Server,
         CqlError::Protocol(_) => ErrorKind::Protocol,
         CqlError::Syntax(_) => ErrorKind::Syntax,
         CqlError::Unauthorized(_) => ErrorKind::Unauthorized,

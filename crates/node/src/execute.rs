@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use cluster::NodeId;
 use cql::describe::{ClusterDescription, DescribePlan, DescribePosition};
-use cql::{Context, MAX_TOKENS, ModifyPlan, Paging, Plan, Prepared, SelectPlan};
+use cql::functions::FunctionContext;
+use cql::{Context, CqlError, MAX_TOKENS, ModifyPlan, Paging, Plan, Prepared, SelectPlan};
 use model::{CounterMutation, Mutation, PartitionSelection, ReadCommand, Table};
 use wire::{
     Batch, BatchKind, BatchTarget, Consistency, EncodedColumns, Execute, Prepare, Query,
@@ -154,12 +155,14 @@ impl Call<'_> {
                 let consistency = parameters.consistency;
                 let request = self.request(prepared, parameters)?;
                 if modify.is_conditional() {
-                    let conditional = self.conditional(modify.cas(&request)?, parameters);
+                    let cas = self.evaluate(&request, || modify.cas(&request)).await?;
+                    let conditional = self.conditional(cas, parameters);
                     return Box::pin(conditional).await;
                 }
                 consistency.check_write()?;
                 if modify.is_counter() {
-                    let additions = modify.counter_mutations(&request)?;
+                    let counted = || modify.counter_mutations(&request);
+                    let additions = self.evaluate(&request, counted).await?;
                     return self.add(additions, consistency).await;
                 }
                 let mutations = self.modify(modify, &request, consistency).await?;
@@ -173,16 +176,20 @@ impl Call<'_> {
                 }
                 let request = self.request(prepared, parameters)?;
                 if batch.is_conditional() {
-                    let conditional = self.conditional(batch.cas(&request)?, parameters);
+                    let cas = self.evaluate(&request, || batch.cas(&request)).await?;
+                    let conditional = self.conditional(cas, parameters);
                     return Box::pin(conditional).await;
                 }
                 consistency.check_write()?;
                 if batch.is_counter() {
-                    let additions = batch.counter_mutations(&request)?;
+                    let counted = || batch.counter_mutations(&request);
+                    let additions = self.evaluate(&request, counted).await?;
                     return self.add(additions, consistency).await;
                 }
-                let known = self.known(batch.reads(&request)?, consistency).await?;
-                let mutations = batch.mutations(&request, &known)?;
+                let reads = self.evaluate(&request, || batch.reads(&request)).await?;
+                let known = self.known(reads, consistency).await?;
+                let mutations = || batch.mutations(&request, &known);
+                let mutations = self.evaluate(&request, mutations).await?;
                 self.write_batch(mutations, consistency, batch.kind()).await
             }
             Plan::Truncate(table) => {
@@ -216,11 +223,12 @@ impl Call<'_> {
         parameters: &'v QueryParameters<'q>,
     ) -> Result<cql::Request<'v>, RequestError> {
         let values = prepared.bind(&parameters.values, &parameters.names)?;
-        Ok(self.request_of(values, parameters))
+        Ok(self.request_of(Some(prepared), values, parameters))
     }
 
     fn request_of<'v>(
         &self,
+        prepared: Option<&Prepared>,
         values: cql::Values<'v>,
         parameters: &QueryParameters<'_>,
     ) -> cql::Request<'v> {
@@ -232,6 +240,11 @@ impl Call<'_> {
         }
         if let Some(seconds) = parameters.now_in_seconds {
             request.now_seconds = seconds;
+        }
+        if let Some(language) = &self.shard.functions
+            && prepared.is_some_and(Prepared::calls_functions)
+        {
+            request.functions.set_language(language.clone());
         }
         request
     }
@@ -250,9 +263,11 @@ impl Call<'_> {
             page_size: page_size(parameters),
             state: parameters.paging_state,
         };
-        let mut run = select.start(&request, paging)?;
+        let mut run = self
+            .evaluate(&request, || select.start(&request, paging))
+            .await?;
         let warnings: Vec<String> = select.warning().map(str::to_owned).into_iter().collect();
-        let (shard, trace) = (self.shard, self.trace);
+        let (shard, trace, functions) = (self.shard, self.trace, &request.functions);
         let mut rows = self.rows(&columns, parameters, &warnings);
         loop {
             let commands = run.reads();
@@ -271,12 +286,21 @@ impl Call<'_> {
                     let rows: usize = page.partitions.iter().map(|p| p.rows.len()).sum();
                     trace.event(format!("Read {rows} live rows"));
                 }
-                run.absorb(&page, &mut |row| put_row(&mut rows, row))?;
+                functions.may_give_way(true);
+                while let Err(error) = run.absorb(&page, &mut |row| put_row(&mut rows, row)) {
+                    give_way(shard, functions, error).await?;
+                }
                 check_size(&rows)?;
                 shard.env.maybe_yield().await;
             }
         }
-        let state = run.finish(&mut |row| put_row(&mut rows, row))?;
+        functions.may_give_way(true);
+        let state = loop {
+            match run.finish(&mut |row| put_row(&mut rows, row)) {
+                Ok(state) => break state,
+                Err(error) => give_way(shard, functions, error).await?,
+            }
+        };
         check_size(&rows)?;
         rows.finish(state.as_deref());
         Ok(())
@@ -304,8 +328,10 @@ impl Call<'_> {
         consistency: Consistency,
     ) -> Result<Vec<Mutation>, RequestError> {
         refuse_virtual(modify.table(), "Modification")?;
-        let known = self.known(modify.reads(request)?, consistency).await?;
-        Ok(modify.mutations(request, &known)?)
+        let reads = self.evaluate(request, || modify.reads(request)).await?;
+        let known = self.known(reads, consistency).await?;
+        self.evaluate(request, || modify.mutations(request, &known))
+            .await
     }
 
     /// The answers to reads that a write needs.
@@ -395,12 +421,12 @@ impl Call<'_> {
         let kind = batch_kind(batch.kind);
         cql::check_batch(kind, plans.iter().copied())?;
         // One time for all of it.
-        let time = self.request_of(cql::Values::NONE, parameters);
+        let time = self.request_of(None, cql::Values::NONE, parameters);
         if plans.iter().any(|plan| plan.is_conditional()) {
             let mut requests = Vec::with_capacity(plans.len());
             for (statement, target) in statements.iter().zip(&batch.statements) {
                 let values = statement.prepared.bind(&target.values, &[])?;
-                let mut request = self.request_of(values, parameters);
+                let mut request = self.request_of(Some(&statement.prepared), values, parameters);
                 request.now_seconds = time.now_seconds;
                 requests.push(request);
             }
@@ -411,11 +437,14 @@ impl Call<'_> {
         let (mut mutations, mut additions) = (Vec::new(), Vec::new());
         for ((statement, plan), target) in statements.iter().zip(&plans).zip(&batch.statements) {
             let values = statement.prepared.bind(&target.values, &[])?;
-            let mut request = self.request_of(values, parameters);
+            let mut request = self.request_of(Some(&statement.prepared), values, parameters);
             request.timestamp_micros = time.timestamp_micros;
             request.now_seconds = time.now_seconds;
             match plan.is_counter() {
-                true => additions.extend(plan.counter_mutations(&request)?),
+                true => {
+                    let counted = || plan.counter_mutations(&request);
+                    additions.extend(self.evaluate(&request, counted).await?);
+                }
                 false => mutations.extend(self.modify(plan, &request, consistency).await?),
             }
             self.shard.env.maybe_yield().await;
@@ -566,6 +595,20 @@ fn reading(shard: &Shard, command: &ReadCommand) -> String {
             format!("Executing a range query on {table}, on all shards")
         }
     }
+}
+
+/// Lets others go first if a function gave way; what was evaluated is then evaluated again.
+async fn give_way(
+    shard: &Shard,
+    functions: &FunctionContext,
+    error: CqlError,
+) -> Result<(), RequestError> {
+    if error != CqlError::GaveWay {
+        return Err(error.into());
+    }
+    shard.env.yield_now().await;
+    functions.again();
+    Ok(())
 }
 
 fn put_row(rows: &mut RowsWriter<'_>, row: &[Option<&[u8]>]) {

@@ -16,6 +16,7 @@ mod coordinator;
 mod error;
 mod execute;
 mod flaw;
+mod functions;
 mod hints;
 pub mod internode;
 mod listener;

@@ -180,6 +180,14 @@ pub(crate) fn wire_change(event: cql::schema::ChangeEvent) -> SchemaChange {
             ChangeTarget::Keyspace => wire::ChangeTarget::Keyspace,
             ChangeTarget::Table => wire::ChangeTarget::Table(event.name),
             ChangeTarget::Type => wire::ChangeTarget::Type(event.name),
+            ChangeTarget::Function => wire::ChangeTarget::Function {
+                name: event.name,
+                argument_types: event.arguments,
+            },
+            ChangeTarget::Aggregate => wire::ChangeTarget::Aggregate {
+                name: event.name,
+                argument_types: event.arguments,
+            },
         },
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 
 use cluster::NodeId;
+use cql::functions::FunctionLanguage;
 use hashbrown::HashMap;
 use io::{Env, Mesh, MeshSeat, Notify, Outlet, Semaphore, oneshot};
 use model::{Schema, Sharder, Token};
@@ -16,6 +17,7 @@ use crate::clients::Clients;
 use crate::config::NodeConfig;
 use crate::coordinator::{CounterLocks, Observed, Relays, SerialTurns};
 use crate::flaw::Flaw;
+use crate::functions;
 use crate::hints::Hints;
 use crate::internode::Peer;
 use crate::listener::ClientPorts;
@@ -71,6 +73,8 @@ pub(crate) struct Shard {
     metadata_changed: Notify,
     /// Who the node is; known once the node has begun.
     local: RefCell<Option<Arc<LocalNode>>>,
+    /// What user-defined functions are written in; `None` where they are switched off.
+    pub(crate) functions: Option<Rc<dyn FunctionLanguage>>,
     pub(crate) statements: RefCell<StatementCache>,
     pub(crate) clients: Clients,
     /// Where they come in (shard 0).
@@ -144,7 +148,9 @@ impl Shard {
         let requests = (memory / REQUESTS_SHARE).max(MIN_REQUEST_MEMORY);
         let metrics = state.metrics[usize::from(env.shard().0)].clone();
         let timeouts = Rc::<Timeouts>::default();
+        let functions = state.config.user_functions;
         Shard {
+            functions: functions.map(|timeout| functions::language(&env, timeout)),
             sharder: Sharder::new(shards),
             statements: RefCell::new(StatementCache::new(bytes(memory / STATEMENTS_SHARE))),
             request_memory: Semaphore::new(bytes(requests)),

@@ -136,13 +136,13 @@ impl StatementCache {
         evicted
     }
 
-    /// Forgets the statements whose tables are not in `schema` as they were when the statement
+    /// Forgets the statements whose tables or functions are not in `schema` as they were when the statement
     /// was prepared: clients get UNPREPARED and prepare again, as with Cassandra. Says how many.
     pub(crate) fn retain_valid(&mut self, schema: &Schema) -> usize {
         let stale: Vec<StatementId> = self
             .statements
             .iter()
-            .filter(|(_, statement)| !statement.prepared.plan.is_valid_in(schema))
+            .filter(|(_, statement)| !statement.prepared.is_valid_in(schema))
             .map(|(id, _)| *id)
             .collect();
         for id in &stale {

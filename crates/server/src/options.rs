@@ -14,7 +14,7 @@ use crate::encryption::EncryptionOptions;
 use crate::size;
 
 /// The options, by the names they have in a configuration file; on the command line `_` is `-`.
-pub(crate) const NAMES: [&str; 29] = [
+pub(crate) const NAMES: [&str; 31] = [
     "data",
     "address",
     "port",
@@ -39,6 +39,8 @@ pub(crate) const NAMES: [&str; 29] = [
     "commit_failure_policy",
     "disk_failure_policy",
     "auto_snapshot",
+    "user_defined_functions_enabled",
+    "user_defined_functions_fail_timeout",
     "incremental_backups",
     "driver",
     "cluster_name",
@@ -178,6 +180,14 @@ pub(crate) struct StartOptions {
     #[arg(long, value_name = "true|false", value_parser = truth)]
     pub(crate) auto_snapshot: Option<bool>,
 
+    /// Can users define functions, in Lua? [default: false]
+    #[arg(long, value_name = "true|false", value_parser = truth)]
+    pub(crate) user_defined_functions_enabled: Option<bool>,
+
+    /// How long a user-defined function may run before it is broken off [default: 1500ms]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) user_defined_functions_fail_timeout: Option<Duration>,
+
     /// Link new sstables into the folder `backups` of their tables [default: false]
     #[arg(long, value_name = "true|false", value_parser = truth)]
     pub(crate) incremental_backups: Option<bool>,
@@ -243,6 +253,12 @@ impl StartOptions {
             "commit_failure_policy" => self.commit_failure_policy = Some(commit_policy(text)?),
             "disk_failure_policy" => self.disk_failure_policy = Some(disk_policy(text)?),
             "auto_snapshot" => self.auto_snapshot = Some(truth(text)?),
+            "user_defined_functions_enabled" => {
+                self.user_defined_functions_enabled = Some(truth(text)?);
+            }
+            "user_defined_functions_fail_timeout" => {
+                self.user_defined_functions_fail_timeout = Some(duration(text)?);
+            }
             "incremental_backups" => self.incremental_backups = Some(truth(text)?),
             "driver" => self.driver = Some(driver(text)?),
             "cluster_name" => self.cluster_name = Some(name(text)?),
@@ -288,6 +304,12 @@ impl StartOptions {
             commit_failure_policy: self.commit_failure_policy.or(other.commit_failure_policy),
             disk_failure_policy: self.disk_failure_policy.or(other.disk_failure_policy),
             auto_snapshot: self.auto_snapshot.or(other.auto_snapshot),
+            user_defined_functions_enabled: self
+                .user_defined_functions_enabled
+                .or(other.user_defined_functions_enabled),
+            user_defined_functions_fail_timeout: self
+                .user_defined_functions_fail_timeout
+                .or(other.user_defined_functions_fail_timeout),
             incremental_backups: self.incremental_backups.or(other.incremental_backups),
             driver: self.driver.or(other.driver),
             cluster_name: self.cluster_name.or(other.cluster_name),
@@ -500,6 +522,8 @@ mod tests {
             ("commit_failure_policy", "stop_commit"),
             ("disk_failure_policy", "best_effort"),
             ("auto_snapshot", "false"),
+            ("user_defined_functions_enabled", "true"),
+            ("user_defined_functions_fail_timeout", "250ms"),
             ("incremental_backups", "true"),
             ("driver", "epoll"),
             ("cluster_name", "Test Cluster"),

@@ -14,6 +14,8 @@ use crate::machine::Machine;
 use crate::options::{AccessMode, Seeds, StartOptions, SyncMode};
 use crate::size;
 
+/// How long a user-defined function may run, as in Cassandra.
+const DEFAULT_FUNCTION_TIMEOUT: Duration = Duration::from_millis(1500);
 /// Less memory than this does not carry a shard, in bytes.
 const MIN_MEMORY_PER_SHARD: u64 = 32 << 20;
 
@@ -52,6 +54,8 @@ pub(crate) struct Settings {
     pub(crate) failure_policies: FailurePolicies,
     /// Is a table kept as a snapshot before it is truncated or dropped?
     pub(crate) auto_snapshot: bool,
+    /// How long a user-defined function may run; `None`: they are switched off.
+    pub(crate) user_functions: Option<Duration>,
     /// Are new sstables linked into the backups from the start on?
     pub(crate) incremental_backups: bool,
     /// How to talk to the kernel.
@@ -142,6 +146,13 @@ impl Settings {
                 disk: options.disk_failure_policy.unwrap_or_default(),
             },
             auto_snapshot: options.auto_snapshot.unwrap_or(true),
+            user_functions: options
+                .user_defined_functions_enabled
+                .unwrap_or(false)
+                .then(|| {
+                    let timeout = options.user_defined_functions_fail_timeout;
+                    timeout.unwrap_or(DEFAULT_FUNCTION_TIMEOUT)
+                }),
             incremental_backups: options.incremental_backups.unwrap_or(false),
             driver: options.driver.unwrap_or(DriverChoice::Auto),
             cluster_name: options.cluster_name,

@@ -83,6 +83,7 @@ fn schema(table: &Arc<Table>) -> Schema {
         tables: [(table.name.clone(), table.clone())].into(),
         types: Default::default(),
         is_virtual: false,
+        functions: Default::default(),
         unserved: Default::default(),
     };
     Schema {

@@ -8,7 +8,7 @@ use super::Report;
 /// The floors, lowest first. A crate imports from lower floors only.
 const FLOORS: [&[&str]; 5] = [
     &["model", "io"],
-    &["cql", "cluster"],
+    &["cql", "cluster", "lua"],
     &["wire", "storage"],
     &["node"],
     &["server", "sim", "bench"],
@@ -21,7 +21,7 @@ const FORBIDDEN: [(&str, &[&str], &str); 5] = [
     ("wire", &["io", "cql"], "bytes in, bytes out"),
     (
         "storage",
-        &["cql", "cluster"],
+        &["cql", "cluster", "lua"],
         "it knows no CQL and no other nodes",
     ),
     (

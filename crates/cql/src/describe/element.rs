@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use model::{CqlType, Keyspace, Table, UserType};
+use model::{
+    CqlType, Keyspace, Table, UserAggregate, UserFunction, UserType, argument_list,
+    quote_identifier,
+};
 
 use super::text;
 
@@ -15,6 +18,10 @@ pub(super) enum Element<'s> {
     Type(&'s Keyspace, &'s UserType),
     /// A table of a keyspace.
     Table(&'s Keyspace, &'s Table),
+    /// A function of a keyspace.
+    Function(&'s Keyspace, &'s UserFunction),
+    /// An aggregate of a keyspace.
+    Aggregate(&'s Keyspace, &'s UserAggregate),
 }
 
 impl<'s> Element<'s> {
@@ -22,7 +29,9 @@ impl<'s> Element<'s> {
         match self {
             Element::Keyspace(keyspace)
             | Element::Type(keyspace, _)
-            | Element::Table(keyspace, _) => &keyspace.name,
+            | Element::Table(keyspace, _)
+            | Element::Function(keyspace, _)
+            | Element::Aggregate(keyspace, _) => &keyspace.name,
         }
     }
 
@@ -31,6 +40,8 @@ impl<'s> Element<'s> {
             Element::Keyspace(_) => "keyspace",
             Element::Type(..) => "type",
             Element::Table(..) => "table",
+            Element::Function(..) => "function",
+            Element::Aggregate(..) => "aggregate",
         }
     }
 
@@ -39,6 +50,22 @@ impl<'s> Element<'s> {
             Element::Keyspace(keyspace) => &keyspace.name,
             Element::Type(_, ty) => &ty.name,
             Element::Table(_, table) => &table.name,
+            Element::Function(_, function) => &function.name,
+            Element::Aggregate(_, aggregate) => &aggregate.name,
+        }
+    }
+
+    /// Its name as it is listed: that of a function has the types of its arguments.
+    pub(super) fn listed_name(&self) -> String {
+        let name = quote_identifier(self.name());
+        match self {
+            Element::Function(_, function) => {
+                format!("{name}({})", argument_list(&function.argument_types))
+            }
+            Element::Aggregate(_, aggregate) => {
+                format!("{name}({})", argument_list(&aggregate.argument_types))
+            }
+            _ => name,
         }
     }
 
@@ -47,6 +74,8 @@ impl<'s> Element<'s> {
             Element::Keyspace(keyspace) => text::create_keyspace(keyspace),
             Element::Type(_, ty) => text::create_type(ty),
             Element::Table(_, table) => text::create_table(table, with_internals),
+            Element::Function(_, function) => text::create_function(function),
+            Element::Aggregate(_, aggregate) => text::create_aggregate(aggregate),
         }
     }
 }

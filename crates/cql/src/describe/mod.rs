@@ -15,7 +15,7 @@ use crate::ast::{Describe, DescribeTarget, QualifiedName};
 use crate::schema::is_system_keyspace;
 
 pub use paging::{DescribePosition, SCHEMA_CHANGED};
-pub use text::{create_keyspace, create_table, create_type};
+pub use text::{create_aggregate, create_function, create_keyspace, create_table, create_type};
 
 use element::Element;
 
@@ -104,7 +104,7 @@ impl DescribePlan {
                 let mut row = vec![
                     name(&quote_identifier(element.keyspace())),
                     name(element.kind()),
-                    name(&quote_identifier(element.name())),
+                    name(&element.listed_name()),
                 ];
                 if with_statement {
                     row.push(name(&element.statement(self.statement.with_internals)));
@@ -133,9 +133,8 @@ impl DescribePlan {
                 let types = keyspace.types.values();
                 types.map(|ty| Element::Type(keyspace, ty)).collect()
             }),
-            DescribeTarget::Functions | DescribeTarget::Aggregates => {
-                self.listing(schema, |_| Vec::new())
-            }
+            DescribeTarget::Functions => self.listing(schema, functions),
+            DescribeTarget::Aggregates => self.listing(schema, aggregates),
             DescribeTarget::Schema { full } => Ok(sorted_keyspaces(schema)
                 .into_iter()
                 .filter(|keyspace| *full || !is_system_keyspace(&keyspace.name))
@@ -173,11 +172,21 @@ impl DescribePlan {
             }
             DescribeTarget::Function(name) => {
                 let keyspace = self.named_keyspace(schema, name.keyspace.as_deref())?;
-                missing("User defined function", &name.name, keyspace)
+                let found: Vec<_> = keyspace.functions.scalars_named(&name.name).collect();
+                if found.is_empty() {
+                    return missing("User defined function", &name.name, keyspace);
+                }
+                let found = found.into_iter();
+                Ok(found.map(|f| Element::Function(keyspace, f)).collect())
             }
             DescribeTarget::Aggregate(name) => {
                 let keyspace = self.named_keyspace(schema, name.keyspace.as_deref())?;
-                missing("User defined aggregate", &name.name, keyspace)
+                let found: Vec<_> = keyspace.functions.aggregates_named(&name.name).collect();
+                if found.is_empty() {
+                    return missing("User defined aggregate", &name.name, keyspace);
+                }
+                let found = found.into_iter();
+                Ok(found.map(|f| Element::Aggregate(keyspace, f)).collect())
             }
             DescribeTarget::Generic(name) => self.generic(schema, name),
         }
@@ -277,12 +286,26 @@ fn tables(keyspace: &Keyspace) -> Vec<Element<'_>> {
         .collect()
 }
 
-/// A keyspace, and unless `only` that is wanted its types and tables.
+fn functions(keyspace: &Keyspace) -> Vec<Element<'_>> {
+    let all = keyspace.functions.scalars.values();
+    all.map(|function| Element::Function(keyspace, function))
+        .collect()
+}
+
+fn aggregates(keyspace: &Keyspace) -> Vec<Element<'_>> {
+    let all = keyspace.functions.aggregates.values();
+    all.map(|aggregate| Element::Aggregate(keyspace, aggregate))
+        .collect()
+}
+
+/// A keyspace, and unless `only` that is wanted its types, functions, aggregates and tables.
 fn keyspace_elements(keyspace: &Keyspace, only: bool) -> Vec<Element<'_>> {
     let mut elements = vec![Element::Keyspace(keyspace)];
     if !only {
         let types = element::types_in_order(keyspace);
         elements.extend(types.into_iter().map(|ty| Element::Type(keyspace, ty)));
+        elements.extend(sorted(functions(keyspace)));
+        elements.extend(sorted(aggregates(keyspace)));
         elements.extend(sorted(tables(keyspace)));
     }
     elements

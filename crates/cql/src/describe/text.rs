@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use model::{
     Column, ColumnKind, CompactForm, CqlType, DroppedColumn, Keyspace, Order, Table, TableOptions,
-    UserType, quote_identifier as quote,
+    UserAggregate, UserFunction, UserType, argument_list, argument_type, quote_identifier as quote,
 };
 
 use crate::functions::double_text;
@@ -56,6 +56,62 @@ pub fn create_type(ty: &UserType) -> String {
         quote(&ty.name),
         fields.join(",\n")
     )
+}
+
+/// `CREATE FUNCTION …;` (`UDFunction.toCqlString`)
+pub fn create_function(function: &UserFunction) -> String {
+    let names = &function.argument_names;
+    let arguments: Vec<String> = names
+        .iter()
+        .zip(&function.argument_types)
+        .map(|(name, ty)| format!("{} {}", quote(name), argument_type(ty)))
+        .collect();
+    let on_null_input = match function.called_on_null_input {
+        true => "CALLED",
+        false => "RETURNS NULL",
+    };
+    format!(
+        "CREATE FUNCTION {}.{}({})\n    {on_null_input} ON NULL INPUT\n    RETURNS {}\n    LANGUAGE \
+         {}\n    AS {};",
+        quote(&function.keyspace),
+        quote(&function.name),
+        arguments.join(", "),
+        argument_type(&function.return_type),
+        function.language,
+        body(&function.body)
+    )
+}
+
+/// Between dollars, as Cassandra writes it, unless it has two of them itself or one at its end.
+fn body(text: &str) -> String {
+    match text.contains("$$") || text.ends_with('$') {
+        true => literal(text),
+        false => format!("$${text}$$"),
+    }
+}
+
+/// `CREATE AGGREGATE …;` (`UDAggregate.toCqlString`)
+pub fn create_aggregate(aggregate: &UserAggregate) -> String {
+    let mut text = format!(
+        "CREATE AGGREGATE {}.{}({})\n    SFUNC {}\n    STYPE {}",
+        quote(&aggregate.keyspace),
+        quote(&aggregate.name),
+        argument_list(&aggregate.argument_types),
+        quote(&aggregate.state_function.name),
+        argument_type(&aggregate.state_type)
+    );
+    if let Some(function) = &aggregate.final_function {
+        add(
+            &mut text,
+            format_args!("\n    FINALFUNC {}", quote(&function.name)),
+        );
+    }
+    if let Some(initial) = &aggregate.initial {
+        let initial = aggregate.state_type.format_literal(initial);
+        add(&mut text, format_args!("\n    INITCOND {initial}"));
+    }
+    text.push(';');
+    text
 }
 
 /// `CREATE TABLE …;`, with its id and what was dropped from it if `with_internals` are wanted.

@@ -1,16 +1,18 @@
-//! Aggregates: `count`, `min`, `max`, `sum`, `avg` (`AggregateFcts`).
+//! Aggregates: `count`, `min`, `max`, `sum`, `avg` (`AggregateFcts`), and those of users.
 //!
 //! Sums have the type of what is summed, so integers wrap. An average of integers is taken of the
 //! exact sum; one of decimals is carried along and rounded with each value, as in Cassandra.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use bigdecimal::{BigDecimal, Zero};
 use bytes::Bytes;
-use model::CqlType;
+use model::{CqlType, UserAggregate};
 use num_bigint::BigInt;
 
 use super::number::{Number, fits};
+use super::{FunctionContext, SYSTEM, user};
 use crate::CqlError;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +23,7 @@ enum Kind {
     Max,
     Sum,
     Avg,
+    User,
 }
 
 /// An aggregate for a certain argument type.
@@ -30,6 +33,8 @@ pub struct Aggregate {
     kind: Kind,
     arguments: Vec<CqlType>,
     result: CqlType,
+    /// What it is if a user defined it ([`Kind::User`]).
+    user: Option<Arc<UserAggregate>>,
 }
 
 impl Aggregate {
@@ -40,6 +45,7 @@ impl Aggregate {
             kind: Kind::CountRows,
             arguments: Vec::new(),
             result: CqlType::Bigint,
+            user: None,
         }
     }
 
@@ -50,6 +56,7 @@ impl Aggregate {
             kind: Kind::Count,
             arguments: vec![ty],
             result: CqlType::Bigint,
+            user: None,
         }
     }
 
@@ -60,6 +67,7 @@ impl Aggregate {
             kind: if max { Kind::Max } else { Kind::Min },
             arguments: vec![ty.clone()],
             result: ty,
+            user: None,
         }
     }
 
@@ -82,13 +90,35 @@ impl Aggregate {
             kind: if average { Kind::Avg } else { Kind::Sum },
             arguments: vec![ty.clone()],
             result: ty,
+            user: None,
         })
         .collect()
     }
 
-    /// Its name, without the keyspace `system`.
-    pub fn name(&self) -> &'static str {
-        self.name
+    /// An aggregate that a user defined.
+    pub(super) fn of_user(aggregate: &Arc<UserAggregate>) -> Aggregate {
+        Aggregate {
+            name: "",
+            kind: Kind::User,
+            arguments: aggregate.argument_types.clone(),
+            result: aggregate.return_type.clone(),
+            user: Some(aggregate.clone()),
+        }
+    }
+
+    /// Its name, without the keyspace.
+    pub fn name(&self) -> &str {
+        self.user.as_ref().map_or(self.name, |user| &user.name)
+    }
+
+    /// Its keyspace.
+    pub fn keyspace(&self) -> &str {
+        self.user.as_ref().map_or(SYSTEM, |user| &user.keyspace)
+    }
+
+    /// The aggregate of a user that it is, if it is one.
+    pub fn user_aggregate(&self) -> Option<&Arc<UserAggregate>> {
+        self.user.as_ref()
     }
 
     /// The types of its arguments.
@@ -106,6 +136,7 @@ impl Aggregate {
         let state = match self.kind {
             Kind::CountRows | Kind::Count => State::Count(0),
             Kind::Min | Kind::Max => State::Extreme(None),
+            Kind::User => State::User(self.user.as_ref().and_then(|user| user.initial.clone())),
             Kind::Sum | Kind::Avg => match self.result {
                 CqlType::Float | CqlType::Double => State::Real(Real::default()),
                 CqlType::Decimal => State::Decimal(BigDecimal::zero(), 0),
@@ -128,6 +159,17 @@ enum State {
     /// Sum, or the average so far, and count.
     Decimal(BigDecimal, i64),
     Real(Real),
+    /// What the state function gave last.
+    User(Option<Bytes>),
+}
+
+/// What a row brings to an [`Accumulator`].
+#[derive(Debug)]
+pub(crate) enum Input {
+    /// Arguments.
+    Arguments(Vec<Option<Bytes>>),
+    /// The next state of a user's aggregate; `None` leaves it as it is.
+    State(Option<Option<Bytes>>),
 }
 
 /// A sum of floating point numbers by Kahan, with the plain sum for infinities.
@@ -166,8 +208,35 @@ pub struct Accumulator {
 }
 
 impl Accumulator {
+    /// What the arguments of one row mean to it: here user-defined functions are called, and nothing
+    /// changes.
+    pub(crate) fn input(
+        &self,
+        context: &FunctionContext,
+        arguments: Vec<Option<Bytes>>,
+    ) -> Result<Input, CqlError> {
+        match (&self.aggregate.user, &self.state) {
+            (Some(user), State::User(state)) => {
+                user::next_state(context, user, state, &arguments).map(Input::State)
+            }
+            _ => Ok(Input::Arguments(arguments)),
+        }
+    }
+
+    /// Takes what one row brings.
+    pub(crate) fn take(&mut self, input: Input) -> Result<(), CqlError> {
+        match input {
+            Input::Arguments(arguments) => self.add(&arguments),
+            Input::State(Some(state)) => {
+                self.state = State::User(state);
+                Ok(())
+            }
+            Input::State(None) => Ok(()),
+        }
+    }
+
     /// Takes the arguments of one row; nulls count only as rows.
-    pub fn add(&mut self, arguments: &[Option<Bytes>]) -> Result<(), CqlError> {
+    pub(super) fn add(&mut self, arguments: &[Option<Bytes>]) -> Result<(), CqlError> {
         let kind = self.aggregate.kind;
         if let (Kind::CountRows, State::Count(count)) = (kind, &mut self.state) {
             *count += 1;
@@ -223,15 +292,25 @@ impl Accumulator {
                     real.add(number.to_f64());
                 }
             }
+            State::User(_) => {}
         }
         Ok(())
     }
 
-    /// The result so far: without rows 0, or null for `min` and `max`.
-    pub fn result(&self) -> Option<Bytes> {
+    /// The result so far: without rows 0, or null for `min` and `max`. Errors: those of the final
+    /// function of a user's aggregate.
+    pub(crate) fn result(&self, context: &FunctionContext) -> Result<Option<Bytes>, CqlError> {
+        if let (Some(user), State::User(state)) = (&self.aggregate.user, &self.state) {
+            return user::result(context, user, state);
+        }
+        Ok(self.native_result())
+    }
+
+    fn native_result(&self) -> Option<Bytes> {
         let ty = &self.aggregate.result;
         let average = self.aggregate.kind == Kind::Avg;
         match &self.state {
+            State::User(state) => state.clone(),
             State::Count(count) => Number::Int(*count).encode(ty),
             State::Extreme(best) => best.clone(),
             State::Integer(sum, count) if average && *count > 0 => {
@@ -284,7 +363,7 @@ mod tests {
             let value = (*text != "null").then(|| ty.parse_string(text).unwrap());
             accumulator.add(&[value]).unwrap();
         }
-        match accumulator.result() {
+        match accumulator.native_result() {
             Some(value) => aggregate.result.format_string(&value),
             None => "null".to_owned(),
         }

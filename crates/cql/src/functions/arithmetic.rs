@@ -120,7 +120,7 @@ fn common_type(left: &CqlType, right: &CqlType) -> CqlType {
 }
 
 fn operator_of(call: &Call<'_>) -> Operator {
-    match call.function.name {
+    match call.function.name() {
         "_add" => Operator::Add,
         "_substract" => Operator::Subtract,
         "_multiply" => Operator::Multiply,

@@ -35,6 +35,7 @@ pub fn resolve_cast(argument: &dyn Argument, to: &CqlType) -> Result<Option<Func
     let receiver = Receiver {
         ty: None,
         partition_key: &[],
+        users: None,
     };
     let found = match name(to) {
         Some(name) => resolve(Some(SYSTEM), name, &[argument], receiver)?,

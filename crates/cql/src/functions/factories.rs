@@ -187,7 +187,7 @@ fn fold_with(call: &Call<'_>, aggregate: Aggregate) -> Outcome {
     for element in collection::elements(value).map_err(malformed)? {
         accumulator.add(&[Some(Bytes::copy_from_slice(element))])?;
     }
-    Ok(accumulator.result())
+    accumulator.result(call.context)
 }
 
 /// What stands for a value that is hidden (`AbstractType.getMaskedValue`).
@@ -283,7 +283,7 @@ fn mask(call: &Call<'_>, inner: bool) -> Outcome {
                     return invalid(format!(
                         "The padding argument for function {SYSTEM}.{} should be \
                          single-character, but '{padding}' has {} characters.",
-                        call.function.name,
+                        call.function.name(),
                         padding.chars().count()
                     ));
                 }
@@ -353,7 +353,7 @@ fn cosine(call: &Call<'_>) -> Outcome {
     if lengths == 0.0 {
         return invalid(format!(
             "Function {SYSTEM}.{} doesn't support all-zero vectors.",
-            call.function.name
+            call.function.name()
         ));
     }
     float(((1.0 + product(&a, &b) / lengths) / 2.0) as f32)

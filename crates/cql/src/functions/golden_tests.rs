@@ -114,6 +114,7 @@ fn call(name: &str, values: &[Value]) -> Result<(CqlType, Option<Bytes>), CqlErr
         let receiver = Receiver {
             ty: None,
             partition_key: &[],
+            users: None,
         };
         match resolve(None, name, &terms, receiver)? {
             Some(Function::Scalar(function)) => Some(Scalar::clone(&function)),

@@ -1,5 +1,6 @@
-//! The functions of Cassandra 5.0 that every node has: scalar functions and aggregates, found by
-//! name and argument types, working on serialized values.
+//! The functions of Cassandra 5.0: scalar functions and aggregates, found by name and argument types,
+//! working on serialized values. Those that every node has are in `system`, those of users
+//! ([`user`]) in their keyspaces.
 //!
 //! Nothing here knows time or chance: a [`FunctionContext`] brings both, so that a statement can
 //! be replayed. Overloads are chosen as `FunctionResolver` does; a function that takes any type
@@ -16,13 +17,15 @@ mod math;
 mod number;
 mod resolve;
 mod time;
+mod user;
 
 use std::cell::Cell;
 use std::fmt;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use model::CqlType;
+use model::{CqlType, Schema, UserFunction, argument_type};
 
 use crate::CqlError;
 use number::Number;
@@ -32,6 +35,7 @@ pub use arithmetic::{Operator, negation, operation};
 pub use cast::{cast, resolve_cast};
 pub(crate) use number::double_text;
 pub use resolve::{Argument, Assignment, Receiver, assign_type, resolve};
+pub use user::{DISABLED, FunctionLanguage, Outcome, SuspendedCall};
 
 /// What functions need of the world.
 #[derive(Debug)]
@@ -41,6 +45,9 @@ pub struct FunctionContext {
     random: Cell<u64>,
     timeuuids: Cell<i64>,
     prepended: Cell<i64>,
+    /// Chance, and what was counted, when the present step of the evaluation began.
+    begun: Cell<(u64, i64, i64)>,
+    calls: user::Calls,
 }
 
 impl FunctionContext {
@@ -51,6 +58,39 @@ impl FunctionContext {
             random: Cell::new(random),
             timeuuids: Cell::new(0),
             prepended: Cell::new(0),
+            begun: Cell::new((random, 0, 0)),
+            calls: user::Calls::default(),
+        }
+    }
+
+    /// With user-defined functions, in this language. Without it calling one is an error.
+    pub fn set_language(&mut self, language: Rc<dyn FunctionLanguage>) {
+        self.calls.in_language(language);
+    }
+
+    /// Are user-defined functions to give way, so that an evaluation may end with
+    /// [`CqlError::GaveWay`]? Who allows it calls [`FunctionContext::again`] and evaluates again.
+    pub fn may_give_way(&self, may: bool) {
+        self.calls.may_give_way(may);
+        self.next_step();
+    }
+
+    /// Prepares for evaluating what gave way again: time and chance begin anew, calls that were
+    /// done are remembered.
+    pub fn again(&self) {
+        let (random, timeuuids, prepended) = self.begun.get();
+        self.random.set(random);
+        self.timeuuids.set(timeuuids);
+        self.prepended.set(prepended);
+        self.calls.again();
+    }
+
+    /// What was evaluated is done: it is not evaluated again, and calls are not remembered any more.
+    pub fn next_step(&self) {
+        if self.calls.next_step() {
+            let chance = self.random.get();
+            let counted = (self.timeuuids.get(), self.prepended.get());
+            self.begun.set((chance, counted.0, counted.1));
         }
     }
 
@@ -116,7 +156,7 @@ impl Call<'_> {
     fn failure(&self, text: String) -> CqlError {
         CqlError::Function {
             keyspace: SYSTEM.to_owned(),
-            function: self.function.name.to_owned(),
+            function: self.function.name().to_owned(),
             argument_types: self
                 .function
                 .arguments
@@ -132,13 +172,19 @@ pub(crate) const SYSTEM: &str = "system";
 
 type Body = fn(&Call<'_>) -> Result<Option<Bytes>, CqlError>;
 
+/// What a scalar function does.
+#[derive(Clone)]
+enum Code {
+    Native(&'static str, Body),
+    User(Arc<UserFunction>),
+}
+
 /// A scalar function for certain argument types.
 #[derive(Clone)]
 pub struct Scalar {
-    name: &'static str,
     arguments: Vec<CqlType>,
     result: CqlType,
-    body: Body,
+    code: Code,
 }
 
 impl Scalar {
@@ -149,16 +195,43 @@ impl Scalar {
         body: Body,
     ) -> Scalar {
         Scalar {
-            name,
             arguments: arguments.into(),
             result,
-            body,
+            code: Code::Native(name, body),
         }
     }
 
-    /// Its name, without the keyspace `system`.
-    pub fn name(&self) -> &'static str {
-        self.name
+    /// A function that a user defined.
+    fn of_user(function: &Arc<UserFunction>) -> Scalar {
+        Scalar {
+            arguments: function.argument_types.clone(),
+            result: function.return_type.clone(),
+            code: Code::User(function.clone()),
+        }
+    }
+
+    /// Its name, without the keyspace.
+    pub fn name(&self) -> &str {
+        match &self.code {
+            Code::Native(name, _) => name,
+            Code::User(function) => &function.name,
+        }
+    }
+
+    /// Its keyspace.
+    pub fn keyspace(&self) -> &str {
+        match &self.code {
+            Code::Native(..) => SYSTEM,
+            Code::User(function) => &function.keyspace,
+        }
+    }
+
+    /// The function of a user that it is, if it is one.
+    pub fn user_function(&self) -> Option<&Arc<UserFunction>> {
+        match &self.code {
+            Code::Native(..) => None,
+            Code::User(function) => Some(function),
+        }
     }
 
     /// The types of its arguments.
@@ -177,30 +250,44 @@ impl Scalar {
         context: &FunctionContext,
         arguments: &[Option<Bytes>],
     ) -> Result<Option<Bytes>, CqlError> {
-        (self.body)(&Call {
-            function: self,
-            context,
-            arguments,
-        })
+        match &self.code {
+            Code::Native(_, body) => body(&Call {
+                function: self,
+                context,
+                arguments,
+            }),
+            Code::User(function) => user::call(context, function, arguments),
+        }
     }
 
     /// Does it give the same result for the same arguments, whenever it is called
-    /// (`NativeFunction.isPure`)?
+    /// (`Function.isPure`)? Of a user's nobody knows.
     pub fn is_pure(&self) -> bool {
-        !time::IMPURE.contains(&self.name)
+        match &self.code {
+            Code::Native(name, _) => !time::IMPURE.contains(name),
+            Code::User(_) => false,
+        }
     }
 }
 
 /// Functions of one name and signature are the same function.
 impl PartialEq for Scalar {
     fn eq(&self, other: &Scalar) -> bool {
-        self.name == other.name && self.arguments == other.arguments && self.result == other.result
+        (self.keyspace(), self.name()) == (other.keyspace(), other.name())
+            && self.arguments == other.arguments
+            && self.result == other.result
+            && self.user_function() == other.user_function()
     }
 }
 
 impl fmt::Debug for Scalar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_signature(f, self.name, &self.arguments, &self.result)
+        write_signature(
+            f,
+            (self.keyspace(), self.name()),
+            &self.arguments,
+            &self.result,
+        )
     }
 }
 
@@ -214,11 +301,42 @@ pub enum Function {
 }
 
 impl Function {
-    /// Its name, without the keyspace `system`.
-    pub fn name(&self) -> &'static str {
+    /// Its name, without the keyspace.
+    pub fn name(&self) -> &str {
         match self {
-            Function::Scalar(function) => function.name,
+            Function::Scalar(function) => function.name(),
             Function::Aggregate(function) => function.name(),
+        }
+    }
+
+    /// Its keyspace.
+    pub fn keyspace(&self) -> &str {
+        match self {
+            Function::Scalar(function) => function.keyspace(),
+            Function::Aggregate(function) => function.keyspace(),
+        }
+    }
+
+    /// Did a user define it?
+    pub fn is_of_user(&self) -> bool {
+        match self {
+            Function::Scalar(function) => function.user_function().is_some(),
+            Function::Aggregate(function) => function.user_aggregate().is_some(),
+        }
+    }
+
+    /// Is it, if a user defined it, in the schema as it is here?
+    pub(crate) fn is_valid_in(&self, schema: &Schema) -> bool {
+        let Some(keyspace) = schema.keyspaces.get(self.keyspace()) else {
+            return false;
+        };
+        match self {
+            Function::Scalar(function) => function
+                .user_function()
+                .is_none_or(|function| keyspace.functions.has_scalar(function)),
+            Function::Aggregate(function) => function
+                .user_aggregate()
+                .is_none_or(|function| keyspace.functions.has_aggregate(function)),
         }
     }
 
@@ -242,19 +360,21 @@ impl Function {
 /// `system.sum : (int) -> int`, as in Cassandra's messages.
 impl fmt::Display for Function {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_signature(f, self.name(), self.arguments(), self.result())
+        let name = (self.keyspace(), self.name());
+        write_signature(f, name, self.arguments(), self.result())
     }
 }
 
 fn write_signature(
     f: &mut fmt::Formatter<'_>,
-    name: &str,
+    (keyspace, name): (&str, &str),
     arguments: &[CqlType],
     result: &CqlType,
 ) -> fmt::Result {
-    write!(f, "{SYSTEM}.{name} : (")?;
+    write!(f, "{keyspace}.{name} : (")?;
     for (i, ty) in arguments.iter().enumerate() {
+        let ty = argument_type(ty);
         write!(f, "{}{ty}", if i == 0 { "" } else { ", " })?;
     }
-    write!(f, ") -> {result}")
+    write!(f, ") -> {}", argument_type(result))
 }

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use model::CqlType;
+use model::{CqlType, Schema, argument_type};
 
 use super::{Aggregate, Function, SYSTEM, Scalar, blob, cast, factories, math, time};
 use crate::CqlError;
+use crate::schema::is_unserved_function;
 
 /// How well a term fits a type (`AssignmentTestable.TestResult`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,6 +37,8 @@ pub struct Receiver<'a> {
     pub ty: Option<&'a CqlType>,
     /// The types of the partition key of the statement's table: the arguments of `token`.
     pub partition_key: &'a [CqlType],
+    /// Where the functions of users are, and the keyspace of those that are called without one.
+    pub users: Option<(&'a Schema, &'a str)>,
 }
 
 /// How well a value of type `from` fits `to` (`AbstractType.testAssignment`).
@@ -83,18 +86,18 @@ fn reads_values_of(to: &CqlType, from: &CqlType) -> bool {
 }
 
 /// The function that `name(arguments)` calls; `None` if there is none of this name, which callers
-/// report in their own words. `keyspace` is the one before the name, if any: all functions are in
-/// `system`.
+/// report in their own words. `keyspace` is the one before the name, if any; without it functions of
+/// `system` and of the statement's keyspace are meant.
 pub fn resolve(
     keyspace: Option<&str>,
     name: &str,
     arguments: &[&dyn Argument],
     receiver: Receiver<'_>,
 ) -> Result<Option<Function>, CqlError> {
-    if keyspace.is_some_and(|keyspace| keyspace != SYSTEM) {
-        return Ok(None);
+    let mut candidates = of_users(keyspace, name, receiver)?;
+    if keyspace.is_none_or(|keyspace| keyspace == SYSTEM) {
+        candidates.extend(native(name, arguments, receiver)?);
     }
-    let candidates = candidates(name, arguments, receiver)?;
     match candidates.len() {
         0 => Ok(None),
         1 => {
@@ -111,7 +114,33 @@ pub fn resolve(
     }
 }
 
-fn candidates(
+/// The functions of this name that users defined.
+fn of_users(
+    keyspace: Option<&str>,
+    name: &str,
+    receiver: Receiver<'_>,
+) -> Result<Vec<Function>, CqlError> {
+    let Some((schema, in_use)) = receiver.users else {
+        return Ok(Vec::new());
+    };
+    let Some(keyspace) = schema.keyspaces.get(keyspace.unwrap_or(in_use)) else {
+        return Ok(Vec::new());
+    };
+    let scalars = keyspace.functions.scalars_named(name);
+    let scalars = scalars.map(|f| Function::Scalar(Arc::new(Scalar::of_user(f))));
+    let aggregates = keyspace.functions.aggregates_named(name);
+    let aggregates = aggregates.map(|f| Function::Aggregate(Arc::new(Aggregate::of_user(f))));
+    let found: Vec<Function> = scalars.chain(aggregates).collect();
+    if found.is_empty() && is_unserved_function(keyspace, name) {
+        return Err(CqlError::Invalid(format!(
+            "Function {}.{name} cannot be called: only user-defined functions in Lua are supported",
+            keyspace.name
+        )));
+    }
+    Ok(found)
+}
+
+fn native(
     name: &str,
     arguments: &[&dyn Argument],
     receiver: Receiver<'_>,
@@ -243,9 +272,10 @@ pub(super) fn infer(
 
 fn check_arguments(function: &Function, arguments: &[&dyn Argument]) -> Result<(), CqlError> {
     let (name, wanted) = (function.name(), function.arguments());
+    let keyspace = function.keyspace();
     if arguments.len() != wanted.len() {
         return Err(CqlError::Invalid(format!(
-            "Invalid number of arguments in call to function {SYSTEM}.{name}: {} required but {} \
+            "Invalid number of arguments in call to function {keyspace}.{name}: {} required but {} \
              provided",
             wanted.len(),
             arguments.len()
@@ -255,7 +285,8 @@ fn check_arguments(function: &Function, arguments: &[&dyn Argument]) -> Result<(
         if argument.assignment(ty) == Assignment::No {
             return Err(CqlError::Invalid(format!(
                 "Type error: {argument} cannot be passed as argument {i} of function \
-                 {SYSTEM}.{name} of type {ty}"
+                 {keyspace}.{name} of type {}",
+                argument_type(ty)
             )));
         }
     }

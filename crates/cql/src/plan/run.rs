@@ -94,6 +94,17 @@ pub struct SelectRun<'p> {
     full: bool,
     group: Option<Group>,
     sorted: Vec<Slots<'static>>,
+    taken: Taken,
+}
+
+/// How much of a page, or of the sorted rows, was taken in when a function gave way.
+#[derive(Clone, Copy, Debug, Default)]
+struct Taken {
+    partitions: usize,
+    /// Of the partition after those.
+    rows: usize,
+    /// Was that partition the one of the row before, when it was begun?
+    same: Option<bool>,
 }
 
 impl SelectPlan {
@@ -157,6 +168,7 @@ impl SelectPlan {
             full: false,
             group: None,
             sorted: Vec::new(),
+            taken: Taken::default(),
         };
         if let Some(state) = paging.state {
             run.go_on(Position::decode(state, &self.table)?)?;
@@ -253,20 +265,27 @@ impl<'p> SelectRun<'p> {
         }
     }
 
-    /// Takes the answer to the next of the commands that [`SelectRun::reads`] gave.
+    /// Takes the answer to the next of the commands that [`SelectRun::reads`] gave. After
+    /// [`CqlError::GaveWay`], the same page is to be given again: it goes on in it.
     pub fn absorb(&mut self, page: &ReadPage, sink: &mut RowSink<'_>) -> Result<(), CqlError> {
         if self.pending == 0 {
             // An answer that came too late to be of use.
             return Ok(());
         }
-        self.pending -= 1;
-        for partition in &page.partitions {
+        while let Some(partition) = page.partitions.get(self.taken.partitions) {
             self.partition_rows(partition, sink)?;
+            self.taken = Taken {
+                partitions: self.taken.partitions + 1,
+                ..Taken::default()
+            };
             if self.full || self.remaining == 0 {
                 self.pending = 0;
+                self.taken = Taken::default();
                 return Ok(());
             }
         }
+        self.taken = Taken::default();
+        self.pending -= 1;
         self.advance(page);
         Ok(())
     }
@@ -308,8 +327,11 @@ impl<'p> SelectRun<'p> {
         partition: &Partition,
         sink: &mut RowSink<'_>,
     ) -> Result<(), CqlError> {
-        let same = matches!(&self.partition, Some((key, _)) if key == partition.key.key());
-        if !same {
+        let same = match self.taken.same {
+            Some(same) => same,
+            None => matches!(&self.partition, Some((key, _)) if key == partition.key.key()),
+        };
+        if self.taken.same.replace(same).is_none() && !same {
             self.partition = Some((partition.key.key().clone(), self.per_partition));
         }
         let base = self
@@ -323,16 +345,19 @@ impl<'p> SelectRun<'p> {
                 || (self.plan.shows_static && partition.static_row.as_ref().is_some_and(live));
             if shown && !(same && self.resume.is_some()) {
                 self.row(base, partition, None, sink)?;
+                self.request.functions.next_step();
             }
             return Ok(());
         }
-        for row in &partition.rows {
+        for row in partition.rows.iter().skip(self.taken.rows) {
             let mut slots = base.clone();
             self.plan
                 .selection
                 .fetch
                 .row(&mut slots, row, self.request)?;
             self.row(slots, partition, Some(row), sink)?;
+            self.taken.rows += 1;
+            self.request.functions.next_step();
             if self.full || self.remaining == 0 {
                 break;
             }
@@ -340,7 +365,7 @@ impl<'p> SelectRun<'p> {
         Ok(())
     }
 
-    /// A row of the table, or a partition without rows.
+    /// A row of the table, or a partition without rows. Nothing has changed where a function gave way.
     fn row(
         &mut self,
         slots: Slots<'_>,
@@ -351,20 +376,22 @@ impl<'p> SelectRun<'p> {
         if self.plan.is_aggregate() {
             return self.aggregate(slots, partition, row, sink);
         }
-        let Some((_, allowed)) = &mut self.partition else {
-            return Ok(());
+        let allowed = match &self.partition {
+            Some((_, allowed)) if *allowed > 0 => allowed - 1,
+            _ => return Ok(()),
         };
-        if *allowed == 0 {
-            return Ok(());
+        let sorts = !self.plan.sort.is_empty();
+        if !sorts {
+            self.plan.selection.emit(&slots, &[], self.request, sink)?;
         }
-        *allowed -= 1;
-        let allowed = *allowed;
-        if !self.plan.sort.is_empty() {
+        if let Some((_, left)) = &mut self.partition {
+            *left = allowed;
+        }
+        if sorts {
             self.sorted.push(owned(slots));
             return Ok(());
         }
         self.count(&slots);
-        self.plan.selection.emit(&slots, &[], self.request, sink)?;
         self.last = Some(Position {
             key: partition.key.key().clone(),
             clustering: row.map(|row| row.clustering.clone()),
@@ -401,6 +428,7 @@ impl<'p> SelectRun<'p> {
             .collect::<Result<_, _>>()?;
         if self.group.as_ref().is_some_and(|group| group.key != key) {
             self.finish_group(sink)?;
+            self.request.functions.next_step();
             if self.full || self.remaining == 0 {
                 return Ok(());
             }
@@ -421,28 +449,46 @@ impl<'p> SelectRun<'p> {
                 .collect(),
             last: position.clone(),
         });
-        group.last = position;
-        for (call, accumulator) in aggregates.iter().zip(&mut group.accumulators) {
+        // Functions are called before anything changes: they may give way.
+        let mut inputs = Vec::with_capacity(aggregates.len());
+        for (call, accumulator) in aggregates.iter().zip(&group.accumulators) {
             let arguments: Vec<Option<Bytes>> = call
                 .arguments
                 .iter()
                 .map(|node| node.evaluate(&slots, &[], self.request))
                 .collect::<Result<_, _>>()?;
-            accumulator.add(&arguments)?;
+            inputs.push(accumulator.input(&self.request.functions, arguments)?);
+        }
+        group.last = position;
+        for (accumulator, input) in group.accumulators.iter_mut().zip(inputs) {
+            accumulator.take(input)?;
         }
         Ok(())
     }
 
     fn finish_group(&mut self, sink: &mut RowSink<'_>) -> Result<(), CqlError> {
-        let Some(group) = self.group.take() else {
+        let Some(group) = &self.group else {
+            return Ok(());
+        };
+        let grouped = !self.plan.group_by.is_empty();
+        let shown = !grouped || group.last.remaining_in_partition > 0;
+        if shown {
+            let functions = &self.request.functions;
+            let results: Vec<Option<Bytes>> = group
+                .accumulators
+                .iter()
+                .map(|accumulator| accumulator.result(functions))
+                .collect::<Result<_, _>>()?;
+            self.plan
+                .selection
+                .emit(&group.first, &results, self.request, sink)?;
+        }
+        let Some(group) = self.group.take().filter(|_| shown) else {
             return Ok(());
         };
         // The partition may have changed since: each position knows what its own still allows.
         let mut last = group.last;
-        if !self.plan.group_by.is_empty() {
-            if last.remaining_in_partition == 0 {
-                return Ok(());
-            }
+        if grouped {
             last.remaining_in_partition -= 1;
             if let Some((key, left)) = &mut self.partition
                 && *key == last.key
@@ -450,21 +496,18 @@ impl<'p> SelectRun<'p> {
                 *left = last.remaining_in_partition;
             }
         }
-        let results: Vec<Option<Bytes>> = group.accumulators.iter().map(|a| a.result()).collect();
-        self.plan
-            .selection
-            .emit(&group.first, &results, self.request, sink)?;
         self.count(&group.first);
         last.remaining = self.remaining;
         self.last = Some(last);
-        if self.plan.group_by.is_empty() {
+        if !grouped {
             self.full = false;
         }
         Ok(())
     }
 
-    /// Gives what was kept to the sink. Returns the paging state, if there may be another page.
-    pub fn finish(mut self, sink: &mut RowSink<'_>) -> Result<Option<Vec<u8>>, CqlError> {
+    /// Gives what was kept to the sink. Returns the paging state, if there may be another page. After
+    /// [`CqlError::GaveWay`] it is to be called again; otherwise once.
+    pub fn finish(&mut self, sink: &mut RowSink<'_>) -> Result<Option<Vec<u8>>, CqlError> {
         if !self.sorted.is_empty() {
             self.emit_sorted(sink)?;
             return Ok(None);
@@ -481,7 +524,7 @@ impl<'p> SelectRun<'p> {
         if !self.paged || !stopped || self.remaining == 0 {
             return Ok(None);
         }
-        Ok(self.last.map(|position| position.encode()))
+        Ok(self.last.as_ref().map(Position::encode))
     }
 
     /// Aggregates of no rows at all give one row.
@@ -489,8 +532,8 @@ impl<'p> SelectRun<'p> {
         let aggregates = &self.plan.selection.aggregates;
         let results: Vec<Option<Bytes>> = aggregates
             .iter()
-            .map(|call| call.aggregate.start().result())
-            .collect();
+            .map(|call| call.aggregate.start().result(&self.request.functions))
+            .collect::<Result<_, _>>()?;
         let slots = self.plan.selection.fetch.empty();
         self.plan
             .selection
@@ -499,8 +542,7 @@ impl<'p> SelectRun<'p> {
 
     fn emit_sorted(&mut self, sink: &mut RowSink<'_>) -> Result<(), CqlError> {
         let keys = &self.plan.sort;
-        let mut rows = std::mem::take(&mut self.sorted);
-        rows.sort_by(|a, b| {
+        self.sorted.sort_by(|a, b| {
             keys.iter()
                 .map(|key| {
                     let (x, y) = (a[key.slot].as_deref(), b[key.slot].as_deref());
@@ -517,8 +559,11 @@ impl<'p> SelectRun<'p> {
                 .find(|ordering| ordering.is_ne())
                 .unwrap_or(std::cmp::Ordering::Equal)
         });
-        for slots in rows.iter().take(self.remaining as usize) {
+        let rows = self.sorted.iter().take(self.remaining as usize);
+        for slots in rows.skip(self.taken.rows) {
             self.plan.selection.emit(slots, &[], self.request, sink)?;
+            self.taken.rows += 1;
+            self.request.functions.next_step();
         }
         Ok(())
     }

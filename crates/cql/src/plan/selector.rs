@@ -197,7 +197,12 @@ impl<'a> Compiler<'a> {
             .collect();
         self.in_aggregate = outer;
         let parts = parts?;
-        let name = format!("system.{}({})", function.name(), joined(&parts));
+        let name = format!(
+            "{}.{}({})",
+            function.keyspace(),
+            function.name(),
+            joined(&parts)
+        );
         let nodes = parts.into_iter().map(|part| part.node).collect();
         match function {
             Function::Aggregate(aggregate) => self.aggregate((*aggregate).clone(), nodes, &name),

@@ -174,9 +174,13 @@ impl Compiler<'_> {
         let receiver = functions::Receiver {
             ty: receiver,
             partition_key: &self.analysis.partition_key,
+            users: self.analysis.users(),
         };
         match functions::resolve(name.keyspace.as_deref(), &name.name, &arguments, receiver)? {
-            Some(function) => Ok(function),
+            Some(function) => {
+                self.analysis.note_use(&function);
+                Ok(function)
+            }
             None => invalid!("Unknown function '{name}'"),
         }
     }

@@ -3,7 +3,9 @@
 
 use std::fmt::Write;
 
-use model::{Column, Keyspace, Schema, Table, murmur3_x64_128};
+use model::{
+    Column, Keyspace, Schema, Table, UserAggregate, UserFunction, argument_list, murmur3_x64_128,
+};
 use uuid::Uuid;
 
 use super::is_virtual_keyspace;
@@ -45,6 +47,43 @@ fn describe_keyspace(text: &mut String, keyspace: &Keyspace) {
     for table in keyspace.tables.values() {
         describe_table(text, table);
     }
+    for function in keyspace.functions.scalars.values() {
+        describe_function(text, function);
+    }
+    for aggregate in keyspace.functions.aggregates.values() {
+        describe_aggregate(text, aggregate);
+    }
+}
+
+fn describe_function(text: &mut String, function: &UserFunction) {
+    let names = &function.argument_names;
+    for (name, ty) in names.iter().zip(&function.argument_types) {
+        add(text, format_args!("argument {name} {ty}"));
+    }
+    add(
+        text,
+        format_args!(
+            "function {} {} {} {}",
+            function.name, function.return_type, function.called_on_null_input, function.language
+        ),
+    );
+    add(text, format_args!("{}", function.body));
+}
+
+fn describe_aggregate(text: &mut String, aggregate: &UserAggregate) {
+    let last = aggregate.final_function.as_ref();
+    add(
+        text,
+        format_args!(
+            "aggregate {}({}) {} {} {:?} {:?}",
+            aggregate.name,
+            argument_list(&aggregate.argument_types),
+            aggregate.state_function.name,
+            aggregate.state_type,
+            last.map(|last| &last.name),
+            aggregate.initial
+        ),
+    );
 }
 
 fn describe_table(text: &mut String, table: &Table) {

@@ -71,6 +71,7 @@ pub(super) fn create(
         durable_writes: durable_writes.unwrap_or(true),
         tables: BTreeMap::new(),
         types: BTreeMap::new(),
+        functions: Default::default(),
         is_virtual: false,
         unserved: Default::default(),
     };

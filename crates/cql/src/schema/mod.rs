@@ -4,10 +4,12 @@
 //! why not. It asks neither clock nor chance; ids of tables and the time are handed in. Checks,
 //! their order and their texts are those of `org.apache.cassandra.cql3.statements.schema`.
 
+mod aggregates;
 mod compaction;
 mod compression;
 mod digest;
 mod dropped_types;
+mod functions;
 mod keyspaces;
 mod options;
 mod properties;
@@ -26,13 +28,16 @@ use model::{Keyspace, Schema};
 use uuid::Uuid;
 
 use crate::CqlError;
-use crate::ast::{QualifiedName, Statement};
+use crate::ast::{FunctionName, QualifiedName, Statement};
+use crate::functions::FunctionLanguage;
 
+pub use aggregates::initial_condition;
 pub use digest::version_of;
 pub use retry::normalize as normalize_retry;
 pub use system::{is_local_system_keyspace, is_system_keyspace, is_virtual_keyspace};
 pub use tables::is_counter_table;
 pub use types::UserTypes;
+pub(crate) use unserved::is_function as is_unserved_function;
 
 /// What happened to a part of the schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +59,10 @@ pub enum ChangeTarget {
     Table,
     /// `TYPE`
     Type,
+    /// `FUNCTION`
+    Function,
+    /// `AGGREGATE`
+    Aggregate,
 }
 
 /// What clients are told of a change (native protocol, `SCHEMA_CHANGE`).
@@ -65,8 +74,10 @@ pub struct ChangeEvent {
     pub target: ChangeTarget,
     /// In which keyspace, or to which.
     pub keyspace: String,
-    /// The table or type; empty for keyspaces.
+    /// The table, type, function or aggregate; empty for keyspaces.
     pub name: String,
+    /// The types of the arguments of a function or aggregate.
+    pub arguments: Vec<String>,
 }
 
 /// What a statement makes of a schema.
@@ -91,6 +102,8 @@ pub(crate) struct Surroundings<'a> {
     datacenters: &'a [&'a str],
     /// Is it the node itself that changes its own keyspaces?
     trusted: bool,
+    /// What functions may be written in; `None` where they are switched off.
+    language: Option<&'a dyn FunctionLanguage>,
 }
 
 impl SchemaPlan {
@@ -122,10 +135,10 @@ impl SchemaPlan {
             Statement::AlterType(alter) => qualify(&mut alter.name, keyspace)?,
             Statement::DropTrigger(drop) => qualify(&mut drop.table, keyspace)?,
             Statement::DropFunction(drop) | Statement::DropAggregate(drop) => {
-                if drop.name.keyspace.is_none() {
-                    drop.name.keyspace = Some(in_use(keyspace)?.to_owned());
-                }
+                qualify_function(&mut drop.name, keyspace)?;
             }
+            Statement::CreateFunction(create) => qualify_function(&mut create.name, keyspace)?,
+            Statement::CreateAggregate(create) => qualify_function(&mut create.name, keyspace)?,
             _ => return Ok(None),
         }
         Ok(Some(SchemaPlan { statement }))
@@ -147,20 +160,35 @@ impl SchemaPlan {
             Statement::AlterType(alter) => keyspace_of(&alter.name),
             Statement::DropTrigger(drop) => keyspace_of(&drop.table),
             Statement::DropFunction(drop) | Statement::DropAggregate(drop) => {
-                drop.name.keyspace.as_deref().unwrap_or_default()
+                keyspace_of_function(&drop.name)
             }
+            Statement::CreateFunction(create) => keyspace_of_function(&create.name),
+            Statement::CreateAggregate(create) => keyspace_of_function(&create.name),
             _ => "",
         }
     }
 
     /// The schema after the statement. `ids` gives ids to new tables, `now_micros` is when columns
     /// are dropped (microseconds since 1970), `datacenters` are those that replication may name.
+    /// Functions are switched off.
     pub fn apply(
+        &self,
+        schema: &Schema,
+        ids: impl FnMut() -> Uuid,
+        now_micros: i64,
+        datacenters: &[&str],
+    ) -> Result<SchemaChange, CqlError> {
+        self.apply_with(schema, ids, now_micros, datacenters, None)
+    }
+
+    /// As [`SchemaPlan::apply`], where functions may be written in `language`.
+    pub fn apply_with(
         &self,
         schema: &Schema,
         mut ids: impl FnMut() -> Uuid,
         now_micros: i64,
         datacenters: &[&str],
+        language: Option<&dyn FunctionLanguage>,
     ) -> Result<SchemaChange, CqlError> {
         system::authorize(&self.statement, self.keyspace())?;
         let surroundings = Surroundings {
@@ -168,6 +196,7 @@ impl SchemaPlan {
             now_micros,
             datacenters,
             trusted: false,
+            language,
         };
         let mut changed = self.change(schema, surroundings)?;
         if changed.schema.keyspaces == schema.keyspaces {
@@ -190,6 +219,7 @@ impl SchemaPlan {
             now_micros: 0,
             datacenters: &[],
             trusted: true,
+            language: None,
         };
         Ok(self.change(schema, surroundings)?.schema)
     }
@@ -207,6 +237,10 @@ impl SchemaPlan {
             Statement::CreateType(create) => user_types::create(schema, create),
             Statement::AlterType(alter) => user_types::alter(schema, alter),
             Statement::DropType(drop) => user_types::drop(schema, drop),
+            Statement::CreateFunction(create) => functions::create(schema, create, with.language),
+            Statement::DropFunction(drop) => functions::drop(schema, drop),
+            Statement::CreateAggregate(create) => aggregates::create(schema, create),
+            Statement::DropAggregate(drop) => aggregates::drop(schema, drop),
             other => drop_unsupported(schema, other),
         }
     }
@@ -242,6 +276,7 @@ fn changed(
             target,
             keyspace: keyspace.to_owned(),
             name: name.to_owned(),
+            arguments: Vec::new(),
         }),
     }
 }
@@ -263,6 +298,18 @@ fn qualify(name: &mut QualifiedName, keyspace: Option<&str>) -> Result<(), CqlEr
     Ok(())
 }
 
+fn qualify_function(name: &mut FunctionName, keyspace: Option<&str>) -> Result<(), CqlError> {
+    if name.keyspace.is_none() {
+        name.keyspace = Some(in_use(keyspace)?.to_owned());
+    }
+    Ok(())
+}
+
+/// The keyspace of a name that is qualified.
+fn keyspace_of_function(name: &FunctionName) -> &str {
+    name.keyspace.as_deref().unwrap_or_default()
+}
+
 /// The keyspace of a name that is qualified.
 fn keyspace_of(name: &QualifiedName) -> &str {
     name.keyspace.as_deref().unwrap_or_default()
@@ -273,8 +320,6 @@ fn refuse_unsupported(statement: &Statement) -> Result<(), CqlError> {
     let what = match statement {
         Statement::CreateIndex(_) => "Secondary indexes are",
         Statement::CreateView(_) | Statement::AlterView(_) => "Materialized views are",
-        Statement::CreateFunction(_) => "User-defined functions are",
-        Statement::CreateAggregate(_) => "User-defined aggregates are",
         Statement::CreateTrigger(_) => "Triggers are",
         _ => return Ok(()),
     };
@@ -296,14 +341,6 @@ fn drop_unsupported(schema: &Schema, statement: &Statement) -> Result<SchemaChan
                 "Materialized view '{}' doesn't exist",
                 qualified(&drop.name)
             ),
-        ),
-        Statement::DropFunction(drop) => (
-            drop.if_exists,
-            format!("Function '{}' doesn't exist", drop.name),
-        ),
-        Statement::DropAggregate(drop) => (
-            drop.if_exists,
-            format!("Aggregate '{}' doesn't exist", drop.name),
         ),
         Statement::DropTrigger(drop) => (
             drop.if_exists,

@@ -33,7 +33,14 @@ pub fn is_system_keyspace(name: &str) -> bool {
 /// Refuses changes to the keyspaces of the system.
 pub(super) fn authorize(statement: &Statement, keyspace: &str) -> Result<(), CqlError> {
     if is_local_system_keyspace(keyspace) {
-        if matches!(statement, Statement::CreateKeyspace(_)) {
+        if matches!(
+            statement,
+            Statement::CreateKeyspace(_)
+                | Statement::CreateFunction(_)
+                | Statement::DropFunction(_)
+                | Statement::CreateAggregate(_)
+                | Statement::DropAggregate(_)
+        ) {
             return Err(CqlError::Invalid(format!(
                 "System keyspace '{keyspace}' is not user-modifiable"
             )));
@@ -52,6 +59,9 @@ pub(super) fn authorize(statement: &Statement, keyspace: &str) -> Result<(), Cql
         }
         Statement::AlterTable(alter) => ("ALTER", format!("table {keyspace}.{}", alter.table.name)),
         Statement::DropTable(drop) => ("DROP", format!("table {keyspace}.{}", drop.name.name)),
+        Statement::CreateFunction(_) | Statement::CreateAggregate(_) => {
+            ("CREATE", format!("all functions in {keyspace}"))
+        }
         Statement::AlterType(_) => ("ALTER", format!("all tables in {keyspace}")),
         Statement::DropType(_) => ("DROP", format!("all tables in {keyspace}")),
         _ => return Ok(()),

@@ -8,7 +8,7 @@ use super::keyspace_of;
 use super::tables::invalid;
 use super::user_types::uses;
 use crate::CqlError;
-use crate::ast::{Drop, DropFunction, Statement};
+use crate::ast::{Drop, Statement};
 
 /// Why the statement is refused, and what can be done. `IF EXISTS` and `IF NOT EXISTS` change
 /// nothing: whoever writes them takes silence for a yes.
@@ -242,6 +242,23 @@ fn check_view(keyspace: &Keyspace, name: &str) -> Result<(), CqlError> {
     Ok(())
 }
 
+/// Refuses to create, replace or drop functions and aggregates of a name that is not served.
+pub(super) fn check_function(keyspace: &Keyspace, name: &str) -> Result<(), CqlError> {
+    if is_function(keyspace, name) {
+        return refuse(&format!(
+            "function {}.{name} is not served: only user-defined functions in Lua are supported",
+            keyspace.name
+        ));
+    }
+    Ok(())
+}
+
+/// Is there a function or aggregate of this name that is not served?
+pub(crate) fn is_function(keyspace: &Keyspace, name: &str) -> bool {
+    let mut functions = keyspace.unserved.functions.iter();
+    functions.any(|function| *function.name == *name)
+}
+
 /// Refuses to drop what is there, but not served.
 pub(super) fn check_drop(schema: &Schema, statement: &Statement) -> Result<(), CqlError> {
     match statement {
@@ -257,18 +274,6 @@ pub(super) fn check_drop(schema: &Schema, statement: &Statement) -> Result<(), C
                     "index {}.{} is not served: indexes are not supported yet",
                     keyspace_of(name),
                     name.name
-                )),
-                false => Ok(()),
-            }
-        }
-        Statement::DropFunction(DropFunction { name, .. })
-        | Statement::DropAggregate(DropFunction { name, .. }) => {
-            let keyspace = name.keyspace.as_deref().unwrap_or_default();
-            let keyspace = schema.keyspaces.get(keyspace);
-            let mut functions = keyspace.iter().flat_map(|k| &k.unserved.functions);
-            match functions.any(|function| *function.name == *name.name) {
-                true => refuse(&format!(
-                    "function {name} is not served: user-defined functions are not supported yet"
                 )),
                 false => Ok(()),
             }

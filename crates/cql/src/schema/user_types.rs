@@ -92,6 +92,7 @@ pub(super) fn alter(schema: &Schema, statement: &AlterType) -> Result<SchemaChan
         } => add_field(keyspace, previous, field, ty, *if_not_exists)?,
         AlterTypeAction::Rename { if_exists, renames } => {
             unserved::check_rename_fields(keyspace, name)?;
+            check_initial_conditions(keyspace, name)?;
             rename_fields(previous, renames, *if_exists)?
         }
     };
@@ -228,7 +229,12 @@ pub(super) fn drop(schema: &Schema, statement: &Drop) -> Result<SchemaChange, Cq
         ))
     };
     let (functions, mut types, mut tables) = unserved::users_of_type(keyspace, name);
-    let functions: Vec<&str> = functions.iter().map(String::as_str).collect();
+    let served = users_among_functions(keyspace, name);
+    let functions: Vec<&str> = served
+        .iter()
+        .chain(&functions)
+        .map(String::as_str)
+        .collect();
     in_use(&functions, "functions")?;
     let served = keyspace.types.values();
     types.extend(
@@ -252,6 +258,40 @@ pub(super) fn drop(schema: &Schema, statement: &Drop) -> Result<SchemaChange, Cq
         ChangeTarget::Type,
         keyspace_name,
         name,
+    ))
+}
+
+/// The functions and aggregates that use a type.
+fn users_among_functions(keyspace: &Keyspace, name: &str) -> Vec<String> {
+    let used = |types: &[CqlType]| types.iter().any(|ty| uses(ty, name));
+    let shown = |of: &str| format!("{}.{of}", keyspace.name);
+    let scalars = keyspace.functions.scalars.values();
+    let scalars = scalars
+        .filter(|f| used(&f.argument_types) || uses(&f.return_type, name))
+        .map(|f| shown(&f.name));
+    let aggregates = keyspace.functions.aggregates.values();
+    let aggregates = aggregates
+        .filter(|a| {
+            used(&a.argument_types) || uses(&a.return_type, name) || uses(&a.state_type, name)
+        })
+        .map(|a| shown(&a.name));
+    scalars.chain(aggregates).collect()
+}
+
+/// Refuses to rename fields of a type that an INITCOND names.
+fn check_initial_conditions(keyspace: &Keyspace, name: &str) -> Result<(), CqlError> {
+    let aggregates = keyspace.functions.aggregates.values();
+    let aggregates: Vec<String> = aggregates
+        .filter(|a| a.initial.is_some() && uses(&a.state_type, name))
+        .map(|a| format!("{}.{}", keyspace.name, a.name))
+        .collect();
+    if aggregates.is_empty() {
+        return Ok(());
+    }
+    invalid(format!(
+        "Cannot alter user type {}.{name} as it is still used in INITCOND by aggregates {}",
+        keyspace.name,
+        aggregates.join(", ")
     ))
 }
 
@@ -293,6 +333,12 @@ fn redefine(keyspace: &Keyspace, altered: UserType) -> Keyspace {
             let parts = Parts::of(table).map_types(|ty| substitute(ty, &result.types));
             *table = Arc::new(parts.build(table));
         }
+    }
+    if !users_among_functions(&result, &altered.name).is_empty() {
+        let mapped = result
+            .functions
+            .map_types(|ty| substitute(ty, &result.types));
+        result.functions = mapped;
     }
     result
 }

@@ -3,7 +3,8 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use model::{CqlType, Table};
+use bytes::Bytes;
+use model::{CqlType, Schema, Table};
 
 use crate::CqlError;
 use crate::ast::{ArithmeticOperator, DataType, FunctionName, Marker, Term};
@@ -30,8 +31,12 @@ pub(crate) struct Analysis<'a> {
     pub(crate) table_name: &'a str,
     /// Its user types.
     pub(crate) types: Option<&'a UserTypes>,
+    /// All keyspaces, for their functions.
+    schema: Option<&'a Schema>,
     /// The types of the partition key of its table: what `token` takes.
     pub(crate) partition_key: Vec<CqlType>,
+    /// The functions of users that are called: the plan holds good as long as they are.
+    used: RefCell<Vec<Function>>,
     /// The markers found so far, by number.
     markers: RefCell<Vec<Option<MarkerSpec>>>,
     /// How often functions were looked for: the arguments of nested calls are tried again for each
@@ -49,7 +54,9 @@ impl<'a> Analysis<'a> {
             keyspace: &table.keyspace,
             table_name: &table.name,
             types,
+            schema: None,
             partition_key: table.partition_key().map(|c| c.ty.clone()).collect(),
+            used: RefCell::default(),
             markers: RefCell::default(),
             resolutions: Cell::new(0),
         }
@@ -61,10 +68,46 @@ impl<'a> Analysis<'a> {
             keyspace: "[batch]",
             table_name: "[batch]",
             types: None,
+            schema: None,
             partition_key: Vec::new(),
+            used: RefCell::default(),
             markers: RefCell::default(),
             resolutions: Cell::new(0),
         }
+    }
+
+    /// The analysis of a term that belongs to a keyspace, not to a table.
+    fn of_keyspace(keyspace: &'a str, types: &'a UserTypes) -> Analysis<'a> {
+        Analysis {
+            keyspace,
+            table_name: "(dummy)",
+            types: Some(types),
+            ..Analysis::of_batch()
+        }
+    }
+
+    /// With the functions of users.
+    pub(crate) fn in_schema(mut self, schema: &'a Schema) -> Analysis<'a> {
+        self.schema = Some(schema);
+        self
+    }
+
+    /// Where the functions of users are looked for.
+    pub(crate) fn users(&self) -> Option<(&'a Schema, &'a str)> {
+        self.schema.map(|schema| (schema, self.keyspace))
+    }
+
+    /// Notes a function that is called.
+    pub(crate) fn note_use(&self, function: &Function) {
+        let mut used = self.used.borrow_mut();
+        if function.is_of_user() && !used.contains(function) {
+            used.push(function.clone());
+        }
+    }
+
+    /// The functions of users that are called.
+    pub(crate) fn used_functions(&self) -> Vec<Function> {
+        self.used.borrow().clone()
     }
 
     /// The markers, by number; numbers that belong to other statements are `None`.
@@ -227,7 +270,7 @@ fn check_result(
     }
     let called = match operator {
         Some(operator) => format!("operation {operator}"),
-        None => format!("function system.{}", function.name()),
+        None => format!("function {}.{}", function.keyspace(), function.name()),
     };
     invalid!(
         "Type error: cannot assign result of {called} (type {}) to {} (type {})",
@@ -253,9 +296,13 @@ pub(crate) fn resolve_function(
     let receiver = functions::Receiver {
         ty: receiver,
         partition_key: &analysis.partition_key,
+        users: analysis.users(),
     };
     match functions::resolve(name.keyspace.as_deref(), &name.name, &arguments, receiver)? {
-        Some(function) => Ok(function),
+        Some(function) => {
+            analysis.note_use(&function);
+            Ok(function)
+        }
         None => invalid!("Unknown function {name} called"),
     }
 }
@@ -268,7 +315,7 @@ pub(crate) fn prepare_arguments(
 ) -> Result<Expression, CqlError> {
     let mut arguments = Vec::with_capacity(terms.len());
     for (i, (term, ty)) in terms.iter().zip(function.arguments()).enumerate() {
-        let name = format!("arg{i}(system.{})", function.name());
+        let name = format!("arg{i}({}.{})", function.keyspace(), function.name());
         arguments.push(prepare(analysis, term, &Receiver::new(name, ty.clone()))?);
     }
     Expression::Function {
@@ -549,4 +596,18 @@ fn tuple(
         components.push(prepare(analysis, item, &inner)?);
     }
     Expression::Tuple(components).fold()
+}
+
+/// The value of a term that belongs to no statement on a table, if it is constant.
+pub(crate) fn constant(
+    keyspace: &str,
+    types: &UserTypes,
+    term: &Term,
+    ty: &CqlType,
+) -> Result<Option<Bytes>, CqlError> {
+    let analysis = Analysis::of_keyspace(keyspace, types);
+    match prepare(&analysis, term, &Receiver::new("(dummy)", ty.clone()))?.fold()? {
+        Expression::Constant(value) => Ok(value),
+        _ => invalid!("Invalid value {term}: it is no constant"),
+    }
 }

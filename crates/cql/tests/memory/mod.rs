@@ -4,7 +4,9 @@
 #![allow(dead_code)] // no test needs all of it
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
+use cql::functions::FunctionLanguage;
 use cql::{
     CasRequest, ColumnSpec, Context, CqlError, Paging, Plan, Prepared, Request, Value, prepare,
 };
@@ -20,6 +22,8 @@ pub(crate) struct Memory {
     pub(crate) schema: Schema,
     tables: BTreeMap<TableId, BTreeMap<DecoratedKey, PartitionUpdate>>,
     pub(crate) now_micros: i64,
+    /// What functions are written in.
+    pub(crate) language: Option<Rc<dyn FunctionLanguage>>,
     ids: u128,
 }
 
@@ -31,12 +35,29 @@ pub(crate) struct Answer {
     pub(crate) state: Option<Vec<u8>>,
 }
 
+/// Evaluates as often as functions give way.
+fn again<T>(
+    request: &Request<'_>,
+    mut step: impl FnMut() -> Result<T, CqlError>,
+) -> Result<T, CqlError> {
+    loop {
+        match step() {
+            Err(CqlError::GaveWay) => request.functions.again(),
+            result => {
+                request.functions.next_step();
+                return result;
+            }
+        }
+    }
+}
+
 impl Memory {
     pub(crate) fn new() -> Memory {
         Memory {
             schema: Schema::default(),
             tables: BTreeMap::new(),
             now_micros: 1_700_000_000_000_000,
+            language: None,
             ids: 0,
         }
     }
@@ -59,7 +80,11 @@ impl Memory {
     ) -> Result<Answer, CqlError> {
         self.now_micros += 1_000;
         let values = prepared.bind(values, &[])?;
-        let request = Request::new(values, self.now_micros, 42);
+        let mut request = Request::new(values, self.now_micros, 42);
+        if let Some(language) = &self.language {
+            request.functions.set_language(language.clone());
+            request.functions.may_give_way(true);
+        }
         match &prepared.plan {
             Plan::Select(select) => {
                 let mut answer = Answer {
@@ -70,17 +95,19 @@ impl Memory {
                     let row = cells.iter().map(|cell| cell.map(<[u8]>::to_vec)).collect();
                     answer.rows.push(row);
                 };
-                let mut run = select.start(&request, Paging { page_size, state })?;
+                let paging = Paging { page_size, state };
+                let mut run = again(&request, || select.start(&request, paging))?;
                 loop {
                     let commands = run.reads();
                     if commands.is_empty() {
                         break;
                     }
                     for command in commands {
-                        run.absorb(&self.read(&command), &mut sink)?;
+                        let page = self.read(&command);
+                        again(&request, || run.absorb(&page, &mut sink))?;
                     }
                 }
-                let state = run.finish(&mut sink)?;
+                let state = again(&request, || run.finish(&mut sink))?;
                 answer.state = state;
                 return Ok(answer);
             }
@@ -97,8 +124,8 @@ impl Memory {
                 self.lead(batch.counter_mutations(&request)?, request.now_seconds);
             }
             Plan::Modify(modify) => {
-                let pages = self.read_all(&modify.reads(&request)?);
-                self.apply(modify.mutations(&request, &pages)?);
+                let pages = self.read_all(&again(&request, || modify.reads(&request))?);
+                self.apply(again(&request, || modify.mutations(&request, &pages))?);
             }
             Plan::Batch(batch) => {
                 let pages = self.read_all(&batch.reads(&request)?);
@@ -113,7 +140,9 @@ impl Memory {
                     ids += 1;
                     Uuid::from_u128(ids)
                 };
-                let change = plan.apply(&self.schema, next, self.now_micros, &["datacenter1"])?;
+                let (now, language) = (self.now_micros, self.language.as_deref());
+                let datacenters = ["datacenter1"];
+                let change = plan.apply_with(&self.schema, next, now, &datacenters, language)?;
                 self.ids = ids;
                 self.schema = change.schema;
             }

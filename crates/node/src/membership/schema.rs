@@ -53,7 +53,9 @@ pub(crate) async fn change(
         let now = shard.schema_timestamps.next(&shard.env);
         let datacenters = datacenters(base.topology(), &local.data_center);
         let datacenters: Vec<&str> = datacenters.iter().map(String::as_str).collect();
-        let change = plan.apply(&old, || random_uuid(shard), now, &datacenters)?;
+        let language = shard.functions.as_deref();
+        let ids = || random_uuid(shard);
+        let change = plan.apply_with(&old, ids, now, &datacenters, language)?;
         let Some(event) = change.event else {
             return Ok(None);
         };

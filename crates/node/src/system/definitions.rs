@@ -36,6 +36,7 @@ pub fn system_keyspaces() -> Schema {
             durable_writes: true,
             tables: BTreeMap::new(),
             types: BTreeMap::new(),
+            functions: Default::default(),
             is_virtual: true,
             unserved: Default::default(),
         };

@@ -208,6 +208,8 @@ fn shown(event: &ChangeEvent) -> String {
         ChangeTarget::Keyspace => "KEYSPACE",
         ChangeTarget::Table => "TABLE",
         ChangeTarget::Type => "TYPE",
+        ChangeTarget::Function => "FUNCTION",
+        ChangeTarget::Aggregate => "AGGREGATE",
     };
     format!("+ {kind} {target} {} {}", event.keyspace, event.name)
         .trim_end()

@@ -9,6 +9,7 @@ mod batches;
 mod built;
 mod definitions;
 mod estimates;
+mod functions_read;
 #[cfg(test)]
 mod golden_tests;
 mod history;

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use cql::schema::{is_local_system_keyspace, is_system_keyspace, normalize_retry, version_of};
 use model::{
     Column, ColumnId, ColumnKind, CompactForm, CqlType, DroppedColumn, Keyspace, Order, Partition,
-    Schema, Table, TableOptions, Unserved, UnservedTable, UnservedType, UserType,
+    Schema, Table, TableOptions, Unserved, UnservedTable, UnservedType, UserFunctions, UserType,
 };
 
 use super::rows::RowReader;
-use super::unserved_read;
+use super::{functions_read, unserved_read};
 
 /// The tables of `system_schema` that [`schema_from_rows`] wants to see the rows of.
 pub const SCHEMA_TABLES: [&str; 11] = [
@@ -143,6 +143,7 @@ impl<'a> Reader<'a> {
             durable_writes: row.boolean("durable_writes").unwrap_or(true),
             tables: BTreeMap::new(),
             types: BTreeMap::new(),
+            functions: UserFunctions::default(),
             is_virtual: false,
             unserved: Unserved::default(),
         };
@@ -156,8 +157,6 @@ impl<'a> Reader<'a> {
             ("indexes", "secondary indexes"),
             ("triggers", "triggers"),
             ("views", "materialized views"),
-            ("functions", "user-defined functions"),
-            ("aggregates", "user-defined aggregates"),
         ] {
             if !self.rows_of(table, name).is_empty() {
                 self.problems.push(SchemaProblem::Unsupported {
@@ -172,6 +171,23 @@ impl<'a> Reader<'a> {
         }
         self.read_types(&mut keyspace);
         self.read_tables(&mut keyspace);
+        functions_read::read(&mut keyspace, |table| self.rows_of(table, name));
+        for (table, what) in [
+            (
+                "functions",
+                "user-defined functions in other languages than Lua",
+            ),
+            ("aggregates", "user-defined aggregates of such functions"),
+        ] {
+            let rows = self.rows_of(table, name);
+            let served = |row| functions_read::is_served(&keyspace.functions, table, row);
+            if !rows.iter().all(served) {
+                self.problems.push(SchemaProblem::Unsupported {
+                    keyspace: name.to_owned(),
+                    what,
+                });
+            }
+        }
         unserved_read::complete(&mut keyspace, |table| self.rows_of(table, name));
         Some(keyspace)
     }

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cql::schema::is_counter_table;
 use model::{
-    Clustering, Column, CompactForm, DecoratedKey, DroppedColumn, Keyspace, Mutation,
-    PartitionUpdate, RangeTombstone, Schema, Slice, Table, TableOptions, UserType, collection,
+    Clustering, Column, CompactForm, CqlType, DecoratedKey, DroppedColumn, Keyspace, Mutation,
+    PartitionUpdate, RangeTombstone, Schema, Slice, Table, TableOptions, UserAggregate, UserType,
+    collection,
 };
 
 use super::rows::{
@@ -148,6 +149,8 @@ impl<'a> KeyspaceWriter<'a> {
             }
         }
         self.delete_masks(before, after);
+        self.write_functions(before, after);
+        self.write_aggregates(before, after);
         for (name, table) in &after.tables {
             let before = before.and_then(|before| before.tables.get(name));
             if before != Some(table) {
@@ -178,6 +181,46 @@ impl<'a> KeyspaceWriter<'a> {
             )
             .set("field_types", text_list(types.iter().map(String::as_str)));
         });
+    }
+
+    fn write_functions(&mut self, before: Option<&Keyspace>, after: &Keyspace) {
+        let (after, before) = (&after.functions, before.map(|before| &before.functions));
+        let key = |name: &str, types: &[CqlType]| signature_key(name, types);
+        for (signature, old) in before.iter().flat_map(|before| &before.scalars) {
+            if !after.scalars.contains_key(signature) {
+                self.delete_row("functions", key(&old.name, &old.argument_types));
+            }
+        }
+        for (signature, new) in &after.scalars {
+            if before.and_then(|before| before.scalars.get(signature)) == Some(new) {
+                continue;
+            }
+            self.row("functions", key(&new.name, &new.argument_types), |row| {
+                let names = new.argument_names.iter().map(|name| &**name);
+                row.set("argument_names", text_list(names))
+                    .set("body", text(&new.body))
+                    .set("called_on_null_input", boolean(new.called_on_null_input))
+                    .set("language", text(&new.language))
+                    .set("return_type", text(&new.return_type.to_string()));
+            });
+        }
+    }
+
+    fn write_aggregates(&mut self, before: Option<&Keyspace>, after: &Keyspace) {
+        let (after, before) = (&after.functions, before.map(|before| &before.functions));
+        for (signature, old) in before.iter().flat_map(|before| &before.aggregates) {
+            if !after.aggregates.contains_key(signature) {
+                let key = signature_key(&old.name, &old.argument_types);
+                self.delete_row("aggregates", key);
+            }
+        }
+        for (signature, new) in &after.aggregates {
+            if before.and_then(|before| before.aggregates.get(signature)) == Some(new) {
+                continue;
+            }
+            let key = signature_key(&new.name, &new.argument_types);
+            self.row("aggregates", key, |row| write_aggregate(row, new));
+        }
     }
 
     /// Those of a table that is dropped go with its other rows.
@@ -269,6 +312,30 @@ impl<'a> KeyspaceWriter<'a> {
             },
         );
     }
+}
+
+fn signature_key(name: &str, types: &[CqlType]) -> Clustering {
+    let types: Vec<String> = types.iter().map(ToString::to_string).collect();
+    let types = text_list(types.iter().map(String::as_str));
+    Clustering([text(name), types].into_iter().collect())
+}
+
+/// What a new one of the same signature does not have is cleared.
+fn write_aggregate(row: &mut RowWriter<'_>, aggregate: &UserAggregate) {
+    row.set("return_type", text(&aggregate.return_type.to_string()))
+        .set("state_func", text(&aggregate.state_function.name))
+        .set("state_type", text(&aggregate.state_type.to_string()));
+    match &aggregate.final_function {
+        Some(function) => row.set("final_func", text(&function.name)),
+        None => row.clear("final_func"),
+    };
+    match &aggregate.initial {
+        Some(value) => row.set(
+            "initcond",
+            text(&aggregate.state_type.format_literal(value)),
+        ),
+        None => row.clear("initcond"),
+    };
 }
 
 /// Ids are this process's own and not kept.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use cql::schema::UserTypes;
 use model::{CqlType, Function, Index, Keyspace, TypeNameError, UserType, View};
 
+use super::functions_read;
 use super::rows::RowReader;
 
 /// Adds what is not served besides the tables and types that were left out, and what all of that
@@ -37,6 +38,9 @@ pub(super) fn complete<'a>(
         ("aggregates", "aggregate_name"),
     ] {
         for row in rows_of(table) {
+            if functions_read::is_served(&keyspace.functions, table, &row) {
+                continue;
+            }
             let function = row.text(name).map(|name| function(name, &row, &mut types));
             unserved.functions.extend(function);
         }

@@ -150,6 +150,7 @@ impl World {
             archives: false,
             failure_policies: FailurePolicies::default(),
             auto_snapshot: false,
+            user_functions: None,
             incremental_backups: false,
             cluster_name: None,
             data_center: None,

@@ -149,6 +149,7 @@ pub(crate) fn schema(tables: &[Arc<Table>]) -> Arc<Schema> {
             .map(|table| (table.name.clone(), table.clone()))
             .collect(),
         types: Default::default(),
+        functions: Default::default(),
         is_virtual: false,
         unserved: Default::default(),
     };

@@ -19,6 +19,7 @@ fn schema(table: &Arc<Table>) -> Schema {
         durable_writes: false,
         tables: [(table.name.clone(), table.clone())].into(),
         types: Default::default(),
+        functions: Default::default(),
         is_virtual: false,
         unserved: Default::default(),
     };

@@ -57,6 +57,7 @@ pub(super) fn schema(table: &Arc<Table>) -> Schema {
         durable_writes: true,
         tables: BTreeMap::from([(table.name.clone(), table.clone())]),
         types: BTreeMap::new(),
+        functions: Default::default(),
         is_virtual: false,
         unserved: Default::default(),
     };

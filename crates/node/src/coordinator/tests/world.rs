@@ -227,6 +227,7 @@ pub(super) fn schema(plan: &Plan, tables: Vec<Table>) -> Schema {
             .map(|table| (table.name.clone(), Arc::new(table)))
             .collect(),
         types: BTreeMap::new(),
+        functions: Default::default(),
         is_virtual: false,
         unserved: model::Unserved::default(),
     };
@@ -256,6 +257,7 @@ fn config(shards: u16) -> NodeConfig {
         archives: false,
         failure_policies: FailurePolicies::default(),
         auto_snapshot: false,
+        user_functions: None,
         incremental_backups: false,
         cluster_name: None,
         data_center: None,

@@ -160,6 +160,7 @@ fn schema(tables: &[Arc<Table>]) -> Schema {
         tables: tables.iter().map(|t| (t.name.clone(), t.clone())).collect(),
         types: BTreeMap::new(),
         is_virtual: false,
+        functions: Default::default(),
         unserved: Default::default(),
     };
     Schema {
