@@ -7,7 +7,7 @@ use model::{CqlType, collection};
 use super::aggregate::Aggregate;
 use super::number::is_numeric;
 use super::resolve::{infer, wrong_count};
-use super::{Argument, Call, SYSTEM, Scalar};
+use super::{Argument, Assignment, Call, SYSTEM, Scalar};
 use crate::CqlError;
 
 type Outcome = Result<Option<Bytes>, CqlError>;
@@ -31,11 +31,11 @@ pub(super) fn named(
         "collection_sum" => fold("collection_sum", NUMERIC, arguments, fold_sum)?,
         "collection_avg" => fold("collection_avg", NUMERIC, arguments, fold_avg)?,
         "mask_null" => {
-            let ty = only("mask_null", "any", arguments, receiver)?;
+            let ty = only("mask_null", "any", arguments, None)?;
             Scalar::new("mask_null", [ty.clone()], ty, |_| Ok(None))
         }
         "mask_default" => {
-            let ty = only("mask_default", "any", arguments, receiver)?;
+            let ty = only("mask_default", "any", arguments, None)?;
             Scalar::new("mask_default", [ty.clone()], ty, |call| {
                 Ok(default_value(&call.function.result).map(Bytes::from))
             })
@@ -315,7 +315,11 @@ fn similarity(
     let of_other = left.exact_type().or_else(|| right.exact_type());
     let mut types = Vec::new();
     for argument in [*left, *right] {
-        let ty = infer(name, PARAMETERS, argument, of_other.as_ref())?;
+        let ty = match (argument.exact_type(), &of_other) {
+            // Brackets are a list or a vector.
+            (None, Some(other)) if argument.assignment(other) != Assignment::No => other.clone(),
+            _ => infer(name, PARAMETERS, argument, of_other.as_ref())?,
+        };
         match &ty {
             CqlType::Vector { element, .. } if **element == CqlType::Float => types.push(ty),
             _ => return requires(name, "float vector", argument, &ty),

@@ -12,6 +12,8 @@ mod cast;
 mod factories;
 #[cfg(test)]
 mod golden_tests;
+mod hash;
+mod json;
 mod math;
 mod number;
 mod resolve;
@@ -29,6 +31,7 @@ use number::Number;
 
 pub use aggregate::{Accumulator, Aggregate};
 pub use arithmetic::{Operator, negation, operation};
+pub(crate) use cast::target as cast_target;
 pub use cast::{cast, resolve_cast};
 pub(crate) use number::double_text;
 pub use resolve::{Argument, Assignment, Receiver, assign_type, resolve};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use model::{ColumnId, FilterOperator, RowFilter, Table};
+use model::{ColumnId, FilterOperator, RowFilter, Table, collection};
 
 use crate::CqlError;
 use crate::error::invalid;
@@ -85,6 +85,20 @@ impl FilterColumn {
         }
     }
 
+    /// The key or the value of an entry.
+    fn of_entry(
+        &self,
+        what: &str,
+        value: &Expression,
+        request: &Request<'_>,
+    ) -> Result<Bytes, CqlError> {
+        match value.evaluate(request)? {
+            Bound::Value(value) => Ok(value),
+            Bound::Null => invalid!("Unsupported null map {what} for column {}", self.name),
+            Bound::Unset => invalid!("Unsupported unset map {what} for column {}", self.name),
+        }
+    }
+
     /// Adds filters; says whether anything can pass.
     fn value(
         &self,
@@ -137,6 +151,14 @@ impl FilterColumn {
         for key in &contents.keys {
             let key = self.required(key, request)?;
             filters.push(self.filter(FilterOperator::ContainsKey, vec![key]));
+        }
+        for (key, value) in &contents.entries {
+            let entry = [(
+                self.of_entry("key", key, request)?,
+                self.of_entry("value", value, request)?,
+            )];
+            let map = collection::pack_entries(entry).into();
+            filters.push(self.filter(FilterOperator::ContainsEntry, vec![map]));
         }
         Ok(())
     }

@@ -170,9 +170,9 @@ impl SelectPlan {
         self.timeout
     }
 
-    /// What clients are warned of: aggregates over more than one partition.
+    /// What clients are warned of: aggregates and groups over more than one partition.
     pub fn warning(&self) -> Option<&'static str> {
-        if self.selection.aggregates.is_empty() {
+        if !self.is_aggregate() {
             None
         } else if self.keys.is_range() {
             Some("Aggregation query used without partition key")
