@@ -344,23 +344,24 @@ fn float(value: f32) -> Outcome {
     Ok(Some(Bytes::copy_from_slice(&value.to_be_bytes())))
 }
 
-fn product(a: &[f32], b: &[f32]) -> f64 {
-    let each = a.iter().zip(b);
-    each.map(|(x, y)| f64::from(*x) * f64::from(*y)).sum()
+/// A sum in single precision, as there.
+fn product(a: &[f32], b: &[f32]) -> f32 {
+    a.iter().zip(b).map(|(x, y)| x * y).sum()
 }
 
 fn cosine(call: &Call<'_>) -> Outcome {
     let Some((a, b)) = vectors(call) else {
         return Ok(None);
     };
-    let lengths = (product(&a, &a) * product(&b, &b)).sqrt();
+    let lengths = (f64::from(product(&a, &a)) * f64::from(product(&b, &b))).sqrt();
     if lengths == 0.0 {
         return invalid(format!(
             "Function {SYSTEM}.{} doesn't support all-zero vectors.",
             call.function.name
         ));
     }
-    float(((1.0 + product(&a, &b) / lengths) / 2.0) as f32)
+    let cosine = (f64::from(product(&a, &b)) / lengths) as f32;
+    float((1.0 + cosine) / 2.0)
 }
 
 fn euclidean(call: &Call<'_>) -> Outcome {
@@ -368,12 +369,12 @@ fn euclidean(call: &Call<'_>) -> Outcome {
         return Ok(None);
     };
     let difference: Vec<f32> = a.iter().zip(&b).map(|(x, y)| x - y).collect();
-    float((1.0 / (1.0 + product(&difference, &difference))) as f32)
+    float(1.0 / (1.0 + product(&difference, &difference)))
 }
 
 fn dot_product(call: &Call<'_>) -> Outcome {
     let Some((a, b)) = vectors(call) else {
         return Ok(None);
     };
-    float(((1.0 + product(&a, &b)) / 2.0) as f32)
+    float((1.0 + product(&a, &b)) / 2.0)
 }

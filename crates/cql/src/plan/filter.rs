@@ -46,6 +46,23 @@ impl FilterPlan {
         self.columns.is_empty()
     }
 
+    /// Is a column of the partition key filtered?
+    pub(crate) fn restricts_key(&self, table: &Table) -> bool {
+        self.of_key(table).next().is_some()
+    }
+
+    /// Is one filtered by IN?
+    pub(crate) fn has_in_of_key(&self, table: &Table) -> bool {
+        self.of_key(table)
+            .any(|column| matches!(column.demand, FilterDemand::Value(Demand::In(_))))
+    }
+
+    fn of_key(&self, table: &Table) -> impl Iterator<Item = &FilterColumn> {
+        self.columns
+            .iter()
+            .filter(|column| table.partition_key().any(|key| key.id == column.id))
+    }
+
     /// The filters of this execution; `None` where nothing can pass them.
     pub(crate) fn filters(
         &self,

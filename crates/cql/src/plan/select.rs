@@ -174,9 +174,9 @@ impl SelectPlan {
     pub fn warning(&self) -> Option<&'static str> {
         if !self.is_aggregate() {
             None
-        } else if self.keys.is_range() {
+        } else if !self.keys.restricts() && !self.filters.restricts_key(&self.table) {
             Some("Aggregation query used without partition key")
-        } else if self.keys.has_in() {
+        } else if self.keys.has_in() || self.filters.has_in_of_key(&self.table) {
             Some("Aggregation query used on multiple partition keys (IN restriction)")
         } else {
             None

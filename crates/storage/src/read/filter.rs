@@ -2,10 +2,9 @@
 
 use std::cmp::Ordering;
 
-use bytes::Bytes;
 use model::{
     Column, ColumnId, ColumnKind, CqlType, DecoratedKey, FilterOperator, Row, RowFilter, Table,
-    collection, decode_key,
+    collection, counter, decode_key,
 };
 
 /// The filters of a command, sorted by what they are about.
@@ -89,6 +88,13 @@ impl<'c> Filters<'c> {
 
 fn cells_pass(row: &Row, column: &Column, filter: &RowFilter) -> bool {
     let cells = row.cells_of(column.id);
+    if column.ty.is_counter() {
+        // What it has counted, not what its replicas have.
+        return cells.first().is_some_and(|cell| {
+            let total = counter::total(&cell.value).to_be_bytes();
+            value_passes(&total, &CqlType::Bigint, filter)
+        });
+    }
     if !column.ty.is_multi_cell() {
         return cells
             .first()
@@ -122,7 +128,7 @@ fn cells_pass(row: &Row, column: &Column, filter: &RowFilter) -> bool {
     }
 }
 
-fn value_passes(value: &Bytes, ty: &CqlType, filter: &RowFilter) -> bool {
+fn value_passes(value: &[u8], ty: &CqlType, filter: &RowFilter) -> bool {
     filter.values.iter().any(|wanted| {
         let order = || ty.compare(value, wanted);
         match filter.operator {
