@@ -273,33 +273,30 @@ fn mask(call: &Call<'_>, inner: bool) -> Outcome {
     let (begin, end) = (length(1), length(2));
     let text = String::from_utf8_lossy(value);
     let padding = match call.argument(3) {
-        None => '*',
+        None => u16::from(b'*'),
         Some(padding) => {
             let padding = String::from_utf8_lossy(padding);
-            let mut chars = padding.chars();
-            match (chars.next(), chars.next()) {
+            let mut units = padding.encode_utf16();
+            match (units.next(), units.next()) {
                 (Some(padding), None) => padding,
                 _ => {
                     return invalid(format!(
                         "The padding argument for function {SYSTEM}.{} should be \
                          single-character, but '{padding}' has {} characters.",
                         call.function.name,
-                        padding.chars().count()
+                        padding.encode_utf16().count()
                     ));
                 }
             }
         }
     };
-    let size = text.chars().count();
-    let masked: String = text
-        .chars()
-        .enumerate()
-        .map(|(i, c)| {
-            let outside = i < begin || size - i <= end;
-            if outside == inner { c } else { padding }
-        })
-        .collect();
-    Ok(Some(masked.into()))
+    // Java's characters are the units of UTF-16; half a pair becomes a question mark.
+    let units: Vec<u16> = text.encode_utf16().collect();
+    let shown = |i: usize| (i < begin || units.len() - i <= end) == inner;
+    let all = units.iter().enumerate();
+    let masked = all.map(|(i, unit)| if shown(i) { *unit } else { padding });
+    let decoded = char::decode_utf16(masked).map(|unit| unit.unwrap_or('?'));
+    Ok(Some(decoded.collect::<String>().into()))
 }
 
 fn similarity(
