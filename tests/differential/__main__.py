@@ -100,7 +100,8 @@ def main() -> int:
 
 def keep(arguments, right: str) -> int:
     seeds = range(arguments.first, arguments.first + arguments.seeds)
-    count = record(RECORDED, right, ((f"seed {seed}", compared(seed, arguments.length)) for seed in seeds))
+    sequences = [(f"seed {seed}", compared(seed, arguments.length)) for seed in seeds]
+    count = record(RECORDED, right, sequences, arguments.workers)
     print(f"differential: {count} sequences recorded, {RECORDED.stat().st_size} bytes")
     return 0
 

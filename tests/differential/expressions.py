@@ -25,6 +25,11 @@ FUNCTIONS = {
 }
 
 
+def has_fields(ty) -> bool:
+    """Whether literals of the type have names of fields: in names of columns they are in the order of a hash table."""
+    return ty.kind == "udt" or any(map(has_fields, ty.parts))
+
+
 class Expressions:
     """Draws selectors. `conditional`: nobody may ask when something was written."""
 
@@ -52,7 +57,7 @@ class Expressions:
         kind = pick(self.rng, "written")
         c = self.rng.choice(pool)
         function = kind if not kind.startswith("of") else self.rng.choice(["writetime", "ttl"])
-        if kind == "of an element" and c.type.kind in ("set", "map"):
+        if kind == "of an element" and c.type.kind in ("set", "map") and not has_fields(c.type.parts[0]):
             return f"{function}({c.name}[{self.literal(c.type.parts[0])}])"
         if kind == "of a field" and c.type.kind == "udt":
             return f"{function}({c.name}.{self.rng.choice(c.type.fields)})"
@@ -72,13 +77,13 @@ class Expressions:
 
     def element(self, t: Table) -> str:
         c = self.column(t, ("set", "map"))
-        if c.type.kind not in ("set", "map"):
+        if c.type.kind not in ("set", "map") or has_fields(c.type.parts[0]):
             return f"{c.name}[0]"
         return f"{c.name}[{self.literal(c.type.parts[0])}]"
 
     def slice(self, t: Table) -> str:
         c = self.column(t, ("set", "map"))
-        if c.type.kind not in ("set", "map"):
+        if c.type.kind not in ("set", "map") or has_fields(c.type.parts[0]):
             return f"{c.name}[0..1]"
         ends = [self.literal(c.type.parts[0]) if self.rng.random() < 0.7 else "" for _ in range(2)]
         return f"{c.name}[{ends[0]}..{ends[1]}]" if any(ends) else c.name
@@ -126,14 +131,16 @@ class Expressions:
         else:
             c = self.column(t)
             arguments = [c.name]
-            if function == "mask_replace":
+            if function == "mask_replace" and not has_fields(c.type):
                 arguments.append(self.literal(c.type))
             if function == "mask_hash" and self.rng.random() < 0.5:
                 arguments.append(self.rng.choice(["'MD5'", "'SHA-1'", "'SHA-512'", "null"]))
         return f"{function}({', '.join(arguments)})"
 
     def hint(self, t: Table) -> str:
-        c = self.column(t)
+        c = self.column(t, (*NATIVE, "tuple", "vector"))
+        if c.type.multi_cell or c.type.frozen or has_fields(c.type):
+            return f"({c.type.cql()})nosuch"
         return f"({c.type.cql()}){self.literal(c.type) if self.rng.random() < 0.6 else c.name}"
 
     def gathered(self, t: Table) -> str:

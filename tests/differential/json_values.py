@@ -11,6 +11,8 @@ PLAIN = {"bigint", "boolean", "double", "float", "int", "smallint", "tinyint", "
 
 def draw_json(rng: random.Random, ty: Type) -> str:
     """A value of the type."""
+    if ty.kind == "counter":
+        return "1"
     if ty.kind in NATIVE:
         # What Jackson reads of a decimal is a double: only such as it gives back.
         literal, _ = rng.choice([v for v in NATIVE[ty.kind] if v[0] not in ("1.00", "-0.000001")])

@@ -7,6 +7,7 @@ those of `runner`, with bytes in hexadecimal; there are none for steps behind on
 import json
 import lzma
 import pathlib
+from concurrent.futures import ThreadPoolExecutor
 
 from .runner import Runner, has_tripped
 
@@ -29,22 +30,27 @@ def unpacked(answer):
     return (answer[0], tuple(answer[1]), answer[2])
 
 
-def record(path: pathlib.Path, address: str, sequences):
+def asked(address: str, number: int, steps: list) -> dict:
+    """A sequence with the oracle's answers."""
+    runner, answers = Runner(address), []
+    runner.reset(f"recorded{number}")
+    for step in steps:
+        answers.append(runner.run(step))
+        if has_tripped(answers[-1]):
+            break
+    runner.drop()
+    return {"steps": steps[: len(answers)], "answers": [packed(answer) for answer in answers]}
+
+
+def record(path: pathlib.Path, address: str, sequences: list, workers: int) -> int:
     """Asks the oracle for its answers to (name, steps) and keeps them; how many there are."""
-    count = 0
-    with lzma.open(path, "wt", preset=9 | lzma.PRESET_EXTREME) as out:
-        for name, steps in sequences:
-            runner, answers = Runner(address), []
-            runner.reset("recorded")
-            for step in steps:
-                answers.append(runner.run(step))
-                if has_tripped(answers[-1]):
-                    break
-            runner.drop()
-            line = {"name": name, "steps": steps[: len(answers)], "answers": [packed(answer) for answer in answers]}
-            out.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
-            count += 1
-    return count
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with lzma.open(path, "wt", preset=9 | lzma.PRESET_EXTREME) as out, ThreadPoolExecutor(workers) as pool:
+        numbers = range(len(sequences))
+        answered = pool.map(lambda number: asked(address, number, sequences[number][1]), numbers)
+        for (name, _), kept in zip(sequences, answered):
+            out.write(json.dumps({"name": name, **kept}, ensure_ascii=False, separators=(",", ":")) + "\n")
+    return len(sequences)
 
 
 class Recorded:

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use model::CqlType;
 use num_bigint::BigInt;
 
+use super::arithmetic::add;
 use super::number::{Number, fits};
 use crate::CqlError;
 
@@ -214,7 +215,8 @@ impl Accumulator {
                     if kind == Kind::Avg {
                         *sum += divide(&(number - &*sum), *count);
                     } else {
-                        *sum += number;
+                        // With the longer scale of both, also where the sum is still zero.
+                        *sum = add(sum, &number);
                     }
                 }
             }
