@@ -263,7 +263,9 @@ fn simple_value(json: &Value, ty: &CqlType) -> Result<Bytes, ValueError> {
         {
             ty.parse_string(&number.to_string())
         }
-        (CqlType::Bigint, Value::Number(number)) if number.to_string().parse::<i64>().is_ok() => {
+        (CqlType::Bigint | CqlType::Counter, Value::Number(number))
+            if number.to_string().parse::<i64>().is_ok() =>
+        {
             ty.parse_string(&number.to_string())
         }
         // As in Cassandra, a number that Java takes for an int is no timestamp.
