@@ -66,7 +66,7 @@ test-long: ## the long forms: 2,000 sequences, 200 kills, half an hour of kills 
 	$(MAKE) test-corpus-reverse REVERSE=
 
 ##  parts of `make test`
-.PHONY: format tidy lint unit sim binary python protocol cqlsh java go rust cluster-drivers differential crash crash-cluster sstables test-corpus test-corpus-reverse in-place
+.PHONY: format tidy lint unit sim binary python protocol cqlsh java go rust cluster-drivers differential differential-recorded crash crash-cluster sstables test-corpus test-corpus-reverse in-place
 
 format: ## cargo fmt --check
 	cargo fmt --all --check
@@ -117,6 +117,9 @@ cluster-drivers: $(PYTHON)/.installed $(PYTHON_SCYLLA)/.installed $(HELENUS) ## 
 
 differential: $(PYTHON)/.installed $(HELENUS) ## N=count: statement sequences answered as Cassandra answers them
 	$(PYTHON)/bin/python -m differential --seeds $(or $(N),100) $(DIFFERENTIAL)
+
+differential-recorded: $(PYTHON)/.installed $(HELENUS) ## the same with answers that Cassandra gave before: needs none
+	$(PYTHON)/bin/python -m differential --replay
 
 crash: $(PYTHON)/.installed $(HELENUS) ## N=rounds: kill -9 under load, every acknowledged write found
 	$(PYTHON)/bin/python -m crash --rounds $(or $(N),20)

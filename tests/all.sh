@@ -21,6 +21,7 @@ parts=(
     "go cargo python3 go"
     "java cargo python3 java mvn"
     "cluster-drivers cargo python3"
+    "differential-recorded cargo python3"
     "crash cargo python3"
     "crash-cluster cargo python3"
     "test-corpus cargo python3"
@@ -42,7 +43,7 @@ counts() {
         java) grep -E 'Tests run:' "$2" | tail -n 1 ;;
         python|cluster-drivers) grep -E ' (passed|failed|error)' "$2" | grep -E ' in [0-9.]+s' | tr '\n' ' ' ;;
         binary|protocol|cqlsh) grep -E ' (passed|failed|error)' "$2" | tail -n 1 ;;
-        differential) grep '^differential:' "$2" | tr '\n' ' ' ;;
+        differential|differential-recorded) grep '^differential:' "$2" | tr '\n' ' ' ;;
         *) tail -n 1 "$2" ;;
     esac
 }

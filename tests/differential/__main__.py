@@ -4,6 +4,9 @@ Runs the saved cases and then the seeds on Helenus and on Cassandra, and compare
 more seeds, during which Helenus is stopped or killed and started again. The two servers are started
 for it unless --left and --right give addresses. Exits with 1 if anything differs;
 failing sequences are shrunk and printed, and saved as cases with --save.
+
+With --record the seeds are run on Cassandra alone, and its answers are kept in tests/data/differential;
+with --replay Helenus is compared with those, without a Cassandra.
 """
 
 import argparse
@@ -18,10 +21,12 @@ import harness
 from harness.protocol import Failure
 
 from .generator import compared
+from .record import record, recorded
 from .runner import Runner, compare
 from .shrink import shrink
 
 CASES = pathlib.Path(__file__).parent / "cases"
+RECORDED = harness.server.ROOT / "tests" / "data" / "differential" / "answers.jsonl.xz"
 MOST_FAILURES = 50
 # Seeds of the sequences with restarts begin here.
 RESTART_SEEDS = 1_000_000
@@ -66,13 +71,22 @@ def main() -> int:
     parser.add_argument("--right", help="address of the oracle (default: starts Cassandra)")
     parser.add_argument("--save", action="store_true", help="keep shrunk failures in tests/differential/cases")
     parser.add_argument("--no-shrink", action="store_true")
+    parser.add_argument("--record", action="store_true", help="keep Cassandra's answers to the seeds")
+    parser.add_argument("--replay", action="store_true", help="compare with the answers that were kept")
     arguments = parser.parse_args()
     started = []
     try:
         left, right = arguments.left, arguments.right
+        if arguments.replay:
+            if not left:
+                started.append(harness.make("helenus").start())
+                left = started[-1].address
+            return replay(left)
         if not right:
             started.append(harness.make("cassandra").start())
             right = started[-1].address
+        if arguments.record:
+            return keep(arguments, right)
         if left:
             return run(arguments, left, right)
         helenus = harness.make("helenus").start()
@@ -82,6 +96,27 @@ def main() -> int:
     finally:
         for server in started:
             server.stop()
+
+
+def keep(arguments, right: str) -> int:
+    seeds = range(arguments.first, arguments.first + arguments.seeds)
+    sequences = [(f"seed {seed}", compared(seed, arguments.length)) for seed in seeds]
+    count = record(RECORDED, right, sequences, arguments.workers)
+    print(f"differential: {count} sequences recorded, {RECORDED.stat().st_size} bytes")
+    return 0
+
+
+def replay(left: str) -> int:
+    began, failures, count = time.monotonic(), 0, 0
+    runner = Runner(left)
+    for name, steps, oracle in recorded(RECORDED):
+        count += 1
+        found = compare(runner, oracle, steps, "replayed")
+        if found:
+            failures += 1
+            report((name, steps[: found[0] + 1], *found), False)
+    print(f"differential: {count} recorded sequences, {failures} differ, {time.monotonic() - began:.0f} s")
+    return 1 if failures or not count else 0
 
 
 def run(arguments, left: str, right: str) -> int:

@@ -12,6 +12,7 @@ import random
 
 from .statements import Statements, Writer, spoil
 from .tables import create_udt, draw_table, draw_udt
+from .weights import happens, pick
 
 
 def hexed(values):
@@ -47,33 +48,27 @@ class Sequence:
             self.draw()
         for table in self.tables:
             self.step(cql=f"SELECT * FROM {table.name}")
-            if self.rng.random() < 0.3:
+            if happens(self.rng, "described at the end"):
                 self.step(cql=f"DESCRIBE TABLE {table.name}")
         return self.steps
 
     def draw(self):
-        table, roll = self.rng.choice(self.tables), self.rng.random()
-        if roll < 0.035:
+        table, kind = self.rng.choice(self.tables), pick(self.rng, "step")
+        if kind == "schema change":
             return self.schema_change(table)
-        if roll < 0.08:
+        if kind == "batch":
             return self.batch()
-        w = Writer(self.rng, self.rng.random() < 0.5)
-        text = self.write(table, w) if roll < 0.55 else self.statements.select(table, w)
-        if self.rng.random() < 0.06 and not w.bound:
+        w = Writer(self.rng, happens(self.rng, "bound"))
+        text = self.statements.write(table, w) if kind == "write" else self.statements.select(table, w)
+        if happens(self.rng, "spoiled") and not w.bound and not table.counters:
             text = spoil(self.rng, text)
         step = {"cql": text}
         if w.values:
             step["values"] = hexed(w.values)
-            step["prepare"] = self.rng.random() < 0.6
-        if roll >= 0.55 and self.rng.random() < 0.4:
+            step["prepare"] = happens(self.rng, "prepared")
+        if kind == "read" and happens(self.rng, "paged"):
             step["page"] = self.rng.choice([1, 2, 3, 5, 100])
         self.step(**step)
-
-    def write(self, table, w) -> str:
-        roll = self.rng.random()
-        if roll < 0.5:
-            return self.statements.insert(table, w)
-        return self.statements.update(table, w) if roll < 0.75 else self.statements.delete(table, w)
 
     def batch(self):
         """A batch; one with conditions mostly of one partition."""
@@ -90,45 +85,74 @@ class Sequence:
             w = Writer(self.rng, False)
             kind = self.rng.choice(["", "UNLOGGED "])
             using = self.rng.choice(["", f" USING TIMESTAMP {self.rng.randrange(1, 30)}"])
-            body = "; ".join(self.write(self.rng.choice(self.tables), w) for _ in range(self.rng.randrange(1, 5)))
+            body = "; ".join(self.statements.write(self.rng.choice(self.tables), w) for _ in range(self.rng.randrange(1, 5)))
             self.step(cql=f"BEGIN {kind}BATCH{using} {body}; APPLY BATCH")
             return
         children = []
         for _ in range(self.rng.randrange(1, 6)):
             w = Writer(self.rng, self.rng.random() < 0.7)
-            text = self.write(self.rng.choice(self.tables), w)
+            text = self.statements.write(self.rng.choice(self.tables), w)
             children.append([text, hexed(w.values), bool(w.values) and self.rng.random() < 0.5])
         self.step(batch=children, kind=self.rng.choice([0, 1]))
 
     def schema_change(self, table):
-        roll = self.rng.random()
+        kind = pick(self.rng, "schema change")
         self.spare += 1
-        if roll < 0.5:
-            text, effect = self.statements.alter(table, self.udts, self.spare)
-            self.step(cql=text)
-            # Only what servers accept: the key stays, and only key columns are renamed.
-            column_gone = " DROP " in text
-            renamed = " RENAME " in text
-            keys = {c.name for c in table.key + table.clustering}
-            subject = text.split()[4] if column_gone or renamed else ""
-            if not (column_gone and subject in keys) and not (renamed and subject not in keys):
-                effect()
-        elif roll < 0.6:
-            self.step(cql=f"TRUNCATE {table.name}")
-        elif roll < 0.7:
-            self.step(cql=table.create(self.rng, False).replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS"))
-        elif roll < 0.78:
-            self.step(cql=table.create(self.rng, True))
-        elif roll < 0.84:
+        if kind in ("add", "drop", "rename", "option", "mask"):
+            return self.alter(table, kind)
+        if kind == "describe":
+            return self.step(cql=self.describe(table))
+        if kind == "spoiled":
             fresh = draw_table(self.rng, f"x{self.spare}", self.udts)
-            self.step(cql=spoil(self.rng, fresh.create(self.rng, True)))
-        elif roll < 0.9 and self.udts:
-            self.step(cql=f"DROP TYPE {self.rng.choice(self.udts).name}")
-        elif roll < 0.95:
-            self.step(cql="SELECT column_name, kind, position, type, clustering_order FROM system_schema.columns "
-                          f"WHERE keyspace_name = '{{keyspace}}' AND table_name = '{table.name}'")
-        else:
-            self.step(cql=f"DROP TABLE IF EXISTS nosuch{self.spare}")
+            return self.step(cql=spoil(self.rng, fresh.create(self.rng, True)))
+        if kind in ("drop type", "alter type") and not self.udts:
+            kind = "drop nothing"
+        udt = self.rng.choice(self.udts).name if self.udts else ""
+        texts = {
+            "truncate": lambda: f"TRUNCATE {self.rng.choice(['', 'TABLE '])}{table.name}",
+            "exists": lambda: table.create(self.rng, False).replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS"),
+            "create again": lambda: table.create(self.rng, True),
+            "drop type": lambda: f"DROP TYPE {udt}",
+            "alter type": lambda: self.rng.choice([
+                f"ALTER TYPE {udt} ADD g{self.spare} int", f"ALTER TYPE {udt} ADD IF NOT EXISTS f0 text",
+                f"ALTER TYPE {udt} RENAME IF EXISTS nosuch TO g{self.spare}", f"ALTER TYPE {udt} ALTER f0 TYPE text",
+            ]),
+            "read schema": lambda: "SELECT column_name, kind, position, type, clustering_order FROM "
+            f"system_schema.columns WHERE keyspace_name = '{{keyspace}}' AND table_name = '{table.name}'",
+            "drop nothing": lambda: self.rng.choice([
+                f"DROP TABLE IF EXISTS nosuch{self.spare}", f"DROP TABLE nosuch{self.spare}", "DROP TYPE IF EXISTS nosuch",
+                "DROP TYPE nosuch", "DROP KEYSPACE IF EXISTS nosuch", "DROP KEYSPACE nosuch",
+            ]),
+            "alter nothing": lambda: self.rng.choice([
+                "ALTER TABLE nosuch ADD x int", "ALTER TABLE IF EXISTS nosuch ADD x int", "ALTER TYPE nosuch ADD x int",
+                "ALTER TYPE IF EXISTS nosuch ADD x int", "ALTER KEYSPACE IF EXISTS nosuch WITH durable_writes = false",
+                f"ALTER TABLE {table.name} DROP IF EXISTS nosuch", f"ALTER TABLE {table.name} RENAME IF EXISTS nosuch TO x",
+                f"ALTER TABLE {table.name} ALTER k0 TYPE text",
+            ]),
+            "trigger": lambda: f"CREATE TRIGGER tr ON {table.name} USING 'nosuch'",
+        }
+        self.step(cql=texts[kind]())
+
+    def alter(self, table, kind):
+        if table.counters and kind == "add":
+            kind = "option"
+        text, effect = self.statements.alter(table, kind, self.udts, self.spare)
+        self.step(cql=text)
+        # Only what servers accept: the key stays, and only key columns are renamed.
+        keys = {c.name for c in table.key + table.clustering}
+        subject = text.split()[4] if kind in ("drop", "rename") else ""
+        if not (kind == "drop" and subject in keys) and not (kind == "rename" and subject not in keys):
+            effect()
+        if table.counters and not table.of("regular"):
+            table.counters = False
+
+    def describe(self, table) -> str:
+        kind = pick(self.rng, "describe")
+        udt = self.rng.choice(self.udts).name if self.udts else "nosuch"
+        return "DESCRIBE " + {
+            "table": f"TABLE {table.name}", "keyspace": "KEYSPACE {keyspace}", "only keyspace": "ONLY KEYSPACE {keyspace}",
+            "type": f"TYPE {udt}", "name": table.name, "nothing": "TABLE nosuch",
+        }[kind]
 
 
 def sequence(seed: int, length: int = 60, conditional: bool = False) -> list[dict]:

@@ -3,8 +3,11 @@
 import random
 import re
 
+from .expressions import Expressions
+from .json_values import draw_json_literal, draw_row
 from .tables import OPTIONS, Column, Table
-from .values import NATIVE, draw, draw_type
+from .values import draw, draw_type
+from .weights import happens, pick
 
 COMPARISONS = ["=", ">", ">=", "<", "<="]
 
@@ -26,6 +29,8 @@ class Writer:
         """A value of the type; at times null, unset, or bytes that are no such value."""
         if self.rng.random() < null:
             return self.put("null", None if self.rng.random() < 0.7 or not self.bound else "unset")
+        if not self.bound and happens(self.rng, "json value"):
+            return f"{self.rng.choice(['from_json', 'fromJson'])}({draw_json_literal(self.rng, ty)})"
         literal, data = draw(self.rng, ty)
         if self.bound and self.rng.random() < 0.003:
             data = self.rng.choice([b"", b"\x01\x02\x03", data + b"\0"])
@@ -40,6 +45,7 @@ class Statements:
 
     def __init__(self, rng: random.Random, conditional: bool = False):
         self.rng = rng
+        self.expressions = Expressions(rng, conditional)
         self.ttl = 10_000
         # Half of the writes have conditions, and nobody asks when something was written: that is the
         # time of a ballot then, and each server has its own.
@@ -94,8 +100,36 @@ class Statements:
             parts.append(f"{name} {w.number(number, 8 if name == 'TIMESTAMP' else 4)}")
         return " USING " + " AND ".join(parts) if parts else ""
 
+    def write(self, t: Table, w: Writer) -> str:
+        """Any write; of a table with counters additions."""
+        if t.counters:
+            return self.add(t, w)
+        kind = pick(self.rng, "write")
+        if kind == "insert json" and self.key is None:
+            return self.insert_json(t, w)
+        return {"update": self.update, "delete": self.delete}.get(kind, self.insert)(t, w)
+
+    def insert_json(self, t: Table, w: Writer) -> str:
+        chosen = t.key + t.clustering + [c for c in t.of("static", "regular") if self.rng.random() < 0.7]
+        self.rng.shuffle(chosen)
+        text = f"INSERT INTO {t.name} JSON {draw_row(self.rng, chosen)}"
+        text += self.rng.choice([" DEFAULT UNSET", " DEFAULT NULL"]) if happens(self.rng, "default unset") else ""
+        if self.conditional and self.rng.random() < 0.5:
+            text += " IF NOT EXISTS"
+        return text + self.using(w, True)
+
+    def add(self, t: Table, w: Writer) -> str:
+        """Adds to counters."""
+        statics, regulars = t.of("static"), t.of("regular")
+        static_only = bool(statics) and self.rng.random() < 0.3
+        c = self.rng.choice(statics if static_only else regulars)
+        number = w.number(self.rng.choice([1, 2, -3, 1000]), 8)
+        form = self.rng.choice([f"{c.name} = {c.name} + {number}", f"{c.name} = {c.name} - {number}", f"{c.name} += {number}"])
+        where = self.key_equals(t, w) if static_only else self.row_equals(t, w)
+        return f"UPDATE {t.name} SET {form} WHERE {' AND '.join(where)}"
+
     def insert(self, t: Table, w: Writer) -> str:
-        static_only = bool(t.of("static")) and self.rng.random() < 0.15
+        static_only = bool(t.of("static")) and happens(self.rng, "static insert")
         keys = t.key if static_only else t.key + t.clustering
         others = t.of("static") if static_only else t.of("static", "regular")
         chosen = [c for c in others if self.rng.random() < 0.7]
@@ -127,7 +161,7 @@ class Statements:
 
     def update(self, t: Table, w: Writer) -> str:
         statics, regulars = t.of("static"), t.of("regular")
-        static_only = bool(statics) and (not regulars or self.rng.random() < 0.2)
+        static_only = bool(statics) and (not regulars or happens(self.rng, "static update"))
         pool = statics if static_only else regulars + [c for c in statics if self.rng.random() < 0.3]
         if not pool:
             return self.insert(t, w)
@@ -140,7 +174,7 @@ class Statements:
 
     def assignment(self, c: Column, w: Writer) -> str:
         ty, roll = c.type, self.rng.random()
-        if not ty.multi_cell or roll < 0.25:
+        if not ty.multi_cell or pick(self.rng, "assignment") == "whole":
             return f"{c.name} = {w.value(ty, 0.1)}"
         if ty.kind == "udt":
             i = self.rng.randrange(len(ty.fields))
@@ -153,18 +187,18 @@ class Statements:
                 return f"{c.name}[{w.number(self.rng.randrange(0, 3))}] = {w.value(ty.parts[0], 0.2)}"
             return f"{c.name} = {c.name} {'+' if form < 4 else '-'} {w.value(ty)}"
         if ty.kind == "map":
-            if roll < 0.5:
+            if roll < 0.4:
                 return f"{c.name}[{w.value(ty.parts[0])}] = {w.value(ty.parts[1], 0.2)}"
-            if roll < 0.75:
+            if roll < 0.7:
                 as_set = type(ty)("set", (ty.parts[0],))
                 return f"{c.name} = {c.name} - {w.value(as_set)}"
         return f"{c.name} {self.rng.choice(['+=', '-=']) if ty.kind == 'set' else '+='} {w.value(ty)}"
 
     def delete(self, t: Table, w: Writer) -> str:
-        roll = self.rng.random()
+        kind = pick(self.rng, "delete")
         statics, regulars = t.of("static"), t.of("regular")
         what, where, static_only = "", None, False
-        if roll < 0.35 and regulars + statics:
+        if kind == "columns" and regulars + statics:
             static_only = bool(statics) and (not regulars or self.rng.random() < 0.25)
             pool = statics if static_only else regulars
             chosen = self.rng.sample(pool, self.rng.randrange(1, min(2, len(pool)) + 1))
@@ -173,9 +207,9 @@ class Statements:
             where = self.key_equals(t, w) if static_only else self.row_equals(t, w)
         else:
             using = self.using(w, False)
-            if roll < 0.6:
+            if kind == "row":
                 where = self.row_equals(t, w)
-            elif roll < 0.85 and t.clustering:
+            elif kind == "slice" and t.clustering:
                 where = self.key_equals(t, w) + self.slice(t, w)
             else:
                 where = self.key_equals(t, w)
@@ -199,8 +233,8 @@ class Statements:
         for c in t.clustering[:prefix]:
             relations.append(f"{c.name} = {w.value(c.type)}")
         rest = t.clustering[prefix:]
-        roll = self.rng.random()
-        if roll < 0.3 and len(rest) > 1:
+        kind = pick(self.rng, "clustering")
+        if kind == "tuple" and len(rest) > 1:
             count = self.rng.randrange(1, len(rest) + 1)
             names = ", ".join(c.name for c in rest[:count])
             low = self.rng.choice([">", ">=", "<", "<=", "="])
@@ -209,10 +243,10 @@ class Statements:
                 again = self.rng.randrange(1, len(rest) + 1)
                 names = ", ".join(c.name for c in rest[:again])
                 relations.append(f"({names}) {self.rng.choice(['<', '<='])} {self.components(rest[:again], w)}")
-        elif roll < 0.4 and len(rest) > 1:
+        elif kind == "tuples" and len(rest) > 1:
             names = ", ".join(c.name for c in rest)
             relations.append(f"({names}) IN ({self.components(rest, w)}, {self.components(rest, w)})")
-        elif roll < 0.5:
+        elif kind == "in":
             items = ", ".join(w.value(rest[0].type) for _ in range(self.rng.randrange(0, 4)))
             relations.append(f"{rest[0].name} IN ({items})")
         else:
@@ -226,59 +260,13 @@ class Statements:
     def components(self, columns, w: Writer) -> str:
         return "(" + ", ".join(w.value(c.type) for c in columns) + ")"
 
-    def selection(self, t: Table) -> str:
-        """What comes between SELECT and FROM."""
-        roll = self.rng.random()
-        if roll < 0.35:
-            return "*"
-        if roll < 0.45:
-            return self.rng.choice(["count(*)", "COUNT(1)", "count(*) AS n", f"count({self.rng.choice(t.columns).name})"])
-        if roll < 0.52:
-            names = [c.name for c in t.key] + [c.name for c in t.of("static") if self.rng.random() < 0.7]
-            return "DISTINCT " + ", ".join(names)
-        if roll < 0.57:
-            c = self.rng.choice(t.columns)
-            return f"{self.rng.choice(['min', 'max', 'count'])}({c.name})"
-        picks = [self.selector(t) for _ in range(self.rng.randrange(1, 5))]
-        return ", ".join(picks)
-
-    def selector(self, t: Table) -> str:
-        c = self.rng.choice(t.columns)
-        roll = self.rng.random()
-        if roll < 0.5:
-            return c.name + (" AS alias" if self.rng.random() < 0.1 else "")
-        if roll < 0.68 and not self.conditional:
-            plain = [x for x in t.of("static", "regular")] or t.columns
-            return f"{self.rng.choice(['writetime', 'ttl', 'WRITETIME'])}({self.rng.choice(plain).name})"
-        if roll < 0.8:
-            return f"token({', '.join(x.name for x in t.key)})"
-        if roll < 0.86 and c.type.kind == "udt":
-            return f"{c.name}.{self.rng.choice(c.type.fields)}"
-        if roll < 0.93 and c.type.kind in NATIVE:
-            return self.function(c)
-        return c.name
-
-    def function(self, c: Column) -> str:
-        kind = c.type.kind
-        if kind == "timeuuid":
-            return self.rng.choice(["toDate", "toTimestamp", "toUnixTimestamp", "to_date", "to_timestamp"]) + f"({c.name})"
-        if kind == "timestamp":
-            return self.rng.choice(["toDate", "toUnixTimestamp", "minTimeuuid", "maxTimeuuid"]) + f"({c.name})"
-        if kind == "date":
-            return self.rng.choice(["toTimestamp", "toUnixTimestamp", "to_unix_timestamp"]) + f"({c.name})"
-        if kind in ("int", "bigint", "double", "float", "smallint", "varint", "decimal", "tinyint"):
-            return f"CAST({c.name} AS {self.rng.choice(['text', 'bigint', 'double', 'int'])})"
-        return f"{'text' if kind == 'varchar' else kind}AsBlob({c.name})"
-
     def select(self, t: Table, w: Writer) -> str:
-        selection = self.selection(t)
-        roll = self.rng.random()
-        relations, order, single = [], "", False
-        if roll < 0.2:
-            pass
-        elif roll < 0.3:
+        selection = self.expressions.selection(t)
+        kind = pick(self.rng, "where")
+        relations, filtering = [], False
+        if kind == "token":
             relations = self.token_range(t, w)
-        elif roll < 0.45:
+        elif kind == "in":
             i = self.rng.randrange(len(t.key))
             for j, c in enumerate(t.key):
                 if j == i:
@@ -286,25 +274,46 @@ class Statements:
                     relations.append(f"{c.name} IN ({items})")
                 else:
                     relations.append(f"{c.name} = {w.value(c.type)}")
-        else:
-            single = True
+        elif kind == "key":
             relations = [f"{c.name} = {w.value(c.type, 0.003)}" for c in t.key]
-        distinct = selection.startswith("DISTINCT")
-        if t.clustering and relations and not distinct and "token" not in relations[0] and self.rng.random() < 0.6:
+        distinct = "DISTINCT" in selection
+        if kind == "filter" or happens(self.rng, "filter beside a key"):
+            filtering = happens(self.rng, "allow filtering")
+            relations += [self.filter(self.rng.choice(t.columns), w) for _ in range(self.rng.choice([1, 1, 2]))]
+        elif t.clustering and relations and not distinct and kind != "token" and self.rng.random() < 0.6:
             relations += self.slice(t, w)
-        if t.clustering and not distinct and self.rng.random() < (0.3 if single else 0.04):
-            order = " ORDER BY " + self.order(t)
         text = f"SELECT {selection} FROM {t.name}"
         if relations:
-            if not w.bound and self.rng.random() < 0.1:
+            if not w.bound and happens(self.rng, "relations shuffled"):
                 self.rng.shuffle(relations)
             text += " WHERE " + " AND ".join(relations)
-        text += order
-        if self.rng.random() < 0.15:
+        text += self.expressions.group_by(t) if "(" in selection or self.rng.random() < 0.1 else ""
+        ordered = happens(self.rng, "order of a partition" if kind == "key" else "order of others")
+        if t.clustering and not distinct and ordered:
+            text += " ORDER BY " + self.order(t)
+        if happens(self.rng, "per partition limit"):
             text += " PER PARTITION LIMIT " + w.number(self.rng.choice([1, 2, 3, 100]))
-        if self.rng.random() < 0.25:
+        if happens(self.rng, "limit"):
             text += " LIMIT " + w.number(self.rng.choice([1, 2, 3, 5, 100]))
-        return text
+        return text + (" ALLOW FILTERING" if filtering else "")
+
+    def filter(self, c: Column, w: Writer) -> str:
+        """A relation on any column."""
+        kind, ty, name = pick(self.rng, "filter"), c.type, c.name
+        if kind == "contains" and ty.kind in ("list", "set", "map"):
+            return f"{name} CONTAINS {w.value(ty.parts[-1], 0.02)}"
+        if kind == "contains key" and ty.kind == "map":
+            return f"{name} CONTAINS KEY {w.value(ty.parts[0], 0.02)}"
+        if kind == "entry" and ty.kind in ("map", "list"):
+            key = w.value(ty.parts[0], 0.02) if ty.kind == "map" else "0"
+            return f"{name}[{key}] {self.rng.choice(['=', '=', '=', '>'])} {w.value(ty.parts[-1], 0.02)}"
+        if kind == "in":
+            return f"{name} IN ({w.value(ty)}, {w.value(ty)})"
+        if kind == "like":
+            return f"{name} LIKE {w.value(ty)}"
+        if kind == "not":
+            return self.rng.choice([f"{name} != {w.value(ty)}", f"{name} IS NOT NULL"])
+        return f"{name} {self.rng.choice(COMPARISONS)} {w.value(ty, 0.02)}"
 
     def order(self, t: Table) -> str:
         """ORDER BY: mostly the table's order or its reverse, at times neither."""
@@ -334,21 +343,22 @@ class Statements:
 
     # --- schema
 
-    def alter(self, t: Table, udts: list, spare: int) -> tuple[str, object]:
+    def alter(self, t: Table, kind: str, udts: list, spare: int) -> tuple[str, object]:
         """ALTER TABLE, and what it does to the table if the server accepts it."""
-        roll = self.rng.random()
-        if roll < 0.4:
+        if kind == "add":
             static = bool(t.clustering) and self.rng.random() < 0.2
-            column = Column(f"n{spare}", draw_type(self.rng, udts), "static" if static else "regular")
-            add = f"ALTER TABLE {t.name} ADD {column.name} {column.type.cql()}{' static' if static else ''}"
+            column = Column(f"w{spare}", draw_type(self.rng, udts), "static" if static else "regular")
+            exists = self.rng.choice(["", "", "IF NOT EXISTS "])
+            add = f"ALTER TABLE {t.name} ADD {exists}{column.name} {column.type.cql()}{' static' if static else ''}"
             return add, lambda: t.columns.append(column)
-        if roll < 0.6:
-            column = self.rng.choice(t.columns)
+        column = self.rng.choice(t.columns)
+        if kind == "drop":
             return f"ALTER TABLE {t.name} DROP {column.name}", lambda: t.columns.remove(column)
-        if roll < 0.75:
-            column = self.rng.choice(t.columns)
+        if kind == "rename":
             new = f"r{spare}"
             return f"ALTER TABLE {t.name} RENAME {column.name} TO {new}", lambda: setattr(column, "name", new)
+        if kind == "mask":
+            return f"ALTER TABLE {t.name} ALTER {column.name} MASKED WITH DEFAULT", lambda: None
         return f"ALTER TABLE {t.name} WITH {self.rng.choice(OPTIONS)}", lambda: None
 
 

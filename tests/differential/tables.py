@@ -4,6 +4,7 @@ import dataclasses
 import random
 
 from .values import Type, draw_type, native
+from .weights import pick
 
 OPTIONS = [
     "gc_grace_seconds = 5000",
@@ -56,6 +57,8 @@ class Table:
 
     name: str
     columns: list
+    # Are its columns besides the key counters?
+    counters: bool = False
 
     def of(self, *kinds) -> list:
         return [c for c in self.columns if c.kind in kinds]
@@ -89,11 +92,16 @@ class Table:
 
 def draw_table(rng: random.Random, name: str, udts: list) -> Table:
     """A table of one of the usual shapes."""
+    counters = pick(rng, "table") == "counters"
     columns = [Column(f"k{i}", draw_key(rng, udts), "partition") for i in range(rng.choice([1, 1, 1, 2, 3]))]
     clusterings = rng.choice([0, 1, 1, 2, 2, 3])
     for i in range(clusterings):
         ty = dataclasses.replace(draw_key(rng, udts), canonical=True)
         columns.append(Column(f"c{i}", ty, "clustering", rng.random() < 0.4))
+    if counters:
+        statics = [Column("s0", native("counter"), "static")] if clusterings and rng.random() < 0.5 else []
+        columns += statics + [Column(f"v{i}", native("counter"), "regular") for i in range(rng.choice([1, 2]))]
+        return Table(name, columns, True)
     if clusterings and rng.random() < 0.5:
         columns += [Column(f"s{i}", draw_type(rng, udts), "static") for i in range(rng.randrange(1, 3))]
     columns += [Column(f"v{i}", draw_type(rng, udts), "regular") for i in range(rng.choice([0, 1, 2, 2, 3, 4, 6]))]

@@ -72,7 +72,7 @@ class Type:
     canonical: bool = False
 
     def cql(self) -> str:
-        if self.kind in NATIVE:
+        if self.kind in NATIVE or self.kind == "counter":
             return self.kind
         if self.kind == "vector":
             return f"vector<{self.parts[0].cql()}, 3>"
@@ -110,6 +110,8 @@ def draw_type(rng: random.Random, udts: list, depth: int = 0, key: bool = False)
 
 def draw(rng: random.Random, ty: Type, nested: bool = False) -> tuple[str, bytes]:
     """A value of the type: its literal and its bytes."""
+    if ty.kind == "counter":
+        ty = native("bigint")
     if ty.kind in NATIVE:
         # 1.0 and 1.00 are one element of a set: which of them stays is not defined.
         canonical = nested or ty.canonical

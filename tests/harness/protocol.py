@@ -38,10 +38,12 @@ class Failure(Exception):
 
 @dataclasses.dataclass
 class Result:
-    """A RESULT frame. Of rows: columns are (name, type), values are bytes or None."""
+    """A RESULT frame. Of rows: columns are (name, type), each of a (keyspace, table) of `tables`; values are bytes
+    or None."""
 
     kind: str
     columns: list = dataclasses.field(default_factory=list)
+    tables: list = dataclasses.field(default_factory=list)
     rows: list = dataclasses.field(default_factory=list)
     paging_state: bytes | None = None
     detail: tuple = ()
@@ -321,11 +323,9 @@ class Connection:
         if flags & 0x08:
             reader.short_bytes()
         if not flags & 0x04:
-            if flags & 0x01:
-                reader.string(), reader.string()
+            of_all = (reader.string(), reader.string()) if flags & 0x01 else None
             for _ in range(count):
-                if not flags & 0x01:
-                    reader.string(), reader.string()
+                result.tables.append(of_all or (reader.string(), reader.string()))
                 result.columns.append((reader.string(), reader.type()))
         result.rows = [tuple(reader.bytes() for _ in range(count)) for _ in range(reader.int())]
         return result

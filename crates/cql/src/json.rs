@@ -4,6 +4,8 @@ use bytes::Bytes;
 use model::{CqlType, ValueError, collection};
 use serde_json::{Map, Value};
 
+use crate::functions::double_text;
+
 /// How deep JSON may nest: as deep as types can.
 const MAX_DEPTH: usize = 100;
 
@@ -23,6 +25,20 @@ fn column_name(name: &str) -> String {
     {
         Some(quoted) => quoted.replace("\"\"", "\""),
         None => name.to_ascii_lowercase(),
+    }
+}
+
+/// The first JSON value of a text, as Jackson's `ObjectMapper.readValue` has it: what comes behind
+/// an object, a list or a string is not looked at.
+///
+/// # Errors
+/// It begins with no JSON, or a number or a word does not end.
+pub(crate) fn parse(text: &str) -> Result<Value, serde_json::Error> {
+    let mut stream = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+    match stream.next() {
+        Some(value) => value,
+        // There is nothing: let it say so.
+        None => serde_json::from_str(text),
     }
 }
 
@@ -213,6 +229,19 @@ fn user_type(
     Ok(collection::pack_tuple(fields).into())
 }
 
+/// A number's text. What is no whole number is a double before it is anything else, as Jackson has
+/// it.
+fn number_text(number: &serde_json::Number) -> String {
+    let text = number.to_string();
+    if !text.contains(['.', 'e', 'E']) {
+        return text;
+    }
+    match text.parse() {
+        Ok(number) => double_text(number),
+        Err(_) => text,
+    }
+}
+
 fn simple_value(json: &Value, ty: &CqlType) -> Result<Bytes, ValueError> {
     let unexpected = |what: &str| refuse(format!("Expected {what}, but got a {}", shown(json)));
     match (ty, json) {
@@ -228,13 +257,15 @@ fn simple_value(json: &Value, ty: &CqlType) -> Result<Bytes, ValueError> {
         (
             CqlType::Varint | CqlType::Decimal | CqlType::Float | CqlType::Double,
             Value::Number(number),
-        ) => ty.parse_string(&number.to_string()),
+        ) => ty.parse_string(&number_text(number)),
         (CqlType::Int | CqlType::Smallint | CqlType::Tinyint, Value::Number(number))
             if number.to_string().parse::<i32>().is_ok() =>
         {
             ty.parse_string(&number.to_string())
         }
-        (CqlType::Bigint, Value::Number(number)) if number.to_string().parse::<i64>().is_ok() => {
+        (CqlType::Bigint | CqlType::Counter, Value::Number(number))
+            if number.to_string().parse::<i64>().is_ok() =>
+        {
             ty.parse_string(&number.to_string())
         }
         // As in Cassandra, a number that Java takes for an int is no timestamp.

@@ -145,6 +145,11 @@ fn counters() {
 }
 
 #[test]
+fn expressions() {
+    check(include_str!("golden/expressions.cql"));
+}
+
+#[test]
 fn lists() {
     check(include_str!("golden/lists.cql"));
 }

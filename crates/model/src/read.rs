@@ -64,6 +64,8 @@ pub enum FilterOperator {
     Contains,
     /// A map that contains the key.
     ContainsKey,
+    /// A map that contains the only entry of the value, which is a map.
+    ContainsEntry,
 }
 
 /// What a row (or, for key and static columns, its partition) must fulfil besides its place: the

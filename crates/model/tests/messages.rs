@@ -124,6 +124,7 @@ fn filter() -> impl Strategy<Value = RowFilter> {
         GreaterOrEqual,
         Contains,
         ContainsKey,
+        ContainsEntry,
     ];
     let values = vec(vec(any::<u8>(), 0..5).prop_map(Bytes::from), 0..3);
     (0..6u32, prop::sample::select(operators), values).prop_map(|(id, operator, values)| {

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use model::{CqlType, UserAggregate};
 use num_bigint::BigInt;
 
+use super::arithmetic::add;
 use super::number::{Number, fits};
 use super::{FunctionContext, SYSTEM, user};
 use crate::CqlError;
@@ -283,7 +284,8 @@ impl Accumulator {
                     if kind == Kind::Avg {
                         *sum += divide(&(number - &*sum), *count);
                     } else {
-                        *sum += number;
+                        // With the longer scale of both, also where the sum is still zero.
+                        *sum = add(sum, &number);
                     }
                 }
             }

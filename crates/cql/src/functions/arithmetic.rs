@@ -287,7 +287,7 @@ fn aligned(left: &BigDecimal, right: &BigDecimal) -> (BigInt, BigInt, i64) {
 }
 
 /// With the larger scale of the two, whatever the values.
-fn add(left: &BigDecimal, right: &BigDecimal) -> BigDecimal {
+pub(super) fn add(left: &BigDecimal, right: &BigDecimal) -> BigDecimal {
     let (a, b, scale) = aligned(left, right);
     BigDecimal::new(a + b, scale)
 }

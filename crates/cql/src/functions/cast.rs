@@ -55,7 +55,7 @@ pub(super) fn casts_to(to: &CqlType) -> Vec<Scalar> {
 }
 
 /// The type a cast of this name gives.
-pub(super) fn target(function: &str) -> Option<CqlType> {
+pub(crate) fn target(function: &str) -> Option<CqlType> {
     SIMPLE
         .iter()
         .find(|ty| name(ty).is_some_and(|name| name == function))

@@ -7,7 +7,7 @@ use model::{CqlType, collection};
 use super::aggregate::Aggregate;
 use super::number::is_numeric;
 use super::resolve::{infer, wrong_count};
-use super::{Argument, Call, SYSTEM, Scalar};
+use super::{Argument, Assignment, Call, SYSTEM, Scalar};
 use crate::CqlError;
 
 type Outcome = Result<Option<Bytes>, CqlError>;
@@ -31,11 +31,11 @@ pub(super) fn named(
         "collection_sum" => fold("collection_sum", NUMERIC, arguments, fold_sum)?,
         "collection_avg" => fold("collection_avg", NUMERIC, arguments, fold_avg)?,
         "mask_null" => {
-            let ty = only("mask_null", "any", arguments, receiver)?;
+            let ty = only("mask_null", "any", arguments, None)?;
             Scalar::new("mask_null", [ty.clone()], ty, |_| Ok(None))
         }
         "mask_default" => {
-            let ty = only("mask_default", "any", arguments, receiver)?;
+            let ty = only("mask_default", "any", arguments, None)?;
             Scalar::new("mask_default", [ty.clone()], ty, |call| {
                 Ok(default_value(&call.function.result).map(Bytes::from))
             })
@@ -273,33 +273,30 @@ fn mask(call: &Call<'_>, inner: bool) -> Outcome {
     let (begin, end) = (length(1), length(2));
     let text = String::from_utf8_lossy(value);
     let padding = match call.argument(3) {
-        None => '*',
+        None => u16::from(b'*'),
         Some(padding) => {
             let padding = String::from_utf8_lossy(padding);
-            let mut chars = padding.chars();
-            match (chars.next(), chars.next()) {
+            let mut units = padding.encode_utf16();
+            match (units.next(), units.next()) {
                 (Some(padding), None) => padding,
                 _ => {
                     return invalid(format!(
                         "The padding argument for function {SYSTEM}.{} should be \
                          single-character, but '{padding}' has {} characters.",
                         call.function.name(),
-                        padding.chars().count()
+                        padding.encode_utf16().count()
                     ));
                 }
             }
         }
     };
-    let size = text.chars().count();
-    let masked: String = text
-        .chars()
-        .enumerate()
-        .map(|(i, c)| {
-            let outside = i < begin || size - i <= end;
-            if outside == inner { c } else { padding }
-        })
-        .collect();
-    Ok(Some(masked.into()))
+    // Java's characters are the units of UTF-16; half a pair becomes a question mark.
+    let units: Vec<u16> = text.encode_utf16().collect();
+    let shown = |i: usize| (i < begin || units.len() - i <= end) == inner;
+    let all = units.iter().enumerate();
+    let masked = all.map(|(i, unit)| if shown(i) { *unit } else { padding });
+    let decoded = char::decode_utf16(masked).map(|unit| unit.unwrap_or('?'));
+    Ok(Some(decoded.collect::<String>().into()))
 }
 
 fn similarity(
@@ -315,7 +312,11 @@ fn similarity(
     let of_other = left.exact_type().or_else(|| right.exact_type());
     let mut types = Vec::new();
     for argument in [*left, *right] {
-        let ty = infer(name, PARAMETERS, argument, of_other.as_ref())?;
+        let ty = match (argument.exact_type(), &of_other) {
+            // Brackets are a list or a vector.
+            (None, Some(other)) if argument.assignment(other) != Assignment::No => other.clone(),
+            _ => infer(name, PARAMETERS, argument, of_other.as_ref())?,
+        };
         match &ty {
             CqlType::Vector { element, .. } if **element == CqlType::Float => types.push(ty),
             _ => return requires(name, "float vector", argument, &ty),
@@ -340,23 +341,24 @@ fn float(value: f32) -> Outcome {
     Ok(Some(Bytes::copy_from_slice(&value.to_be_bytes())))
 }
 
-fn product(a: &[f32], b: &[f32]) -> f64 {
-    let each = a.iter().zip(b);
-    each.map(|(x, y)| f64::from(*x) * f64::from(*y)).sum()
+/// A sum in single precision, as there.
+fn product(a: &[f32], b: &[f32]) -> f32 {
+    a.iter().zip(b).map(|(x, y)| x * y).sum()
 }
 
 fn cosine(call: &Call<'_>) -> Outcome {
     let Some((a, b)) = vectors(call) else {
         return Ok(None);
     };
-    let lengths = (product(&a, &a) * product(&b, &b)).sqrt();
+    let lengths = (f64::from(product(&a, &a)) * f64::from(product(&b, &b))).sqrt();
     if lengths == 0.0 {
         return invalid(format!(
             "Function {SYSTEM}.{} doesn't support all-zero vectors.",
             call.function.name()
         ));
     }
-    float(((1.0 + product(&a, &b) / lengths) / 2.0) as f32)
+    let cosine = (f64::from(product(&a, &b)) / lengths) as f32;
+    float((1.0 + cosine) / 2.0)
 }
 
 fn euclidean(call: &Call<'_>) -> Outcome {
@@ -364,12 +366,12 @@ fn euclidean(call: &Call<'_>) -> Outcome {
         return Ok(None);
     };
     let difference: Vec<f32> = a.iter().zip(&b).map(|(x, y)| x - y).collect();
-    float((1.0 / (1.0 + product(&difference, &difference))) as f32)
+    float(1.0 / (1.0 + product(&difference, &difference)))
 }
 
 fn dot_product(call: &Call<'_>) -> Outcome {
     let Some((a, b)) = vectors(call) else {
         return Ok(None);
     };
-    float(((1.0 + product(&a, &b)) / 2.0) as f32)
+    float((1.0 + product(&a, &b)) / 2.0)
 }

@@ -13,6 +13,8 @@ mod cast;
 mod factories;
 #[cfg(test)]
 mod golden_tests;
+mod hash;
+mod json;
 mod math;
 mod number;
 mod resolve;
@@ -32,6 +34,7 @@ use number::Number;
 
 pub use aggregate::{Accumulator, Aggregate};
 pub use arithmetic::{Operator, negation, operation};
+pub(crate) use cast::target as cast_target;
 pub use cast::{cast, resolve_cast};
 pub(crate) use number::double_text;
 pub use resolve::{Argument, Assignment, Receiver, assign_type, resolve};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use model::{CqlType, Schema, argument_type};
 
-use super::{Aggregate, Function, SYSTEM, Scalar, blob, cast, factories, math, time};
+use super::{Aggregate, Function, SYSTEM, Scalar, blob, cast, factories, hash, json, math, time};
 use crate::CqlError;
 use crate::schema::is_unserved_function;
 
@@ -28,6 +28,12 @@ pub trait Argument: fmt::Display {
 
     /// Its type, where it has one of its own; a bind marker has none.
     fn exact_type(&self) -> Option<CqlType>;
+
+    /// Its type, where functions that take any are to find one (`getCompatibleTypeIfKnown`): that
+    /// of a constant is the one it looks like.
+    fn compatible_type(&self) -> Option<CqlType> {
+        self.exact_type()
+    }
 }
 
 /// What is to become of the result of a call.
@@ -169,11 +175,29 @@ fn native(
             let ty = only_type(name, arguments, None)?;
             vec![scalar(to_json(name, ty))]
         }
-        _ => match factories::named(name, arguments, receiver.ty)? {
+        _ => match made(name, arguments, receiver.ty)? {
             Some(function) => vec![scalar(function)],
             None => overloads(name).into_iter().map(scalar).collect(),
         },
     })
+}
+
+/// A function that is made for its arguments or for what becomes of its result.
+type Factory = fn(&str, &[&dyn Argument], Option<&CqlType>) -> Result<Option<Scalar>, CqlError>;
+
+const FACTORIES: [Factory; 3] = [factories::named, json::named, hash::named];
+
+fn made(
+    name: &str,
+    arguments: &[&dyn Argument],
+    receiver: Option<&CqlType>,
+) -> Result<Option<Scalar>, CqlError> {
+    for factory in FACTORIES {
+        if let Some(function) = factory(name, arguments, receiver)? {
+            return Ok(Some(function));
+        }
+    }
+    Ok(None)
 }
 
 fn overloads(name: &str) -> Vec<Scalar> {
@@ -260,7 +284,7 @@ pub(super) fn infer(
     receiver: Option<&CqlType>,
 ) -> Result<CqlType, CqlError> {
     argument
-        .exact_type()
+        .compatible_type()
         .or_else(|| receiver.cloned())
         .ok_or_else(|| {
             CqlError::Invalid(format!(

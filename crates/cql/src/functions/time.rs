@@ -212,9 +212,13 @@ pub(super) fn shift(
     back: bool,
 ) -> Result<Bytes, String> {
     let mut duration = Duration::decode(duration).map_err(|e| e.to_string())?;
-    if *ty == CqlType::Date && duration.nanoseconds % NANOS_PER_DAY != 0 {
+    let (unit, precision) = match ty {
+        CqlType::Date => (NANOS_PER_DAY, "day"),
+        _ => (NANOS_PER_MILLI, "millisecond"),
+    };
+    if duration.nanoseconds % unit != 0 {
         return Err(format!(
-            "The duration must have a day precision. Was: {duration}"
+            "The duration must have a {precision} precision. Was: {duration}"
         ));
     }
     if back {
@@ -270,6 +274,12 @@ fn floor(call: &Call<'_>) -> Outcome {
         return refuse(&format!(
             "The floor on date values cannot be computed for the {duration} duration as precision \
              is below 1 day"
+        ));
+    }
+    if *result != CqlType::Date && duration.nanoseconds % NANOS_PER_MILLI != 0 {
+        return refuse(&format!(
+            "The floor cannot be computed for the {duration} duration as precision is below 1 \
+             millisecond"
         ));
     }
     let Some(millis) = millis_argument(call, 0) else {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use model::{ColumnId, FilterOperator, RowFilter, Table};
+use model::{ColumnId, FilterOperator, RowFilter, Table, collection};
 
 use crate::CqlError;
 use crate::error::invalid;
@@ -46,6 +46,23 @@ impl FilterPlan {
         self.columns.is_empty()
     }
 
+    /// Is a column of the partition key filtered?
+    pub(crate) fn restricts_key(&self, table: &Table) -> bool {
+        self.of_key(table).next().is_some()
+    }
+
+    /// Is one filtered by IN?
+    pub(crate) fn has_in_of_key(&self, table: &Table) -> bool {
+        self.of_key(table)
+            .any(|column| matches!(column.demand, FilterDemand::Value(Demand::In(_))))
+    }
+
+    fn of_key(&self, table: &Table) -> impl Iterator<Item = &FilterColumn> {
+        self.columns
+            .iter()
+            .filter(|column| table.partition_key().any(|key| key.id == column.id))
+    }
+
     /// The filters of this execution; `None` where nothing can pass them.
     pub(crate) fn filters(
         &self,
@@ -82,6 +99,20 @@ impl FilterColumn {
             Bound::Value(value) => Ok(value),
             Bound::Null => invalid!("Unsupported null value for column {}", self.name),
             Bound::Unset => invalid!("Unsupported unset value for column {}", self.name),
+        }
+    }
+
+    /// The key or the value of an entry.
+    fn of_entry(
+        &self,
+        what: &str,
+        value: &Expression,
+        request: &Request<'_>,
+    ) -> Result<Bytes, CqlError> {
+        match value.evaluate(request)? {
+            Bound::Value(value) => Ok(value),
+            Bound::Null => invalid!("Unsupported null map {what} for column {}", self.name),
+            Bound::Unset => invalid!("Unsupported unset map {what} for column {}", self.name),
         }
     }
 
@@ -137,6 +168,14 @@ impl FilterColumn {
         for key in &contents.keys {
             let key = self.required(key, request)?;
             filters.push(self.filter(FilterOperator::ContainsKey, vec![key]));
+        }
+        for (key, value) in &contents.entries {
+            let entry = [(
+                self.of_entry("key", key, request)?,
+                self.of_entry("value", value, request)?,
+            )];
+            let map = collection::pack_entries(entry).into();
+            filters.push(self.filter(FilterOperator::ContainsEntry, vec![map]));
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::CqlError;
 use crate::ast::InsertJson;
 use crate::error::invalid;
-use crate::json::{columns_of, value_of};
+use crate::json::{self, columns_of, value_of};
 use crate::term::{Analysis, Bound, Expression, Receiver, Request};
 
 use super::keys::required;
@@ -134,7 +134,7 @@ impl JsonValues {
 
 /// The values of a text, by column.
 fn parse(table: &Table, text: &str) -> Result<BTreeMap<String, Value>, CqlError> {
-    let object = match serde_json::from_str(text) {
+    let object = match json::parse(text) {
         Ok(Value::Object(object)) => object,
         Ok(Value::Null) => return invalid!("Got null for INSERT JSON values"),
         Ok(_) => {

@@ -69,6 +69,11 @@ impl KeyPlan {
         self.columns.is_empty()
     }
 
+    /// Is the partition key or its token restricted?
+    pub(crate) fn restricts(&self) -> bool {
+        !self.columns.is_empty() || self.token.is_some()
+    }
+
     /// Is a column restricted by IN?
     pub(crate) fn has_in(&self) -> bool {
         self.columns

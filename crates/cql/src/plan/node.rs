@@ -6,8 +6,9 @@ use bytes::Bytes;
 use model::{CqlType, collection};
 
 use crate::CqlError;
+use crate::error::invalid;
 use crate::functions::Scalar;
-use crate::term::{Expression, Request};
+use crate::term::{Bound, Expression, Request};
 
 use super::fetch::Slots;
 
@@ -51,6 +52,8 @@ pub(crate) enum Node {
         ty: CqlType,
         /// Which one.
         key: Expression,
+        /// What it is called, for messages.
+        name: String,
     },
     /// The elements of a set or map between two keys.
     Slice {
@@ -58,12 +61,16 @@ pub(crate) enum Node {
         of: Box<Node>,
         /// Is it a map?
         is_map: bool,
+        /// Is it one cell? Then what is left of it may be empty, where one of many cells is null.
+        frozen: bool,
         /// The type of its keys.
         ty: CqlType,
         /// From this one.
         from: Option<Expression>,
         /// To this one.
         to: Option<Expression>,
+        /// What it is called, for messages.
+        name: String,
     },
 }
 
@@ -92,7 +99,8 @@ impl Node {
                 function.execute(&request.functions, &values(arguments)?)?
             }
             Node::Tuple(items) => Some(collection::pack_tuple(values(items)?).into()),
-            Node::List(items) => Some(collection::pack_elements(present(values(items)?)?).into()),
+            // A list may have nulls, as a tuple: what is selected is not what was stored.
+            Node::List(items) => Some(list(values(items)?)),
             Node::Vector(element, items) => {
                 let packed = collection::pack_vector(element, present(values(items)?)?);
                 Some(packed.map_err(malformed)?.into())
@@ -118,23 +126,30 @@ impl Node {
                 is_map,
                 ty,
                 key,
-            } => match (value(of)?, key.evaluate(request)?.value()) {
-                (Some(whole), Some(key)) => element(&whole, *is_map, ty, &key)?,
+                name,
+            } => match (value(of)?, edge(key, ("element", name), request)?) {
+                (Some(whole), key) => element(&whole, *is_map, ty, &key)?,
                 _ => None,
             },
             Node::Slice {
                 of,
                 is_map,
+                frozen,
                 ty,
                 from,
                 to,
+                name,
             } => {
-                let edge = |edge: &Option<Expression>| match edge {
-                    Some(edge) => edge.evaluate(request).map(|bound| bound.value()),
+                let edge = |term: &Option<Expression>| match term {
+                    Some(term) => edge(term, ("slice", name), request).map(Some),
                     None => Ok(None),
                 };
+                let edges = (edge(from)?, edge(to)?);
                 match value(of)? {
-                    Some(whole) => slice(&whole, *is_map, ty, edge(from)?, edge(to)?)?,
+                    Some(whole) => {
+                        let packed = slice(&whole, *is_map, ty, edges)?;
+                        packed.or_else(|| frozen.then(|| collection::pack_elements(NONE).into()))
+                    }
                     None => None,
                 }
             }
@@ -150,6 +165,12 @@ fn present(values: Vec<Option<Bytes>>) -> Result<Vec<Bytes>, CqlError> {
     values.into_iter().map(one).collect()
 }
 
+fn list(items: Vec<Option<Bytes>>) -> Bytes {
+    let mut packed = (items.len() as u32).to_be_bytes().to_vec();
+    packed.extend(collection::pack_tuple(items));
+    packed.into()
+}
+
 fn set(ty: &CqlType, mut items: Vec<Bytes>) -> Bytes {
     items.sort_by(|a, b| ty.compare(a, b));
     items.dedup_by(|a, b| ty.compare(a, b).is_eq());
@@ -162,6 +183,22 @@ fn map(ty: &CqlType, mut pairs: Vec<(Bytes, Bytes)>) -> Bytes {
     pairs.sort_by(|(a, _), (b, _)| ty.compare(a, b));
     pairs.dedup_by(|(a, _), (b, _)| ty.compare(a, b).is_eq());
     collection::pack_entries(pairs).into()
+}
+
+/// No elements.
+const NONE: [&[u8]; 0] = [];
+
+/// The key of an element, or an edge of a slice: it has to be there.
+fn edge(
+    term: &Expression,
+    (what, of): (&str, &str),
+    request: &Request<'_>,
+) -> Result<Bytes, CqlError> {
+    match term.evaluate(request)? {
+        Bound::Value(value) => Ok(value),
+        Bound::Null => invalid!("Invalid null value for {what} selection on {of}"),
+        Bound::Unset => invalid!("Invalid unset value for {what} selection on {of}"),
+    }
 }
 
 fn element(
@@ -185,12 +222,12 @@ fn element(
     Ok(found.map(|found| whole.slice_ref(found)))
 }
 
+/// What is left of a set or map; `None` if nothing is.
 fn slice(
     whole: &Bytes,
     is_map: bool,
     ty: &CqlType,
-    from: Option<Bytes>,
-    to: Option<Bytes>,
+    (from, to): (Option<Bytes>, Option<Bytes>),
 ) -> Result<Option<Bytes>, CqlError> {
     let inside = |key: &[u8]| {
         from.as_ref()

@@ -368,12 +368,6 @@ impl Restrictions {
             self.filters.push((id, FilterDemand::Value(demand)));
         }
         for (id, contents) in collected.contents {
-            if !contents.entries.is_empty() {
-                return invalid!(
-                    "restrictions on the entries of maps are not supported yet: restrict the map \
-                     with CONTAINS KEY or CONTAINS, and look at the entry in the application"
-                );
-            }
             self.filters.push((id, FilterDemand::Contents(contents)));
         }
         Ok(())

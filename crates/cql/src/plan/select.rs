@@ -70,6 +70,7 @@ impl SelectPlan {
         if restrictions.restricts_clustering
             && select.selection != SelectClause::Wildcard
             && selects_only_statics(&selection)
+            && !has_map(&select.selection)
         {
             return invalid!(
                 "Cannot restrict clustering columns when selecting only static columns"
@@ -170,13 +171,15 @@ impl SelectPlan {
         self.timeout
     }
 
-    /// What clients are warned of: aggregates over more than one partition.
+    /// What clients are warned of: aggregates and groups over more than one partition.
     pub fn warning(&self) -> Option<&'static str> {
-        if self.selection.aggregates.is_empty() {
+        if !self.is_aggregate() {
             None
-        } else if self.keys.is_range() {
+        } else if !self.keys.restricts() && !self.filters.restricts_key(&self.table) {
             Some("Aggregation query used without partition key")
-        } else if self.keys.has_in() {
+        } else if self.keys.has_in()
+            || !self.keys.restricts() && self.filters.has_in_of_key(&self.table)
+        {
             Some("Aggregation query used on multiple partition keys (IN restriction)")
         } else {
             None
@@ -244,6 +247,32 @@ fn selects_only_statics(selection: &Selection) -> bool {
         .iter()
         .any(|column| column.kind == ColumnKind::Static)
         && columns.iter().all(of_partition)
+}
+
+/// Is a map or a value of a user type made in the clause? Cassandra does not look for columns in there, and takes it
+/// for one that is not static.
+fn has_map(clause: &SelectClause) -> bool {
+    fn makes_map(selector: &Selector) -> bool {
+        match selector {
+            Selector::Map(_) => true,
+            Selector::TypeHint(_, of)
+            | Selector::Negation(of)
+            | Selector::Cast(of, _)
+            | Selector::Field(of, _)
+            | Selector::Element(of, _)
+            | Selector::Slice(of, ..) => makes_map(of),
+            Selector::Function { arguments: all, .. }
+            | Selector::Parentheses(all)
+            | Selector::List(all)
+            | Selector::Set(all) => all.iter().any(makes_map),
+            Selector::Operation { left, right, .. } => makes_map(left) || makes_map(right),
+            _ => false,
+        }
+    }
+    match clause {
+        SelectClause::Items(items) => items.iter().any(|item| makes_map(&item.selector)),
+        SelectClause::Wildcard => false,
+    }
 }
 
 fn check_distinct(selection: &Selection, restrictions: &Restrictions) -> Result<(), CqlError> {

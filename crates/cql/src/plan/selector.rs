@@ -5,9 +5,7 @@ use std::sync::Arc;
 use model::{CqlType, Order, Table};
 
 use crate::CqlError;
-use crate::ast::{
-    ArithmeticOperator, DataType, FunctionName, LiteralKind, Selector, Term, WriteTimeKind,
-};
+use crate::ast::{ArithmeticOperator, DataType, FunctionName, Selector, Term, WriteTimeKind};
 use crate::error::invalid;
 use crate::functions::{self, Aggregate, Assignment, Function};
 use crate::schema::UserTypes;
@@ -168,10 +166,9 @@ impl<'a> Compiler<'a> {
         arguments: &[Selector],
         expected: Option<&CqlType>,
     ) -> Result<Typed, CqlError> {
-        // `count(1)` counts rows, as `count(*)`.
+        // `count(1)` or of any other constant counts rows, as `count(*)`.
         if name.name == "count"
-            && let [Selector::Term(Term::Literal(literal))] = arguments
-            && literal.kind == LiteralKind::Integer
+            && let [Selector::Term(Term::Literal(_))] = arguments
         {
             return self.aggregate(Aggregate::count_rows(), Vec::new(), "count");
         }
@@ -197,12 +194,15 @@ impl<'a> Compiler<'a> {
             .collect();
         self.in_aggregate = outer;
         let parts = parts?;
-        let name = format!(
-            "{}.{}({})",
-            function.keyspace(),
-            function.name(),
-            joined(&parts)
-        );
+        let name = match functions::cast_target(function.name()) {
+            Some(ty) => format!("cast({} as {ty})", joined(&parts)),
+            None => format!(
+                "{}.{}({})",
+                function.keyspace(),
+                function.name(),
+                joined(&parts)
+            ),
+        };
         let nodes = parts.into_iter().map(|part| part.node).collect();
         match function {
             Function::Aggregate(aggregate) => self.aggregate((*aggregate).clone(), nodes, &name),
@@ -217,6 +217,10 @@ impl<'a> Compiler<'a> {
     fn cast(&mut self, inner: &Selector, ty: &CqlType) -> Result<Typed, CqlError> {
         if let Selector::Column(name) = inner {
             column_of(self.table, name)?;
+        }
+        // A constant has no type here that could be cast.
+        if let Selector::Term(_) = inner {
+            return cannot_infer(inner);
         }
         let function = functions::resolve_cast(
             &SelectorArgument {
@@ -373,6 +377,7 @@ impl<'a> Compiler<'a> {
                     is_map,
                     ty: key_type,
                     key: term(key)?,
+                    name: name.clone(),
                 },
                 ty: value_type,
                 name: format!("{name}[{key}]"),
@@ -387,9 +392,11 @@ impl<'a> Compiler<'a> {
             node: Node::Slice {
                 of: of_node,
                 is_map,
+                frozen: !of.ty.is_multi_cell(),
                 ty: key_type,
                 from: from.as_deref().map(term).transpose()?,
                 to: to.as_deref().map(term).transpose()?,
+                name: name.clone(),
             },
             ty: of.ty,
             name: format!("{name}[{}..{}]", shown(from), shown(to)),
@@ -515,12 +522,15 @@ impl<'a> Compiler<'a> {
 
     /// `writetime`, `maxwritetime`, `ttl`
     fn write_time(&mut self, kind: WriteTimeKind, inner: &Selector) -> Result<Typed, CqlError> {
-        let (column, part) = match inner {
-            Selector::Field(column, _)
-            | Selector::Element(column, _)
-            | Selector::Slice(column, ..) => (&**column, Some(inner)),
-            column => (column, None),
-        };
+        let mut column = inner;
+        let mut part = None;
+        // Of `u.f.g` the cell is that of `u.f`.
+        while let Selector::Field(of, _) | Selector::Element(of, _) | Selector::Slice(of, ..) =
+            column
+        {
+            part = Some(column);
+            column = of;
+        }
         let Selector::Column(name) = column else {
             return invalid!("{kind} takes a column, or an element, slice or field of one");
         };
@@ -531,12 +541,12 @@ impl<'a> Compiler<'a> {
         ) {
             return invalid!("Cannot use selection function {kind} on PRIMARY KEY part {name}");
         }
-        if column.ty.is_counter() && kind == WriteTimeKind::Ttl {
-            return invalid!("Cannot use selection function ttl on counter columns");
-        }
         let (part, shown) = match part {
             None => (Part::Whole, name.clone()),
-            Some(part) => self.part_of(&column, part)?,
+            Some(part) => {
+                let (part, _) = self.part_of(&column, part)?;
+                (part, self.compile(inner, None)?.name)
+            }
         };
         let many = column.ty.is_multi_cell()
             && matches!(part, Part::Whole | Part::Slice(..))

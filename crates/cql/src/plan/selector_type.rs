@@ -33,6 +33,10 @@ impl Argument for SelectorArgument<'_, '_> {
     fn exact_type(&self) -> Option<CqlType> {
         self.compiler.exact_type(self.selector)
     }
+
+    fn compatible_type(&self) -> Option<CqlType> {
+        self.compiler.compatible_type(self.selector)
+    }
 }
 
 impl Compiler<'_> {
@@ -104,6 +108,37 @@ impl Compiler<'_> {
     pub(super) fn operand_type(&self, selector: &Selector) -> Option<CqlType> {
         match selector {
             Selector::Term(Term::Literal(literal)) => Some(preferred_type(literal)),
+            Selector::Parentheses(items) if items.len() == 1 => self.operand_type(&items[0]),
+            other => self.exact_type(other),
+        }
+    }
+
+    /// The type of a selector for functions that take any: constants have the one they look like.
+    pub(super) fn compatible_type(&self, selector: &Selector) -> Option<CqlType> {
+        let common = |items: &[Selector]| {
+            let ty = items.iter().find_map(|item| self.compatible_type(item))?;
+            let mut items = items.iter();
+            let fits = |item: &Selector| match self.compatible_type(item) {
+                Some(own) => assign_type(&own, &ty) != Assignment::No,
+                None => self.assignment(item, &ty) != Assignment::No,
+            };
+            items.all(fits).then(|| ty.freeze().into())
+        };
+        match selector {
+            Selector::Term(Term::Literal(literal)) => Some(preferred_type(literal)),
+            Selector::List(items) => Some(CqlType::List {
+                element: common(items)?,
+                frozen: true,
+            }),
+            Selector::Set(items) => Some(CqlType::Set {
+                element: common(items)?,
+                frozen: true,
+            }),
+            Selector::Parentheses(items) if items.len() > 1 => {
+                let types = items.iter().map(|item| self.compatible_type(item));
+                let types: Option<Vec<CqlType>> = types.collect();
+                types.map(|types| CqlType::Tuple(types.iter().map(CqlType::freeze).collect()))
+            }
             other => self.exact_type(other),
         }
     }

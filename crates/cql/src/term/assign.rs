@@ -36,6 +36,13 @@ impl Argument for TermArgument<'_> {
     fn exact_type(&self) -> Option<CqlType> {
         exact_type(self.analysis, self.term)
     }
+
+    fn compatible_type(&self) -> Option<CqlType> {
+        match self.term {
+            Term::Literal(literal) => Some(literal::preferred_type(literal)),
+            term => exact_type(self.analysis, term),
+        }
+    }
 }
 
 /// Can the term be taken for a value of the type?
@@ -190,8 +197,19 @@ fn user(analysis: &Analysis<'_>, fields: &[(String, Term)], ty: &CqlType) -> Ass
     }
 }
 
+/// The types of the components that a literal of a tuple may give: those of a user type too.
+pub(super) fn components(ty: &CqlType) -> Option<Vec<&CqlType>> {
+    match ty {
+        CqlType::Tuple(types) => Some(types.iter().collect()),
+        CqlType::Udt { definition, .. } => {
+            Some(definition.fields.iter().map(|(_, ty)| ty).collect())
+        }
+        _ => None,
+    }
+}
+
 fn tuple(analysis: &Analysis<'_>, items: &[Term], ty: &CqlType) -> Assignment {
-    let CqlType::Tuple(types) = ty else {
+    let Some(types) = components(ty) else {
         // A single term in parentheses is that term.
         return match items {
             [only] if !ty.is_collection() => assignment(analysis, only, ty),

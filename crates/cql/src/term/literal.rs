@@ -24,6 +24,7 @@ pub(crate) fn kind_name(kind: LiteralKind) -> &'static str {
 /// The type a constant has where nothing else says one (`getPreferedTypeFor`).
 pub(crate) fn preferred_type(literal: &Literal) -> CqlType {
     match literal.kind {
+        LiteralKind::String if literal.text.is_ascii() => CqlType::Ascii,
         LiteralKind::String => CqlType::Text,
         LiteralKind::Boolean => CqlType::Boolean,
         LiteralKind::Duration => CqlType::Duration,

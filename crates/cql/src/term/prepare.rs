@@ -12,7 +12,7 @@ use crate::error::invalid;
 use crate::functions::{self, Argument, Function, Operator, Scalar, assign_type};
 use crate::schema::UserTypes;
 
-use super::assign::{TermArgument, assignable, exact_type};
+use super::assign::{TermArgument, assignable, components, exact_type};
 use super::{ColumnSpec, Expression, Receiver, literal};
 
 /// A bind marker as analysis finds it.
@@ -573,7 +573,7 @@ fn tuple(
     receiver: &Receiver,
 ) -> Result<Expression, CqlError> {
     let (name, ty) = (&receiver.name, &receiver.ty);
-    let CqlType::Tuple(types) = ty else {
+    let Some(types) = components(ty) else {
         // A single term in parentheses is that term.
         if let [only] = items {
             return prepare(analysis, only, receiver);

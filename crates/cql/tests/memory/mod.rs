@@ -345,6 +345,9 @@ fn row_passes(row: &Row, table: &Table, filter: &RowFilter) -> bool {
             let path = cell.path.clone().expect("multi-cell");
             let part = match (&column.ty, filter.operator) {
                 (model::CqlType::Set { .. }, _) | (_, FilterOperator::ContainsKey) => path,
+                (_, FilterOperator::ContainsEntry) => {
+                    collection::pack_entries([(&path, &cell.value)]).into()
+                }
                 _ => cell.value.clone(),
             };
             filter.values.contains(&part)
@@ -372,8 +375,15 @@ fn passes(value: &[u8], table: &Table, filter: &RowFilter) -> bool {
             },
             FilterOperator::ContainsKey => collection::entries(value)
                 .is_ok_and(|all| all.iter().any(|(k, _)| *k == &wanted[..])),
+            FilterOperator::ContainsEntry => entries_of(value)
+                .iter()
+                .any(|entry| entries_of(wanted).contains(entry)),
         }
     })
+}
+
+fn entries_of(map: &[u8]) -> Vec<(&[u8], &[u8])> {
+    collection::entries(map).unwrap_or_default()
 }
 
 /// How the Python driver calls a type: what the golden files were written with.

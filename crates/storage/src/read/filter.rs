@@ -2,10 +2,9 @@
 
 use std::cmp::Ordering;
 
-use bytes::Bytes;
 use model::{
     Column, ColumnId, ColumnKind, CqlType, DecoratedKey, FilterOperator, Row, RowFilter, Table,
-    collection, decode_key,
+    collection, counter, decode_key,
 };
 
 /// The filters of a command, sorted by what they are about.
@@ -89,6 +88,13 @@ impl<'c> Filters<'c> {
 
 fn cells_pass(row: &Row, column: &Column, filter: &RowFilter) -> bool {
     let cells = row.cells_of(column.id);
+    if column.ty.is_counter() {
+        // What it has counted, not what its replicas have.
+        return cells.first().is_some_and(|cell| {
+            let total = counter::total(&cell.value).to_be_bytes();
+            value_passes(&total, &CqlType::Bigint, filter)
+        });
+    }
     if !column.ty.is_multi_cell() {
         return cells
             .first()
@@ -109,12 +115,20 @@ fn cells_pass(row: &Row, column: &Column, filter: &RowFilter) -> bool {
         (FilterOperator::ContainsKey, CqlType::Map { key, .. }) => cells
             .iter()
             .any(|cell| cell.path.as_ref().is_some_and(|path| one_of(key, path))),
+        (FilterOperator::ContainsEntry, CqlType::Map { key, value, .. }) => {
+            filter.values.iter().any(|wanted| {
+                cells.iter().any(|cell| {
+                    let path = cell.path.as_ref();
+                    path.is_some_and(|path| is_entry(wanted, (key, path), (value, &cell.value)))
+                })
+            })
+        }
         // CQL does not compare collections that are not frozen as a whole.
         _ => false,
     }
 }
 
-fn value_passes(value: &Bytes, ty: &CqlType, filter: &RowFilter) -> bool {
+fn value_passes(value: &[u8], ty: &CqlType, filter: &RowFilter) -> bool {
     filter.values.iter().any(|wanted| {
         let order = || ty.compare(value, wanted);
         match filter.operator {
@@ -125,6 +139,7 @@ fn value_passes(value: &Bytes, ty: &CqlType, filter: &RowFilter) -> bool {
             FilterOperator::GreaterOrEqual => order() != Ordering::Less,
             FilterOperator::Contains => contains(value, ty, wanted),
             FilterOperator::ContainsKey => contains_key(value, ty, wanted),
+            FilterOperator::ContainsEntry => contains_entry(value, ty, wanted),
         }
     })
 }
@@ -138,6 +153,25 @@ fn contains(value: &[u8], ty: &CqlType, wanted: &[u8]) -> bool {
             .is_ok_and(|entries| entries.iter().any(|(_, value)| equal(of, value))),
         _ => false,
     }
+}
+
+/// Is this the only entry of the map `wanted`? Types come before the key and the value.
+fn is_entry(wanted: &[u8], key: (&CqlType, &[u8]), value: (&CqlType, &[u8])) -> bool {
+    let same = |(ty, found): (&CqlType, &[u8]), wanted| ty.compare(found, wanted).is_eq();
+    collection::entries(wanted).is_ok_and(|entries| match entries.as_slice() {
+        [(k, v)] => same(key, k) && same(value, v),
+        _ => false,
+    })
+}
+
+fn contains_entry(map: &[u8], ty: &CqlType, wanted: &[u8]) -> bool {
+    let CqlType::Map { key, value, .. } = ty else {
+        return false;
+    };
+    collection::entries(map).is_ok_and(|entries| {
+        let mut entries = entries.iter();
+        entries.any(|(k, v)| is_entry(wanted, (key, k), (value, v)))
+    })
 }
 
 fn contains_key(value: &[u8], ty: &CqlType, wanted: &[u8]) -> bool {

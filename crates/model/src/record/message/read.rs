@@ -30,7 +30,7 @@ pub enum ReadKind {
 const USUAL_BYTES: usize = 128;
 
 /// Filters, in the order of their codes.
-const OPERATORS: [FilterOperator; 7] = [
+const OPERATORS: [FilterOperator; 8] = [
     FilterOperator::Equal,
     FilterOperator::Less,
     FilterOperator::LessOrEqual,
@@ -38,6 +38,7 @@ const OPERATORS: [FilterOperator; 7] = [
     FilterOperator::GreaterOrEqual,
     FilterOperator::Contains,
     FilterOperator::ContainsKey,
+    FilterOperator::ContainsEntry,
 ];
 
 /// Writes a read, with the names of columns or without.
