@@ -21,8 +21,9 @@ pub use error::CqlError;
 pub use lexer::MAX_TOKENS;
 pub use parser::{parse, parse_term, parse_type};
 pub use plan::{
-    BatchPlan, CasRequest, CasResult, ModifyPlan, Paging, Plan, Position, RowSink, SelectPlan,
-    SelectRun, cas_of_batch, check_batch, merge_counter_mutations, merge_mutations,
+    BatchLimits, BatchPlan, CasRequest, CasResult, ModifyPlan, Paging, Plan, Position, RowSink,
+    SelectPlan, SelectRun, cas_of_batch, check_batch, merge_counter_mutations, merge_mutations,
+    warn_of_no_grace,
 };
 pub use prepare::{Context, Prepared, prepare, prepare_statement, prepare_within};
 pub use term::{ColumnSpec, Request, Value, Values};

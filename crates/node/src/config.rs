@@ -48,6 +48,8 @@ pub struct NodeConfig {
     pub auto_snapshot: bool,
     /// Are new sstables linked into the backups from the start on?
     pub incremental_backups: bool,
+    /// Where batches are warned about and refused.
+    pub batch_limits: cql::BatchLimits,
     /// The name of the cluster; `None`: the one it had before.
     pub cluster_name: Option<String>,
     /// The data centre this node is in; `None`: the one it was in before.

@@ -39,6 +39,8 @@ pub(crate) struct Call<'a> {
     pub(crate) trace: Option<&'a Trace>,
     /// What kind of request it turns out to be.
     pub(crate) kind: &'a mut RequestKind,
+    /// What the client is warned of.
+    pub(crate) warnings: Vec<String>,
     pub(crate) out: &'a mut Vec<u8>,
 }
 
@@ -50,14 +52,10 @@ pub(crate) struct ResultColumns<'a> {
 }
 
 impl Call<'_> {
-    fn response(&mut self) -> ResponseWriter<'_> {
-        self.response_with(&[])
-    }
-
-    pub(crate) fn response_with<'w>(&'w mut self, warnings: &'w [String]) -> ResponseWriter<'w> {
+    pub(crate) fn response(&mut self) -> ResponseWriter<'_> {
         let extras = ResponseExtras {
             tracing_id: self.trace.and_then(Trace::told_id),
-            warnings,
+            warnings: &self.warnings,
             ..ResponseExtras::default()
         };
         ResponseWriter::new(self.out, self.version, self.stream).with_extras(extras)
@@ -177,9 +175,12 @@ impl Call<'_> {
                     return Box::pin(conditional).await;
                 }
                 consistency.check_write()?;
+                let tables = batch.statements().iter().map(|plan| &**plan.table());
+                self.warnings
+                    .extend(cql::warn_of_no_grace(batch.kind(), tables));
                 if batch.is_counter() {
                     let additions = batch.counter_mutations(&request)?;
-                    return self.add(additions, consistency).await;
+                    return self.add_batch(additions, consistency, batch.kind()).await;
                 }
                 let known = self.known(batch.reads(&request)?, consistency).await?;
                 let mutations = batch.mutations(&request, &known)?;
@@ -251,9 +252,9 @@ impl Call<'_> {
             state: parameters.paging_state,
         };
         let mut run = select.start(&request, paging)?;
-        let warnings: Vec<String> = select.warning().map(str::to_owned).into_iter().collect();
+        self.warnings.extend(select.warning().map(str::to_owned));
         let (shard, trace) = (self.shard, self.trace);
-        let mut rows = self.rows(&columns, parameters, &warnings);
+        let mut rows = self.rows(&columns, parameters);
         loop {
             let commands = run.reads();
             if commands.is_empty() {
@@ -282,18 +283,17 @@ impl Call<'_> {
         Ok(())
     }
 
-    fn rows<'w>(
-        &'w mut self,
+    fn rows(
+        &mut self,
         columns: &ResultColumns<'_>,
         parameters: &QueryParameters<'_>,
-        warnings: &'w [String],
-    ) -> RowsWriter<'w> {
+    ) -> RowsWriter<'_> {
         let head = RowsHead {
             columns: columns.columns,
             skip_metadata: parameters.skip_metadata,
             new_metadata_id: columns.new_id.map(|id| &id[..]),
         };
-        self.response_with(warnings).rows(&head)
+        self.response().rows(&head)
     }
 
     /// What a statement writes; some have to read before.
@@ -408,6 +408,8 @@ impl Call<'_> {
             return Box::pin(self.conditional(cas, parameters)).await;
         }
         consistency.check_write()?;
+        let tables = plans.iter().map(|plan| &**plan.table());
+        self.warnings.extend(cql::warn_of_no_grace(kind, tables));
         let (mut mutations, mut additions) = (Vec::new(), Vec::new());
         for ((statement, plan), target) in statements.iter().zip(&plans).zip(&batch.statements) {
             let values = statement.prepared.bind(&target.values, &[])?;
@@ -423,10 +425,23 @@ impl Call<'_> {
         // A batch has counters or it has none.
         if !additions.is_empty() {
             let additions = cql::merge_counter_mutations(additions);
-            return self.add(additions, consistency).await;
+            return self.add_batch(additions, consistency, kind).await;
         }
         let mutations = cql::merge_mutations(mutations);
         self.write_batch(mutations, consistency, kind).await
+    }
+
+    /// Adds to counters what a batch says.
+    async fn add_batch(
+        &mut self,
+        additions: Vec<CounterMutation>,
+        consistency: Consistency,
+        kind: cql::ast::BatchKind,
+    ) -> Result<(), RequestError> {
+        let limits = &self.shard.state.config.batch_limits;
+        let checked = limits.check(kind, additions.iter().map(CounterMutation::unled))?;
+        self.warnings.extend(checked);
+        self.add(additions, consistency).await
     }
 
     /// Writes what a batch says; if it is logged, all of it or nothing. What concerns one
@@ -437,6 +452,8 @@ impl Call<'_> {
         consistency: Consistency,
         kind: cql::ast::BatchKind,
     ) -> Result<(), RequestError> {
+        let limits = &self.shard.state.config.batch_limits;
+        self.warnings.extend(limits.check(kind, mutations.iter())?);
         let write_type = write_type(kind);
         if write_type != WriteType::Batch || mutations.len() < 2 {
             return self.write(mutations, consistency, write_type).await;
@@ -477,7 +494,7 @@ impl Call<'_> {
         };
         let all = describe.rows(schema, &self.cluster_description())?;
         let (page, next) = position.page(&all, page_size(parameters));
-        let mut rows = self.rows(&columns, parameters, &[]);
+        let mut rows = self.rows(&columns, parameters);
         for row in page {
             row.iter().for_each(|value| rows.value(value.as_deref()));
         }

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use cql::BatchLimits;
 use io::DriverChoice;
 use storage::sstable::Format;
 use storage::{CommitLogConfig, CommitlogSync, FailurePolicies};
@@ -54,6 +55,8 @@ pub(crate) struct Settings {
     pub(crate) auto_snapshot: bool,
     /// Are new sstables linked into the backups from the start on?
     pub(crate) incremental_backups: bool,
+    /// Where batches are warned about and refused.
+    pub(crate) batch_limits: BatchLimits,
     /// How to talk to the kernel.
     pub(crate) driver: DriverChoice,
     /// The name of the cluster.
@@ -122,6 +125,18 @@ impl Settings {
         let api = port(options.api_port, 10000).map(|port| SocketAddr::new(api_address, port));
         let commitlog = commitlog(&options);
         let storage_port = options.storage_port.unwrap_or(7000);
+        let usual = BatchLimits::default();
+        let batch_limits = BatchLimits {
+            warn_bytes: options
+                .batch_size_warn_threshold
+                .unwrap_or(usual.warn_bytes),
+            fail_bytes: options
+                .batch_size_fail_threshold
+                .unwrap_or(usual.fail_bytes),
+            unlogged_partitions: options
+                .unlogged_batch_across_partitions_warn_threshold
+                .unwrap_or(usual.unlogged_partitions),
+        };
         let settings = Settings {
             data: options.data.unwrap_or_else(|| PathBuf::from("./data")),
             address,
@@ -143,6 +158,7 @@ impl Settings {
             },
             auto_snapshot: options.auto_snapshot.unwrap_or(true),
             incremental_backups: options.incremental_backups.unwrap_or(false),
+            batch_limits,
             driver: options.driver.unwrap_or(DriverChoice::Auto),
             cluster_name: options.cluster_name,
             data_center: options.data_center,

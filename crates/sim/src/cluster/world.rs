@@ -149,6 +149,7 @@ impl World {
             commitlog_total_space: None,
             archives: false,
             failure_policies: FailurePolicies::default(),
+            batch_limits: Default::default(),
             auto_snapshot: false,
             incremental_backups: false,
             cluster_name: None,

@@ -255,6 +255,7 @@ fn config(shards: u16) -> NodeConfig {
         commitlog_total_space: None,
         archives: false,
         failure_policies: FailurePolicies::default(),
+        batch_limits: cql::BatchLimits::default(),
         auto_snapshot: false,
         incremental_backups: false,
         cluster_name: None,
