@@ -14,6 +14,7 @@ mod lexer;
 mod parser;
 mod plan;
 mod prepare;
+mod read_text;
 pub mod schema;
 mod term;
 
@@ -26,4 +27,5 @@ pub use plan::{
     warn_of_no_grace,
 };
 pub use prepare::{Context, Prepared, prepare, prepare_statement, prepare_within};
+pub use read_text::read_text;
 pub use term::{ColumnSpec, Request, Value, Values};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use cluster::NodeId;
 use cql::describe::{ClusterDescription, DescribePlan, DescribePosition};
 use cql::{Context, MAX_TOKENS, ModifyPlan, Paging, Plan, Prepared, SelectPlan};
-use model::{CounterMutation, Mutation, PartitionSelection, ReadCommand, Table};
+use model::{CounterMutation, Mutation, PartitionSelection, ReadCommand, ReadPage, Scanned, Table};
 use wire::{
     Batch, BatchKind, BatchTarget, Consistency, EncodedColumns, Execute, Prepare, Query,
     QueryParameters, ResponseExtras, ResponseWriter, RowsHead, RowsWriter, Version, WriteType,
@@ -265,9 +265,9 @@ impl Call<'_> {
                     .iter()
                     .for_each(|command| trace.event(reading(shard, command)));
             }
-            for page in
-                coordinator::read_all(shard, commands, consistency, select.timeout()).await?
-            {
+            let reading = coordinator::read_all(shard, commands, consistency, select.timeout());
+            for (command, page) in reading.await? {
+                rows.warn(warn_of_tombstones(shard, &command, &page));
                 if let Some(trace) = trace {
                     let rows: usize = page.partitions.iter().map(|p| p.rows.len()).sum();
                     trace.event(format!("Read {rows} live rows"));
@@ -324,7 +324,7 @@ impl Call<'_> {
         };
         // Boxed: few writes read, and the state of each would have room for it.
         let pages = Box::pin(coordinator::read_all(self.shard, reads, consistency, None)).await?;
-        Ok(pages.into_vec())
+        Ok(pages.into_iter().map(|(_, page)| page).collect())
     }
 
     async fn write(
@@ -583,6 +583,25 @@ fn reading(shard: &Shard, command: &ReadCommand) -> String {
             format!("Executing a range query on {table}, on all shards")
         }
     }
+}
+
+/// What the client is to be warned of, if a page was behind many tombstones.
+fn warn_of_tombstones(shard: &Shard, command: &ReadCommand, page: &ReadPage) -> Option<String> {
+    let Scanned {
+        live_rows,
+        tombstones,
+        last,
+    } = page.scanned;
+    if tombstones <= shard.state.config.tombstones.warn {
+        return None;
+    }
+    // `ReadCommand.withMetricsRecording`, which shows so many characters of the statement.
+    let text: String = cql::read_text(command).chars().take(512).collect();
+    let token = last.map_or(0, |token| token.0);
+    Some(format!(
+        "Read {live_rows} live rows and {tombstones} tombstone cells for query {text}; token {token} \
+         (see tombstone_warn_threshold)"
+    ))
 }
 
 fn put_row(rows: &mut RowsWriter<'_>, row: &[Option<&[u8]>]) {

@@ -14,7 +14,7 @@ use crate::encryption::EncryptionOptions;
 use crate::size;
 
 /// The options, by the names they have in a configuration file; on the command line `_` is `-`.
-pub(crate) const NAMES: [&str; 32] = [
+pub(crate) const NAMES: [&str; 34] = [
     "data",
     "address",
     "port",
@@ -43,6 +43,8 @@ pub(crate) const NAMES: [&str; 32] = [
     "batch_size_warn_threshold",
     "batch_size_fail_threshold",
     "unlogged_batch_across_partitions_warn_threshold",
+    "tombstone_warn_threshold",
+    "tombstone_failure_threshold",
     "driver",
     "cluster_name",
     "data_center",
@@ -197,6 +199,14 @@ pub(crate) struct StartOptions {
     #[arg(long, value_name = "N", value_parser = count)]
     pub(crate) unlogged_batch_across_partitions_warn_threshold: Option<u64>,
 
+    /// Warn clients of reads that meet more tombstones than this [default: 1000]
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub(crate) tombstone_warn_threshold: Option<u64>,
+
+    /// Let reads fail that meet more tombstones than this [default: 100000]
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub(crate) tombstone_failure_threshold: Option<u64>,
+
     /// How to talk to the kernel [default: io_uring where it is allowed, else epoll]
     #[arg(long, value_name = "io_uring|epoll", value_parser = driver)]
     pub(crate) driver: Option<DriverChoice>,
@@ -268,6 +278,8 @@ impl StartOptions {
             "unlogged_batch_across_partitions_warn_threshold" => {
                 self.unlogged_batch_across_partitions_warn_threshold = Some(count(text)?);
             }
+            "tombstone_warn_threshold" => self.tombstone_warn_threshold = Some(count(text)?),
+            "tombstone_failure_threshold" => self.tombstone_failure_threshold = Some(count(text)?),
             "driver" => self.driver = Some(driver(text)?),
             "cluster_name" => self.cluster_name = Some(name(text)?),
             "data_center" => self.data_center = Some(name(text)?),
@@ -322,6 +334,12 @@ impl StartOptions {
             unlogged_batch_across_partitions_warn_threshold: self
                 .unlogged_batch_across_partitions_warn_threshold
                 .or(other.unlogged_batch_across_partitions_warn_threshold),
+            tombstone_warn_threshold: self
+                .tombstone_warn_threshold
+                .or(other.tombstone_warn_threshold),
+            tombstone_failure_threshold: self
+                .tombstone_failure_threshold
+                .or(other.tombstone_failure_threshold),
             driver: self.driver.or(other.driver),
             cluster_name: self.cluster_name.or(other.cluster_name),
             data_center: self.data_center.or(other.data_center),
@@ -541,6 +559,8 @@ mod tests {
             ("batch_size_warn_threshold", "5KiB"),
             ("batch_size_fail_threshold", "50KiB"),
             ("unlogged_batch_across_partitions_warn_threshold", "0"),
+            ("tombstone_warn_threshold", "1000"),
+            ("tombstone_failure_threshold", "100000"),
             ("driver", "epoll"),
             ("cluster_name", "Test Cluster"),
             ("data_center", "dc1"),

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use cql::BatchLimits;
 use io::DriverChoice;
+use node::TombstoneLimits;
 use storage::sstable::Format;
 use storage::{CommitLogConfig, CommitlogSync, FailurePolicies};
 
@@ -57,6 +58,8 @@ pub(crate) struct Settings {
     pub(crate) incremental_backups: bool,
     /// Where batches are warned about and refused.
     pub(crate) batch_limits: BatchLimits,
+    /// How many tombstones a read may meet.
+    pub(crate) tombstones: TombstoneLimits,
     /// How to talk to the kernel.
     pub(crate) driver: DriverChoice,
     /// The name of the cluster.
@@ -137,6 +140,7 @@ impl Settings {
                 .unlogged_batch_across_partitions_warn_threshold
                 .unwrap_or(usual.unlogged_partitions),
         };
+        let tombstones = TombstoneLimits::default();
         let settings = Settings {
             data: options.data.unwrap_or_else(|| PathBuf::from("./data")),
             address,
@@ -159,6 +163,12 @@ impl Settings {
             auto_snapshot: options.auto_snapshot.unwrap_or(true),
             incremental_backups: options.incremental_backups.unwrap_or(false),
             batch_limits,
+            tombstones: TombstoneLimits {
+                warn: options.tombstone_warn_threshold.unwrap_or(tombstones.warn),
+                fail: options
+                    .tombstone_failure_threshold
+                    .unwrap_or(tombstones.fail),
+            },
             driver: options.driver.unwrap_or(DriverChoice::Auto),
             cluster_name: options.cluster_name,
             data_center: options.data_center,

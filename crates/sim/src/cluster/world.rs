@@ -150,6 +150,7 @@ impl World {
             archives: false,
             failure_policies: FailurePolicies::default(),
             batch_limits: Default::default(),
+            tombstones: Default::default(),
             auto_snapshot: false,
             incremental_backups: false,
             cluster_name: None,

@@ -256,6 +256,7 @@ fn config(shards: u16) -> NodeConfig {
         archives: false,
         failure_policies: FailurePolicies::default(),
         batch_limits: cql::BatchLimits::default(),
+        tombstones: crate::config::TombstoneLimits::default(),
         auto_snapshot: false,
         incremental_backups: false,
         cluster_name: None,
@@ -302,6 +303,7 @@ async fn live(
         sstable_format: storage::sstable::Format::Big,
         commitlog: CommitLogConfig::default(),
         incremental_backups: false,
+        most_tombstones: u64::MAX,
         shared: state.files.clone(),
     };
     let store = Store::open(env.clone(), store, &schema).await;
