@@ -77,6 +77,21 @@ impl FailureReason {
     }
 }
 
+impl std::fmt::Display for FailureReason {
+    /// As Cassandra calls it (`RequestFailureReason`).
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            FailureReason::Unknown => "UNKNOWN",
+            FailureReason::ReadTooManyTombstones => "READ_TOO_MANY_TOMBSTONES",
+            FailureReason::Timeout => "TIMEOUT",
+            FailureReason::IncompatibleSchema => "INCOMPATIBLE_SCHEMA",
+            FailureReason::ReadSize => "READ_SIZE",
+            FailureReason::NodeDown => "NODE_DOWN",
+            FailureReason::IndexNotAvailable => "INDEX_NOT_AVAILABLE",
+        })
+    }
+}
+
 /// How a request ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {

@@ -14,6 +14,7 @@ mod lexer;
 mod parser;
 mod plan;
 mod prepare;
+mod read_text;
 pub mod schema;
 mod term;
 
@@ -21,8 +22,10 @@ pub use error::CqlError;
 pub use lexer::MAX_TOKENS;
 pub use parser::{parse, parse_term, parse_type};
 pub use plan::{
-    BatchPlan, CasRequest, CasResult, ModifyPlan, Paging, Plan, Position, RowSink, SelectPlan,
-    SelectRun, cas_of_batch, check_batch, merge_counter_mutations, merge_mutations,
+    BatchLimits, BatchPlan, CasRequest, CasResult, ModifyPlan, Paging, Plan, Position, RowSink,
+    SelectPlan, SelectRun, cas_of_batch, check_batch, merge_counter_mutations, merge_mutations,
+    warn_of_no_grace,
 };
 pub use prepare::{Context, Prepared, prepare, prepare_statement, prepare_within};
+pub use read_text::read_text;
 pub use term::{ColumnSpec, Request, Value, Values};

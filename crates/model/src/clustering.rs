@@ -17,6 +17,11 @@ impl Clustering {
     /// and the bound that spans a partition.
     pub const EMPTY: Clustering = Clustering(SmallVec::new_const());
 
+    /// Bytes of all values.
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.iter().map(Bytes::len).sum()
+    }
+
     /// The values, one after the other.
     pub fn values(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.0.iter().map(|value| &**value)

@@ -61,7 +61,7 @@ pub use purge::Purge;
 pub use range_tombstones::{RangeTombstoneList, covering};
 pub use read::{
     ClusteringSelection, DataLimits, FilterOperator, Partition, PartitionBound, PartitionSelection,
-    PartitionVersion, ReadCommand, ReadPage, Resume, RowFilter, VersionPage,
+    PartitionVersion, ReadCommand, ReadPage, Resume, RowFilter, Scanned, VersionPage,
 };
 pub use row::{Cell, CellRef, ComplexDeletion, RangeTombstone, Row};
 pub use schema::{

@@ -24,6 +24,18 @@ impl Purge {
         timestamp < self.purgeable_before && local_deletion_time < self.gc_before
     }
 
+    /// Does a cell count as a tombstone that a reader has to go through?
+    pub(crate) fn counts_cell(&self, cell: &Cell) -> bool {
+        if cell.is_live(self.now_seconds) {
+            return false;
+        }
+        let deleted_at = match cell.is_expiring() {
+            true => cell.local_deletion_time.saturating_sub(cell.ttl as u32),
+            false => cell.local_deletion_time,
+        };
+        !self.takes(cell.timestamp, deleted_at)
+    }
+
     fn takes_deletion(&self, deletion: &DeletionTime) -> bool {
         !deletion.is_live() && self.takes(deletion.timestamp, deletion.local_deletion_time)
     }

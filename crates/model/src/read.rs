@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::{
-    Bound, Clustering, ColumnId, DecoratedKey, DeletionTime, PartitionUpdate, RangeTombstone, Row,
-    Slice, Table, Token,
+    Bound, Clustering, ColumnId, DecoratedKey, DeletionTime, PartitionUpdate, Purge,
+    RangeTombstone, Row, Slice, Table, Token,
 };
 
 /// One end of a range of partitions.
@@ -172,6 +172,46 @@ impl From<PartitionUpdate> for Partition {
     }
 }
 
+/// What was gone through for an answer, as Cassandra counts it (`ReadCommand.withMetricsRecording`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Scanned {
+    /// Live rows, those that filters left out as well.
+    pub live_rows: u64,
+    /// Cells that were deleted or have expired, deleted rows without such cells, and ends of deleted
+    /// ranges, as far as no compaction may forget them yet.
+    pub tombstones: u64,
+    /// The token of the last partition.
+    pub last: Option<Token>,
+}
+
+impl std::ops::AddAssign for Scanned {
+    fn add_assign(&mut self, other: Scanned) {
+        self.live_rows += other.live_rows;
+        self.tombstones += other.tombstones;
+        self.last = self.last.max(other.last);
+    }
+}
+
+impl Scanned {
+    /// Counts a row.
+    pub fn row(&mut self, row: &Row, purge: &Purge) {
+        let dead = row.cells.iter().filter(|cell| purge.counts_cell(cell));
+        let dead = dead.count() as u64;
+        self.tombstones += dead;
+        if row.is_live(purge.now_seconds) {
+            self.live_rows += 1;
+        } else if dead == 0 {
+            self.tombstones += u64::from(!row.deletion.is_live() && !purge.forgets(&row.deletion));
+        }
+    }
+
+    /// Counts the end of a deleted range and the beginning of one, if both are at the same place.
+    pub fn marker(&mut self, deletions: [Option<DeletionTime>; 2], purge: &Purge) {
+        let mut deletions = deletions.iter().flatten();
+        self.tombstones += u64::from(deletions.any(|deletion| !purge.forgets(deletion)));
+    }
+}
+
 /// The answer to a [`ReadCommand`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReadPage {
@@ -180,6 +220,8 @@ pub struct ReadPage {
     /// Where to go on: `None` where all that was asked for has been given or the limits of the
     /// command (`rows`) were reached only with the very last row.
     pub more: bool,
+    /// What was gone through for it.
+    pub scanned: Scanned,
 }
 
 /// What one of several replicas knows of a partition, dead and alive: what of it has been deleted or has
@@ -213,4 +255,6 @@ pub struct VersionPage {
     pub partitions: Vec<PartitionVersion>,
     /// Is there anything behind the last of them? If so there is one.
     pub more: bool,
+    /// What was gone through for it.
+    pub scanned: Scanned,
 }

@@ -116,6 +116,29 @@ impl Row {
         (16 + clustering + cells) as u64
     }
 
+    /// Bytes of it as [`PartitionUpdate::data_bytes`](crate::PartitionUpdate::data_bytes) counts them
+    /// (`BTreeRow.dataSize`).
+    pub(crate) fn data_bytes(&self) -> u64 {
+        // A time, a time and when it was set, and the same with whether it is shadowable.
+        let liveness = if self.liveness.ttl == NO_TTL { 8 } else { 20 };
+        let deletion = 13;
+        let bytes_of =
+            |cell: &Cell| 20 + cell.value.len() + cell.path.as_ref().map_or(0, Bytes::len);
+        let cells: usize = self.cells.iter().map(bytes_of).sum();
+        (self.clustering.bytes() + liveness + deletion + cells + 12 * self.complex_columns()) as u64
+    }
+
+    /// How many columns of several cells it has.
+    fn complex_columns(&self) -> usize {
+        let of_cells = self.cells.iter().filter(|cell| cell.path.is_some());
+        let of_cells = of_cells.map(|cell| cell.column);
+        let deleted = self.complex_deletions.iter().map(|complex| complex.column);
+        let mut columns: Vec<ColumnId> = of_cells.chain(deleted).collect();
+        columns.sort();
+        columns.dedup();
+        columns.len()
+    }
+
     /// Nothing known of it: neither marker nor deletion nor cells?
     pub fn is_empty(&self) -> bool {
         self.liveness.is_empty()
@@ -153,4 +176,11 @@ pub struct RangeTombstone {
     pub slice: Slice,
     /// What of them is gone.
     pub deletion: DeletionTime,
+}
+
+impl RangeTombstone {
+    /// Bytes of it as [`PartitionUpdate::data_bytes`](crate::PartitionUpdate::data_bytes) counts them.
+    pub(crate) fn data_bytes(&self) -> u64 {
+        (self.slice.start.prefix.bytes() + self.slice.end.prefix.bytes() + 12) as u64
+    }
 }

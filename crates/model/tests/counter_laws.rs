@@ -200,6 +200,7 @@ fn page(static_row: Option<Row>, rows: Vec<Row>) -> ReadPage {
     ReadPage {
         partitions: vec![partition],
         more: false,
+        ..ReadPage::default()
     }
 }
 

@@ -100,7 +100,11 @@ fn page(reversed: bool) -> impl Strategy<Value = VersionPage> {
             .collect();
         partitions.sort_by(|a, b| a.partition.key.cmp(&b.partition.key));
         let more = more && !partitions.is_empty();
-        VersionPage { partitions, more }
+        VersionPage {
+            partitions,
+            more,
+            ..VersionPage::default()
+        }
     })
 }
 
@@ -279,6 +283,7 @@ proptest! {
                 version(translated(&update, &other), known.end.clone())
             }).collect(),
             more: page.more,
+            ..VersionPage::default()
         };
         let other = Numbering::own(other);
         prop_assert_eq!(digest(&encode_versions(&there, &other)), digest(&bytes));
@@ -287,6 +292,7 @@ proptest! {
         let live = ReadPage {
             partitions: page.partitions.into_iter().map(|known| known.partition).collect(),
             more: page.more,
+            ..ReadPage::default()
         };
         let bytes = Bytes::from(encode_page(&live, &own));
         prop_assert_eq!(decode_page(bytes, &own, reversed), Ok(live));
@@ -338,7 +344,7 @@ proptest! {
         });
         let bytes = Bytes::from(encode_read(ReadKind::Versions, &command, true));
         let (_, _, numbering) = decode_read(bytes, |_| Some(later.clone())).unwrap();
-        let page = VersionPage { partitions: vec![version(update, None)], more: false };
+        let page = VersionPage { partitions: vec![version(update, None)], more: false, ..VersionPage::default() };
         // The ids of what both know are the same here.
         let answer = encode_versions(&page, &numbering);
         let own = encode_versions(&page, &Numbering::own(table()));

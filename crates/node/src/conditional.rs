@@ -55,7 +55,7 @@ impl Call<'_> {
             skip_metadata: false,
             new_metadata_id: None,
         };
-        let mut rows = self.response_with(&[]).rows(&head);
+        let mut rows = self.response().rows(&head);
         for row in &result.rows {
             row.iter().for_each(|value| rows.value(value.as_deref()));
         }

@@ -50,6 +50,10 @@ pub struct NodeConfig {
     pub user_functions: Option<Duration>,
     /// Are new sstables linked into the backups from the start on?
     pub incremental_backups: bool,
+    /// Where batches are warned about and refused.
+    pub batch_limits: cql::BatchLimits,
+    /// How many tombstones a read may meet.
+    pub tombstones: TombstoneLimits,
     /// The name of the cluster; `None`: the one it had before.
     pub cluster_name: Option<String>,
     /// The data centre this node is in; `None`: the one it was in before.
@@ -68,6 +72,25 @@ pub struct NodeConfig {
     pub num_tokens: u16,
     /// How the group is kept that decides on the cluster's metadata.
     pub metadata: MetadataConfig,
+}
+
+/// How many tombstones a read of one page may meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TombstoneLimits {
+    /// With more the client is warned (`tombstone_warn_threshold`).
+    pub warn: u64,
+    /// With more the read fails (`tombstone_failure_threshold`).
+    pub fail: u64,
+}
+
+impl Default for TombstoneLimits {
+    /// Those of `cassandra.yaml`.
+    fn default() -> TombstoneLimits {
+        TombstoneLimits {
+            warn: 1_000,
+            fail: 100_000,
+        }
+    }
 }
 
 /// How the group is kept that decides on the cluster's metadata.

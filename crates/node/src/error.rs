@@ -1,6 +1,6 @@
 //! What goes wrong with a request, and how clients are told.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use cluster::{Consistency, ConsistencyError, FailureReason, Outcome, Unavailable};
 use cql::CqlError;
@@ -33,7 +33,7 @@ pub(crate) enum RequestError {
     )]
     Unprepared(Vec<u8>),
     /// A write did not reach enough replicas, or they failed.
-    #[error("{}", unreached("write", .consistency, .outcome))]
+    #[error("{}", unreached(.outcome, .failures))]
     Write {
         /// The level asked for.
         consistency: Consistency,
@@ -42,10 +42,10 @@ pub(crate) enum RequestError {
         /// What became of it.
         outcome: Outcome,
         /// The replicas that failed.
-        failures: Vec<(IpAddr, FailureReason)>,
+        failures: Vec<(SocketAddr, FailureReason)>,
     },
     /// A read did not reach enough replicas, or they failed.
-    #[error("{}", unreached("read", .consistency, .outcome))]
+    #[error("{}", unreached(.outcome, .failures))]
     Read {
         /// The level asked for.
         consistency: Consistency,
@@ -54,11 +54,11 @@ pub(crate) enum RequestError {
         /// Did the replica that was asked for data answer?
         data_present: bool,
         /// The replicas that failed.
-        failures: Vec<(IpAddr, FailureReason)>,
+        failures: Vec<(SocketAddr, FailureReason)>,
     },
     /// A conditional update or a serial read was not agreed upon, or not committed at its level
     /// (`Paxos.MaybeFailure`).
-    #[error("{}", undecided(.consistency, .outcome, *.is_read, *.contentions))]
+    #[error("{}", undecided(.outcome, .failures, *.is_read, *.contentions))]
     Serial {
         /// Is it a read?
         is_read: bool,
@@ -69,7 +69,7 @@ pub(crate) enum RequestError {
         /// How often another one came in its way.
         contentions: u32,
         /// The replicas that failed.
-        failures: Vec<(IpAddr, FailureReason)>,
+        failures: Vec<(SocketAddr, FailureReason)>,
     },
     /// The node has too much to do, or is about to stop. Nothing was done.
     #[error("{0}")]
@@ -174,13 +174,13 @@ fn write_kind(
     consistency: Consistency,
     write_type: WriteType,
     outcome: &Outcome,
-    failures: Vec<(IpAddr, FailureReason)>,
+    failures: Vec<(SocketAddr, FailureReason)>,
 ) -> ErrorKind {
     let progress = progress(consistency, outcome);
     match outcome {
         Outcome::Failure { .. } => ErrorKind::WriteFailure {
             progress,
-            failures,
+            failures: by_address(failures),
             write_type,
         },
         Outcome::Timeout { .. } | Outcome::Done => ErrorKind::WriteTimeout {
@@ -195,13 +195,13 @@ fn read_kind(
     consistency: Consistency,
     outcome: &Outcome,
     data_present: bool,
-    failures: Vec<(IpAddr, FailureReason)>,
+    failures: Vec<(SocketAddr, FailureReason)>,
 ) -> ErrorKind {
     let progress = progress(consistency, outcome);
     match outcome {
         Outcome::Failure { .. } => ErrorKind::ReadFailure {
             progress,
-            failures,
+            failures: by_address(failures),
             data_present,
         },
         Outcome::Timeout { .. } | Outcome::Done => ErrorKind::ReadTimeout {
@@ -236,14 +236,19 @@ fn counts(outcome: &Outcome) -> (u32, u32) {
 }
 
 /// As `RequestTimeoutException` and `RequestFailureException` put it.
-fn unreached(what: &str, consistency: &Consistency, outcome: &Outcome) -> String {
-    let (received, required) = counts(outcome);
+fn unreached(outcome: &Outcome, failures: &[(SocketAddr, FailureReason)]) -> String {
+    let (received, _) = counts(outcome);
     match outcome {
-        Outcome::Failure { failures, .. } => format!(
-            "Operation failed - received {received} responses and {} failures: the {what} at \
-             {consistency} needs {required} responses",
-            failures.len()
-        ),
+        Outcome::Failure { .. } => {
+            let of =
+                |(node, reason): &(SocketAddr, FailureReason)| format!("{reason} from /{node}");
+            let reasons: Vec<String> = failures.iter().map(of).collect();
+            format!(
+                "Operation failed - received {received} responses and {} failures: {}",
+                failures.len(),
+                reasons.join(", ")
+            )
+        }
         Outcome::Timeout { .. } | Outcome::Done => {
             format!("Operation timed out - received only {received} responses.")
         }
@@ -252,8 +257,8 @@ fn unreached(what: &str, consistency: &Consistency, outcome: &Outcome) -> String
 
 /// As `CasWriteTimeoutException` puts it, or as other reads and writes.
 fn undecided(
-    consistency: &Consistency,
     outcome: &Outcome,
+    failures: &[(SocketAddr, FailureReason)],
     is_read: bool,
     contentions: u32,
 ) -> String {
@@ -265,11 +270,14 @@ fn undecided(
             "CAS operation timed out: received {received} of {block_for} required responses after \
              {contentions} contention retries"
         ),
-        _ => {
-            let what = if is_read { "read" } else { "write" };
-            unreached(what, consistency, outcome)
-        }
+        _ => unreached(outcome, failures),
     }
+}
+
+/// As the protocol has them: without ports.
+fn by_address(failures: Vec<(SocketAddr, FailureReason)>) -> Vec<(IpAddr, FailureReason)> {
+    let failures = failures.into_iter();
+    failures.map(|(node, reason)| (node.ip(), reason)).collect()
 }
 
 fn count(n: u32) -> i32 {

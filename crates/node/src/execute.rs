@@ -8,7 +8,7 @@ use cluster::NodeId;
 use cql::describe::{ClusterDescription, DescribePlan, DescribePosition};
 use cql::functions::FunctionContext;
 use cql::{Context, CqlError, MAX_TOKENS, ModifyPlan, Paging, Plan, Prepared, SelectPlan};
-use model::{CounterMutation, Mutation, PartitionSelection, ReadCommand, Table};
+use model::{CounterMutation, Mutation, PartitionSelection, ReadCommand, ReadPage, Scanned, Table};
 use wire::{
     Batch, BatchKind, BatchTarget, Consistency, EncodedColumns, Execute, Prepare, Query,
     QueryParameters, ResponseExtras, ResponseWriter, RowsHead, RowsWriter, Version, WriteType,
@@ -40,6 +40,8 @@ pub(crate) struct Call<'a> {
     pub(crate) trace: Option<&'a Trace>,
     /// What kind of request it turns out to be.
     pub(crate) kind: &'a mut RequestKind,
+    /// What the client is warned of.
+    pub(crate) warnings: Vec<String>,
     pub(crate) out: &'a mut Vec<u8>,
 }
 
@@ -51,14 +53,10 @@ pub(crate) struct ResultColumns<'a> {
 }
 
 impl Call<'_> {
-    fn response(&mut self) -> ResponseWriter<'_> {
-        self.response_with(&[])
-    }
-
-    pub(crate) fn response_with<'w>(&'w mut self, warnings: &'w [String]) -> ResponseWriter<'w> {
+    pub(crate) fn response(&mut self) -> ResponseWriter<'_> {
         let extras = ResponseExtras {
             tracing_id: self.trace.and_then(Trace::told_id),
-            warnings,
+            warnings: &self.warnings,
             ..ResponseExtras::default()
         };
         ResponseWriter::new(self.out, self.version, self.stream).with_extras(extras)
@@ -181,10 +179,13 @@ impl Call<'_> {
                     return Box::pin(conditional).await;
                 }
                 consistency.check_write()?;
+                let tables = batch.statements().iter().map(|plan| &**plan.table());
+                self.warnings
+                    .extend(cql::warn_of_no_grace(batch.kind(), tables));
                 if batch.is_counter() {
                     let counted = || batch.counter_mutations(&request);
                     let additions = self.evaluate(&request, counted).await?;
-                    return self.add(additions, consistency).await;
+                    return self.add_batch(additions, consistency, batch.kind()).await;
                 }
                 let reads = self.evaluate(&request, || batch.reads(&request)).await?;
                 let known = self.known(reads, consistency).await?;
@@ -266,9 +267,9 @@ impl Call<'_> {
         let mut run = self
             .evaluate(&request, || select.start(&request, paging))
             .await?;
-        let warnings: Vec<String> = select.warning().map(str::to_owned).into_iter().collect();
+        self.warnings.extend(select.warning().map(str::to_owned));
         let (shard, trace, functions) = (self.shard, self.trace, &request.functions);
-        let mut rows = self.rows(&columns, parameters, &warnings);
+        let mut rows = self.rows(&columns, parameters);
         loop {
             let commands = run.reads();
             if commands.is_empty() {
@@ -279,9 +280,9 @@ impl Call<'_> {
                     .iter()
                     .for_each(|command| trace.event(reading(shard, command)));
             }
-            for page in
-                coordinator::read_all(shard, commands, consistency, select.timeout()).await?
-            {
+            let reading = coordinator::read_all(shard, commands, consistency, select.timeout());
+            for (command, page) in reading.await? {
+                rows.warn(warn_of_tombstones(shard, &command, &page));
                 if let Some(trace) = trace {
                     let rows: usize = page.partitions.iter().map(|p| p.rows.len()).sum();
                     trace.event(format!("Read {rows} live rows"));
@@ -306,18 +307,17 @@ impl Call<'_> {
         Ok(())
     }
 
-    fn rows<'w>(
-        &'w mut self,
+    fn rows(
+        &mut self,
         columns: &ResultColumns<'_>,
         parameters: &QueryParameters<'_>,
-        warnings: &'w [String],
-    ) -> RowsWriter<'w> {
+    ) -> RowsWriter<'_> {
         let head = RowsHead {
             columns: columns.columns,
             skip_metadata: parameters.skip_metadata,
             new_metadata_id: columns.new_id.map(|id| &id[..]),
         };
-        self.response_with(warnings).rows(&head)
+        self.response().rows(&head)
     }
 
     /// What a statement writes; some have to read before.
@@ -350,7 +350,7 @@ impl Call<'_> {
         };
         // Boxed: few writes read, and the state of each would have room for it.
         let pages = Box::pin(coordinator::read_all(self.shard, reads, consistency, None)).await?;
-        Ok(pages.into_vec())
+        Ok(pages.into_iter().map(|(_, page)| page).collect())
     }
 
     async fn write(
@@ -434,6 +434,8 @@ impl Call<'_> {
             return Box::pin(self.conditional(cas, parameters)).await;
         }
         consistency.check_write()?;
+        let tables = plans.iter().map(|plan| &**plan.table());
+        self.warnings.extend(cql::warn_of_no_grace(kind, tables));
         let (mut mutations, mut additions) = (Vec::new(), Vec::new());
         for ((statement, plan), target) in statements.iter().zip(&plans).zip(&batch.statements) {
             let values = statement.prepared.bind(&target.values, &[])?;
@@ -452,10 +454,23 @@ impl Call<'_> {
         // A batch has counters or it has none.
         if !additions.is_empty() {
             let additions = cql::merge_counter_mutations(additions);
-            return self.add(additions, consistency).await;
+            return self.add_batch(additions, consistency, kind).await;
         }
         let mutations = cql::merge_mutations(mutations);
         self.write_batch(mutations, consistency, kind).await
+    }
+
+    /// Adds to counters what a batch says.
+    async fn add_batch(
+        &mut self,
+        additions: Vec<CounterMutation>,
+        consistency: Consistency,
+        kind: cql::ast::BatchKind,
+    ) -> Result<(), RequestError> {
+        let limits = &self.shard.state.config.batch_limits;
+        let checked = limits.check(kind, additions.iter().map(CounterMutation::unled))?;
+        self.warnings.extend(checked);
+        self.add(additions, consistency).await
     }
 
     /// Writes what a batch says; if it is logged, all of it or nothing. What concerns one
@@ -466,6 +481,8 @@ impl Call<'_> {
         consistency: Consistency,
         kind: cql::ast::BatchKind,
     ) -> Result<(), RequestError> {
+        let limits = &self.shard.state.config.batch_limits;
+        self.warnings.extend(limits.check(kind, mutations.iter())?);
         let write_type = write_type(kind);
         if write_type != WriteType::Batch || mutations.len() < 2 {
             return self.write(mutations, consistency, write_type).await;
@@ -506,7 +523,7 @@ impl Call<'_> {
         };
         let all = describe.rows(schema, &self.cluster_description())?;
         let (page, next) = position.page(&all, page_size(parameters));
-        let mut rows = self.rows(&columns, parameters, &[]);
+        let mut rows = self.rows(&columns, parameters);
         for row in page {
             row.iter().for_each(|value| rows.value(value.as_deref()));
         }
@@ -609,6 +626,25 @@ async fn give_way(
     shard.env.yield_now().await;
     functions.again();
     Ok(())
+}
+
+/// What the client is to be warned of, if a page was behind many tombstones.
+fn warn_of_tombstones(shard: &Shard, command: &ReadCommand, page: &ReadPage) -> Option<String> {
+    let Scanned {
+        live_rows,
+        tombstones,
+        last,
+    } = page.scanned;
+    if tombstones <= shard.state.config.tombstones.warn {
+        return None;
+    }
+    // `ReadCommand.withMetricsRecording`, which shows so many characters of the statement.
+    let text: String = cql::read_text(command).chars().take(512).collect();
+    let token = last.map_or(0, |token| token.0);
+    Some(format!(
+        "Read {live_rows} live rows and {tombstones} tombstone cells for query {text}; token {token} \
+         (see tombstone_warn_threshold)"
+    ))
 }
 
 fn put_row(rows: &mut RowsWriter<'_>, row: &[Option<&[u8]>]) {

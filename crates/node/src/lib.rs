@@ -56,7 +56,7 @@ pub use admin::{
     NodeStatus, RECENT_MINUTES, RangeReplicas, RunningCompaction, Silence, SnapshotAge,
     SnapshotRequest, SnapshotSelection, token_range,
 };
-pub use config::{MetadataConfig, NodeConfig};
+pub use config::{MetadataConfig, NodeConfig, TombstoneLimits};
 pub use flaw::Flaw;
 pub use hints::PendingHints;
 pub use node::{

@@ -15,7 +15,7 @@
 
 use model::{
     DataLimits, DecoratedKey, Partition, PartitionBound, PartitionSelection, PartitionVersion,
-    ReadCommand, ReadPage, Resume, ShardId, Sharder, VersionPage,
+    ReadCommand, ReadPage, Resume, Scanned, ShardId, Sharder, VersionPage,
 };
 
 /// Where nothing was found so far, the next window is so many times as long as all before it: few
@@ -32,6 +32,9 @@ pub(crate) trait Page: Default {
 
     /// Is there more behind them?
     fn more(&mut self) -> &mut bool;
+
+    /// What was gone through.
+    fn scanned(&mut self) -> &mut Scanned;
 }
 
 /// What a shard answers of a partition.
@@ -59,6 +62,10 @@ impl Page for ReadPage {
 
     fn more(&mut self) -> &mut bool {
         &mut self.more
+    }
+
+    fn scanned(&mut self) -> &mut Scanned {
+        &mut self.scanned
     }
 }
 
@@ -89,6 +96,10 @@ impl Page for VersionPage {
 
     fn more(&mut self) -> &mut bool {
         &mut self.more
+    }
+
+    fn scanned(&mut self) -> &mut Scanned {
+        &mut self.scanned
     }
 }
 
@@ -237,6 +248,7 @@ impl<'c, P: Page> Sweep<'c, P> {
         self.limits.bytes = self.limits.bytes.saturating_sub(bytes);
         self.page.partitions().append(partitions);
         *self.page.more() |= *page.more();
+        *self.page.scanned() += *page.scanned();
         // Twice as long at least: the steps are few even where the estimate is wrong.
         self.length = match self.found {
             0 => self.read.saturating_mul(GROWTH),
@@ -277,6 +289,7 @@ fn merge_pages<P: Page>(pages: Vec<P>, limits: &DataLimits, now_seconds: u32) ->
     for mut page in pages {
         let more = *page.more();
         *merged.more() |= more;
+        *merged.scanned() += *page.scanned();
         if let Some(last) = page.partitions().last().filter(|_| more)
             && frontier.as_ref().is_none_or(|key| last.key() < key)
         {
@@ -369,10 +382,12 @@ mod tests {
         let even = ReadPage {
             partitions: vec![all[0].clone(), all[2].clone()],
             more: true,
+            ..ReadPage::default()
         };
         let odd = ReadPage {
             partitions: vec![all[1].clone(), all[3].clone(), all[5].clone()],
             more: false,
+            ..ReadPage::default()
         };
         let page = merge_pages(vec![even, odd], &limits(100), 0);
         assert_eq!(page.partitions, all[..3]);
@@ -386,6 +401,7 @@ mod tests {
             vec![ReadPage {
                 partitions: all.clone(),
                 more: false,
+                ..ReadPage::default()
             }],
             &limits(3),
             0,
@@ -398,6 +414,7 @@ mod tests {
             vec![ReadPage {
                 partitions: all,
                 more: false,
+                ..ReadPage::default()
             }],
             &limits(6),
             0,
@@ -599,6 +616,7 @@ mod tests {
         sweep.take(vec![ReadPage {
             partitions: ring(&[1; 50]),
             more: true,
+            ..ReadPage::default()
         }]);
         assert!(sweep.next_window().is_none());
         assert_eq!(sweep.finish().partitions.len(), 50);

@@ -258,6 +258,7 @@ async fn respond(
         stream: header.stream,
         trace,
         kind,
+        warnings: Vec::new(),
         out,
     };
     match request {

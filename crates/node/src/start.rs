@@ -235,6 +235,7 @@ async fn store_config(env: &Env, state: &SharedState) -> StoreConfig {
             ..state.config.commitlog
         },
         incremental_backups: state.config.incremental_backups,
+        most_tombstones: state.config.tombstones.fail,
         shared: state.files.clone(),
     }
 }

@@ -14,7 +14,7 @@ use crate::encryption::EncryptionOptions;
 use crate::size;
 
 /// The options, by the names they have in a configuration file; on the command line `_` is `-`.
-pub(crate) const NAMES: [&str; 31] = [
+pub(crate) const NAMES: [&str; 36] = [
     "data",
     "address",
     "port",
@@ -42,6 +42,11 @@ pub(crate) const NAMES: [&str; 31] = [
     "user_defined_functions_enabled",
     "user_defined_functions_fail_timeout",
     "incremental_backups",
+    "batch_size_warn_threshold",
+    "batch_size_fail_threshold",
+    "unlogged_batch_across_partitions_warn_threshold",
+    "tombstone_warn_threshold",
+    "tombstone_failure_threshold",
     "driver",
     "cluster_name",
     "data_center",
@@ -192,6 +197,26 @@ pub(crate) struct StartOptions {
     #[arg(long, value_name = "true|false", value_parser = truth)]
     pub(crate) incremental_backups: Option<bool>,
 
+    /// Warn clients of batches of several partitions with more bytes than this [default: 5KiB]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub(crate) batch_size_warn_threshold: Option<u64>,
+
+    /// Refuse batches of several partitions with more bytes than this [default: 50KiB]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub(crate) batch_size_fail_threshold: Option<u64>,
+
+    /// Warn clients of batches that are not logged with more partitions than this [default: 10]
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub(crate) unlogged_batch_across_partitions_warn_threshold: Option<u64>,
+
+    /// Warn clients of reads that meet more tombstones than this [default: 1000]
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub(crate) tombstone_warn_threshold: Option<u64>,
+
+    /// Let reads fail that meet more tombstones than this [default: 100000]
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub(crate) tombstone_failure_threshold: Option<u64>,
+
     /// How to talk to the kernel [default: io_uring where it is allowed, else epoll]
     #[arg(long, value_name = "io_uring|epoll", value_parser = driver)]
     pub(crate) driver: Option<DriverChoice>,
@@ -260,6 +285,17 @@ impl StartOptions {
                 self.user_defined_functions_fail_timeout = Some(duration(text)?);
             }
             "incremental_backups" => self.incremental_backups = Some(truth(text)?),
+            "batch_size_warn_threshold" => {
+                self.batch_size_warn_threshold = Some(size::parse(text)?);
+            }
+            "batch_size_fail_threshold" => {
+                self.batch_size_fail_threshold = Some(size::parse(text)?);
+            }
+            "unlogged_batch_across_partitions_warn_threshold" => {
+                self.unlogged_batch_across_partitions_warn_threshold = Some(count(text)?);
+            }
+            "tombstone_warn_threshold" => self.tombstone_warn_threshold = Some(count(text)?),
+            "tombstone_failure_threshold" => self.tombstone_failure_threshold = Some(count(text)?),
             "driver" => self.driver = Some(driver(text)?),
             "cluster_name" => self.cluster_name = Some(name(text)?),
             "data_center" => self.data_center = Some(name(text)?),
@@ -311,6 +347,21 @@ impl StartOptions {
                 .user_defined_functions_fail_timeout
                 .or(other.user_defined_functions_fail_timeout),
             incremental_backups: self.incremental_backups.or(other.incremental_backups),
+            batch_size_warn_threshold: self
+                .batch_size_warn_threshold
+                .or(other.batch_size_warn_threshold),
+            batch_size_fail_threshold: self
+                .batch_size_fail_threshold
+                .or(other.batch_size_fail_threshold),
+            unlogged_batch_across_partitions_warn_threshold: self
+                .unlogged_batch_across_partitions_warn_threshold
+                .or(other.unlogged_batch_across_partitions_warn_threshold),
+            tombstone_warn_threshold: self
+                .tombstone_warn_threshold
+                .or(other.tombstone_warn_threshold),
+            tombstone_failure_threshold: self
+                .tombstone_failure_threshold
+                .or(other.tombstone_failure_threshold),
             driver: self.driver.or(other.driver),
             cluster_name: self.cluster_name.or(other.cluster_name),
             data_center: self.data_center.or(other.data_center),
@@ -340,6 +391,10 @@ fn port(text: &str) -> Result<u16, String> {
         Ok(0) | Err(_) => Err(format!("`{text}` is no port: 1 to 65535")),
         Ok(port) => Ok(port),
     }
+}
+
+fn count(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("`{text}` is no number"))
 }
 
 /// The nodes to ask for a cluster, by name or address, with the port where one was given.
@@ -525,6 +580,11 @@ mod tests {
             ("user_defined_functions_enabled", "true"),
             ("user_defined_functions_fail_timeout", "250ms"),
             ("incremental_backups", "true"),
+            ("batch_size_warn_threshold", "5KiB"),
+            ("batch_size_fail_threshold", "50KiB"),
+            ("unlogged_batch_across_partitions_warn_threshold", "0"),
+            ("tombstone_warn_threshold", "1000"),
+            ("tombstone_failure_threshold", "100000"),
             ("driver", "epoll"),
             ("cluster_name", "Test Cluster"),
             ("data_center", "dc1"),
@@ -570,6 +630,8 @@ mod tests {
             ("disk_failure_policy", "stop_commit"),
             ("auto_snapshot", "maybe"),
             ("incremental_backups", "on"),
+            ("batch_size_warn_threshold", "-1"),
+            ("unlogged_batch_across_partitions_warn_threshold", "ten"),
             ("driver", "kqueue"),
             ("cluster_name", "a\nb"),
             ("none", "1"),

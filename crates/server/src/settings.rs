@@ -5,7 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use cql::BatchLimits;
 use io::DriverChoice;
+use node::TombstoneLimits;
 use storage::sstable::Format;
 use storage::{CommitLogConfig, CommitlogSync, FailurePolicies};
 
@@ -58,6 +60,10 @@ pub(crate) struct Settings {
     pub(crate) user_functions: Option<Duration>,
     /// Are new sstables linked into the backups from the start on?
     pub(crate) incremental_backups: bool,
+    /// Where batches are warned about and refused.
+    pub(crate) batch_limits: BatchLimits,
+    /// How many tombstones a read may meet.
+    pub(crate) tombstones: TombstoneLimits,
     /// How to talk to the kernel.
     pub(crate) driver: DriverChoice,
     /// The name of the cluster.
@@ -126,6 +132,19 @@ impl Settings {
         let api = port(options.api_port, 10000).map(|port| SocketAddr::new(api_address, port));
         let commitlog = commitlog(&options);
         let storage_port = options.storage_port.unwrap_or(7000);
+        let usual = BatchLimits::default();
+        let batch_limits = BatchLimits {
+            warn_bytes: options
+                .batch_size_warn_threshold
+                .unwrap_or(usual.warn_bytes),
+            fail_bytes: options
+                .batch_size_fail_threshold
+                .unwrap_or(usual.fail_bytes),
+            unlogged_partitions: options
+                .unlogged_batch_across_partitions_warn_threshold
+                .unwrap_or(usual.unlogged_partitions),
+        };
+        let tombstones = TombstoneLimits::default();
         let settings = Settings {
             data: options.data.unwrap_or_else(|| PathBuf::from("./data")),
             address,
@@ -154,6 +173,13 @@ impl Settings {
                     timeout.unwrap_or(DEFAULT_FUNCTION_TIMEOUT)
                 }),
             incremental_backups: options.incremental_backups.unwrap_or(false),
+            batch_limits,
+            tombstones: TombstoneLimits {
+                warn: options.tombstone_warn_threshold.unwrap_or(tombstones.warn),
+                fail: options
+                    .tombstone_failure_threshold
+                    .unwrap_or(tombstones.fail),
+            },
             driver: options.driver.unwrap_or(DriverChoice::Auto),
             cluster_name: options.cluster_name,
             data_center: options.data_center,

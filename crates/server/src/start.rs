@@ -274,6 +274,8 @@ fn node_config(settings: &Settings, folder: &DataFolder, archiving: &Archiving) 
         failure_policies: settings.failure_policies,
         auto_snapshot: settings.auto_snapshot,
         user_functions: settings.user_functions,
+        batch_limits: settings.batch_limits,
+        tombstones: settings.tombstones,
         incremental_backups: settings.incremental_backups,
         cluster_name: settings.cluster_name.clone(),
         data_center: settings.data_center.clone(),

@@ -102,6 +102,7 @@ async fn run(env: Env, options: Options) {
         memory: 512 << 20,
         commitlog: options.log,
         incremental_backups: false,
+        most_tombstones: u64::MAX,
         shared: Arc::new(SharedFiles::default()),
     };
     let store = Store::open(env.clone(), config, &schema(&table)).await;

@@ -112,6 +112,12 @@ pub enum ReadError {
     /// An sstable of the table could not be opened at the start: nobody knows which rows are in it.
     #[error("an sstable of the table could not be opened: {0}; repair or remove it, then restart")]
     LeftOut(Arc<SSTableError>),
+    /// What is asked for is behind too many tombstones.
+    #[error(
+        "more than {0} tombstones were met (tombstone_failure_threshold): read less at once, or delete \
+         ranges instead of rows"
+    )]
+    TooManyTombstones(u64),
     /// The shard that has the rows takes no more reads.
     #[error("the node is shutting down")]
     Closed,

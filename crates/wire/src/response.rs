@@ -128,9 +128,16 @@ impl<'a> ResponseWriter<'a> {
     pub fn rows(self, head: &RowsHead<'_>) -> RowsWriter<'a> {
         let envelope = self.out.len();
         let (out, version) = (self.out, self.version);
-        begin(out, version, self.stream, Opcode::Result, &self.extras);
+        let extras = ResponseExtras {
+            warnings: &[],
+            ..self.extras
+        };
+        begin(out, version, self.stream, Opcode::Result, &extras);
         out.put_int(result_kind::ROWS);
-        RowsWriter::start(out, envelope, head, version)
+        let mut rows = RowsWriter::start(out, envelope, head, version);
+        // There may be more of them before the rows are over.
+        rows.warn(self.extras.warnings.iter().cloned());
+        rows
     }
 
     /// EVENT; its stream should be -1.

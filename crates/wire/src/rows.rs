@@ -3,7 +3,7 @@
 use model::CqlType;
 
 use crate::Version;
-use crate::header::HEADER_LENGTH;
+use crate::header::{Flags, HEADER_LENGTH};
 use crate::notation::BodyWriter;
 use crate::type_option::put_type;
 
@@ -171,6 +171,9 @@ pub struct RowsWriter<'a> {
     count_at: usize,
     columns: usize,
     values: usize,
+    /// What stands before the message, but may be known only behind the rows.
+    warnings: Vec<String>,
+    version: Version,
     finished: bool,
 }
 
@@ -213,6 +216,8 @@ impl<'a> RowsWriter<'a> {
             count_at,
             columns: head.columns.count(),
             values: 0,
+            warnings: Vec::new(),
+            version,
             finished: false,
         }
     }
@@ -223,6 +228,11 @@ impl<'a> RowsWriter<'a> {
     pub fn value(&mut self, value: Option<&[u8]>) {
         self.out.put_bytes(value);
         self.values += 1;
+    }
+
+    /// Warns the client, as far as its version of the protocol knows warnings.
+    pub fn warn(&mut self, warnings: impl IntoIterator<Item = String>) {
+        self.warnings.extend(warnings);
     }
 
     /// Bytes of the envelope so far.
@@ -265,8 +275,29 @@ impl<'a> RowsWriter<'a> {
                 .chain(state.iter().copied());
             self.out.splice(at..at, field);
         }
+        self.put_warnings();
         close_envelope(self.out, self.envelope);
         self.finished = true;
+    }
+}
+
+impl RowsWriter<'_> {
+    /// Where the tracing id ends the list of warnings begins.
+    fn put_warnings(&mut self) {
+        if self.warnings.is_empty() || self.version < Version::V4 {
+            return;
+        }
+        let flags = Flags(self.out[self.envelope + 1]);
+        let tracing_id = if flags.contains(Flags::TRACING) {
+            16
+        } else {
+            0
+        };
+        let at = self.envelope + HEADER_LENGTH + tracing_id;
+        let mut list = Vec::new();
+        list.put_string_list(&self.warnings);
+        self.out.splice(at..at, list);
+        self.out[self.envelope + 1] = flags.with(Flags::WARNING).0;
     }
 }
 

@@ -232,6 +232,8 @@ proptest! {
         new_id in prop::option::of(Just([7u8; 16])),
         same_table: bool,
         warned: bool,
+        traced: bool,
+        late in prop::collection::vec("[a-z]{0,9}", 0..3),
     ) {
         let udt = CqlType::List { element: Box::new(CqlType::Map {
             key: Box::new(CqlType::Date),
@@ -247,6 +249,7 @@ proptest! {
         }).collect();
         let encoded = EncodedColumns::new(specs.iter().copied(), version);
         let warnings = if warned { vec!["careful".to_owned()] } else { Vec::new() };
+        let tracing_id = traced.then(|| uuid::Uuid::from_u128(7));
         for compression in compressions(version) {
             let (mut client, mut server) = pair(version, compression);
             let head = RowsHead {
@@ -254,13 +257,14 @@ proptest! {
                 skip_metadata,
                 new_metadata_id: new_id.as_ref().map(|id| &id[..]),
             };
-            let extras = ResponseExtras { warnings: &warnings, ..ResponseExtras::default() };
+            let extras = ResponseExtras { warnings: &warnings, tracing_id, ..ResponseExtras::default() };
             let mut writer = ResponseWriter::new(server.output(), version, 3)
                 .with_extras(extras)
                 .rows(&head);
             for _ in 0..rows * columns {
                 writer.value(value.as_deref());
             }
+            writer.warn(late.clone());
             match columns {
                 0 => writer.finish_without_columns(rows),
                 _ => writer.finish(state.as_deref()),
@@ -272,7 +276,10 @@ proptest! {
             let mut input = BytesMut::from(&bytes[..]);
             let envelope = client.receive(&mut input).unwrap().unwrap();
             let message = ResponseMessage::decode(&envelope).unwrap();
-            prop_assert_eq!(message.warnings.len(), usize::from(warned && version >= Version::V4));
+            let mut expected: Vec<&str> = warnings.iter().chain(&late).map(String::as_str).collect();
+            expected.retain(|_| version >= Version::V4);
+            prop_assert_eq!(&message.warnings, &expected);
+            prop_assert_eq!(message.tracing_id, tracing_id);
             let Response::Result(QueryResult::Rows(read)) = message.response else {
                 panic!("rows");
             };

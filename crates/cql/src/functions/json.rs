@@ -50,7 +50,7 @@ fn from_json(call: &Call<'_>) -> Result<Option<Bytes>, CqlError> {
     let json = json::parse(&text).map_err(|error| {
         call.failure(format!(
             "execution of '{SYSTEM}.{}[text]' failed: Could not decode JSON string '{text}': {error}",
-            call.function.name
+            call.function.name()
         ))
     })?;
     let value = json::value_of(&json, &call.function.result);

@@ -5,6 +5,7 @@
 
 mod attributes;
 mod batch;
+mod batch_limits;
 mod bound_condition;
 mod cas;
 mod cas_batch;
@@ -40,6 +41,7 @@ use crate::schema::SchemaPlan;
 
 pub(crate) use attributes::Attributes;
 pub use batch::{BatchPlan, check_batch, merge_counter_mutations, merge_mutations};
+pub use batch_limits::{BatchLimits, warn_of_no_grace};
 pub use cas::CasRequest;
 pub use cas_batch::cas_of_batch;
 pub use cas_result::CasResult;

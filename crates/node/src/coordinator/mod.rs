@@ -185,28 +185,33 @@ pub(crate) async fn read(
     }
 }
 
-/// Executes several reads at the same time; the answers come in their order.
+/// Executes several reads at the same time; the answers come in their order, each with what was asked.
 pub(crate) async fn read_all(
     shard: &Rc<Shard>,
-    commands: Vec<ReadCommand>,
+    mut commands: Vec<ReadCommand>,
     consistency: Consistency,
     timeout: Option<Duration>,
-) -> Result<SmallVec<[ReadPage; 1]>, RequestError> {
+) -> Result<SmallVec<[(ReadCommand, ReadPage); 1]>, RequestError> {
     if consistency.is_serial() && commands.len() > 1 {
         return Err(RequestError::invalid(
             "SERIAL/LOCAL_SERIAL consistency may only be requested for one partition at a time",
         ));
     }
-    let mut pages = SmallVec::new();
-    if let [command] = &commands[..] {
-        pages.push(read(shard, command, consistency, timeout).await?);
-        return Ok(pages);
+    if commands.len() == 1
+        && let Some(command) = commands.pop()
+    {
+        let page = read(shard, &command, consistency, timeout).await?;
+        return Ok(SmallVec::from_buf([(command, page)]));
     }
+    let mut pages = SmallVec::new();
     let tasks: Vec<_> = commands
         .into_iter()
         .map(|command| {
             let shard_of_task = shard.clone();
-            let read = async move { read(&shard_of_task, &command, consistency, timeout).await };
+            let read = async move {
+                let page = read(&shard_of_task, &command, consistency, timeout).await?;
+                Ok((command, page))
+            };
             shard.env.spawn(TaskGroup::Foreground, read)
         })
         .collect();
@@ -245,6 +250,7 @@ pub(crate) fn read_failure(command: &ReadCommand, error: &ReadError) -> FailureR
     match error {
         ReadError::UnknownTable(_) => FailureReason::IncompatibleSchema,
         ReadError::SSTable(_) | ReadError::LeftOut(_) => FailureReason::Unknown,
+        ReadError::TooManyTombstones(_) => FailureReason::ReadTooManyTombstones,
         ReadError::Closed => FailureReason::NodeDown,
     }
 }

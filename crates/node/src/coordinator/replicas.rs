@@ -1,6 +1,6 @@
 //! Who has the data of a token, and whom to ask first (`ReplicaLayout`, `DynamicEndpointSnitch`).
 
-use std::net::IpAddr;
+use std::net::SocketAddr;
 
 use cluster::{FailureReason, NodeId, Outcome, Placement, Replica, Replicas};
 use model::Token;
@@ -72,13 +72,13 @@ pub(super) fn preferred<'m>(
 }
 
 /// The replicas that failed, by their addresses.
-pub(super) fn failures(outcome: &Outcome, metadata: &Metadata) -> Vec<(IpAddr, FailureReason)> {
+pub(super) fn failures(outcome: &Outcome, metadata: &Metadata) -> Vec<(SocketAddr, FailureReason)> {
     let Outcome::Failure { failures, .. } = outcome else {
         return Vec::new();
     };
     let failures = failures.iter();
     let known = failures.filter_map(|(node, reason)| {
-        let address = metadata.node(*node)?.address.ip();
+        let address = metadata.node(*node)?.address;
         Some((address, *reason))
     });
     known.collect()

@@ -149,6 +149,8 @@ impl World {
             commitlog_total_space: None,
             archives: false,
             failure_policies: FailurePolicies::default(),
+            batch_limits: Default::default(),
+            tombstones: Default::default(),
             auto_snapshot: false,
             user_functions: None,
             incremental_backups: false,

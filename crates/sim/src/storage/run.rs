@@ -338,6 +338,7 @@ pub(super) fn config(env: &Env, files: &Arc<SharedFiles>, seed: u64) -> StoreCon
             ..CommitLogConfig::default()
         },
         incremental_backups: false,
+        most_tombstones: u64::MAX,
         shared: files.clone(),
     }
 }

@@ -41,6 +41,7 @@ pub(crate) async fn open(env: &Env, dir: PathBuf, memory: u64, shape: &Shape, ro
         memory,
         commitlog: CommitLogConfig::default(),
         incremental_backups: false,
+        most_tombstones: u64::MAX,
         shared: Arc::new(SharedFiles::default()),
     };
     let store = Store::open(env.clone(), config, &schema(table)).await;

@@ -131,6 +131,7 @@ impl Partition {
                 ..CommitLogConfig::default()
             },
             incremental_backups: false,
+            most_tombstones: u64::MAX,
             shared: Arc::new(SharedFiles::default()),
         };
         let store = Store::open(self.env.clone(), config, &content::schema(&self.table)).await;

@@ -48,6 +48,8 @@ pub(crate) struct View {
     pub(crate) number: u64,
     /// Where rows of it are kept that were read, if they are.
     pub(crate) cached: Option<CachedTable>,
+    /// With more tombstones than this a page ends: whoever asked is told that there are too many.
+    pub(crate) most_tombstones: u64,
 }
 
 /// What reads count.
@@ -84,6 +86,7 @@ impl View {
         counters: &ReadCounters,
     ) -> Result<ReadPage, SSTableError> {
         let mut page = PageBuilder::new(command, &self.table);
+        page.stop_at(self.most_tombstones);
         if page.is_full() {
             return Ok(page.finish(false));
         }
@@ -144,6 +147,7 @@ impl View {
             owner: (Sharder::new(1), 0),
             number: 0,
             cached: None,
+            most_tombstones: u64::MAX,
         }
     }
 }
@@ -224,8 +228,11 @@ impl<'r> Reading<'r> {
         let mut rows = 0;
         while let Some(item) = merged.next().await? {
             self.give_way(&mut rows).await;
-            let Unfiltered::Row(row) = item else { continue };
-            match page.row(row) {
+            let flow = match item {
+                Unfiltered::Row(row) => page.row(row),
+                Unfiltered::Marker(marker) => page.marker(&marker),
+            };
+            match flow {
                 Flow::More => {}
                 Flow::PartitionDone => return Ok(false),
                 Flow::PageDone => {
@@ -333,8 +340,11 @@ impl<'r> Reading<'r> {
         }
         while let Some(item) = scan.next().await? {
             self.give_way(rows).await;
-            let Unfiltered::Row(row) = item else { continue };
-            match page.row(row) {
+            let flow = match item {
+                Unfiltered::Row(row) => page.row(row),
+                Unfiltered::Marker(marker) => page.marker(&marker),
+            };
+            match flow {
                 Flow::More => {}
                 Flow::PartitionDone => return Ok(false),
                 Flow::PageDone => {

@@ -4,11 +4,12 @@ use std::borrow::Cow;
 
 use bytes::{Bytes, BytesMut};
 use model::{
-    ColumnId, DataLimits, DecoratedKey, DeletionTime, Partition, ReadCommand, ReadPage, Row, Table,
+    ColumnId, DataLimits, DecoratedKey, DeletionTime, Partition, Purge, ReadCommand, ReadPage, Row,
+    Table,
 };
 
 use super::filter::Filters;
-use crate::PartitionHead;
+use crate::{PartitionHead, RangeTombstoneMarker};
 
 /// So many rows of a partition may keep alive the chunks that they were read from.
 const IN_CHUNKS: usize = 32;
@@ -35,7 +36,20 @@ pub(crate) struct PageBuilder<'c> {
     page: ReadPage,
     rows_left: u32,
     bytes_left: u64,
+    /// What counts as a tombstone, and with how many more than this the page ends.
+    purge: Purge,
+    most_tombstones: u64,
     current: Option<Current>,
+}
+
+/// What the client would not see any more if it were forgotten.
+pub(super) fn purge_of(command: &ReadCommand, table: &Table) -> Purge {
+    let gc_grace = table.options.gc_grace_seconds.max(0) as u32;
+    Purge {
+        now_seconds: command.now_seconds,
+        gc_before: command.now_seconds.saturating_sub(gc_grace),
+        purgeable_before: i64::MAX,
+    }
 }
 
 /// The partition whose rows come.
@@ -59,8 +73,15 @@ impl<'c> PageBuilder<'c> {
             page: ReadPage::default(),
             rows_left: rows,
             bytes_left: u64::from(bytes),
+            purge: purge_of(command, table),
+            most_tombstones: u64::MAX,
             current: None,
         }
+    }
+
+    /// The page ends where it has met more tombstones than this.
+    pub(crate) fn stop_at(&mut self, most_tombstones: u64) {
+        self.most_tombstones = most_tombstones;
     }
 
     /// The columns whose values are needed, sorted.
@@ -78,7 +99,9 @@ impl<'c> PageBuilder<'c> {
 
     /// May anything be added at all?
     pub(crate) fn is_full(&self) -> bool {
-        self.rows_left == 0 || self.bytes_left == 0
+        self.rows_left == 0
+            || self.bytes_left == 0
+            || self.page.scanned.tombstones > self.most_tombstones
     }
 
     /// Begins a partition; `false` if nothing of it is wanted. `resumed`, if the page before ended
@@ -89,6 +112,7 @@ impl<'c> PageBuilder<'c> {
         resumed: Option<u32>,
         table: &Table,
     ) -> bool {
+        self.page.scanned.last = Some(head.key.token());
         let mut static_row = head.static_row.clone();
         if let Some(row) = &mut static_row {
             self.forget_dropped(row);
@@ -130,12 +154,13 @@ impl<'c> PageBuilder<'c> {
         if current.rows_left == 0 {
             return Flow::PartitionDone;
         }
+        self.page.scanned.row(&row, &self.purge);
         if !row.is_live(self.command.now_seconds) {
-            return Flow::More;
+            return self.flow();
         }
         row.retain_live(self.command.now_seconds);
         if !self.filters.row_passes(&row) {
-            return Flow::More;
+            return self.flow();
         }
         row.retain_columns(&self.command.columns);
         let bytes = row.answer_bytes();
@@ -151,6 +176,21 @@ impl<'c> PageBuilder<'c> {
             Flow::PartitionDone
         } else {
             Flow::More
+        }
+    }
+
+    /// The beginning or the end of a deleted range.
+    pub(crate) fn marker(&mut self, marker: &RangeTombstoneMarker) -> Flow {
+        let deletions = [marker.closes, marker.opens];
+        self.page.scanned.marker(deletions, &self.purge);
+        self.flow()
+    }
+
+    /// What to do after an item that gave no row.
+    fn flow(&self) -> Flow {
+        match self.is_full() {
+            true => Flow::PageDone,
+            false => Flow::More,
         }
     }
 

@@ -26,7 +26,7 @@ use model::{
 };
 
 use super::filter::Filters;
-use super::page::{Flow, detach_small, rows_of};
+use super::page::{Flow, detach_small, purge_of, rows_of};
 use super::single_row::{Known, single_row};
 use super::{ReadCounters, Reading, View, behind, count, slices_behind};
 use crate::merge::{MergedPartition, MergedScan};
@@ -43,6 +43,7 @@ impl View {
     ) -> Result<VersionPage, SSTableError> {
         let filters = key_filters(command, &self.table);
         let mut page = VersionBuilder::new(command, &filters, &self.table);
+        page.most_tombstones = self.most_tombstones;
         if page.is_full() {
             return Ok(page.finish(false));
         }
@@ -268,6 +269,8 @@ struct VersionBuilder<'c> {
     page: VersionPage,
     rows_left: u32,
     bytes_left: u64,
+    /// With more tombstones than this the page ends.
+    most_tombstones: u64,
     current: Option<Current>,
 }
 
@@ -291,15 +294,11 @@ impl<'c> VersionBuilder<'c> {
         filters: &'c [RowFilter],
         table: &'c Table,
     ) -> VersionBuilder<'c> {
-        let gc_grace = table.options.gc_grace_seconds.max(0) as u32;
         VersionBuilder {
             filters: Filters::new(filters, table),
             table,
-            purge: Purge {
-                now_seconds: command.now_seconds,
-                gc_before: command.now_seconds.saturating_sub(gc_grace),
-                purgeable_before: i64::MAX,
-            },
+            purge: purge_of(command, table),
+            most_tombstones: u64::MAX,
             page: VersionPage::default(),
             rows_left: command.limits.rows,
             bytes_left: u64::from(command.limits.bytes),
@@ -309,7 +308,9 @@ impl<'c> VersionBuilder<'c> {
     }
 
     fn is_full(&self) -> bool {
-        self.rows_left == 0 || self.bytes_left == 0
+        self.rows_left == 0
+            || self.bytes_left == 0
+            || self.page.scanned.tombstones > self.most_tombstones
     }
 
     /// Begins a partition; `false` if nothing of it is wanted. `resumed`, if the page before ended
@@ -402,6 +403,7 @@ impl<'c> VersionBuilder<'c> {
             row.retain_columns_of(self.table);
         }
         row.purge(&self.purge);
+        self.page.scanned.row(&row, &self.purge);
         if row.is_empty() || !self.filters.row_passes(&row) {
             return Flow::More;
         }
@@ -432,10 +434,13 @@ impl<'c> VersionBuilder<'c> {
             return Flow::PartitionDone;
         };
         let comparator = self.table.comparator();
+        let deletions = [marker.closes, marker.opens];
+        self.page.scanned.marker(deletions, &self.purge);
         let place = end_of(marker.bound.clone(), reversed);
         let closed = current.close(&place, &self.purge, comparator);
         self.bytes_left = self.bytes_left.saturating_sub(closed);
-        if self.bytes_left == 0 {
+        let too_many = self.page.scanned.tombstones > self.most_tombstones;
+        if self.bytes_left == 0 || too_many {
             current.cut_at = Some(place);
             return Flow::PageDone;
         }

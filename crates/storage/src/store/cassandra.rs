@@ -128,6 +128,7 @@ impl Inner {
             owner: (Sharder::new(1), 0),
             number: 0,
             cached: None,
+            most_tombstones: u64::MAX,
         };
         let mut columns: Vec<_> = host.into_iter().chain(truncated).collect();
         columns.sort();

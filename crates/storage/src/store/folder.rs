@@ -421,6 +421,7 @@ mod tests {
             memory: 1 << 20,
             commitlog: CommitLogConfig::default(),
             incremental_backups: false,
+            most_tombstones: u64::MAX,
             shared: Arc::new(SharedFiles::default()),
         }
     }

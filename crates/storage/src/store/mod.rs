@@ -54,12 +54,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use io::{Env, Instant, Notify, Semaphore, TaskGroup};
-use model::{Mutation, ReadCommand, ReadPage, Schema, Sharder, Table, TableId, VersionPage};
+use model::{
+    Mutation, ReadCommand, ReadPage, Scanned, Schema, Sharder, Table, TableId, VersionPage,
+};
 
 use crate::SharedFiles;
 use crate::cache::RowCache;
 use crate::commitlog::{AppendError, CommitLog, CommitLogConfig, SegmentName, Ticket, Truncations};
 use crate::error::{FlushError, OpenError, ReadError, WriteError};
+use crate::read::View;
 use crate::sstable::{ChunkCache, Format, SSTableError, check_fits};
 use flush::FlushJob;
 use memory::Memory;
@@ -94,9 +97,15 @@ pub struct StoreConfig {
     pub commitlog: CommitLogConfig,
     /// Are new sstables linked into the backups from the start on?
     pub incremental_backups: bool,
+    /// Reads that meet more tombstones than this fail (`tombstone_failure_threshold`).
+    pub most_tombstones: u64,
     /// The files that all shards of this process share: one for all stores.
     pub shared: Arc<SharedFiles>,
 }
+
+/// The keyspaces that the node keeps for itself: it reads them whatever is in them
+/// (`SchemaConstants.LOCAL_SYSTEM_KEYSPACE_NAMES`).
+const LOCAL_SYSTEM: [&str; 2] = ["system", "system_schema"];
 
 /// The storage engine of one shard. Cheap to clone.
 #[derive(Clone)]
@@ -276,10 +285,12 @@ impl Store {
     pub async fn read(&self, command: &ReadCommand) -> Result<ReadPage, ReadError> {
         let inner = &self.inner;
         let table = inner.readable(command.table.id)?;
-        let view = table.view();
+        let view = inner.view_of(&table);
         let begun = inner.env.now();
         let page = view.read(&inner.env, command, &table.reads).await;
-        inner.have_read(&table, begun, page)
+        let page = inner.have_read(&table, begun, page)?;
+        inner.check_tombstones(&view, page.scanned)?;
+        Ok(page)
     }
 
     /// Says all that is known of what a command asks for, for a coordinator that asks other replicas,
@@ -287,10 +298,12 @@ impl Store {
     pub async fn read_versions(&self, command: &ReadCommand) -> Result<VersionPage, ReadError> {
         let inner = &self.inner;
         let table = inner.readable(command.table.id)?;
-        let view = table.view();
+        let view = inner.view_of(&table);
         let begun = inner.env.now();
         let page = view.versions(&inner.env, command, &table.reads).await;
-        inner.have_read(&table, begun, page)
+        let page = inner.have_read(&table, begun, page)?;
+        inner.check_tombstones(&view, page.scanned)?;
+        Ok(page)
     }
 
     /// The table of this id, as it is now.
@@ -363,6 +376,22 @@ impl Inner {
     }
 
     /// Counts a read that began then, and notes it if it failed.
+    /// A table for one read. Nobody but the node itself reads its own tables by what is in them.
+    fn view_of(&self, table: &Rc<TableStore>) -> View {
+        let mut view = table.view();
+        if !LOCAL_SYSTEM.contains(&&*view.table.keyspace) {
+            view.most_tombstones = self.config.most_tombstones;
+        }
+        view
+    }
+
+    fn check_tombstones(&self, view: &View, scanned: Scanned) -> Result<(), ReadError> {
+        match scanned.tombstones > view.most_tombstones {
+            true => Err(ReadError::TooManyTombstones(view.most_tombstones)),
+            false => Ok(()),
+        }
+    }
+
     fn have_read<P>(
         &self,
         table: &Rc<TableStore>,

@@ -205,6 +205,7 @@ impl TableStore {
             owner: self.owner,
             number: self.number.get(),
             cached: self.cached.borrow().clone(),
+            most_tombstones: u64::MAX,
         }
     }
 

@@ -46,6 +46,7 @@ pub(super) fn config(dir: PathBuf) -> StoreConfig {
             ..CommitLogConfig::default()
         },
         incremental_backups: false,
+        most_tombstones: u64::MAX,
         shared: Arc::new(SharedFiles::default()),
     }
 }

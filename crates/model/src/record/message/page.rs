@@ -11,7 +11,7 @@ use crate::record::{
     ContentRef, Input, RecordError, read::room, read_content, write::write_bound, write_bytes,
     write_content,
 };
-use crate::{Bound, Partition, PartitionVersion, ReadPage, VersionPage, vint};
+use crate::{Bound, Partition, PartitionVersion, ReadPage, Scanned, VersionPage, vint};
 
 /// About how many bytes are digested at once: what stays in the nearest cache.
 const PIECE: usize = 8 << 10;
@@ -95,11 +95,14 @@ pub fn decode_page(
     columns: &Numbering,
     reversed: bool,
 ) -> Result<ReadPage, RecordError> {
-    let VersionPage { partitions, more } = decode_versions(bytes, columns, reversed)?;
+    let VersionPage {
+        partitions, more, ..
+    } = decode_versions(bytes, columns, reversed)?;
     let partitions = partitions.into_iter().map(|version| version.partition);
     Ok(ReadPage {
         partitions: partitions.collect(),
         more,
+        scanned: Scanned::default(),
     })
 }
 
@@ -152,7 +155,11 @@ pub fn decode_versions(
     if !input.is_empty() {
         return Err(RecordError::Unsound("something behind its end"));
     }
-    Ok(VersionPage { partitions, more })
+    Ok(VersionPage {
+        partitions,
+        more,
+        scanned: Scanned::default(),
+    })
 }
 
 fn flag(input: &mut Input) -> Result<bool, RecordError> {

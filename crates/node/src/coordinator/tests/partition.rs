@@ -239,7 +239,10 @@ fn another_replica_is_asked_for_one_that_fails() {
         panic!("{outcome:?}");
     };
     assert!(!data_present, "the third is not waited for");
-    let own = ([10, 0, 0, 1].into(), FailureReason::IncompatibleSchema);
+    let own = (
+        ([10, 0, 0, 1], 7000).into(),
+        FailureReason::IncompatibleSchema,
+    );
     assert!(failures.contains(&own), "{failures:?}");
 }
 

@@ -256,6 +256,8 @@ fn config(shards: u16) -> NodeConfig {
         commitlog_total_space: None,
         archives: false,
         failure_policies: FailurePolicies::default(),
+        batch_limits: cql::BatchLimits::default(),
+        tombstones: crate::config::TombstoneLimits::default(),
         auto_snapshot: false,
         user_functions: None,
         incremental_backups: false,
@@ -303,6 +305,7 @@ async fn live(
         sstable_format: storage::sstable::Format::Big,
         commitlog: CommitLogConfig::default(),
         incremental_backups: false,
+        most_tombstones: u64::MAX,
         shared: state.files.clone(),
     };
     let store = Store::open(env.clone(), store, &schema).await;

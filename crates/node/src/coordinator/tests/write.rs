@@ -167,7 +167,7 @@ fn replicas_that_fail_are_named() {
     assert_eq!(block_for, 2);
     failures.sort_by_key(|(address, _)| *address);
     let reason = FailureReason::IncompatibleSchema;
-    let named = [1u8, 2].map(|node| ([10, 0, 0, node + 1].into(), reason));
+    let named = [1u8, 2].map(|node| (([10, 0, 0, node + 1], 7000).into(), reason));
     assert_eq!(failures, named);
     assert_eq!(world.missed(0), 2);
     let written = world.write(0, set(&table, (1, 1), 1, 10), Consistency::One);

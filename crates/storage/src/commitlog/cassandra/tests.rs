@@ -208,6 +208,7 @@ async fn open_with(
             ..log
         },
         incremental_backups: false,
+        most_tombstones: u64::MAX,
         shared: Arc::new(SharedFiles::default()),
     };
     let store = Store::open(env.clone(), config, schema).await?;

@@ -51,6 +51,7 @@ fn replica<'w>(table: &Arc<Table>, writes: impl Iterator<Item = &'w Write>, apar
         owner: (Sharder::new(1), 0),
         number: 0,
         cached: None,
+        most_tombstones: u64::MAX,
     }
 }
 
