@@ -145,6 +145,11 @@ fn counters() {
 }
 
 #[test]
+fn indexes() {
+    check(include_str!("golden/indexes.cql"));
+}
+
+#[test]
 fn lists() {
     check(include_str!("golden/lists.cql"));
 }
