@@ -150,6 +150,11 @@ fn expressions() {
 }
 
 #[test]
+fn indexes() {
+    check(include_str!("golden/indexes.cql"));
+}
+
+#[test]
 fn lists() {
     check(include_str!("golden/lists.cql"));
 }

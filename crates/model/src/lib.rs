@@ -65,8 +65,9 @@ pub use read::{
 };
 pub use row::{Cell, CellRef, ComplexDeletion, RangeTombstone, Row};
 pub use schema::{
-    Column, ColumnId, ColumnKind, CompactForm, DroppedColumn, Function, Index, Keyspace, Order,
-    Schema, Table, TableId, TableOptions, Unserved, UnservedTable, UnservedType, UserType, View,
+    Column, ColumnId, ColumnKind, CompactForm, DroppedColumn, Function, Index, IndexKind, Keyspace,
+    Order, Schema, Table, TableId, TableOptions, Unserved, UnservedTable, UnservedType, UserType,
+    View,
 };
 pub use size::{SizeError, parse_size};
 pub use token::{ShardId, Sharder, Token, murmur3_x64_128};

@@ -495,15 +495,38 @@ pub struct UnservedType {
     pub uses: Vec<CqlType>,
 }
 
-/// A secondary index of any kind.
+/// How the entries of a secondary index are kept (`IndexMetadata.Kind`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IndexKind {
+    /// `KEYS`: in a hidden table, as Cassandra 2 did it for tables of Thrift.
+    Keys,
+    /// `COMPOSITES`: in a hidden table whose clustering leads back to the row.
+    Composites,
+    /// `CUSTOM`: as the class of the option `class_name` does it.
+    Custom,
+}
+
+/// A secondary index of any kind, as `system_schema.indexes` says it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Index {
-    /// Its name.
+    /// Its name, which no other index of the keyspace has.
     pub name: Arc<str>,
     /// Its table.
     pub table: Arc<str>,
     /// The column it is on, if it is on one.
     pub column: Option<Arc<str>>,
+    /// How its entries are kept; `None` for a kind that nobody knows.
+    pub kind: Option<IndexKind>,
+    /// What it is on (`target`: `v`, `keys("M")`), its class (`class_name`) if it is custom, and
+    /// what that class was told.
+    pub options: BTreeMap<String, String>,
+}
+
+impl Index {
+    /// Is it the same index but for its name (`IndexMetadata.equalsWithoutName`)?
+    pub fn duplicates(&self, other: &Index) -> bool {
+        self.table == other.table && self.kind == other.kind && self.options == other.options
+    }
 }
 
 /// A materialized view.

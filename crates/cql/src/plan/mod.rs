@@ -47,6 +47,7 @@ pub use cas_batch::cas_of_batch;
 pub use cas_result::CasResult;
 pub use modify::ModifyPlan;
 pub use position::Position;
+pub(crate) use restriction::column_of;
 pub use run::{Paging, RowSink, SelectRun};
 pub use select::SelectPlan;
 

@@ -10,6 +10,7 @@ mod compression;
 mod digest;
 mod dropped_types;
 mod functions;
+mod indexes;
 mod keyspaces;
 mod options;
 mod properties;
@@ -131,6 +132,10 @@ impl SchemaPlan {
             | Statement::DropType(drop)
             | Statement::DropIndex(drop)
             | Statement::DropView(drop) => qualify(&mut drop.name, keyspace)?,
+            Statement::CreateIndex(create) => {
+                indexes::check_form(create)?;
+                qualify(&mut create.table, keyspace)?;
+            }
             Statement::CreateType(create) => qualify(&mut create.name, keyspace)?,
             Statement::AlterType(alter) => qualify(&mut alter.name, keyspace)?,
             Statement::DropTrigger(drop) => qualify(&mut drop.table, keyspace)?,
@@ -156,6 +161,7 @@ impl SchemaPlan {
             | Statement::DropType(drop)
             | Statement::DropIndex(drop)
             | Statement::DropView(drop) => keyspace_of(&drop.name),
+            Statement::CreateIndex(create) => keyspace_of(&create.table),
             Statement::CreateType(create) => keyspace_of(&create.name),
             Statement::AlterType(alter) => keyspace_of(&alter.name),
             Statement::DropTrigger(drop) => keyspace_of(&drop.table),
@@ -234,6 +240,7 @@ impl SchemaPlan {
             Statement::CreateTable(create) => tables::create(schema, create, with),
             Statement::AlterTable(alter) => table_changes::alter(schema, alter, with),
             Statement::DropTable(drop) => tables::drop(schema, drop),
+            Statement::CreateIndex(create) => indexes::create(schema, create),
             Statement::CreateType(create) => user_types::create(schema, create),
             Statement::AlterType(alter) => user_types::alter(schema, alter),
             Statement::DropType(drop) => user_types::drop(schema, drop),
@@ -318,7 +325,6 @@ fn keyspace_of(name: &QualifiedName) -> &str {
 /// What cannot be created yet, in one place.
 fn refuse_unsupported(statement: &Statement) -> Result<(), CqlError> {
     let what = match statement {
-        Statement::CreateIndex(_) => "Secondary indexes are",
         Statement::CreateView(_) | Statement::AlterView(_) => "Materialized views are",
         Statement::CreateTrigger(_) => "Triggers are",
         _ => return Ok(()),

@@ -2,7 +2,7 @@
 //! with it all that it needs. Where Cassandra refuses a change for the same reason, the text is
 //! its own (`AlterTableStatement`, `DropTableStatement`, `DropTypeStatement`).
 
-use model::{Column, CqlType, Keyspace, Schema, Table, TableId};
+use model::{Column, CqlType, Index, Keyspace, Schema, Table, TableId};
 
 use super::keyspace_of;
 use super::tables::invalid;
@@ -19,7 +19,8 @@ fn refuse<T>(problem: &str) -> Result<T, CqlError> {
     ))
 }
 
-fn check_table(keyspace: &Keyspace, name: &str) -> Result<(), CqlError> {
+/// Refuses what is about a table that is not served.
+pub(super) fn check_table(keyspace: &Keyspace, name: &str) -> Result<(), CqlError> {
     match keyspace.unserved.tables.get(name) {
         Some(table) => refuse(&table.problem),
         None => Ok(()),
@@ -64,6 +65,54 @@ pub(super) fn check_drop_table(keyspace: &Keyspace, name: &str) -> Result<(), Cq
         }
         _ => Ok(()),
     }
+}
+
+/// Is it the name of a view?
+pub(super) fn is_view(keyspace: &Keyspace, name: &str) -> bool {
+    keyspace.unserved.views.contains_key(name)
+}
+
+/// Has an index this name?
+pub(super) fn has_index(keyspace: &Keyspace, name: &str) -> bool {
+    let mut indexes = keyspace.unserved.indexes.iter();
+    indexes.any(|index| *index.name == *name)
+}
+
+/// Refuses to create an index with the name of another.
+pub(super) fn check_index_name(
+    keyspace: &Keyspace,
+    name: &str,
+    if_not_exists: bool,
+) -> Result<(), CqlError> {
+    match has_index(keyspace, name) {
+        true if if_not_exists => refuse_index(keyspace, name),
+        true => invalid(format!("Index '{name}' already exists")),
+        false => Ok(()),
+    }
+}
+
+/// Refuses to create an index that differs from another by its name alone.
+pub(super) fn check_new_index(
+    keyspace: &Keyspace,
+    index: &Index,
+    if_not_exists: bool,
+) -> Result<(), CqlError> {
+    let mut others = keyspace.unserved.indexes.iter();
+    match others.find(|other| other.duplicates(index)) {
+        Some(other) if if_not_exists => refuse_index(keyspace, &other.name),
+        Some(other) => invalid(format!(
+            "Index {} is a duplicate of existing index {}",
+            index.name, other.name
+        )),
+        None => Ok(()),
+    }
+}
+
+fn refuse_index(keyspace: &Keyspace, name: &str) -> Result<(), CqlError> {
+    refuse(&format!(
+        "index {}.{name} is not served: indexes are not supported yet",
+        keyspace.name
+    ))
 }
 
 /// Refuses what an index on the column does not allow.
@@ -266,18 +315,10 @@ pub(super) fn check_drop(schema: &Schema, statement: &Statement) -> Result<(), C
             Some(keyspace) => check_view(keyspace, &name.name),
             None => Ok(()),
         },
-        Statement::DropIndex(Drop { name, .. }) => {
-            let keyspace = schema.keyspaces.get(keyspace_of(name));
-            let mut indexes = keyspace.iter().flat_map(|k| &k.unserved.indexes);
-            match indexes.any(|index| *index.name == *name.name) {
-                true => refuse(&format!(
-                    "index {}.{} is not served: indexes are not supported yet",
-                    keyspace_of(name),
-                    name.name
-                )),
-                false => Ok(()),
-            }
-        }
+        Statement::DropIndex(Drop { name, .. }) => match schema.keyspaces.get(keyspace_of(name)) {
+            Some(keyspace) if has_index(keyspace, &name.name) => refuse_index(keyspace, &name.name),
+            _ => Ok(()),
+        },
         _ => Ok(()),
     }
 }

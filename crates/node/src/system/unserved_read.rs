@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cql::schema::UserTypes;
-use model::{CqlType, Function, Index, Keyspace, TypeNameError, UserType, View};
+use model::{CqlType, Function, Index, IndexKind, Keyspace, TypeNameError, UserType, View};
 
 use super::functions_read;
 use super::rows::RowReader;
@@ -79,7 +79,18 @@ fn index(row: &RowReader<'_>) -> Option<Index> {
         name: Arc::from(row.text("index_name")?),
         table: Arc::from(row.text("table_name")?),
         column: target.map(Arc::from),
+        kind: row.text("kind").and_then(index_kind),
+        options,
     })
+}
+
+fn index_kind(name: &str) -> Option<IndexKind> {
+    match name {
+        "KEYS" => Some(IndexKind::Keys),
+        "COMPOSITES" => Some(IndexKind::Composites),
+        "CUSTOM" => Some(IndexKind::Custom),
+        _ => None,
+    }
 }
 
 /// The column of a target: `v`, `"V"`, `values(v)` (`TargetParser`).
