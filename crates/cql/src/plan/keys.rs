@@ -100,7 +100,7 @@ impl KeyPlan {
                 None => Ok(Partitions::Nothing),
             };
         }
-        let mut keys = self.keys(request)?;
+        let mut keys = self.unchecked_keys(request)?;
         if self.token.is_some() {
             let range = token_range(self.token.as_ref(), request)?;
             keys.retain(|key| {
@@ -109,11 +109,19 @@ impl KeyPlan {
                     .is_some_and(|(start, end)| lies_between(key.token(), start, end))
             });
         }
+        check_keys(&keys)?;
         Ok(Partitions::Keys(keys))
     }
 
     /// All keys; sorted and each once where there may be several.
     pub(crate) fn keys(&self, request: &Request<'_>) -> Result<Vec<DecoratedKey>, CqlError> {
+        let keys = self.unchecked_keys(request)?;
+        check_keys(&keys)?;
+        Ok(keys)
+    }
+
+    /// The keys, of which one may be empty as long as nothing of it is read or written.
+    fn unchecked_keys(&self, request: &Request<'_>) -> Result<Vec<DecoratedKey>, CqlError> {
         if let [column] = &*self.columns
             && let Demand::Equal(value) = &column.demand
         {
@@ -151,10 +159,15 @@ impl KeyPlan {
 
 fn key_of(values: &[Bytes]) -> Result<DecoratedKey, CqlError> {
     let key = encode_key(values).map_err(|error| CqlError::Invalid(error.to_string()))?;
-    if key.is_empty() {
-        return invalid!("Key may not be empty");
-    }
     Ok(DecoratedKey::new(key))
+}
+
+/// `QueryProcessor.validateKey`
+fn check_keys(keys: &[DecoratedKey]) -> Result<(), CqlError> {
+    match keys.iter().any(|key| key.key().is_empty()) {
+        true => invalid!("Key may not be empty"),
+        false => Ok(()),
+    }
 }
 
 impl KeyColumn {
