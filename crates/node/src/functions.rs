@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cql::CqlError;
-use cql::functions::{FunctionLanguage, Outcome, SuspendedCall};
+use cql::functions::{FunctionContext, FunctionLanguage, Outcome, SuspendedCall};
 use io::Env;
 use lua::{Engine, Limits, Progress, Run};
 use model::UserFunction;
 
 use crate::error::RequestError;
 use crate::execute::Call;
+use crate::shard::Shard;
 
 /// For how long a function may hold its shard at once: others wait so long.
 const TURN: Duration = Duration::from_millis(1);
@@ -96,18 +97,33 @@ impl Call<'_> {
     ) -> Result<T, RequestError> {
         let functions = &request.functions;
         functions.may_give_way(true);
-        loop {
+        let result = loop {
             match step() {
-                Err(CqlError::GaveWay) => {
-                    self.shard.env.yield_now().await;
-                    functions.again();
-                }
-                result => {
-                    functions.next_step();
-                    functions.may_give_way(false);
-                    return Ok(result?);
+                Ok(value) => break Ok(value),
+                Err(error) => {
+                    if let Err(error) = give_way(self.shard, functions, error).await {
+                        break Err(error);
+                    }
                 }
             }
-        }
+        };
+        functions.next_step();
+        functions.may_give_way(false);
+        result
     }
+}
+
+/// Lets others go first if a function gave way; what was evaluated is then evaluated again. Errors: any
+/// other one.
+pub(crate) async fn give_way(
+    shard: &Shard,
+    functions: &FunctionContext,
+    error: CqlError,
+) -> Result<(), RequestError> {
+    if error != CqlError::GaveWay {
+        return Err(error.into());
+    }
+    shard.env.yield_now().await;
+    functions.again();
+    Ok(())
 }

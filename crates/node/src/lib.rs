@@ -7,6 +7,7 @@
 
 mod admin;
 mod auto_snapshot;
+mod batch;
 mod batch_log;
 mod clients;
 mod compaction_history;

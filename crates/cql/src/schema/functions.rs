@@ -7,7 +7,7 @@ use model::{CqlType, Keyspace, Schema, UserFunction, argument_type, signature};
 
 use super::tables::invalid;
 use super::{
-    ChangeEvent, ChangeKind, ChangeTarget, SchemaChange, keyspace_of_function, unchanged, unserved,
+    ChangeKind, ChangeTarget, SchemaChange, keyspace_of_function, unchanged, unserved,
     with_keyspace,
 };
 use crate::CqlError;
@@ -66,16 +66,11 @@ pub(super) fn changed(
     (keyspace, name): (&str, &str),
     arguments: &[CqlType],
 ) -> SchemaChange {
-    SchemaChange {
-        schema,
-        event: Some(ChangeEvent {
-            kind,
-            target,
-            keyspace: keyspace.to_owned(),
-            name: name.to_owned(),
-            arguments: arguments.iter().map(argument_type).collect(),
-        }),
+    let mut change = super::changed(schema, kind, target, keyspace, name);
+    if let Some(event) = &mut change.event {
+        event.arguments = arguments.iter().map(argument_type).collect();
     }
+    change
 }
 
 /// Refuses what needs no schema.

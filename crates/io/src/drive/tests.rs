@@ -473,85 +473,81 @@ fn the_rate_holds_nobody_who_cannot_wait_and_nobody_alone() {
     assert_eq!(waits(&pace, &compaction), Duration::ZERO);
 }
 
-#[test]
-fn a_drive_that_stands_still_by_itself_does_not_stop_compaction() {
-    let (mut pace, mut now) = (Pace::new(), Instant::from_nanos(10_000_000_000));
-    let request = Request {
-        group: TaskGroup::Compaction,
-        bytes: PIECE,
-        shares: 100,
-        hurried: false,
-    };
-    let (mut moved, mut least) = (0, u64::MAX);
-    for period in 0..10_000_u64 {
-        let end = now + Duration::from_millis(100);
-        // It would do 100 MB in a second, of which each has a moment in which it does nothing.
-        for _ in 0..38 {
-            if pace.ready_at(&request) <= now {
-                pace.begin(&request, now);
-                (moved, now) = (moved + PIECE, now + Duration::from_micros(2_600));
+/// Compaction with nothing waiting, on a drive of which only the rate is looked at.
+struct Paced {
+    pace: Pace,
+    now: Instant,
+}
+
+impl Paced {
+    fn new() -> Paced {
+        Paced {
+            pace: Pace::new(),
+            now: Instant::from_nanos(10_000_000_000),
+        }
+    }
+
+    /// A period in which the drive would take so long for each piece, beside so many operations. Says
+    /// how many bytes were moved; `stalls` of that many tells whether the drive stood still.
+    fn period(&mut self, piece: Duration, done: u64, stalls: impl Fn(u64) -> bool) -> u64 {
+        let request = Request {
+            group: TaskGroup::Compaction,
+            bytes: PIECE,
+            shares: 100,
+            hurried: false,
+        };
+        let time = Duration::from_millis(100);
+        let (end, mut moved) = (self.now + time, 0);
+        while self.now < end {
+            let ready = self.pace.ready_at(&request);
+            if ready > self.now {
+                self.pace.holds(&request);
+                self.now = ready.min(end);
             } else {
-                pace.holds(&request);
-                now = pace.ready_at(&request).min(end);
+                self.pace.begin(&request, self.now);
+                moved += PIECE;
+                self.now += piece;
             }
         }
-        now = end;
-        let period_over = Period {
-            time: Duration::from_millis(100),
+        let period = Period {
+            time,
             verdict: Verdict::Takes(0.5),
             cuts: false,
-            stalls: period % 10 == 9,
+            stalls: stalls(moved),
             is_busy: true,
-            done: 100,
+            done,
             written: 0,
         };
-        pace.look(&period_over, now);
-        if period % 100 == 99 {
-            (least, moved) = (least.min(moved / 10), 0);
-        }
+        self.pace.look(&period, end);
+        moved
+    }
+}
+
+#[test]
+fn a_drive_that_stands_still_by_itself_does_not_stop_compaction() {
+    let mut paced = Paced::new();
+    // It would do 100 MB in a second, of which each has a moment in which it does nothing.
+    let piece = Duration::from_micros(2_600);
+    let mut least = u64::MAX;
+    for _ in 0..100 {
+        let period = |period| paced.period(piece, 100, |_| period % 10 == 9);
+        let moved: u64 = (0..100_u64).map(period).sum();
+        least = least.min(moved / 10);
     }
     assert!(least > 45_000_000, "{least}");
 }
 
 #[test]
 fn what_a_drive_does_beside_little_is_known_after_much() {
-    let (mut pace, mut now) = (Pace::new(), Instant::from_nanos(10_000_000_000));
-    let request = Request {
-        group: TaskGroup::Compaction,
-        bytes: PIECE,
-        shares: 100,
-        hurried: false,
-    };
+    let mut paced = Paced::new();
+    let piece = Duration::from_millis(1);
     // Beside 1,000 operations a second the drive stands still from 200 MB/s on, beside 5,000 from 40.
     let mut run = |operations: u64, most: u64, seconds: u64| {
-        let (mut met, mut all) = (0, 0);
-        for _ in 0..seconds * 10 {
-            let (end, mut moved) = (now + Duration::from_millis(100), 0);
-            while now < end {
-                let ready = pace.ready_at(&request);
-                if ready > now {
-                    pace.holds(&request);
-                    now = ready.min(end);
-                } else {
-                    pace.begin(&request, now);
-                    moved += PIECE;
-                    now += Duration::from_micros(1_000);
-                }
-            }
-            let stalls = moved * 10 > most;
-            (met, all) = (met + u64::from(stalls), all + moved);
-            let period = Period {
-                time: Duration::from_millis(100),
-                verdict: Verdict::Takes(0.5),
-                cuts: false,
-                stalls,
-                is_busy: true,
-                done: operations / 10,
-                written: 0,
-            };
-            pace.look(&period, end);
-        }
-        (met, all / seconds)
+        let stalls = |moved: u64| moved * 10 > most;
+        let period = |_| paced.period(piece, operations / 10, stalls);
+        let periods: Vec<u64> = (0..seconds * 10).map(period).collect();
+        let met = periods.iter().filter(|moved| stalls(**moved)).count();
+        (met, periods.iter().sum::<u64>() / seconds)
     };
     let (met, _) = run(1_000, 200_000_000, 15);
     assert!(met > 0, "it is met once");

@@ -1,0 +1,143 @@
+//! Batches, as messages and as statements: what several statements write, at once
+//! (`BatchStatement.execute`).
+
+use std::sync::Arc;
+
+use cql::{MAX_TOKENS, ModifyPlan, Plan};
+use model::{CounterMutation, Mutation};
+use wire::{Batch, BatchKind, BatchTarget, Consistency, WriteType};
+
+use crate::coordinator;
+use crate::error::RequestError;
+use crate::execute::Call;
+use crate::metrics::RequestKind;
+use crate::statements::Statement;
+
+impl Call<'_> {
+    /// BATCH
+    pub(crate) async fn batch(&mut self, batch: &Batch<'_>) -> Result<(), RequestError> {
+        *self.kind = RequestKind::Batch;
+        let parameters = &batch.parameters;
+        let consistency = parameters.consistency;
+        if let Some(trace) = self.trace {
+            trace.request("Execute batch of CQL3 queries", None);
+            trace.parameters(parameters);
+        }
+        let mut left = MAX_TOKENS;
+        let mut statements = Vec::with_capacity(batch.statements.len());
+        for statement in &batch.statements {
+            statements.push(match statement.target {
+                BatchTarget::Prepared(id) => self.statement(id)?,
+                BatchTarget::Text(text) => {
+                    let prepared = self.plan(text, parameters.keyspace, &mut left)?;
+                    Arc::new(Statement::new(text, parameters.keyspace, prepared))
+                }
+            });
+        }
+        let plans = statements
+            .iter()
+            .map(|statement| match &statement.prepared.plan {
+                Plan::Modify(plan) => Ok(&**plan),
+                _ => Err(RequestError::invalid(
+                    "Invalid statement in batch: only UPDATE, INSERT and DELETE statements are \
+                 allowed.",
+                )),
+            });
+        let plans: Vec<&ModifyPlan> = plans.collect::<Result<_, _>>()?;
+        let kind = batch_kind(batch.kind);
+        cql::check_batch(kind, plans.iter().copied())?;
+        // One time for all of it.
+        let time = self.request_of(None, cql::Values::NONE, parameters);
+        if plans.iter().any(|plan| plan.is_conditional()) {
+            let mut requests = Vec::with_capacity(plans.len());
+            for (statement, target) in statements.iter().zip(&batch.statements) {
+                let values = statement.prepared.bind(&target.values, &[])?;
+                let mut request = self.request_of(Some(&statement.prepared), values, parameters);
+                request.now_seconds = time.now_seconds;
+                requests.push(request);
+            }
+            let cas = cql::cas_of_batch(plans.iter().copied().zip(&requests))?;
+            return Box::pin(self.conditional(cas, parameters)).await;
+        }
+        consistency.check_write()?;
+        let tables = plans.iter().map(|plan| &**plan.table());
+        self.warnings.extend(cql::warn_of_no_grace(kind, tables));
+        let (mut mutations, mut additions) = (Vec::new(), Vec::new());
+        for ((statement, plan), target) in statements.iter().zip(&plans).zip(&batch.statements) {
+            let values = statement.prepared.bind(&target.values, &[])?;
+            let mut request = self.request_of(Some(&statement.prepared), values, parameters);
+            request.timestamp_micros = time.timestamp_micros;
+            request.now_seconds = time.now_seconds;
+            match plan.is_counter() {
+                true => {
+                    let counted = || plan.counter_mutations(&request);
+                    additions.extend(self.evaluate(&request, counted).await?);
+                }
+                false => mutations.extend(self.modify(plan, &request, consistency).await?),
+            }
+            self.shard.env.maybe_yield().await;
+        }
+        // A batch has counters or it has none.
+        if !additions.is_empty() {
+            let additions = cql::merge_counter_mutations(additions);
+            return self.add_batch(additions, consistency, kind).await;
+        }
+        let mutations = cql::merge_mutations(mutations);
+        self.write_batch(mutations, consistency, kind).await
+    }
+
+    /// Adds to counters what a batch says.
+    pub(crate) async fn add_batch(
+        &mut self,
+        additions: Vec<CounterMutation>,
+        consistency: Consistency,
+        kind: cql::ast::BatchKind,
+    ) -> Result<(), RequestError> {
+        let limits = &self.shard.state.config.batch_limits;
+        let checked = limits.check(kind, additions.iter().map(CounterMutation::unled))?;
+        self.warnings.extend(checked);
+        self.add(additions, consistency).await
+    }
+
+    /// Writes what a batch says; if it is logged, all of it or nothing. What concerns one
+    /// partition is so anyway.
+    pub(crate) async fn write_batch(
+        &mut self,
+        mutations: Vec<Mutation>,
+        consistency: Consistency,
+        kind: cql::ast::BatchKind,
+    ) -> Result<(), RequestError> {
+        let limits = &self.shard.state.config.batch_limits;
+        self.warnings.extend(limits.check(kind, mutations.iter())?);
+        let write_type = write_type(kind);
+        if write_type != WriteType::Batch || mutations.len() < 2 {
+            return self.write(mutations, consistency, write_type).await;
+        }
+        self.trace(|| "Determining replicas for atomic batch");
+        Box::pin(coordinator::write_logged(
+            self.shard,
+            mutations,
+            consistency,
+        ))
+        .await?;
+        self.trace(|| "Appended to the commit log and added to the memtables");
+        self.response().void();
+        Ok(())
+    }
+}
+
+fn batch_kind(kind: BatchKind) -> cql::ast::BatchKind {
+    match kind {
+        BatchKind::Logged => cql::ast::BatchKind::Logged,
+        BatchKind::Unlogged => cql::ast::BatchKind::Unlogged,
+        BatchKind::Counter => cql::ast::BatchKind::Counter,
+    }
+}
+
+fn write_type(kind: cql::ast::BatchKind) -> WriteType {
+    match kind {
+        cql::ast::BatchKind::Logged => WriteType::Batch,
+        cql::ast::BatchKind::Unlogged => WriteType::UnloggedBatch,
+        cql::ast::BatchKind::Counter => WriteType::Counter,
+    }
+}
