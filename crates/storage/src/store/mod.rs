@@ -26,6 +26,7 @@ mod folder_tests;
 #[cfg(test)]
 mod full_drive_tests;
 mod import;
+mod inflow;
 mod inspect;
 mod log_room;
 #[cfg(test)]
