@@ -232,7 +232,7 @@ class Helenus(Server):
         memory = os.environ.get("HELENUS_MEMORY", "1G")
         # Snapshots of every dropped table would only cost time here.
         snapshots = [] if "--auto-snapshot" in self.extra else ["--auto-snapshot", "false"]
-        functions = ["--user-defined-functions-enabled", "true"]
+        functions = ["--user-defined-functions-enabled", "true", "--materialized-views-enabled", "true"]
         return [*self.prefix, BINARY, "start", *arguments, "--memory", memory, *snapshots, *functions, *self.extra]
 
     def nodetool(self, *arguments) -> str:

@@ -43,6 +43,7 @@ mod types;
 mod user_function;
 mod validate;
 mod value;
+mod view;
 pub mod vint;
 mod zone;
 
@@ -66,8 +67,8 @@ pub use read::{
 pub use row::{Cell, CellRef, ComplexDeletion, RangeTombstone, Row};
 pub use schema::{
     Column, ColumnId, ColumnKind, CompactForm, DroppedColumn, Function, Index, IndexKind, Keyspace,
-    Order, Schema, Table, TableId, TableOptions, Unserved, UnservedTable, UnservedType, UserType,
-    View,
+    Order, Schema, Table, TableId, TableOptions, Unserved, UnservedTable, UnservedType,
+    UnservedView, UserType,
 };
 pub use size::{SizeError, parse_size};
 pub use token::{ShardId, Sharder, Token, murmur3_x64_128};
@@ -77,3 +78,4 @@ pub use user_function::{
     Signature, UserAggregate, UserFunction, UserFunctions, argument_list, argument_type, signature,
 };
 pub use value::ValueError;
+pub use view::{View, ViewRows};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::{ClusteringComparator, CqlType, UserFunctions, murmur3_x64_128, vint};
+use crate::{ClusteringComparator, CqlType, Row, UserFunctions, View, murmur3_x64_128, vint};
 
 /// The identity of a table: a dropped and re-created table is another one.
 pub type TableId = Uuid;
@@ -186,6 +186,8 @@ pub struct Table {
     pub is_virtual: bool,
     /// Made WITH COMPACT STORAGE, in which form?
     pub compact: Option<CompactForm>,
+    /// What it is a materialized view of, if it is one.
+    pub view: Option<Arc<View>>,
     /// By id; a hole where a column was dropped.
     columns: Vec<Option<Column>>,
     partition_key: Vec<ColumnId>,
@@ -282,6 +284,7 @@ impl Table {
             dropped: Vec::new(),
             is_virtual: false,
             compact: None,
+            view: None,
             columns: by_id,
             partition_key,
             clustering_key,
@@ -398,6 +401,20 @@ impl Table {
         &self.comparator
     }
 
+    /// Does a reader see this row of it: a live marker or a live cell, or of a view whose rows live by their
+    /// marker alone, that?
+    pub fn shows(&self, row: &Row, now_seconds: u32) -> bool {
+        match &self.view {
+            Some(view) if view.strict_liveness => row.liveness.is_live(now_seconds),
+            _ => row.is_live(now_seconds),
+        }
+    }
+
+    /// Do its rows live by their marker alone (`TableMetadata.enforceStrictLiveness`)?
+    pub fn has_strict_liveness(&self) -> bool {
+        self.view.as_ref().is_some_and(|view| view.strict_liveness)
+    }
+
     fn known(&self, id: ColumnId) -> &Column {
         self.columns[id.0 as usize]
             .as_ref()
@@ -456,6 +473,14 @@ pub struct Keyspace {
     pub unserved: Unserved,
 }
 
+impl Keyspace {
+    /// The views of the table of this id, by name.
+    pub fn views_of(&self, base: TableId) -> impl Iterator<Item = &Arc<Table>> {
+        let tables = self.tables.values();
+        tables.filter(move |table| table.view.as_ref().is_some_and(|view| view.base == base))
+    }
+}
+
 /// What `system_schema` has of a keyspace that no request sees: Cassandra made it, and has to find
 /// it whole, with all that it needs, when it opens the folder again.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -466,8 +491,8 @@ pub struct Unserved {
     pub types: BTreeMap<Arc<str>, UnservedType>,
     /// Secondary indexes.
     pub indexes: Vec<Index>,
-    /// Materialized views, by name.
-    pub views: BTreeMap<Arc<str>, View>,
+    /// Materialized views that were left out, by name.
+    pub views: BTreeMap<Arc<str>, UnservedView>,
     /// User-defined functions and aggregates in languages that are not served.
     pub functions: Vec<Function>,
     /// Columns with a mask: the names of table or view, and column.
@@ -529,9 +554,9 @@ impl Index {
     }
 }
 
-/// A materialized view.
+/// A materialized view that is not served.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct View {
+pub struct UnservedView {
     /// Its identity, as a table.
     pub id: Option<TableId>,
     /// The identity of the table it is a view of.
@@ -562,6 +587,14 @@ impl Schema {
     /// The table of this name.
     pub fn table(&self, keyspace: &str, table: &str) -> Option<&Arc<Table>> {
         self.keyspaces.get(keyspace)?.tables.get(table)
+    }
+
+    /// The views of a table, which are tables of its keyspace.
+    pub fn views_of(&self, base: &Table) -> impl Iterator<Item = &Arc<Table>> {
+        let keyspace = self.keyspaces.get(&base.keyspace);
+        keyspace
+            .into_iter()
+            .flat_map(|keyspace| keyspace.views_of(base.id))
     }
 
     /// The table of this id. Looks through all: for start-up and messages, not for requests.

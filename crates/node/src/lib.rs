@@ -49,6 +49,7 @@ pub mod tls;
 mod trace;
 mod truncate;
 mod truncations;
+mod views;
 mod virtual_tables;
 mod window;
 

@@ -65,6 +65,8 @@ pub(crate) enum ShardRequest {
     KeepBatch(Batch),
     /// Forget it: it is done.
     ForgetBatch(Uuid),
+    /// Return when no write is under way that may not know of all views there are.
+    SettleViews,
     /// Find the logged batches that it keeps, and complete them from now on.
     BeginBatches,
     /// Keep a statement that this shard prepared.

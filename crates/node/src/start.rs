@@ -33,6 +33,7 @@ use crate::system::{
     LocalNode, SCHEMA_TABLES, SYSTEM_SCHEMA_TIMESTAMP, local_mutation, schema_from_rows,
     schema_to_mutations, unbuilt_mutations,
 };
+use crate::views;
 use crate::{
     batch_log, compaction_history, coordinator, execute, hints, neighbor, paxos, replica, session,
     size_estimates, stop, truncate, truncations, virtual_tables,
@@ -328,18 +329,24 @@ async fn perform(shard: &Rc<Shard>, request: ShardRequest) -> ShardReply {
         Err(reason) => ShardReply::Failed(reason),
     };
     match request {
-        ShardRequest::Apply(mutation) => ShardReply::Applied(shard.store.apply(mutation).await),
+        ShardRequest::Apply(mutation) => {
+            ShardReply::Applied(views::apply(shard, mutation, None).await)
+        }
         ShardRequest::ApplyToDrive(mutation) => {
             ShardReply::Applied(shard.store.apply_to_drive(mutation).await)
         }
         ShardRequest::ApplyLate(mutation, written_at) => {
-            ShardReply::Applied(replica::apply_late_here(shard, mutation, written_at).await)
+            ShardReply::Applied(views::apply(shard, mutation, Some(written_at)).await)
         }
         ShardRequest::KeepBatch(batch) => {
             ShardReply::Applied(batch_log::keep_here(shard, batch).await)
         }
         ShardRequest::ForgetBatch(id) => {
             ShardReply::Applied(batch_log::forget_here(shard, id).await)
+        }
+        ShardRequest::SettleViews => {
+            views::settle(shard).await;
+            ShardReply::Done
         }
         ShardRequest::BeginBatches => done(batch_log::begin(shard).await),
         ShardRequest::LeadCounter(addition, consistency) => {
@@ -439,7 +446,9 @@ async fn begin(shard: &Rc<Shard>) -> Result<(), StartError> {
         write(mutation).await?;
     }
     let replayed = batch_log::begin_everywhere(shard).await;
-    replayed.map_err(|error| StartError::System(format!("replaying logged batches: {error}")))
+    replayed.map_err(|error| StartError::System(format!("replaying logged batches: {error}")))?;
+    views::build::look_soon(shard);
+    Ok(())
 }
 
 /// Writes the row of `system.local`.

@@ -61,13 +61,19 @@ async fn lead(shard: &Rc<Shard>, table: TableId) -> Result<(), RequestError> {
 pub(crate) async fn here(shard: &Rc<Shard>, table: TableId) -> Result<(), String> {
     let known: Option<Arc<Table>> = shard.metadata().schema.table_by_id(table).cloned();
     let known = known.ok_or_else(|| format!("there is no table of id {table}"))?;
-    Box::pin(auto_snapshot::truncating(shard, &known)).await?;
+    let views: Vec<_> = shard.metadata().schema.views_of(&known).cloned().collect();
+    for table in std::iter::once(&known).chain(&views) {
+        Box::pin(auto_snapshot::truncating(shard, table)).await?;
+    }
     // What was acknowledged before this began is not later.
     let at = shard.env.wall_micros().div_euclid(1000);
-    let request = || ShardRequest::Truncate(table, at);
-    let truncated = shard.on_all(request, on_shard(shard, table, at));
-    truncated.await?;
-    truncations::save(shard, table).await?;
+    // The table comes first: what is on its way to its views then is left out there (`views::write`).
+    for table in std::iter::once(&known).chain(&views).map(|table| table.id) {
+        let request = || ShardRequest::Truncate(table, at);
+        let truncated = shard.on_all(request, on_shard(shard, table, at));
+        truncated.await?;
+        truncations::save(shard, table).await?;
+    }
     // What is acknowledged afterwards is not as early (Cassandra waits for the same).
     shard.env.sleep(Duration::from_millis(1)).await;
     Ok(())

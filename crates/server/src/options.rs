@@ -14,7 +14,7 @@ use crate::encryption::EncryptionOptions;
 use crate::size;
 
 /// The options, by the names they have in a configuration file; on the command line `_` is `-`.
-pub(crate) const NAMES: [&str; 36] = [
+pub(crate) const NAMES: [&str; 37] = [
     "data",
     "address",
     "port",
@@ -41,6 +41,7 @@ pub(crate) const NAMES: [&str; 36] = [
     "auto_snapshot",
     "user_defined_functions_enabled",
     "user_defined_functions_fail_timeout",
+    "materialized_views_enabled",
     "incremental_backups",
     "batch_size_warn_threshold",
     "batch_size_fail_threshold",
@@ -193,6 +194,10 @@ pub(crate) struct StartOptions {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) user_defined_functions_fail_timeout: Option<Duration>,
 
+    /// Can materialized views be made? [default: false]
+    #[arg(long, value_name = "true|false", value_parser = truth)]
+    pub(crate) materialized_views_enabled: Option<bool>,
+
     /// Link new sstables into the folder `backups` of their tables [default: false]
     #[arg(long, value_name = "true|false", value_parser = truth)]
     pub(crate) incremental_backups: Option<bool>,
@@ -284,6 +289,7 @@ impl StartOptions {
             "user_defined_functions_fail_timeout" => {
                 self.user_defined_functions_fail_timeout = Some(duration(text)?);
             }
+            "materialized_views_enabled" => self.materialized_views_enabled = Some(truth(text)?),
             "incremental_backups" => self.incremental_backups = Some(truth(text)?),
             "batch_size_warn_threshold" => {
                 self.batch_size_warn_threshold = Some(size::parse(text)?);
@@ -346,6 +352,9 @@ impl StartOptions {
             user_defined_functions_fail_timeout: self
                 .user_defined_functions_fail_timeout
                 .or(other.user_defined_functions_fail_timeout),
+            materialized_views_enabled: self
+                .materialized_views_enabled
+                .or(other.materialized_views_enabled),
             incremental_backups: self.incremental_backups.or(other.incremental_backups),
             batch_size_warn_threshold: self
                 .batch_size_warn_threshold
@@ -577,6 +586,7 @@ mod tests {
             ("commit_failure_policy", "stop_commit"),
             ("disk_failure_policy", "best_effort"),
             ("auto_snapshot", "false"),
+            ("materialized_views_enabled", "true"),
             ("user_defined_functions_enabled", "true"),
             ("user_defined_functions_fail_timeout", "250ms"),
             ("incremental_backups", "true"),

@@ -77,6 +77,9 @@ pub enum WriteError {
     /// The commit log failed: the write may be there after a restart, or not.
     #[error("commit log: {0}")]
     CommitLog(Arc<str>),
+    /// What the write changes could not be read, which materialized views need. Nothing was written.
+    #[error("what there was before for materialized views: {0}")]
+    Unread(Arc<str>),
     /// The store was drained. Nothing was written.
     #[error("the node is shutting down")]
     Closed,

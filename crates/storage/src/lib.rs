@@ -18,6 +18,7 @@ mod tally;
 #[cfg(test)]
 mod testing;
 mod unfiltered;
+mod view;
 
 #[doc(hidden)]
 pub use any_bytes::decode_component;
@@ -44,3 +45,4 @@ pub use store::{
     VerifyOptions, instant,
 };
 pub use unfiltered::{PartitionHead, RangeTombstoneMarker, Unfiltered, is_start, opposite};
+pub use view::{ViewRule, ViewUpdates, slices_touched};

@@ -30,6 +30,7 @@ mod selection;
 mod selector;
 mod selector_type;
 mod slices;
+mod view;
 mod write;
 
 use std::sync::Arc;
@@ -50,6 +51,8 @@ pub use position::Position;
 pub(crate) use restriction::column_of;
 pub use run::{Paging, RowSink, SelectRun};
 pub use select::SelectPlan;
+pub use view::view_rows;
+pub(crate) use view::{ViewRelations, parse_where};
 
 /// What a statement does.
 #[derive(Clone, Debug)]

@@ -91,6 +91,15 @@ fn describe_table(text: &mut String, table: &Table) {
         text,
         format_args!("table {} {} {:?}", table.name, table.id, table.options),
     );
+    if let Some(view) = &table.view {
+        add(
+            text,
+            format_args!(
+                "view {} {} {}",
+                view.base, view.includes_all, view.where_clause
+            ),
+        );
+    }
     // By name: ids of columns are this process's own.
     let mut columns: Vec<&Column> = table.columns().collect();
     columns.sort_by(|a, b| a.name.cmp(&b.name));

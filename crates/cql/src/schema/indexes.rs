@@ -92,8 +92,8 @@ fn table_of<'k>(keyspace: &'k Keyspace, create: &CreateIndex) -> Result<&'k Tabl
         unserved::check_index_name(keyspace, name, create.if_not_exists)?;
     }
     match table {
-        Some(table) => Ok(table),
-        None => invalid!("Secondary indexes on materialized views aren't supported"),
+        Some(table) if table.view.is_none() => Ok(table),
+        _ => invalid!("Secondary indexes on materialized views aren't supported"),
     }
 }
 

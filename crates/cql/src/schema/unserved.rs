@@ -45,7 +45,7 @@ pub(super) fn check_alter_table(keyspace: &Keyspace, name: &str) -> Result<(), C
     Ok(())
 }
 
-/// Refuses to drop a table that is not served or has views, or a view.
+/// Refuses to drop a table that is not served or has views that are not, or such a view.
 pub(super) fn check_drop_table(keyspace: &Keyspace, name: &str) -> Result<(), CqlError> {
     check_table(keyspace, name)?;
     if keyspace.unserved.views.contains_key(name) {
@@ -141,7 +141,7 @@ pub(super) fn check_drop_column(
 ) -> Result<(), CqlError> {
     let name = &column.name;
     check_indexes("Cannot drop", keyspace, table, column)?;
-    if !views_of(keyspace, table).is_empty() {
+    if has_views(keyspace, table) {
         return invalid(format!(
             "Cannot drop column {name} on base table {} with materialized views",
             table.name
@@ -162,8 +162,8 @@ pub(super) fn check_rename_column(
     let views = views_of(keyspace, table);
     if !views.is_empty() {
         return invalid(format!(
-            "Cannot rename column {name} of base table {} with materialized views ({}): views are \
-             not supported yet",
+            "Cannot rename column {name} of base table {} with materialized views ({}) that are \
+             not served",
             table.name,
             views.join(", ")
         ));
@@ -183,6 +183,7 @@ pub(super) fn check_rename_column(
 pub(super) fn without_mask(keyspace: &Keyspace, table: &Table, column: &str) -> Keyspace {
     let mut masked = views_of(keyspace, table);
     masked.push(&table.name);
+    masked.extend(keyspace.views_of(table.id).map(|view| &*view.name));
     let mut rest = keyspace.clone();
     let masks = &mut rest.unserved.masks;
     masks.retain(|(of, name)| **name != *column || !masked.contains(&&**of));
@@ -205,7 +206,7 @@ pub(super) fn check_gc_grace(
     table: &Table,
     gc_grace_seconds: i32,
 ) -> Result<(), CqlError> {
-    if gc_grace_seconds == 0 && !views_of(keyspace, table).is_empty() {
+    if gc_grace_seconds == 0 && has_views(keyspace, table) {
         return invalid(
             "Cannot alter gc_grace_seconds of the base table of a materialized view to 0, since \
              this value is used to TTL undelivered updates. Setting gc_grace_seconds too low might \
@@ -224,12 +225,18 @@ fn indexes_on<'k>(keyspace: &'k Keyspace, table: &Table, column: &Column) -> Vec
         .collect()
 }
 
+/// The views of a table that are not served.
 fn views_of<'k>(keyspace: &'k Keyspace, table: &Table) -> Vec<&'k str> {
     let views = keyspace.unserved.views.iter();
     views
         .filter(|(_, view)| view.base == Some(table.id))
         .map(|(name, _)| &**name)
         .collect()
+}
+
+/// Has a table views, be they served or not?
+fn has_views(keyspace: &Keyspace, table: &Table) -> bool {
+    !views_of(keyspace, table).is_empty() || keyspace.views_of(table.id).next().is_some()
 }
 
 /// Refuses to create, alter or drop a type that is not served.
@@ -281,10 +288,11 @@ fn qualified(keyspace: &Keyspace, name: &str) -> String {
     format!("{}.{name}", keyspace.name)
 }
 
-fn check_view(keyspace: &Keyspace, name: &str) -> Result<(), CqlError> {
+/// Refuses what is about a view that is not served.
+pub(super) fn check_view(keyspace: &Keyspace, name: &str) -> Result<(), CqlError> {
     if keyspace.unserved.views.contains_key(name) {
         return refuse(&format!(
-            "materialized view {}.{name} is not served: views are not supported yet",
+            "materialized view {}.{name} is not served",
             keyspace.name
         ));
     }
@@ -311,10 +319,6 @@ pub(crate) fn is_function(keyspace: &Keyspace, name: &str) -> bool {
 /// Refuses to drop what is there, but not served.
 pub(super) fn check_drop(schema: &Schema, statement: &Statement) -> Result<(), CqlError> {
     match statement {
-        Statement::DropView(Drop { name, .. }) => match schema.keyspaces.get(keyspace_of(name)) {
-            Some(keyspace) => check_view(keyspace, &name.name),
-            None => Ok(()),
-        },
         Statement::DropIndex(Drop { name, .. }) => match schema.keyspaces.get(keyspace_of(name)) {
             Some(keyspace) if has_index(keyspace, &name.name) => refuse_index(keyspace, &name.name),
             _ => Ok(()),

@@ -236,7 +236,7 @@ pub(crate) fn write_failure(error: WriteError) -> Result<FailureReason, RequestE
             Err(RequestError::invalid(error.to_string()))
         }
         WriteError::UnknownTable(_) => Ok(FailureReason::IncompatibleSchema),
-        WriteError::CommitLog(_) => {
+        WriteError::CommitLog(_) | WriteError::Unread(_) => {
             tracing::error!("{error}");
             Ok(FailureReason::Unknown)
         }

@@ -64,6 +64,7 @@ fn with_ids_of(old: &Table, new: &Table) -> Option<Table> {
     kept.dropped = new.dropped.clone();
     kept.is_virtual = new.is_virtual;
     kept.compact = new.compact;
+    kept.view = new.view.clone();
     kept.reserve_column_ids(next);
     Some(kept)
 }

@@ -26,6 +26,7 @@ mod unserved_read;
 mod unserved_tests;
 #[cfg(test)]
 mod view_tests;
+mod views;
 mod virtual_schema;
 mod virtual_tables;
 
@@ -46,6 +47,10 @@ pub use schema_read::{SCHEMA_TABLES, SchemaProblem, schema_from_rows};
 pub use schema_write::{SYSTEM_SCHEMA_TIMESTAMP, schema_to_mutations};
 pub(crate) use traces::{TracedRequest, trace_mutations};
 pub(crate) use truncated::{SavedTruncation, saved_truncations, truncation_mutation};
+pub(crate) use views::{
+    BuildProgress, build_status_mutation, builds_in_progress, built_mutation, built_views,
+    forget_view_mutation, progress_mutation,
+};
 pub use virtual_tables::{
     CacheInfo, ClientInfo, Latencies, NodeInfo, SstableTask, TableInfo, ThreadPoolInfo,
     virtual_rows,

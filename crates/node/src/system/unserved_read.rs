@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cql::schema::UserTypes;
-use model::{CqlType, Function, Index, IndexKind, Keyspace, TypeNameError, UserType, View};
+use model::{CqlType, Function, Index, IndexKind, Keyspace, TypeNameError, UnservedView, UserType};
 
 use super::functions_read;
 use super::rows::RowReader;
@@ -32,7 +32,15 @@ pub(super) fn complete<'a>(
         }
     }
     unserved.indexes = rows_of("indexes").iter().filter_map(index).collect();
-    unserved.views = rows_of("views").iter().filter_map(view).collect();
+    let served = |(name, _): &(Arc<str>, UnservedView)| {
+        keyspace
+            .tables
+            .get(name)
+            .is_some_and(|table| table.view.is_some())
+    };
+    let views = rows_of("views");
+    let views = views.iter().filter_map(view);
+    unserved.views = views.filter(|view| !served(view)).collect();
     for (table, name) in [
         ("functions", "function_name"),
         ("aggregates", "aggregate_name"),
@@ -106,8 +114,8 @@ fn target_column(target: &str) -> String {
     quoted.map_or_else(|| name.to_owned(), |name| name.replace("\"\"", "\""))
 }
 
-fn view(row: &RowReader<'_>) -> Option<(Arc<str>, View)> {
-    let view = View {
+fn view(row: &RowReader<'_>) -> Option<(Arc<str>, UnservedView)> {
+    let view = UnservedView {
         id: row.uuid("id"),
         base: row.uuid("base_table_id"),
     };

@@ -26,6 +26,7 @@ use crate::sstable::{ColumnSelection, SSTable, SSTableError, ScanOptions};
 use crate::tally::Tally;
 use crate::{PartitionHead, Unfiltered};
 pub(crate) use cached::CachedTable;
+pub(crate) use filter::Filters;
 use page::{Flow, PageBuilder};
 pub use reconcile::{Reconciled, Reconciliation, Step, command_for_replicas};
 use smallvec::SmallVec;

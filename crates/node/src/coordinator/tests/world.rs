@@ -260,6 +260,7 @@ fn config(shards: u16) -> NodeConfig {
         tombstones: crate::config::TombstoneLimits::default(),
         auto_snapshot: false,
         user_functions: None,
+        materialized_views: true,
         incremental_backups: false,
         cluster_name: None,
         data_center: None,
@@ -362,7 +363,7 @@ async fn receive(shard: Rc<Shard>) {
                         ShardReply::Applied(shard.store.apply(mutation).await)
                     }
                     ShardRequest::ApplyLate(mutation, written_at) => {
-                        let applied = replica::apply_late_here(&shard, mutation, written_at);
+                        let applied = crate::views::apply(&shard, mutation, Some(written_at));
                         ShardReply::Applied(applied.await)
                     }
                     ShardRequest::KeepBatch(batch) => {

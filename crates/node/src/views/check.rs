@@ -1,0 +1,1 @@
+//! Comparing a view with its table.
