@@ -148,7 +148,7 @@ impl DescribePlan {
             DescribeTarget::Table(name) => {
                 let keyspace = self.keyspace_of(schema, name)?;
                 match keyspace.tables.get(name.name.as_str()) {
-                    Some(table) => Ok(vec![Element::Table(keyspace, table)]),
+                    Some(table) => Ok(table_elements(keyspace, table)),
                     None => not_found(format!(
                         "Table '{}' not found in keyspace '{}'",
                         name.name, keyspace.name
@@ -164,7 +164,10 @@ impl DescribePlan {
             }
             DescribeTarget::Index(name) => {
                 let keyspace = self.keyspace_of(schema, name)?;
-                missing("Table for existing index", &name.name, keyspace)
+                match index(keyspace, &name.name) {
+                    Some(index) => Ok(vec![index]),
+                    None => missing("Table for existing index", &name.name, keyspace),
+                }
             }
             DescribeTarget::View(name) => {
                 let keyspace = self.keyspace_of(schema, name)?;
@@ -206,8 +209,11 @@ impl DescribePlan {
         }
         let in_keyspace = name.keyspace.as_deref().or(self.keyspace.as_deref());
         let keyspace = find_keyspace(schema, in_keyspace.unwrap_or(&name.name))?;
-        match keyspace.tables.get(name.name.as_str()) {
-            Some(table) => Ok(vec![Element::Table(keyspace, table)]),
+        if let Some(table) = keyspace.tables.get(name.name.as_str()) {
+            return Ok(table_elements(keyspace, table));
+        }
+        match index(keyspace, &name.name) {
+            Some(index) => Ok(vec![index]),
             None => not_found(format!(
                 "'{}' not found in keyspace '{}'",
                 name.name, keyspace.name
@@ -286,6 +292,20 @@ fn tables(keyspace: &Keyspace) -> Vec<Element<'_>> {
         .collect()
 }
 
+/// A table and its indexes.
+fn table_elements<'s>(keyspace: &'s Keyspace, table: &'s Table) -> Vec<Element<'s>> {
+    let indexes = table.indexes.iter();
+    let indexes = indexes.map(|index| Element::Index(keyspace, table, index));
+    std::iter::once(Element::Table(keyspace, table))
+        .chain(indexes)
+        .collect()
+}
+
+fn index<'s>(keyspace: &'s Keyspace, name: &str) -> Option<Element<'s>> {
+    let mut tables = keyspace.tables.values();
+    tables.find_map(|table| Some(Element::Index(keyspace, table, table.index(name)?)))
+}
+
 fn functions(keyspace: &Keyspace) -> Vec<Element<'_>> {
     let all = keyspace.functions.scalars.values();
     all.map(|function| Element::Function(keyspace, function))
@@ -306,7 +326,12 @@ fn keyspace_elements(keyspace: &Keyspace, only: bool) -> Vec<Element<'_>> {
         elements.extend(types.into_iter().map(|ty| Element::Type(keyspace, ty)));
         elements.extend(sorted(functions(keyspace)));
         elements.extend(sorted(aggregates(keyspace)));
-        elements.extend(sorted(tables(keyspace)));
+        for table in sorted(tables(keyspace)) {
+            match table {
+                Element::Table(keyspace, table) => elements.extend(table_elements(keyspace, table)),
+                other => elements.push(other),
+            }
+        }
     }
     elements
 }

@@ -241,6 +241,7 @@ impl SchemaPlan {
             Statement::AlterTable(alter) => table_changes::alter(schema, alter, with),
             Statement::DropTable(drop) => tables::drop(schema, drop),
             Statement::CreateIndex(create) => indexes::create(schema, create),
+            Statement::DropIndex(drop) => indexes::drop(schema, drop),
             Statement::CreateType(create) => user_types::create(schema, create),
             Statement::AlterType(alter) => user_types::alter(schema, alter),
             Statement::DropType(drop) => user_types::drop(schema, drop),
@@ -337,10 +338,6 @@ fn drop_unsupported(schema: &Schema, statement: &Statement) -> Result<SchemaChan
     unserved::check_drop(schema, statement)?;
     let qualified = |name: &QualifiedName| format!("{}.{}", keyspace_of(name), name.name);
     let (if_exists, message) = match statement {
-        Statement::DropIndex(drop) => (
-            drop.if_exists,
-            format!("Index '{}' doesn't exist'", qualified(&drop.name)),
-        ),
         Statement::DropView(drop) => (
             drop.if_exists,
             format!(

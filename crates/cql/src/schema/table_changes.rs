@@ -172,6 +172,7 @@ impl Parts {
         built.dropped = self.dropped;
         built.is_virtual = table.is_virtual;
         built.compact = table.compact;
+        built.indexes = table.indexes.clone();
         built.reserve_column_ids(self.next);
         built
     }

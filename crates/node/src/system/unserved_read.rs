@@ -31,7 +31,12 @@ pub(super) fn complete<'a>(
                 .extend(parse_all(row.text("type"), &mut types));
         }
     }
-    unserved.indexes = rows_of("indexes").iter().filter_map(index).collect();
+    for index in rows_of("indexes").iter().filter_map(index) {
+        match keyspace.tables.get_mut(&index.table) {
+            Some(table) if index.is_served(table) => Arc::make_mut(table).indexes.push(index),
+            _ => unserved.indexes.push(index),
+        }
+    }
     unserved.views = rows_of("views").iter().filter_map(view).collect();
     for (table, name) in [
         ("functions", "function_name"),
@@ -74,7 +79,8 @@ fn parse(text: &str, types: &mut UserTypes) -> Option<CqlType> {
 
 fn index(row: &RowReader<'_>) -> Option<Index> {
     let options = row.text_map("options").unwrap_or_default();
-    let target = options.get("target").map(|target| target_column(target));
+    let target = options.get("target");
+    let target = target.map(|target| Index::parse_target(target).1);
     Some(Index {
         name: Arc::from(row.text("index_name")?),
         table: Arc::from(row.text("table_name")?),
@@ -85,25 +91,8 @@ fn index(row: &RowReader<'_>) -> Option<Index> {
 }
 
 fn index_kind(name: &str) -> Option<IndexKind> {
-    match name {
-        "KEYS" => Some(IndexKind::Keys),
-        "COMPOSITES" => Some(IndexKind::Composites),
-        "CUSTOM" => Some(IndexKind::Custom),
-        _ => None,
-    }
-}
-
-/// The column of a target: `v`, `"V"`, `values(v)` (`TargetParser`).
-fn target_column(target: &str) -> String {
-    let inner = ["keys", "entries", "values", "full"]
-        .iter()
-        .find_map(|part| {
-            let rest = target.strip_prefix(part)?;
-            rest.strip_prefix('(')?.strip_suffix(')')
-        });
-    let name = inner.unwrap_or(target);
-    let quoted = name.strip_prefix('"').and_then(|n| n.strip_suffix('"'));
-    quoted.map_or_else(|| name.to_owned(), |name| name.replace("\"\"", "\""))
+    let kinds = [IndexKind::Keys, IndexKind::Composites, IndexKind::Custom];
+    kinds.into_iter().find(|kind| kind.name() == name)
 }
 
 fn view(row: &RowReader<'_>) -> Option<(Arc<str>, View)> {
@@ -128,23 +117,5 @@ fn function(name: &str, row: &RowReader<'_>, types: &mut UserTypes) -> Function 
         name: Arc::from(name),
         uses: parse_all(used.chain(state), types),
         initial: initial.and_then(|state| parse(state, types)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::target_column;
-
-    #[test]
-    fn targets_name_their_column() {
-        for (target, column) in [
-            ("v", "v"),
-            ("\"V\"", "V"),
-            ("values(v)", "v"),
-            ("full(\"a\"\"b\")", "a\"b"),
-            ("keys", "keys"),
-        ] {
-            assert_eq!(target_column(target), column, "{target}");
-        }
     }
 }
