@@ -34,8 +34,8 @@ use crate::system::{
     schema_to_mutations, unbuilt_mutations,
 };
 use crate::{
-    batch_log, compaction_history, coordinator, execute, hints, neighbor, paxos, replica, session,
-    size_estimates, stop, truncate, truncations, virtual_tables,
+    batch_log, compaction_history, coordinator, execute, hints, indexes, neighbor, paxos, replica,
+    session, size_estimates, stop, truncate, truncations, virtual_tables,
 };
 
 /// How often to look for snapshots whose time has passed (`SnapshotManager`).
@@ -165,6 +165,8 @@ pub(crate) async fn run_shard(env: Env, state: Arc<SharedState>, mut seat: Seat)
                 let address = opened.address;
                 *listeners.borrow_mut() = Some(opened);
                 membership::serve(&leader);
+                let indexing = indexes::keep(leader.clone());
+                leader.env.spawn(TaskGroup::Maintenance, indexing).detach();
                 let estimating = size_estimates::keep(leader.clone());
                 leader
                     .env
@@ -386,6 +388,7 @@ async fn perform(shard: &Rc<Shard>, request: ShardRequest) -> ShardReply {
             }
         }
         ShardRequest::Inform => ShardReply::Information(Box::new(virtual_tables::inform(shard))),
+        ShardRequest::Indexes => ShardReply::Indexes(shard.store.indexes()),
         ShardRequest::EstimatePartitions(tables) => {
             ShardReply::PartitionEstimates(size_estimates::of_shard(shard, &tables))
         }

@@ -125,22 +125,27 @@ impl<'t> Demands<'t> {
     }
 }
 
+/// Does an index of the table decide any of the columns of a restriction?
+pub(crate) fn is_indexed(table: &Table, restriction: &ClusteringRestriction) -> bool {
+    let clustering: Vec<&Column> = table.clustering_key().collect();
+    let demanded = of_clustering(&clustering, restriction);
+    let mut indexes = table.indexes.iter();
+    indexes.any(|index| demanded.iter().any(|d| d.is_supported(table, index)))
+}
+
 fn of_clustering<'t>(
     clustering: &[&'t Column],
     restriction: &ClusteringRestriction,
 ) -> Vec<Demanded<'t>> {
     let columns = &clustering[restriction.first..restriction.first + restriction.count];
-    let operators = match restriction.count {
-        1 if !restriction.of_tuples => operators(&restriction.demand),
-        // Of several columns no index decides all.
-        _ => None,
-    };
+    let operators = operators(&restriction.demand);
     let columns = columns.iter();
     columns
         .map(|column| Demanded {
             column,
             operators: operators.clone(),
-            several: false,
+            // Of several columns no index decides all.
+            several: restriction.of_tuples,
         })
         .collect()
 }

@@ -153,11 +153,7 @@ impl<'a> Reader<'a> {
             keyspace.types = defined.types.clone();
             return Some(keyspace);
         }
-        for (table, what) in [
-            ("indexes", "secondary indexes"),
-            ("triggers", "triggers"),
-            ("views", "materialized views"),
-        ] {
+        for (table, what) in [("triggers", "triggers"), ("views", "materialized views")] {
             if !self.rows_of(table, name).is_empty() {
                 self.problems.push(SchemaProblem::Unsupported {
                     keyspace: name.to_owned(),
@@ -189,6 +185,12 @@ impl<'a> Reader<'a> {
             }
         }
         unserved_read::complete(&mut keyspace, |table| self.rows_of(table, name));
+        if !keyspace.unserved.indexes.is_empty() {
+            self.problems.push(SchemaProblem::Unsupported {
+                keyspace: name.to_owned(),
+                what: "secondary indexes of kinds that are not kept",
+            });
+        }
         Some(keyspace)
     }
 
