@@ -20,6 +20,7 @@ mod counter_mutation;
 mod deletion;
 pub mod duration;
 mod format;
+mod index;
 mod inet;
 mod key;
 mod literal;
@@ -52,6 +53,7 @@ pub use clustering::{Bound, BoundKind, Clustering, ClusteringComparator, Slice};
 pub use counter_mutation::CounterMutation;
 pub use deletion::{DeletionTime, EXPIRED_TTL, Liveness, NO_DELETION_TIME, NO_TIMESTAMP, NO_TTL};
 pub use format::{json_name, json_string};
+pub use index::{Index, IndexKind, IndexPart};
 pub use key::{
     DecoratedKey, MAX_KEY_LENGTH, PartitionKey, decode_key, encode_key, key_from_text, key_to_text,
 };
@@ -66,9 +68,8 @@ pub use read::{
 };
 pub use row::{Cell, CellRef, ComplexDeletion, RangeTombstone, Row};
 pub use schema::{
-    Column, ColumnId, ColumnKind, CompactForm, DroppedColumn, Function, Index, IndexKind, Keyspace,
-    Order, Schema, Table, TableId, TableOptions, Unserved, UnservedTable, UnservedType,
-    UnservedView, UserType,
+    Column, ColumnId, ColumnKind, CompactForm, DroppedColumn, Function, Keyspace, Order, Schema,
+    Table, TableId, TableOptions, Unserved, UnservedTable, UnservedType, UnservedView, UserType,
 };
 pub use size::{SizeError, parse_size};
 pub use token::{ShardId, Sharder, Token, murmur3_x64_128};

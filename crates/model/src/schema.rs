@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::{ClusteringComparator, CqlType, Row, UserFunctions, View, murmur3_x64_128, vint};
+use crate::{
+    ClusteringComparator, CqlType, Index, Row, UserFunctions, View, murmur3_x64_128, vint,
+};
 
 /// The identity of a table: a dropped and re-created table is another one.
 pub type TableId = Uuid;
@@ -188,6 +190,8 @@ pub struct Table {
     pub compact: Option<CompactForm>,
     /// What it is a materialized view of, if it is one.
     pub view: Option<Arc<View>>,
+    /// Its secondary indexes that are kept, in the order of their names.
+    pub indexes: Vec<Index>,
     /// By id; a hole where a column was dropped.
     columns: Vec<Option<Column>>,
     partition_key: Vec<ColumnId>,
@@ -285,6 +289,7 @@ impl Table {
             is_virtual: false,
             compact: None,
             view: None,
+            indexes: Vec::new(),
             columns: by_id,
             partition_key,
             clustering_key,
@@ -321,6 +326,11 @@ impl Table {
                 matches!(column.kind, ColumnKind::Clustering | ColumnKind::Regular)
             }
         }
+    }
+
+    /// The index of this name, if it is one of the table's.
+    pub fn index(&self, name: &str) -> Option<&Index> {
+        self.indexes.iter().find(|index| *index.name == *name)
     }
 
     /// All columns, by id.
@@ -489,7 +499,7 @@ pub struct Unserved {
     pub tables: BTreeMap<Arc<str>, UnservedTable>,
     /// User types that were left out, by name.
     pub types: BTreeMap<Arc<str>, UnservedType>,
-    /// Secondary indexes.
+    /// Secondary indexes that are not kept; the others are with their tables.
     pub indexes: Vec<Index>,
     /// Materialized views that were left out, by name.
     pub views: BTreeMap<Arc<str>, UnservedView>,
@@ -518,40 +528,6 @@ pub struct UnservedType {
     pub problem: String,
     /// The types of its fields.
     pub uses: Vec<CqlType>,
-}
-
-/// How the entries of a secondary index are kept (`IndexMetadata.Kind`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IndexKind {
-    /// `KEYS`: in a hidden table, as Cassandra 2 did it for tables of Thrift.
-    Keys,
-    /// `COMPOSITES`: in a hidden table whose clustering leads back to the row.
-    Composites,
-    /// `CUSTOM`: as the class of the option `class_name` does it.
-    Custom,
-}
-
-/// A secondary index of any kind, as `system_schema.indexes` says it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Index {
-    /// Its name, which no other index of the keyspace has.
-    pub name: Arc<str>,
-    /// Its table.
-    pub table: Arc<str>,
-    /// The column it is on, if it is on one.
-    pub column: Option<Arc<str>>,
-    /// How its entries are kept; `None` for a kind that nobody knows.
-    pub kind: Option<IndexKind>,
-    /// What it is on (`target`: `v`, `keys("M")`), its class (`class_name`) if it is custom, and
-    /// what that class was told.
-    pub options: BTreeMap<String, String>,
-}
-
-impl Index {
-    /// Is it the same index but for its name (`IndexMetadata.equalsWithoutName`)?
-    pub fn duplicates(&self, other: &Index) -> bool {
-        self.table == other.table && self.kind == other.kind && self.options == other.options
-    }
 }
 
 /// A materialized view that is not served.

@@ -19,6 +19,7 @@ mod execute;
 mod flaw;
 mod functions;
 mod hints;
+mod indexes;
 pub mod internode;
 mod listener;
 mod membership;

@@ -9,7 +9,7 @@ use cql::schema::SchemaPlan;
 use io::DetachedStream;
 use model::record::message::Batch;
 use model::{CounterMutation, Mutation, ReadCommand, ReadPage, Schema, TableId, VersionPage};
-use storage::{PartitionEstimate, ReadError, WriteError};
+use storage::{IndexState, PartitionEstimate, ReadError, WriteError};
 use uuid::Uuid;
 use wire::internode::Hello;
 use wire::{Event, SchemaChange};
@@ -94,6 +94,8 @@ pub(crate) enum ShardRequest {
     LinkSnapshot(TableId, Arc<str>),
     /// Tell what virtual tables show.
     Inform,
+    /// Say which indexes are built.
+    Indexes,
     /// Estimate how much the shard has of each of these tables.
     EstimatePartitions(Arc<[TableId]>),
 }
@@ -118,6 +120,8 @@ pub(crate) enum ShardReply {
     Information(Box<ShardInformation>),
     /// How much the shard has of each table that was asked for.
     PartitionEstimates(Vec<PartitionEstimate>),
+    /// The indexes of the shard.
+    Indexes(Vec<IndexState>),
     /// The names of the data files that were linked.
     Linked(BTreeSet<String>),
     /// Any other request that failed, and why.

@@ -35,8 +35,8 @@ use crate::system::{
 };
 use crate::views;
 use crate::{
-    batch_log, compaction_history, coordinator, execute, hints, neighbor, paxos, replica, session,
-    size_estimates, stop, truncate, truncations, virtual_tables,
+    batch_log, compaction_history, coordinator, execute, hints, indexes, neighbor, paxos, replica,
+    session, size_estimates, stop, truncate, truncations, virtual_tables,
 };
 
 /// How often to look for snapshots whose time has passed (`SnapshotManager`).
@@ -166,6 +166,8 @@ pub(crate) async fn run_shard(env: Env, state: Arc<SharedState>, mut seat: Seat)
                 let address = opened.address;
                 *listeners.borrow_mut() = Some(opened);
                 membership::serve(&leader);
+                let indexing = indexes::keep(leader.clone());
+                leader.env.spawn(TaskGroup::Maintenance, indexing).detach();
                 let estimating = size_estimates::keep(leader.clone());
                 leader
                     .env
@@ -393,6 +395,7 @@ async fn perform(shard: &Rc<Shard>, request: ShardRequest) -> ShardReply {
             }
         }
         ShardRequest::Inform => ShardReply::Information(Box::new(virtual_tables::inform(shard))),
+        ShardRequest::Indexes => ShardReply::Indexes(shard.store.indexes()),
         ShardRequest::EstimatePartitions(tables) => {
             ShardReply::PartitionEstimates(size_estimates::of_shard(shard, &tables))
         }

@@ -121,6 +121,9 @@ pub enum ReadError {
          ranges instead of rows"
     )]
     TooManyTombstones(u64),
+    /// The index that would have to be asked is not built yet (`IndexNotAvailableException`).
+    #[error("The secondary index '{0}' is not yet available")]
+    IndexNotAvailable(String),
     /// The shard that has the rows takes no more reads.
     #[error("the node is shutting down")]
     Closed,

@@ -7,6 +7,7 @@ mod compaction;
 pub mod dump;
 mod error;
 mod health;
+mod index;
 mod memtable;
 mod merge;
 mod read;
@@ -40,9 +41,9 @@ pub use sstable::{
 };
 pub use store::{
     CompactionKind, CompactionRecord, CompactionScope, CompactionStatus, Granularity, ImportError,
-    ImportOptions, PartitionEstimate, SSTableDetails, ScrubOptions, Scrubbed, SnapshotDetails,
-    SnapshotError, SnapshotManifest, Store, StoreConfig, StoreStats, TableDetails, TableStats,
-    VerifyOptions, instant,
+    ImportOptions, IndexState, PartitionEstimate, SSTableDetails, ScrubOptions, Scrubbed,
+    SnapshotDetails, SnapshotError, SnapshotManifest, Store, StoreConfig, StoreStats, TableDetails,
+    TableStats, VerifyOptions, instant,
 };
 pub use unfiltered::{PartitionHead, RangeTombstoneMarker, Unfiltered, is_start, opposite};
 pub use view::{ViewRule, ViewUpdates, slices_touched};

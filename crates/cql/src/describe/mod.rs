@@ -166,7 +166,10 @@ impl DescribePlan {
             }
             DescribeTarget::Index(name) => {
                 let keyspace = self.keyspace_of(schema, name)?;
-                missing("Table for existing index", &name.name, keyspace)
+                match index(keyspace, &name.name) {
+                    Some(index) => Ok(vec![index]),
+                    None => missing("Table for existing index", &name.name, keyspace),
+                }
             }
             DescribeTarget::View(name) => {
                 let keyspace = self.keyspace_of(schema, name)?;
@@ -212,8 +215,14 @@ impl DescribePlan {
         let in_keyspace = name.keyspace.as_deref().or(self.keyspace.as_deref());
         let keyspace = find_keyspace(schema, in_keyspace.unwrap_or(&name.name))?;
         match keyspace.tables.get(name.name.as_str()) {
-            Some(table) if table.view.is_some() => Ok(vec![Element::View(keyspace, table)]),
-            Some(table) => Ok(table_elements(keyspace, table)),
+            Some(table) if table.view.is_some() => {
+                return Ok(vec![Element::View(keyspace, table)]);
+            }
+            Some(table) => return Ok(table_elements(keyspace, table)),
+            None => {}
+        }
+        match index(keyspace, &name.name) {
+            Some(index) => Ok(vec![index]),
             None => not_found(format!(
                 "'{}' not found in keyspace '{}'",
                 name.name, keyspace.name
@@ -293,13 +302,21 @@ fn tables(keyspace: &Keyspace) -> Vec<Element<'_>> {
         .collect()
 }
 
-/// A table, and its views.
+/// A table, its indexes and its views.
 fn table_elements<'s>(keyspace: &'s Keyspace, table: &'s Table) -> Vec<Element<'s>> {
+    let indexes = table.indexes.iter();
+    let indexes = indexes.map(|index| Element::Index(keyspace, table, index));
     let views = keyspace.views_of(table.id);
     let views = sorted(views.map(|view| Element::View(keyspace, view)).collect());
     std::iter::once(Element::Table(keyspace, table))
+        .chain(indexes)
         .chain(views)
         .collect()
+}
+
+fn index<'s>(keyspace: &'s Keyspace, name: &str) -> Option<Element<'s>> {
+    let mut tables = keyspace.tables.values();
+    tables.find_map(|table| Some(Element::Index(keyspace, table, table.index(name)?)))
 }
 
 fn functions(keyspace: &Keyspace) -> Vec<Element<'_>> {

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use model::{
-    Column, ColumnKind, CompactForm, CqlType, DroppedColumn, Keyspace, Order, Table, TableOptions,
-    UserAggregate, UserFunction, UserType, argument_list, argument_type, quote_identifier as quote,
+    Column, ColumnKind, CompactForm, CqlType, DroppedColumn, Index, IndexKind, Keyspace, Order,
+    Table, TableOptions, UserAggregate, UserFunction, UserType, argument_list, argument_type,
+    quote_identifier as quote,
 };
 
 use crate::functions::double_text;
@@ -221,6 +222,30 @@ pub fn create_view(view: &Table, with_internals: bool) -> String {
 fn names<'c>(columns: impl Iterator<Item = &'c Column>) -> String {
     let names: Vec<String> = columns.map(|column| quote(&column.name)).collect();
     names.join(", ")
+}
+
+/// `CREATE INDEX …;` (`IndexMetadata.appendCqlTo`).
+pub(super) fn create_index(table: &Table, index: &Index) -> String {
+    let option = |name: &str| index.options.get(name).map_or("", String::as_str);
+    let custom = index.kind == Some(IndexKind::Custom);
+    let mut text = format!(
+        "CREATE {}INDEX {} ON {}.{} ({})",
+        if custom { "CUSTOM " } else { "" },
+        quote(&index.name),
+        quote(&table.keyspace),
+        quote(&table.name),
+        option("target"),
+    );
+    if custom {
+        add(&mut text, format_args!(" USING '{}'", option("class_name")));
+        let mut options = index.options.clone();
+        options.retain(|name, _| name != "class_name" && name != "target");
+        if !options.is_empty() {
+            add(&mut text, format_args!(" WITH OPTIONS = {}", map(&options)));
+        }
+    }
+    text.push(';');
+    text
 }
 
 /// Writing to a string cannot fail, so that outcome is dropped.

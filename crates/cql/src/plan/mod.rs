@@ -14,6 +14,7 @@ mod collected;
 mod condition;
 mod fetch;
 mod filter;
+mod indexing;
 mod json;
 mod keys;
 mod list_paths;

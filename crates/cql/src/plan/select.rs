@@ -102,7 +102,7 @@ impl SelectPlan {
                 return invalid!("PER PARTITION LIMIT is not allowed with aggregate queries.");
             }
         }
-        if restrictions.must_filter() && !select.allow_filtering {
+        if restrictions.must_filter && !select.allow_filtering {
             return invalid!("{NEEDS_FILTERING}");
         }
         let shows_static = !restrictions.restricts_clustering && !restrictions.restricts_regular;
@@ -113,7 +113,7 @@ impl SelectPlan {
         }
         let slices = SlicePlan::new(&table, std::mem::take(&mut restrictions.slices));
         let filters = FilterPlan::new(&table, std::mem::take(&mut restrictions.filters));
-        let reversed = reversed(&table, select, &keys, &slices)?;
+        let reversed = reversed(&table, select, &keys, (&slices, restrictions.uses_index))?;
         let sort = if key_in {
             sort_keys(&table, &mut selection, select)?
         } else {
@@ -315,7 +315,7 @@ fn reversed(
     table: &Table,
     select: &Select,
     keys: &KeyPlan,
-    slices: &SlicePlan,
+    (slices, uses_index): (&SlicePlan, bool),
 ) -> Result<bool, CqlError> {
     if select.order_by.is_empty() {
         return Ok(false);
@@ -329,6 +329,9 @@ fn reversed(
             "ANN ordering by vector requires the column to be indexed: {} is not",
             ordering.column
         );
+    }
+    if uses_index {
+        return invalid!("ORDER BY with 2ndary indexes is not supported, except for ANN queries.");
     }
     if keys.is_range() {
         return invalid!(

@@ -112,6 +112,10 @@ fn describe_table(text: &mut String, table: &Table) {
             ),
         );
     }
+    for index in &table.indexes {
+        let (name, kind, options) = (&index.name, index.kind, &index.options);
+        add(text, format_args!("index {name} {kind:?} {options:?}"));
+    }
     let mut dropped: Vec<_> = table.dropped.iter().collect();
     dropped.sort_by(|a, b| a.name.cmp(&b.name));
     for column in dropped {

@@ -272,6 +272,7 @@ impl SchemaPlan {
             Statement::CreateView(create) => views::create(schema, create, with),
             Statement::AlterView(alter) => views::alter(schema, alter),
             Statement::DropView(drop) => views::drop(schema, drop),
+            Statement::DropIndex(drop) => indexes::drop(schema, drop),
             Statement::CreateType(create) => user_types::create(schema, create),
             Statement::AlterType(alter) => user_types::alter(schema, alter),
             Statement::DropType(drop) => user_types::drop(schema, drop),
@@ -364,13 +365,8 @@ fn refuse_unsupported(statement: &Statement) -> Result<(), CqlError> {
 
 /// DROP of what only Cassandra can have created.
 fn drop_unsupported(schema: &Schema, statement: &Statement) -> Result<SchemaChange, CqlError> {
-    unserved::check_drop(schema, statement)?;
     let qualified = |name: &QualifiedName| format!("{}.{}", keyspace_of(name), name.name);
     let (if_exists, message) = match statement {
-        Statement::DropIndex(drop) => (
-            drop.if_exists,
-            format!("Index '{}' doesn't exist'", qualified(&drop.name)),
-        ),
         Statement::DropTrigger(drop) => (
             drop.if_exists,
             format!(

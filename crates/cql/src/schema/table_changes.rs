@@ -179,6 +179,7 @@ impl Parts {
         built.is_virtual = table.is_virtual;
         built.compact = table.compact;
         built.view = table.view.clone();
+        built.indexes = table.indexes.clone();
         built.reserve_column_ids(self.next);
         built
     }

@@ -2,13 +2,11 @@
 //! with it all that it needs. Where Cassandra refuses a change for the same reason, the text is
 //! its own (`AlterTableStatement`, `DropTableStatement`, `DropTypeStatement`).
 
-use model::{Column, CqlType, Index, Keyspace, Schema, Table, TableId};
+use model::{Column, CqlType, Keyspace, Schema, Table, TableId};
 
-use super::keyspace_of;
 use super::tables::invalid;
 use super::user_types::uses;
 use crate::CqlError;
-use crate::ast::{Drop, Statement};
 
 /// Why the statement is refused, and what can be done. `IF EXISTS` and `IF NOT EXISTS` change
 /// nothing: whoever writes them takes silence for a yes.
@@ -72,45 +70,16 @@ pub(super) fn is_view(keyspace: &Keyspace, name: &str) -> bool {
     keyspace.unserved.views.contains_key(name)
 }
 
-/// Has an index this name?
+/// Has an index that is not served this name?
 pub(super) fn has_index(keyspace: &Keyspace, name: &str) -> bool {
     let mut indexes = keyspace.unserved.indexes.iter();
     indexes.any(|index| *index.name == *name)
 }
 
-/// Refuses to create an index with the name of another.
-pub(super) fn check_index_name(
-    keyspace: &Keyspace,
-    name: &str,
-    if_not_exists: bool,
-) -> Result<(), CqlError> {
-    match has_index(keyspace, name) {
-        true if if_not_exists => refuse_index(keyspace, name),
-        true => invalid(format!("Index '{name}' already exists")),
-        false => Ok(()),
-    }
-}
-
-/// Refuses to create an index that differs from another by its name alone.
-pub(super) fn check_new_index(
-    keyspace: &Keyspace,
-    index: &Index,
-    if_not_exists: bool,
-) -> Result<(), CqlError> {
-    let mut others = keyspace.unserved.indexes.iter();
-    match others.find(|other| other.duplicates(index)) {
-        Some(other) if if_not_exists => refuse_index(keyspace, &other.name),
-        Some(other) => invalid(format!(
-            "Index {} is a duplicate of existing index {}",
-            index.name, other.name
-        )),
-        None => Ok(()),
-    }
-}
-
-fn refuse_index(keyspace: &Keyspace, name: &str) -> Result<(), CqlError> {
+/// Refuses what is about an index that is not served.
+pub(super) fn refuse_index<T>(keyspace: &Keyspace, name: &str) -> Result<T, CqlError> {
     refuse(&format!(
-        "index {}.{name} is not served: indexes are not supported yet",
+        "index {}.{name} is not served: indexes of its kind are not supported",
         keyspace.name
     ))
 }
@@ -217,8 +186,8 @@ pub(super) fn check_gc_grace(
     Ok(())
 }
 
-fn indexes_on<'k>(keyspace: &'k Keyspace, table: &Table, column: &Column) -> Vec<&'k str> {
-    let indexes = keyspace.unserved.indexes.iter();
+fn indexes_on<'k>(keyspace: &'k Keyspace, table: &'k Table, column: &Column) -> Vec<&'k str> {
+    let indexes = table.indexes.iter().chain(&keyspace.unserved.indexes);
     indexes
         .filter(|index| index.table == table.name && index.column.as_ref() == Some(&column.name))
         .map(|index| &*index.name)
@@ -314,17 +283,6 @@ pub(super) fn check_function(keyspace: &Keyspace, name: &str) -> Result<(), CqlE
 pub(crate) fn is_function(keyspace: &Keyspace, name: &str) -> bool {
     let mut functions = keyspace.unserved.functions.iter();
     functions.any(|function| *function.name == *name)
-}
-
-/// Refuses to drop what is there, but not served.
-pub(super) fn check_drop(schema: &Schema, statement: &Statement) -> Result<(), CqlError> {
-    match statement {
-        Statement::DropIndex(Drop { name, .. }) => match schema.keyspaces.get(keyspace_of(name)) {
-            Some(keyspace) if has_index(keyspace, &name.name) => refuse_index(keyspace, &name.name),
-            _ => Ok(()),
-        },
-        _ => Ok(()),
-    }
 }
 
 /// The table or view that has this id.

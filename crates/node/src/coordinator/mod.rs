@@ -251,6 +251,7 @@ pub(crate) fn read_failure(command: &ReadCommand, error: &ReadError) -> FailureR
         ReadError::UnknownTable(_) => FailureReason::IncompatibleSchema,
         ReadError::SSTable(_) | ReadError::LeftOut(_) => FailureReason::Unknown,
         ReadError::TooManyTombstones(_) => FailureReason::ReadTooManyTombstones,
+        ReadError::IndexNotAvailable(_) => FailureReason::IndexNotAvailable,
         ReadError::Closed => FailureReason::NodeDown,
     }
 }

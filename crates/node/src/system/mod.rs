@@ -33,7 +33,7 @@ mod virtual_tables;
 pub(crate) use batches::{
     SavedBatch, batch_mutation, forget_mutation, saved_batch, time_of, time_uuid,
 };
-pub(crate) use built::unbuilt_mutations;
+pub(crate) use built::{IndexName, built_mutations, unbuilt_mutations};
 pub use definitions::system_keyspaces;
 pub(crate) use estimates::{KeyspaceEstimates, RangeEstimate, estimates_mutations};
 pub use history::PastCompaction;

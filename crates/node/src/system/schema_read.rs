@@ -164,7 +164,7 @@ impl<'a> Reader<'a> {
             keyspace.types = defined.types.clone();
             return Some(keyspace);
         }
-        for (table, what) in [("indexes", "secondary indexes"), ("triggers", "triggers")] {
+        for (table, what) in [("triggers", "triggers")] {
             if !self.rows_of(table, name).is_empty() {
                 self.problems.push(SchemaProblem::Unsupported {
                     keyspace: name.to_owned(),
@@ -197,6 +197,12 @@ impl<'a> Reader<'a> {
             }
         }
         unserved_read::complete(&mut keyspace, |table| self.rows_of(table, name));
+        if !keyspace.unserved.indexes.is_empty() {
+            self.problems.push(SchemaProblem::Unsupported {
+                keyspace: name.to_owned(),
+                what: "secondary indexes of kinds that are not kept",
+            });
+        }
         Some(keyspace)
     }
 

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cql::schema::is_counter_table;
 use model::{
-    Clustering, Column, CompactForm, CqlType, DecoratedKey, DroppedColumn, Keyspace, Mutation,
-    PartitionUpdate, RangeTombstone, Schema, Slice, Table, TableOptions, UserAggregate, UserType,
-    View, collection,
+    Clustering, Column, CompactForm, CqlType, DecoratedKey, DroppedColumn, IndexKind, Keyspace,
+    Mutation, PartitionUpdate, RangeTombstone, Schema, Slice, Table, TableOptions, UserAggregate,
+    UserType, View, collection,
 };
 
 use super::rows::{
@@ -279,6 +279,7 @@ impl<'a> KeyspaceWriter<'a> {
                 self.write_column(name, column);
             }
         }
+        self.write_indexes(before, after);
         let dropped_before = before.map_or(&[][..], |before| &before.dropped);
         for column in dropped_before {
             if !after.dropped.iter().any(|c| c.name == column.name) {
@@ -289,6 +290,24 @@ impl<'a> KeyspaceWriter<'a> {
             if !dropped_before.contains(column) {
                 self.write_dropped(name, column);
             }
+        }
+    }
+
+    fn write_indexes(&mut self, before: Option<&Table>, after: &Table) {
+        let name = &*after.name;
+        for index in before.iter().flat_map(|before| &before.indexes) {
+            if after.index(&index.name).is_none() {
+                self.delete_row("indexes", clustering([name, &*index.name]));
+            }
+        }
+        for index in &after.indexes {
+            if before.and_then(|before| before.index(&index.name)) == Some(index) {
+                continue;
+            }
+            self.row("indexes", clustering([name, &*index.name]), |row| {
+                row.set("kind", text(index.kind.map_or("", IndexKind::name)))
+                    .set("options", text_map(&index.options));
+            });
         }
     }
 

@@ -31,7 +31,12 @@ pub(super) fn complete<'a>(
                 .extend(parse_all(row.text("type"), &mut types));
         }
     }
-    unserved.indexes = rows_of("indexes").iter().filter_map(index).collect();
+    for index in rows_of("indexes").iter().filter_map(index) {
+        match keyspace.tables.get_mut(&index.table) {
+            Some(table) if index.is_served(table) => Arc::make_mut(table).indexes.push(index),
+            _ => unserved.indexes.push(index),
+        }
+    }
     let served = |(name, _): &(Arc<str>, UnservedView)| {
         keyspace
             .tables
@@ -82,7 +87,8 @@ fn parse(text: &str, types: &mut UserTypes) -> Option<CqlType> {
 
 fn index(row: &RowReader<'_>) -> Option<Index> {
     let options = row.text_map("options").unwrap_or_default();
-    let target = options.get("target").map(|target| target_column(target));
+    let target = options.get("target");
+    let target = target.map(|target| Index::parse_target(target).1);
     Some(Index {
         name: Arc::from(row.text("index_name")?),
         table: Arc::from(row.text("table_name")?),
@@ -93,25 +99,8 @@ fn index(row: &RowReader<'_>) -> Option<Index> {
 }
 
 fn index_kind(name: &str) -> Option<IndexKind> {
-    match name {
-        "KEYS" => Some(IndexKind::Keys),
-        "COMPOSITES" => Some(IndexKind::Composites),
-        "CUSTOM" => Some(IndexKind::Custom),
-        _ => None,
-    }
-}
-
-/// The column of a target: `v`, `"V"`, `values(v)` (`TargetParser`).
-fn target_column(target: &str) -> String {
-    let inner = ["keys", "entries", "values", "full"]
-        .iter()
-        .find_map(|part| {
-            let rest = target.strip_prefix(part)?;
-            rest.strip_prefix('(')?.strip_suffix(')')
-        });
-    let name = inner.unwrap_or(target);
-    let quoted = name.strip_prefix('"').and_then(|n| n.strip_suffix('"'));
-    quoted.map_or_else(|| name.to_owned(), |name| name.replace("\"\"", "\""))
+    let kinds = [IndexKind::Keys, IndexKind::Composites, IndexKind::Custom];
+    kinds.into_iter().find(|kind| kind.name() == name)
 }
 
 fn view(row: &RowReader<'_>) -> Option<(Arc<str>, UnservedView)> {
@@ -136,23 +125,5 @@ fn function(name: &str, row: &RowReader<'_>, types: &mut UserTypes) -> Function 
         name: Arc::from(name),
         uses: parse_all(used.chain(state), types),
         initial: initial.and_then(|state| parse(state, types)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::target_column;
-
-    #[test]
-    fn targets_name_their_column() {
-        for (target, column) in [
-            ("v", "v"),
-            ("\"V\"", "V"),
-            ("values(v)", "v"),
-            ("full(\"a\"\"b\")", "a\"b"),
-            ("keys", "keys"),
-        ] {
-            assert_eq!(target_column(target), column, "{target}");
-        }
     }
 }

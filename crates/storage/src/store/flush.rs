@@ -268,6 +268,12 @@ impl Inner {
         let Some(position) = self.log.flushed_to(table) else {
             return;
         };
+        if self.table(table).is_some_and(|table| table.is_index.get()) {
+            // Its entries are derived by each replay, whatever was flushed of them; and what it has deleted
+            // may come back.
+            self.log.is_noted(table);
+            return;
+        }
         self.truncations.borrow_mut()[0].note_flush(table, position);
         match self.save_truncations().await {
             Ok(()) => self.log.is_noted(table),

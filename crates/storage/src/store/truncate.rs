@@ -23,7 +23,13 @@ impl Store {
             .table(table)
             .ok_or(TruncateError::UnknownTable(table))?;
         table.block().await;
-        let result = inner.truncate(&table).await;
+        let mut result = Ok(());
+        for index in table.indexes.borrow().clone().iter() {
+            index.entries.block().await;
+            result = result.and(inner.truncate(&index.entries).await);
+            index.entries.unblock();
+        }
+        result = result.and(inner.truncate(&table).await);
         table.unblock();
         result
     }
