@@ -14,7 +14,7 @@ use crate::encryption::EncryptionOptions;
 use crate::size;
 
 /// The options, by the names they have in a configuration file; on the command line `_` is `-`.
-pub(crate) const NAMES: [&str; 36] = [
+pub(crate) const NAMES: [&str; 37] = [
     "data",
     "address",
     "port",
@@ -41,6 +41,7 @@ pub(crate) const NAMES: [&str; 36] = [
     "auto_snapshot",
     "user_defined_functions_enabled",
     "user_defined_functions_fail_timeout",
+    "dynamic_data_masking_enabled",
     "incremental_backups",
     "batch_size_warn_threshold",
     "batch_size_fail_threshold",
@@ -193,6 +194,10 @@ pub(crate) struct StartOptions {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) user_defined_functions_fail_timeout: Option<Duration>,
 
+    /// May columns be MASKED WITH a function? [default: false]
+    #[arg(long, value_name = "true|false", value_parser = truth)]
+    pub(crate) dynamic_data_masking_enabled: Option<bool>,
+
     /// Link new sstables into the folder `backups` of their tables [default: false]
     #[arg(long, value_name = "true|false", value_parser = truth)]
     pub(crate) incremental_backups: Option<bool>,
@@ -284,6 +289,9 @@ impl StartOptions {
             "user_defined_functions_fail_timeout" => {
                 self.user_defined_functions_fail_timeout = Some(duration(text)?);
             }
+            "dynamic_data_masking_enabled" => {
+                self.dynamic_data_masking_enabled = Some(truth(text)?);
+            }
             "incremental_backups" => self.incremental_backups = Some(truth(text)?),
             "batch_size_warn_threshold" => {
                 self.batch_size_warn_threshold = Some(size::parse(text)?);
@@ -346,6 +354,9 @@ impl StartOptions {
             user_defined_functions_fail_timeout: self
                 .user_defined_functions_fail_timeout
                 .or(other.user_defined_functions_fail_timeout),
+            dynamic_data_masking_enabled: self
+                .dynamic_data_masking_enabled
+                .or(other.dynamic_data_masking_enabled),
             incremental_backups: self.incremental_backups.or(other.incremental_backups),
             batch_size_warn_threshold: self
                 .batch_size_warn_threshold
@@ -579,6 +590,7 @@ mod tests {
             ("auto_snapshot", "false"),
             ("user_defined_functions_enabled", "true"),
             ("user_defined_functions_fail_timeout", "250ms"),
+            ("dynamic_data_masking_enabled", "true"),
             ("incremental_backups", "true"),
             ("batch_size_warn_threshold", "5KiB"),
             ("batch_size_fail_threshold", "50KiB"),

@@ -103,6 +103,9 @@ fn describe_table(text: &mut String, table: &Table) {
             ),
         );
     }
+    for (column, mask) in &table.masks {
+        add(text, format_args!("mask {column} {mask}"));
+    }
     let mut dropped: Vec<_> = table.dropped.iter().collect();
     dropped.sort_by(|a, b| a.name.cmp(&b.name));
     for column in dropped {

@@ -260,6 +260,7 @@ fn config(shards: u16) -> NodeConfig {
         tombstones: crate::config::TombstoneLimits::default(),
         auto_snapshot: false,
         user_functions: None,
+        dynamic_data_masking: false,
         incremental_backups: false,
         cluster_name: None,
         data_center: None,
