@@ -285,7 +285,7 @@ impl Store {
     pub async fn read(&self, command: &ReadCommand) -> Result<ReadPage, ReadError> {
         let inner = &self.inner;
         let table = inner.readable(command.table.id)?;
-        let view = inner.view_of(&table);
+        let view = inner.view_of(&table, command);
         let begun = inner.env.now();
         let page = view.read(&inner.env, command, &table.reads).await;
         let page = inner.have_read(&table, begun, page)?;
@@ -298,7 +298,7 @@ impl Store {
     pub async fn read_versions(&self, command: &ReadCommand) -> Result<VersionPage, ReadError> {
         let inner = &self.inner;
         let table = inner.readable(command.table.id)?;
-        let view = inner.view_of(&table);
+        let view = inner.view_of(&table, command);
         let begun = inner.env.now();
         let page = view.versions(&inner.env, command, &table.reads).await;
         let page = inner.have_read(&table, begun, page)?;
@@ -377,8 +377,11 @@ impl Inner {
 
     /// Counts a read that began then, and notes it if it failed.
     /// A table for one read. Nobody but the node itself reads its own tables by what is in them.
-    fn view_of(&self, table: &Rc<TableStore>) -> View {
+    fn view_of(&self, table: &Rc<TableStore>, command: &ReadCommand) -> View {
         let mut view = table.view();
+        if command.bypass_cache {
+            view.cached = None;
+        }
         if !LOCAL_SYSTEM.contains(&&*view.table.keyspace) {
             view.most_tombstones = self.config.most_tombstones;
         }

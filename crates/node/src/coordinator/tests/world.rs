@@ -601,7 +601,7 @@ impl World {
             let mutation = Mutation {
                 updates: vec![update],
             };
-            coordinator::write(&shard, vec![mutation], consistency, WriteType::Simple).await
+            coordinator::write(&shard, vec![mutation], consistency, WriteType::Simple, None).await
         })
     }
 
