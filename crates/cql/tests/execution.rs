@@ -3,7 +3,7 @@
 mod memory;
 
 use bytes::Bytes;
-use cql::{CqlError, Plan, Prepared, Value};
+use cql::{CqlError, Plan, Prepared, Request, Value};
 use memory::{Memory, driver_name};
 use model::{
     Cell, Clustering, DecoratedKey, Mutation, NO_DELETION_TIME, NO_TTL, PartitionUpdate, Row,
@@ -464,24 +464,89 @@ fn distinct_of_known_partitions_needs_no_whole_key() {
 }
 
 #[test]
-fn a_select_may_say_how_long_it_may_take() {
+fn a_statement_may_say_how_long_it_may_take() {
     let memory = with_tables();
-    let prepared = memory.prepare("SELECT * FROM ks.x LIMIT 1 USING TIMEOUT 2s500ms");
-    let Plan::Select(select) = prepared.expect("valid").plan else {
-        panic!("a SELECT");
+    let time = |text: &str, bound: Option<&[u8]>| {
+        let values: Vec<Value<'_>> = bound.map(Value::Bytes).into_iter().collect();
+        let prepared = memory.prepare(text).expect("valid");
+        let values = prepared.bind(&values, &[]).expect("its values");
+        let request = Request::new(values, 0, 0);
+        let time = match &prepared.plan {
+            Plan::Select(select) => select.timeout(&request),
+            Plan::Modify(modify) => modify.timeout(&request),
+            Plan::Batch(batch) => batch.timeout(&request),
+            _ => panic!("neither reads nor writes: {text}"),
+        };
+        time.map(|time| time.map(|time| time.as_millis()))
     };
-    assert_eq!(
-        select.timeout(),
-        Some(std::time::Duration::from_millis(2500))
-    );
-    for wrong in [
-        "USING TTL 1",
-        "USING TIMEOUT",
-        "USING TIMEOUT 1mo",
-        "USING TIMEOUT -1s",
+    for (text, expected) in [
+        ("SELECT * FROM ks.x LIMIT 1 USING TIMEOUT 2s500ms", 2500),
+        ("SELECT * FROM ks.x BYPASS CACHE USING TIMEOUT 0ms", 0),
+        (
+            "INSERT INTO ks.x (k, c) VALUES (1, 1) USING TIMEOUT 60m AND TTL 5 AND TIMESTAMP 3",
+            3_600_000,
+        ),
+        (
+            "INSERT INTO ks.x (k, c) VALUES (1, 1) USING TIMESTAMP 3 AND timeout 1s",
+            1000,
+        ),
+        (
+            "INSERT INTO ks.x JSON '{\"k\": 1, \"c\": 1}' USING TIMEOUT 1s",
+            1000,
+        ),
+        (
+            "UPDATE ks.x USING TIMEOUT 48h SET v = 5 WHERE k = 1 AND c = 1",
+            172_800_000,
+        ),
+        ("DELETE FROM ks.x USING TIMEOUT 1ms WHERE k = 1", 1),
+        (
+            "DELETE FROM ks.x USING TIMEOUT 1ms AND TIMESTAMP 42 WHERE k = 1",
+            1,
+        ),
+        (
+            "DELETE FROM ks.x USING TIMESTAMP 42 AND TIMEOUT 1ms WHERE k = 1",
+            1,
+        ),
+        (
+            "BEGIN BATCH USING TIMEOUT 2s DELETE FROM ks.x USING TIMEOUT 1s WHERE k = 1 APPLY BATCH",
+            2000,
+        ),
+        (
+            "BEGIN BATCH DELETE FROM ks.x USING TIMEOUT 1s WHERE k = 1; INSERT INTO ks.x (k, c) VALUES (1, 1) \
+          USING TIMEOUT 900ms; APPLY BATCH",
+            900,
+        ),
     ] {
-        let refused = memory.prepare(&format!("SELECT * FROM ks.x {wrong}"));
-        assert!(refused.is_err(), "{wrong}");
+        assert_eq!(time(text, None), Ok(Some(expected)), "{text}");
+    }
+    let bound = "UPDATE ks.x USING TIMEOUT ? SET v = 5 WHERE k = 1 AND c = 1";
+    let encoded = |nanoseconds, days| {
+        let duration = model::duration::Duration {
+            months: 0,
+            days,
+            nanoseconds,
+        };
+        duration.encode()
+    };
+    assert_eq!(time(bound, Some(&encoded(7_000_000, 0))), Ok(Some(7)));
+    assert!(time(bound, Some(&encoded(7_000_001, 0))).is_err());
+    assert!(time(bound, Some(&encoded(0, 1))).is_err());
+    assert_eq!(time("SELECT * FROM ks.x", None), Ok(None));
+    for wrong in [
+        "SELECT * FROM ks.x USING TTL 1",
+        "SELECT * FROM ks.x USING TIMEOUT",
+        "SELECT * FROM ks.x USING TIMEOUT 1mo",
+        "SELECT * FROM ks.x USING TIMEOUT -1s",
+        "SELECT * FROM ks.x USING TIMEOUT 60s5ns",
+        "SELECT * FROM ks.x USING TIMEOUT null",
+        "SELECT * FROM ks.x USING TIMEOUT 917",
+        "SELECT * FROM ks.x USING TIMEOUT 'hey'",
+        "SELECT * FROM ks.x USING TIMEOUT 1s AND TIMESTAMP 4",
+        "SELECT * FROM ks.x BYPASS",
+        "DELETE FROM ks.x USING TIMEOUT 60s AND TTL 42 WHERE k = 42",
+        "DELETE FROM ks.x USING TIMESTAMP 60 AND TTL 42 WHERE k = 42",
+    ] {
+        assert!(memory.prepare(wrong).is_err(), "{wrong}");
     }
 }
 

@@ -25,6 +25,7 @@ mod inet;
 mod key;
 mod literal;
 mod marshal;
+mod mask;
 mod merge;
 mod mutation;
 pub mod number;
@@ -58,6 +59,7 @@ pub use key::{
     DecoratedKey, MAX_KEY_LENGTH, PartitionKey, decode_key, encode_key, key_from_text, key_to_text,
 };
 pub use marshal::MarshalError;
+pub use mask::ColumnMask;
 pub use merge::{compare_cell_refs, compare_cells, reconcile_cells};
 pub use mutation::{Mutation, PartitionUpdate};
 pub use purge::Purge;

@@ -123,6 +123,8 @@ pub struct ReadCommand {
     pub now_seconds: u32,
     /// Where the page before ended.
     pub resume: Option<Resume>,
+    /// Is the cache of rows to be left as it is (`BYPASS CACHE`)?
+    pub bypass_cache: bool,
 }
 
 /// A partition in an answer: its live rows, and for reconciliation between replicas also its

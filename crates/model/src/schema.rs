@@ -6,7 +6,8 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use crate::{
-    ClusteringComparator, CqlType, Index, Row, UserFunctions, View, murmur3_x64_128, vint,
+    ClusteringComparator, ColumnMask, CqlType, Index, Row, UserFunctions, View, murmur3_x64_128,
+    vint,
 };
 
 /// The identity of a table: a dropped and re-created table is another one.
@@ -184,6 +185,8 @@ pub struct Table {
     pub options: TableOptions,
     /// Columns dropped from it.
     pub dropped: Vec<DroppedColumn>,
+    /// Masks of its columns, by the name of the column.
+    pub masks: BTreeMap<Arc<str>, ColumnMask>,
     /// Made by the node on the fly, not stored (`system_views`, `system_virtual_schema`)?
     pub is_virtual: bool,
     /// Made WITH COMPACT STORAGE, in which form?
@@ -286,6 +289,7 @@ impl Table {
             name: name.into(),
             options,
             dropped: Vec::new(),
+            masks: BTreeMap::new(),
             is_virtual: false,
             compact: None,
             view: None,
@@ -505,7 +509,8 @@ pub struct Unserved {
     pub views: BTreeMap<Arc<str>, UnservedView>,
     /// User-defined functions and aggregates in languages that are not served.
     pub functions: Vec<Function>,
-    /// Columns with a mask: the names of table or view, and column.
+    /// Columns with a mask whose function is not served, or of a table or view that is not: the
+    /// names of table or view, and column.
     pub masks: BTreeSet<(Arc<str>, Arc<str>)>,
 }
 

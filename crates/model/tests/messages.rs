@@ -157,11 +157,15 @@ fn command() -> impl Strategy<Value = ReadCommand> {
     let columns = prop::sample::subsequence(vec![3, 4, 5], 0..=3);
     (
         (partitions, slices, any::<bool>()),
-        (columns, vec(filter(), 0..3)),
+        (columns, vec(filter(), 0..3), any::<bool>()),
         (any::<[u32; 3]>(), any::<u32>(), resume),
     )
         .prop_map(
-            |((partitions, slices, reversed), (columns, filters), (limits, now, resume))| {
+            |(
+                (partitions, slices, reversed),
+                (columns, filters, bypass_cache),
+                (limits, now, resume),
+            )| {
                 let slices = slices
                     .into_iter()
                     .map(|(start, end)| model::Slice { start, end });
@@ -182,6 +186,7 @@ fn command() -> impl Strategy<Value = ReadCommand> {
                     },
                     now_seconds: now,
                     resume,
+                    bypass_cache,
                 }
             },
         )

@@ -2,6 +2,7 @@
 //! (`BatchStatement.execute`).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use cql::{MAX_TOKENS, ModifyPlan, Plan};
 use model::{CounterMutation, Mutation};
@@ -56,18 +57,22 @@ impl Call<'_> {
                 request.now_seconds = time.now_seconds;
                 requests.push(request);
             }
+            let timeouts = plans.iter().zip(&requests).map(|(plan, r)| plan.timeout(r));
+            let limit = shortest(timeouts)?;
             let cas = cql::cas_of_batch(plans.iter().copied().zip(&requests))?;
-            return Box::pin(self.conditional(cas, parameters)).await;
+            return Box::pin(self.conditional(cas, parameters, limit)).await;
         }
         consistency.check_write()?;
         let tables = plans.iter().map(|plan| &**plan.table());
         self.warnings.extend(cql::warn_of_no_grace(kind, tables));
         let (mut mutations, mut additions) = (Vec::new(), Vec::new());
+        let mut limit = None;
         for ((statement, plan), target) in statements.iter().zip(&plans).zip(&batch.statements) {
             let values = statement.prepared.bind(&target.values, &[])?;
             let mut request = self.request_of(Some(&statement.prepared), values, parameters);
             request.timestamp_micros = time.timestamp_micros;
             request.now_seconds = time.now_seconds;
+            limit = shortest([Ok(limit), plan.timeout(&request)])?;
             match plan.is_counter() {
                 true => {
                     let counted = || plan.counter_mutations(&request);
@@ -80,10 +85,10 @@ impl Call<'_> {
         // A batch has counters or it has none.
         if !additions.is_empty() {
             let additions = cql::merge_counter_mutations(additions);
-            return self.add_batch(additions, consistency, kind).await;
+            return self.add_batch(additions, consistency, kind, limit).await;
         }
         let mutations = cql::merge_mutations(mutations);
-        self.write_batch(mutations, consistency, kind).await
+        self.write_batch(mutations, consistency, kind, limit).await
     }
 
     /// Adds to counters what a batch says.
@@ -92,11 +97,12 @@ impl Call<'_> {
         additions: Vec<CounterMutation>,
         consistency: Consistency,
         kind: cql::ast::BatchKind,
+        time: Option<Duration>,
     ) -> Result<(), RequestError> {
         let limits = &self.shard.state.config.batch_limits;
         let checked = limits.check(kind, additions.iter().map(CounterMutation::unled))?;
         self.warnings.extend(checked);
-        self.add(additions, consistency).await
+        self.add(additions, consistency, time).await
     }
 
     /// Writes what a batch says; if it is logged, all of it or nothing. What concerns one
@@ -106,24 +112,38 @@ impl Call<'_> {
         mutations: Vec<Mutation>,
         consistency: Consistency,
         kind: cql::ast::BatchKind,
+        time: Option<Duration>,
     ) -> Result<(), RequestError> {
         let limits = &self.shard.state.config.batch_limits;
         self.warnings.extend(limits.check(kind, mutations.iter())?);
         let write_type = write_type(kind);
         if write_type != WriteType::Batch || mutations.len() < 2 {
-            return self.write(mutations, consistency, write_type).await;
+            return self.write(mutations, consistency, write_type, time).await;
         }
         self.trace(|| "Determining replicas for atomic batch");
         Box::pin(coordinator::write_logged(
             self.shard,
             mutations,
             consistency,
+            time,
         ))
         .await?;
         self.trace(|| "Appended to the commit log and added to the memtables");
         self.response().void();
         Ok(())
     }
+}
+
+/// How long a batch may take of which several statements say it.
+fn shortest(
+    timeouts: impl IntoIterator<Item = Result<Option<Duration>, cql::CqlError>>,
+) -> Result<Option<Duration>, RequestError> {
+    let mut shortest = None;
+    for timeout in timeouts {
+        let both = shortest.into_iter().chain(timeout?);
+        shortest = both.min();
+    }
+    Ok(shortest)
 }
 
 fn batch_kind(kind: BatchKind) -> cql::ast::BatchKind {

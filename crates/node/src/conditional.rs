@@ -1,6 +1,8 @@
 //! Conditional statements: what is to be agreed upon, and what the client is told
 //! (`ModificationStatement.executeWithCondition`).
 
+use std::time::Duration;
+
 use cql::{CasRequest, CasResult};
 use wire::{Consistency, QueryParameters, RowsHead};
 
@@ -11,11 +13,13 @@ use crate::metrics::RequestKind;
 use crate::statements::encode_columns;
 
 impl Call<'_> {
-    /// Executes a conditional statement, or a batch in which there is one.
+    /// Executes a conditional statement, or a batch in which there is one. `time`: in place of the
+    /// usual one.
     pub(crate) async fn conditional(
         &mut self,
         cas: CasRequest<'_>,
         parameters: &QueryParameters<'_>,
+        time: Option<Duration>,
     ) -> Result<(), RequestError> {
         *self.kind = RequestKind::Conditional;
         refuse_virtual(cas.table(), "Modification")?;
@@ -32,7 +36,14 @@ impl Call<'_> {
             }
             cas.update(current, timestamp).map(Some).map_err(Into::into)
         };
-        let agreed = update_if(self.shard, cas.read_command(), (serial, commit), decide).await?;
+        let agreed = update_if(
+            self.shard,
+            cas.read_command(),
+            (serial, commit),
+            time,
+            decide,
+        )
+        .await?;
         let result = match agreed {
             Conditional::Applied => {
                 self.trace(|| "Agreed upon and committed");

@@ -3,6 +3,7 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cluster::NodeId;
 use cql::describe::{ClusterDescription, DescribePlan, DescribePosition};
@@ -154,17 +155,20 @@ impl Call<'_> {
                 let request = self.request(prepared, parameters)?;
                 if modify.is_conditional() {
                     let cas = self.evaluate(&request, || modify.cas(&request)).await?;
-                    let conditional = self.conditional(cas, parameters);
+                    let time = modify.timeout(&request)?;
+                    let conditional = self.conditional(cas, parameters, time);
                     return Box::pin(conditional).await;
                 }
                 consistency.check_write()?;
+                let time = modify.timeout(&request)?;
                 if modify.is_counter() {
                     let counted = || modify.counter_mutations(&request);
                     let additions = self.evaluate(&request, counted).await?;
-                    return self.add(additions, consistency).await;
+                    return self.add(additions, consistency, time).await;
                 }
                 let mutations = self.modify(modify, &request, consistency).await?;
-                self.write(mutations, consistency, WriteType::Simple).await
+                self.write(mutations, consistency, WriteType::Simple, time)
+                    .await
             }
             Plan::Batch(batch) => {
                 *self.kind = RequestKind::Batch;
@@ -175,23 +179,28 @@ impl Call<'_> {
                 let request = self.request(prepared, parameters)?;
                 if batch.is_conditional() {
                     let cas = self.evaluate(&request, || batch.cas(&request)).await?;
-                    let conditional = self.conditional(cas, parameters);
+                    let time = batch.timeout(&request)?;
+                    let conditional = self.conditional(cas, parameters, time);
                     return Box::pin(conditional).await;
                 }
                 consistency.check_write()?;
+                let time = batch.timeout(&request)?;
                 let tables = batch.statements().iter().map(|plan| &**plan.table());
                 self.warnings
                     .extend(cql::warn_of_no_grace(batch.kind(), tables));
                 if batch.is_counter() {
                     let counted = || batch.counter_mutations(&request);
                     let additions = self.evaluate(&request, counted).await?;
-                    return self.add_batch(additions, consistency, batch.kind()).await;
+                    return self
+                        .add_batch(additions, consistency, batch.kind(), time)
+                        .await;
                 }
                 let reads = self.evaluate(&request, || batch.reads(&request)).await?;
-                let known = self.known(reads, consistency).await?;
+                let known = self.known(reads, consistency, time).await?;
                 let mutations = || batch.mutations(&request, &known);
                 let mutations = self.evaluate(&request, mutations).await?;
-                self.write_batch(mutations, consistency, batch.kind()).await
+                self.write_batch(mutations, consistency, batch.kind(), time)
+                    .await
             }
             Plan::Truncate(table) => {
                 *self.kind = RequestKind::Schema;
@@ -270,6 +279,7 @@ impl Call<'_> {
             .evaluate(&request, || select.start(&request, paging))
             .await?;
         self.warnings.extend(select.warning().map(str::to_owned));
+        let time = select.timeout(&request)?;
         let (shard, trace, functions) = (self.shard, self.trace, &request.functions);
         let mut rows = self.rows(&columns, parameters);
         loop {
@@ -282,7 +292,7 @@ impl Call<'_> {
                     .iter()
                     .for_each(|command| trace.event(reading(shard, command)));
             }
-            let reading = coordinator::read_all(shard, commands, consistency, select.timeout());
+            let reading = coordinator::read_all(shard, commands, consistency, time);
             for (command, page) in reading.await? {
                 rows.warn(warn_of_tombstones(shard, &command, &page));
                 if let Some(trace) = trace {
@@ -331,7 +341,8 @@ impl Call<'_> {
     ) -> Result<Vec<Mutation>, RequestError> {
         refuse_virtual(modify.table(), "Modification")?;
         let reads = self.evaluate(request, || modify.reads(request)).await?;
-        let known = self.known(reads, consistency).await?;
+        let time = modify.timeout(request)?;
+        let known = self.known(reads, consistency, time).await?;
         self.evaluate(request, || modify.mutations(request, &known))
             .await
     }
@@ -341,6 +352,7 @@ impl Call<'_> {
         &self,
         reads: Vec<ReadCommand>,
         consistency: Consistency,
+        time: Option<Duration>,
     ) -> Result<Vec<model::ReadPage>, RequestError> {
         if reads.is_empty() {
             return Ok(Vec::new());
@@ -351,18 +363,20 @@ impl Call<'_> {
             other => other,
         };
         // Boxed: few writes read, and the state of each would have room for it.
-        let pages = Box::pin(coordinator::read_all(self.shard, reads, consistency, None)).await?;
+        let pages = Box::pin(coordinator::read_all(self.shard, reads, consistency, time)).await?;
         Ok(pages.into_iter().map(|(_, page)| page).collect())
     }
 
+    /// Writes. `time`: in place of the usual one, here and below.
     pub(crate) async fn write(
         &mut self,
         mutations: Vec<Mutation>,
         consistency: Consistency,
         write_type: WriteType,
+        time: Option<Duration>,
     ) -> Result<(), RequestError> {
         self.trace(|| "Determining replicas for mutation");
-        coordinator::write(self.shard, mutations, consistency, write_type).await?;
+        coordinator::write(self.shard, mutations, consistency, write_type, time).await?;
         self.trace(|| "Appended to the commit log and added to the memtables");
         self.response().void();
         Ok(())
@@ -373,6 +387,7 @@ impl Call<'_> {
         &mut self,
         additions: Vec<CounterMutation>,
         consistency: Consistency,
+        time: Option<Duration>,
     ) -> Result<(), RequestError> {
         consistency.check_counter_write()?;
         if let Some(first) = additions.first()
@@ -385,7 +400,7 @@ impl Call<'_> {
             )));
         }
         self.trace(|| "Determining replicas for mutation");
-        Box::pin(coordinator::add(self.shard, additions, consistency)).await?;
+        Box::pin(coordinator::add(self.shard, additions, consistency, time)).await?;
         self.response().void();
         Ok(())
     }

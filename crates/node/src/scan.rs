@@ -446,6 +446,7 @@ mod tests {
             limits,
             now_seconds: 0,
             resume: None,
+            bypass_cache: false,
         }
     }
 

@@ -526,6 +526,7 @@ pub(crate) async fn read_whole(
         now_seconds: u32::try_from(shard.env.wall_micros() / 1_000_000).unwrap_or(0),
         resume: None,
         table,
+        bypass_cache: false,
     };
     let read = replica::read(shard, &command).await;
     let page = read.map_err(|error| StartError::System(error.to_string()))?;

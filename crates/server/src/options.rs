@@ -14,7 +14,7 @@ use crate::encryption::EncryptionOptions;
 use crate::size;
 
 /// The options, by the names they have in a configuration file; on the command line `_` is `-`.
-pub(crate) const NAMES: [&str; 37] = [
+pub(crate) const NAMES: [&str; 38] = [
     "data",
     "address",
     "port",
@@ -42,6 +42,7 @@ pub(crate) const NAMES: [&str; 37] = [
     "user_defined_functions_enabled",
     "user_defined_functions_fail_timeout",
     "materialized_views_enabled",
+    "dynamic_data_masking_enabled",
     "incremental_backups",
     "batch_size_warn_threshold",
     "batch_size_fail_threshold",
@@ -198,6 +199,10 @@ pub(crate) struct StartOptions {
     #[arg(long, value_name = "true|false", value_parser = truth)]
     pub(crate) materialized_views_enabled: Option<bool>,
 
+    /// May columns be MASKED WITH a function? [default: false]
+    #[arg(long, value_name = "true|false", value_parser = truth)]
+    pub(crate) dynamic_data_masking_enabled: Option<bool>,
+
     /// Link new sstables into the folder `backups` of their tables [default: false]
     #[arg(long, value_name = "true|false", value_parser = truth)]
     pub(crate) incremental_backups: Option<bool>,
@@ -290,6 +295,9 @@ impl StartOptions {
                 self.user_defined_functions_fail_timeout = Some(duration(text)?);
             }
             "materialized_views_enabled" => self.materialized_views_enabled = Some(truth(text)?),
+            "dynamic_data_masking_enabled" => {
+                self.dynamic_data_masking_enabled = Some(truth(text)?);
+            }
             "incremental_backups" => self.incremental_backups = Some(truth(text)?),
             "batch_size_warn_threshold" => {
                 self.batch_size_warn_threshold = Some(size::parse(text)?);
@@ -355,6 +363,9 @@ impl StartOptions {
             materialized_views_enabled: self
                 .materialized_views_enabled
                 .or(other.materialized_views_enabled),
+            dynamic_data_masking_enabled: self
+                .dynamic_data_masking_enabled
+                .or(other.dynamic_data_masking_enabled),
             incremental_backups: self.incremental_backups.or(other.incremental_backups),
             batch_size_warn_threshold: self
                 .batch_size_warn_threshold
@@ -589,6 +600,7 @@ mod tests {
             ("materialized_views_enabled", "true"),
             ("user_defined_functions_enabled", "true"),
             ("user_defined_functions_fail_timeout", "250ms"),
+            ("dynamic_data_masking_enabled", "true"),
             ("incremental_backups", "true"),
             ("batch_size_warn_threshold", "5KiB"),
             ("batch_size_fail_threshold", "50KiB"),

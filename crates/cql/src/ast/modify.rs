@@ -9,6 +9,8 @@ pub struct Attributes {
     pub timestamp: Option<Term>,
     /// Seconds.
     pub ttl: Option<Term>,
+    /// `TIMEOUT`: ScyllaDB's, how long the statement may take.
+    pub timeout: Option<Term>,
 }
 
 /// A statement that changes one table.

@@ -1,6 +1,7 @@
 //! Statements that change the schema.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use model::Order;
 
@@ -53,6 +54,14 @@ pub struct Mask {
     pub function: FunctionName,
     /// Its arguments after the column.
     pub arguments: Vec<Term>,
+}
+
+/// As messages name it.
+impl fmt::Display for Mask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let arguments: Vec<String> = self.arguments.iter().map(ToString::to_string).collect();
+        write!(f, "{}({})", self.function, arguments.join(", "))
+    }
 }
 
 /// `name type [STATIC] [MASKED WITH …]`

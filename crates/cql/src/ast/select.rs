@@ -27,9 +27,11 @@ pub struct Select {
     pub limit: Option<Term>,
     /// `ALLOW FILTERING`
     pub allow_filtering: bool,
+    /// `BYPASS CACHE`: ScyllaDB's, for reads whose rows nobody will ask for again.
+    pub bypass_cache: bool,
     /// `USING TIMEOUT`: ScyllaDB's (`docs/cql/cql-extensions.md`), as its drivers send it with
     /// their own queries to servers that have shards.
-    pub timeout: Option<std::time::Duration>,
+    pub timeout: Option<Term>,
 }
 
 /// What is selected.

@@ -295,6 +295,11 @@ fn declaration(name: &str, ty: &CqlType, is_static: bool) -> String {
     format!("{} {ty}{is_static}", quote(name))
 }
 
+fn masked_with(table: &Table, column: &str) -> String {
+    let mask = table.masks.get(column);
+    mask.map_or_else(String::new, |mask| format!(" MASKED WITH {mask}"))
+}
+
 fn add_columns(text: &mut String, table: &Table, with_drops: bool) {
     let dropped = if with_drops { drops(table) } else { Vec::new() };
     let simple_key = table.partition_key().len() == 1 && table.clustering_key().len() == 0;
@@ -307,6 +312,7 @@ fn add_columns(text: &mut String, table: &Table, with_drops: bool) {
         let is_static =
             column.kind == ColumnKind::Static && table.compact != Some(CompactForm::Static);
         let mut line = declaration(&column.name, &column.ty, is_static);
+        line.push_str(&masked_with(table, &column.name));
         if simple_key && column.kind == ColumnKind::PartitionKey {
             line.push_str(" PRIMARY KEY");
         }
@@ -425,7 +431,11 @@ fn add_drops(text: &mut String, table: &Table, name: &str) {
         if let Some(again) = table.column_named(&drop.name) {
             let is_static = again.kind == ColumnKind::Static;
             let declared = declaration(&again.name, &again.ty, is_static);
-            add(text, format_args!("\nALTER TABLE {name} ADD {declared};"));
+            let mask = masked_with(table, &again.name);
+            add(
+                text,
+                format_args!("\nALTER TABLE {name} ADD {declared}{mask};"),
+            );
         }
     }
 }

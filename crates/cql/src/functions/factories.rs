@@ -6,7 +6,7 @@ use model::{CqlType, collection};
 
 use super::aggregate::Aggregate;
 use super::number::is_numeric;
-use super::resolve::{infer, wrong_count};
+use super::resolve::{assign_type, infer, wrong_count};
 use super::{Argument, Assignment, Call, SYSTEM, Scalar};
 use crate::CqlError;
 
@@ -84,6 +84,24 @@ fn requires<T>(
         "Function {SYSTEM}.{name} requires {article} {wanted}, but found argument {argument} of \
          type {ty}"
     ))
+}
+
+/// Refuses arguments of which it can be seen that they are not of these types
+/// (`FunctionParameter.fixed`).
+pub(super) fn check_fixed(
+    name: &str,
+    arguments: &[&dyn Argument],
+    types: &[CqlType],
+) -> Result<(), CqlError> {
+    for (argument, wanted) in arguments.iter().zip(types) {
+        let given = argument.compatible_type();
+        let misfit = given.filter(|given| assign_type(given, wanted) == Assignment::No);
+        if let Some(given) = misfit {
+            let wanted = format!("argument of type {wanted}");
+            return requires(name, &wanted, *argument, &given);
+        }
+    }
+    Ok(())
 }
 
 fn of_map(name: &'static str, arguments: &[&dyn Argument], keys: bool) -> Result<Scalar, CqlError> {
@@ -256,6 +274,7 @@ fn partial_mask(
     if arguments.len() == 4 {
         types.push(CqlType::Text);
     }
+    check_fixed(name, &arguments[1..], &types[1..])?;
     Ok(Scalar::new(name, types, ty, body))
 }
 

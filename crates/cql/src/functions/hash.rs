@@ -7,7 +7,7 @@ use sha1::Sha1;
 use sha2::{Digest, Sha224, Sha256, Sha384, Sha512, Sha512_224, Sha512_256};
 
 use super::resolve::{infer, wrong_count};
-use super::{Argument, Call, Scalar};
+use super::{Argument, Call, Scalar, factories};
 use crate::CqlError;
 
 const PARAMETERS: &str = "any, [text]";
@@ -44,6 +44,7 @@ pub(super) fn named(
     };
     let mut types = vec![infer(NAME, PARAMETERS, *value, None)?.freeze()];
     types.extend(arguments.get(1).map(|_| CqlType::Text));
+    factories::check_fixed(NAME, &arguments[1..], &types[1..])?;
     Ok(Some(Scalar::new(NAME, types, CqlType::Blob, hash)))
 }
 

@@ -20,6 +20,8 @@ use crate::CqlError;
 use crate::ast::{Marker, Statement};
 use crate::lexer::{Keyword, MAX_TOKENS, Symbol, Token, TokenKind, tokens};
 
+/// ScyllaDB's word for how long a statement may take; no keyword.
+const TIMEOUT: &str = "timeout";
 /// How deep terms and selectors may nest; types nest as deep as they are printed.
 const MAX_DEPTH: usize = 100;
 /// How many operators and modifiers one term or selector may have: they nest to the left.

@@ -10,7 +10,7 @@ use crate::ast::{
 };
 use crate::lexer::{Keyword, Symbol, TokenKind};
 
-use super::{Parsed, Parser};
+use super::{Parsed, Parser, TIMEOUT};
 
 impl Parser<'_> {
     /// `batchStatementObjective`
@@ -80,15 +80,27 @@ impl Parser<'_> {
                 attributes.timestamp = Some(self.integer_or_marker()?);
             } else if with_ttl && self.take_keyword(Keyword::Ttl) {
                 attributes.ttl = Some(self.integer_or_marker()?);
+            } else if self.take_word(TIMEOUT) {
+                attributes.timeout = Some(self.term()?);
             } else if with_ttl {
                 return Err(self.no_alternative());
             } else {
                 return Err(self.expecting("K_TIMESTAMP"));
             }
-            if !with_ttl || !self.take_keyword(Keyword::And) {
+            // Cassandra's DELETE has one of them at most; ScyllaDB's may have a timeout besides.
+            let may_go_on = with_ttl || attributes.timeout.is_some() || self.is_timeout_next();
+            if !may_go_on || !self.take_keyword(Keyword::And) {
                 return Ok(attributes);
             }
         }
+    }
+
+    /// `AND TIMEOUT`
+    fn is_timeout_next(&mut self) -> bool {
+        let before = self.at;
+        let is_timeout = self.take_keyword(Keyword::And) && self.take_word(TIMEOUT);
+        self.at = before;
+        is_timeout
     }
 
     /// `updateStatement`

@@ -1,17 +1,13 @@
 //! `SELECT`.
 
-use std::time::Duration;
-
 use model::Order;
-use model::duration::Duration as CqlDuration;
 
 use crate::ast::{
-    ArithmeticOperator, LiteralKind, Ordering, Select, SelectClause, SelectItem, Selector, Term,
-    WriteTimeKind,
+    ArithmeticOperator, Ordering, Select, SelectClause, SelectItem, Selector, Term, WriteTimeKind,
 };
 use crate::lexer::{Keyword, Symbol, TokenKind};
 
-use super::{Parsed, Parser};
+use super::{Parsed, Parser, TIMEOUT};
 
 impl Parser<'_> {
     /// `selectStatement`
@@ -48,6 +44,7 @@ impl Parser<'_> {
         if allow_filtering {
             self.expect_keyword(Keyword::Filtering)?;
         }
+        let bypass_cache = self.bypass_cache();
         let timeout = self.timeout()?;
         Ok(Select {
             table,
@@ -60,29 +57,33 @@ impl Parser<'_> {
             per_partition_limit,
             limit,
             allow_filtering,
+            bypass_cache,
             timeout,
         })
     }
 
-    /// `[USING TIMEOUT duration]`, the duration without months and days. `timeout` is no keyword.
-    fn timeout(&mut self) -> Parsed<Option<Duration>> {
-        if !self.is(Keyword::Using) {
+    /// `[BYPASS CACHE]`, ScyllaDB's; none of the words is a keyword.
+    fn bypass_cache(&mut self) -> bool {
+        let words = self.attempt(|parser| {
+            for word in ["bypass", "cache"] {
+                if !parser.take_word(word) {
+                    return Err(parser.no_alternative());
+                }
+            }
+            Ok(())
+        });
+        words.is_some()
+    }
+
+    /// `[USING TIMEOUT duration]`
+    fn timeout(&mut self) -> Parsed<Option<Term>> {
+        if !self.take_keyword(Keyword::Using) {
             return Ok(None);
         }
-        let nanoseconds = self.attempt(|parser| {
-            parser.next();
-            if !parser.identifier()?.eq_ignore_ascii_case("timeout") {
-                return Err(parser.expecting("K_TIMEOUT"));
-            }
-            let found = parser.take_constant();
-            let literal = found.filter(|literal| literal.kind == LiteralKind::Duration);
-            let duration = literal.and_then(|l| l.text.parse::<CqlDuration>().ok());
-            let nanoseconds = duration
-                .filter(|duration| duration.months == 0 && duration.days == 0)
-                .and_then(|duration| u64::try_from(duration.nanoseconds).ok());
-            nanoseconds.ok_or_else(|| parser.expecting("a duration"))
-        });
-        Ok(nanoseconds.map(Duration::from_nanos))
+        match self.take_word(TIMEOUT) {
+            true => self.term().map(Some),
+            false => Err(self.expecting("K_TIMEOUT")),
+        }
     }
 
     /// `[JSON] selectClause`, where `json` may also be a column.

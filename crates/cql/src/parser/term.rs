@@ -219,6 +219,18 @@ impl Parser<'_> {
         }))
     }
 
+    /// A word that is no keyword, in any case.
+    pub(super) fn take_word(&mut self, word: &str) -> bool {
+        let is_word = matches!(self.kind(), TokenKind::Word(None))
+            && self
+                .token_text(self.tokens[self.at])
+                .eq_ignore_ascii_case(word);
+        if is_word {
+            self.next();
+        }
+        is_word
+    }
+
     /// What follows IN after one column: terms in parentheses, or a marker.
     pub(super) fn in_values(&mut self) -> Parsed<InValues> {
         if let Some(marker) = self.take_marker()? {

@@ -1,5 +1,8 @@
-//! `USING TIMESTAMP t AND TTL s` (`Attributes`).
+//! `USING TIMESTAMP t AND TTL s` (`Attributes`), and ScyllaDB's `TIMEOUT d`.
 
+use std::time::Duration;
+
+use model::duration::Duration as CqlDuration;
 use model::{CqlType, NO_TTL, Table};
 
 use crate::CqlError;
@@ -17,6 +20,7 @@ const LAST_EXPIRATION: i64 = i32::MAX as i64 - 1;
 pub(crate) struct Attributes {
     timestamp: Option<Expression>,
     ttl: Option<Expression>,
+    timeout: Option<Timeout>,
 }
 
 impl Attributes {
@@ -33,6 +37,7 @@ impl Attributes {
         Ok(Attributes {
             timestamp: term(&attributes.timestamp, "[timestamp]", CqlType::Bigint)?,
             ttl: term(&attributes.ttl, "[ttl]", CqlType::Int)?,
+            timeout: Timeout::new(analysis, attributes.timeout.as_ref())?,
         })
     }
 
@@ -44,6 +49,12 @@ impl Attributes {
     /// Does it say for how long?
     pub(crate) fn has_ttl(&self) -> bool {
         self.ttl.is_some()
+    }
+
+    /// How long this execution may take, if the statement says so.
+    pub(crate) fn timeout(&self, request: &Request<'_>) -> Result<Option<Duration>, CqlError> {
+        let timeout = self.timeout.as_ref();
+        timeout.map(|timeout| timeout.of(request)).transpose()
     }
 
     /// The timestamp of this execution, in microseconds since 1970.
@@ -98,5 +109,57 @@ impl Attributes {
             );
         }
         Ok(ttl)
+    }
+}
+
+/// `USING TIMEOUT` (ScyllaDB's `docs/cql/cql-extensions.md`): how long a statement may take in place of
+/// the time that operators set.
+#[derive(Clone, Debug)]
+pub(crate) struct Timeout(Expression);
+
+impl Timeout {
+    /// Analyses it; a constant is checked at once.
+    pub(crate) fn new(
+        analysis: &Analysis<'_>,
+        term: Option<&ast::Term>,
+    ) -> Result<Option<Timeout>, CqlError> {
+        let Some(term) = term else {
+            return Ok(None);
+        };
+        let receiver = Receiver::new("[timeout]", CqlType::Duration);
+        let expression = prepare(analysis, term, &receiver)?;
+        if let Expression::Constant(value) = &expression {
+            checked(value.as_deref())?;
+        }
+        Ok(Some(Timeout(expression)))
+    }
+
+    /// That of this execution.
+    pub(crate) fn of(&self, request: &Request<'_>) -> Result<Duration, CqlError> {
+        match self.0.evaluate(request)? {
+            Bound::Unset => invalid!("Timeout value cannot be unset"),
+            Bound::Null => checked(None),
+            Bound::Value(bytes) => checked(Some(&bytes)),
+        }
+    }
+}
+
+fn checked(value: Option<&[u8]>) -> Result<Duration, CqlError> {
+    const NANOSECONDS_A_MILLISECOND: i64 = 1_000_000;
+    let Some(bytes) = value else {
+        return invalid!("Timeout value cannot be null");
+    };
+    let Ok(duration) = CqlDuration::decode(bytes) else {
+        return invalid!("Invalid timeout value");
+    };
+    if duration.months != 0 || duration.days != 0 {
+        return invalid!("Timeout values cannot be expressed in days/months");
+    }
+    if duration.nanoseconds % NANOSECONDS_A_MILLISECOND != 0 {
+        return invalid!("Timeout values cannot have granularity finer than milliseconds");
+    }
+    match u64::try_from(duration.nanoseconds) {
+        Ok(nanoseconds) => Ok(Duration::from_nanos(nanoseconds)),
+        Err(_) => invalid!("Timeout values must be non-negative"),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use model::{CounterMutation, Mutation, PartitionUpdate, ReadCommand, ReadPage};
@@ -62,6 +63,20 @@ impl BatchPlan {
     /// [`BatchPlan::cas`].
     pub fn is_conditional(&self) -> bool {
         self.statements.iter().any(ModifyPlan::is_conditional)
+    }
+
+    /// How long this execution may take, if it says so (`USING TIMEOUT`), or else the shortest time
+    /// that one of its statements says.
+    pub fn timeout(&self, request: &Request<'_>) -> Result<Option<Duration>, CqlError> {
+        if let Some(timeout) = self.attributes.timeout(request)? {
+            return Ok(Some(timeout));
+        }
+        let mut shortest = None;
+        for statement in &self.statements {
+            let both = shortest.into_iter().chain(statement.timeout(request)?);
+            shortest = both.min();
+        }
+        Ok(shortest)
     }
 
     /// The reads that its statements need; see [`ModifyPlan::reads`].

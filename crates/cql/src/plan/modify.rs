@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use model::{ColumnId, ColumnKind, Table};
 
@@ -11,7 +12,7 @@ use crate::ast::{
 };
 use crate::error::invalid;
 use crate::schema::is_counter_table;
-use crate::term::{Analysis, Expression, Receiver, prepare};
+use crate::term::{Analysis, Expression, Receiver, Request, prepare};
 
 use super::attributes::Attributes;
 use super::condition::{Conditions, refuse_timestamp};
@@ -189,6 +190,11 @@ impl ModifyPlan {
             "DELETE statements must restrict all PRIMARY KEY columns with equality relations in \
              order to {purpose} non static columns"
         )
+    }
+
+    /// How long this execution may take, if the statement says so (`USING TIMEOUT`).
+    pub fn timeout(&self, request: &Request<'_>) -> Result<Option<Duration>, CqlError> {
+        self.attributes.timeout(request)
     }
 
     fn of(

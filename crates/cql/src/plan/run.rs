@@ -262,6 +262,7 @@ impl<'p> SelectRun<'p> {
             },
             now_seconds: self.request.now_seconds,
             resume,
+            bypass_cache: self.plan.bypass_cache,
         }
     }
 

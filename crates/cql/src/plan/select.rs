@@ -10,6 +10,7 @@ use crate::ast::{Select, SelectClause, Selector, Term};
 use crate::error::invalid;
 use crate::term::{Analysis, Bound, ColumnSpec, Expression, Receiver, Request, prepare};
 
+use super::attributes::Timeout;
 use super::filter::FilterPlan;
 use super::keys::KeyPlan;
 use super::node::Node;
@@ -44,7 +45,8 @@ pub struct SelectPlan {
     pub(crate) group_by: Vec<Node>,
     limit: Option<Expression>,
     per_partition_limit: Option<Expression>,
-    timeout: Option<Duration>,
+    timeout: Option<Timeout>,
+    pub(crate) bypass_cache: bool,
 }
 
 /// A column that rows of several partitions are sorted by.
@@ -142,7 +144,8 @@ impl SelectPlan {
             group_by,
             limit,
             per_partition_limit,
-            timeout: select.timeout,
+            timeout: Timeout::new(analysis, select.timeout.as_ref())?,
+            bypass_cache: select.bypass_cache,
         })
     }
 
@@ -167,8 +170,9 @@ impl SelectPlan {
     }
 
     /// How long its reads may take, if the statement says so.
-    pub fn timeout(&self) -> Option<Duration> {
-        self.timeout
+    pub fn timeout(&self, request: &Request<'_>) -> Result<Option<Duration>, CqlError> {
+        let timeout = self.timeout.as_ref();
+        timeout.map(|timeout| timeout.of(request)).transpose()
     }
 
     /// What clients are warned of: aggregates and groups over more than one partition.

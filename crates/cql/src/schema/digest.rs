@@ -116,6 +116,9 @@ fn describe_table(text: &mut String, table: &Table) {
         let (name, kind, options) = (&index.name, index.kind, &index.options);
         add(text, format_args!("index {name} {kind:?} {options:?}"));
     }
+    for (column, mask) in &table.masks {
+        add(text, format_args!("mask {column} {mask}"));
+    }
     let mut dropped: Vec<_> = table.dropped.iter().collect();
     dropped.sort_by(|a, b| a.name.cmp(&b.name));
     for column in dropped {

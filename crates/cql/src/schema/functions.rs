@@ -7,7 +7,7 @@ use model::{CqlType, Keyspace, Schema, UserFunction, argument_type, signature};
 
 use super::tables::invalid;
 use super::{
-    ChangeKind, ChangeTarget, SchemaChange, keyspace_of_function, unchanged, unserved,
+    ChangeKind, ChangeTarget, SchemaChange, keyspace_of_function, masks, unchanged, unserved,
     with_keyspace,
 };
 use crate::CqlError;
@@ -268,6 +268,14 @@ pub(super) fn drop(schema: &Schema, statement: &DropFunction) -> Result<SchemaCh
             "Function '{}' is still referenced by aggregates {}",
             shown(statement),
             users.join(", ")
+        ));
+    }
+    let masked = masks::tables_using(keyspace, function);
+    if !masked.is_empty() {
+        return invalid(format!(
+            "Function '{}' is still referenced by column masks in tables {}",
+            shown(statement),
+            masked.join(", ")
         ));
     }
     let mut rest = Keyspace::clone(keyspace);

@@ -12,6 +12,7 @@ mod dropped_types;
 mod functions;
 mod indexes;
 mod keyspaces;
+mod masks;
 mod options;
 mod properties;
 mod replication;
@@ -35,6 +36,7 @@ use crate::functions::FunctionLanguage;
 
 pub use aggregates::initial_condition;
 pub use digest::version_of;
+pub use masks::{is_mask_served, masks_disabled};
 pub use retry::normalize as normalize_retry;
 pub use system::{is_local_system_keyspace, is_system_keyspace, is_virtual_keyspace};
 pub use tables::is_counter_table;
@@ -198,6 +200,12 @@ impl SchemaPlan {
             Statement::CreateView(_) => Some(VIEW_WARNING),
             _ => None,
         }
+    }
+
+    /// Does it give a column a mask? That is for whoever has `dynamic_data_masking_enabled`; others are
+    /// told [`masks_disabled`].
+    pub fn gives_mask(&self) -> bool {
+        masks::gives_mask(&self.statement)
     }
 
     /// The schema after the statement. `ids` gives ids to new tables, `now_micros` is when columns

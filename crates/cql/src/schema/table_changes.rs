@@ -1,13 +1,15 @@
 //! ALTER TABLE.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::{
-    Column, ColumnId, ColumnKind, CqlType, DroppedColumn, Keyspace, Order, Schema, Table,
-    TableOptions,
+    Column, ColumnId, ColumnKind, ColumnMask, CqlType, DroppedColumn, Keyspace, Order, Schema,
+    Table, TableOptions,
 };
 
 use super::dropped_types::reads_dropped;
+use super::masks::{self, MaskedColumn};
 use super::properties::Properties;
 use super::tables::{self, invalid};
 use super::{
@@ -15,7 +17,7 @@ use super::{
     unserved, views, with_keyspace,
 };
 use crate::CqlError;
-use crate::ast::{AlterTable, AlterTableAction, ColumnDefinition};
+use crate::ast::{AlterTable, AlterTableAction, ColumnDefinition, Mask};
 
 pub(super) fn alter(
     schema: &Schema,
@@ -50,14 +52,12 @@ pub(super) fn alter(
             if_exists,
             mask,
         } => {
-            check_mask(table, column, *if_exists, mask.is_some())?;
-            let keyspace = unserved::without_mask(keyspace, table, column);
-            return Ok(updated(schema, keyspace, name));
+            return alter_mask(schema, keyspace, table, (column, *if_exists), mask.as_ref());
         }
         AlterTableAction::Add {
             if_not_exists,
             columns,
-        } => add_columns(keyspace, table, columns, *if_not_exists)?,
+        } => add_columns(schema, keyspace, table, columns, *if_not_exists)?,
         AlterTableAction::Drop {
             if_exists,
             columns,
@@ -117,24 +117,51 @@ fn next_millisecond(micros: i64) -> i64 {
     (micros.div_euclid(1000) + i64::from(micros.rem_euclid(1000) > 0)) * 1000
 }
 
-/// There are no masks but those that Cassandra left, which can be dropped.
-fn check_mask(table: &Table, column: &str, if_exists: bool, add: bool) -> Result<(), CqlError> {
-    if add {
-        return tables::masks_disabled();
-    }
-    if table.column_named(column).is_none() && !if_exists {
+/// Gives a column another mask, or none. `if_exists` speaks of the column.
+fn alter_mask(
+    schema: &Schema,
+    keyspace: &Keyspace,
+    table: &Table,
+    (column, if_exists): (&str, bool),
+    mask: Option<&Mask>,
+) -> Result<SchemaChange, CqlError> {
+    let Some(found) = table.column_named(column) else {
+        if if_exists {
+            return Ok(unchanged(schema));
+        }
         return invalid(format!(
             "Column with name '{column}' doesn't exist on table '{}'",
             table.name
         ));
+    };
+    let mut altered = table.clone();
+    match mask {
+        None => {
+            altered.masks.remove(column);
+        }
+        Some(mask) => {
+            let masked = MaskedColumn {
+                table: &table.name,
+                name: column,
+                ty: &found.ty,
+                order: found.order,
+            };
+            let mask = masks::prepare(schema, keyspace, masked, mask)?;
+            altered.masks.insert(found.name.clone(), mask);
+        }
     }
-    Ok(())
+    // Also one that Cassandra left, of a function that is not served.
+    let mut keyspace = unserved::without_mask(keyspace, table, column);
+    let tables = &mut keyspace.tables;
+    tables.insert(table.name.clone(), Arc::new(altered));
+    Ok(updated(schema, keyspace, &table.name))
 }
 
 /// The parts of a table that can change.
 pub(super) struct Parts {
     columns: Vec<Column>,
     dropped: Vec<DroppedColumn>,
+    masks: BTreeMap<Arc<str>, ColumnMask>,
     options: TableOptions,
     next: ColumnId,
 }
@@ -144,6 +171,7 @@ impl Parts {
         Parts {
             columns: table.columns().cloned().collect(),
             dropped: table.dropped.clone(),
+            masks: table.masks.clone(),
             options: table.options.clone(),
             next: table.next_column_id(),
         }
@@ -158,6 +186,11 @@ impl Parts {
     pub(super) fn map_types(mut self, map: impl Fn(&CqlType) -> CqlType) -> Parts {
         for column in &mut self.columns {
             column.ty = map(&column.ty);
+        }
+        for mask in self.masks.values_mut() {
+            for (ty, _) in &mut mask.arguments {
+                *ty = map(ty);
+            }
         }
         self
     }
@@ -176,6 +209,7 @@ impl Parts {
             self.options,
         );
         built.dropped = self.dropped;
+        built.masks = self.masks;
         built.is_virtual = table.is_virtual;
         built.compact = table.compact;
         built.view = table.view.clone();
@@ -186,6 +220,7 @@ impl Parts {
 }
 
 fn add_columns(
+    schema: &Schema,
     keyspace: &Keyspace,
     table: &Table,
     columns: &[ColumnDefinition],
@@ -195,11 +230,9 @@ fn add_columns(
     let was_counter = tables::is_counter_table(table);
     let has_values = table.statics().len() + table.regulars().len() > 0;
     for column in columns {
-        if column.mask.is_some() {
-            return tables::masks_disabled();
-        }
         let name = &column.name;
         let ty = column.ty.resolve(&keyspace.name, &keyspace.types)?;
+        let mask = tables::declared_mask(schema, keyspace, &table.name, column, &ty)?;
         if table.compact.is_some() && parts.column(name).is_none() {
             return invalid("Cannot add new column to a COMPACT STORAGE table".to_owned());
         }
@@ -234,6 +267,9 @@ fn add_columns(
             order: Order::Ascending,
         });
         parts.next = ColumnId(parts.next.0 + 1);
+        parts
+            .masks
+            .extend(mask.map(|mask| (Arc::from(name.as_str()), mask)));
     }
     let (columns, dropped) = (parts.columns.clone(), parts.dropped.clone());
     let options = parts.options.clone();
@@ -242,6 +278,7 @@ fn add_columns(
     Ok(Parts {
         columns,
         dropped,
+        masks: built.masks.clone(),
         options,
         next: built.next_column_id(),
     })
@@ -321,6 +358,7 @@ fn drop_columns(
         }
         unserved::check_drop_column(keyspace, table, column)?;
         parts.columns.retain(|c| c.id != column.id);
+        parts.masks.remove(&column.name);
         parts.dropped.retain(|d| d.name != column.name);
         parts.dropped.push(DroppedColumn {
             name: column.name.clone(),
@@ -392,6 +430,9 @@ fn rename_columns(
         unserved::check_rename_column(keyspace, table, column)?;
         if let Some(column) = parts.column(old) {
             column.name = Arc::from(new.as_str());
+        }
+        if let Some(mask) = parts.masks.remove(old.as_str()) {
+            parts.masks.insert(Arc::from(new.as_str()), mask);
         }
     }
     Ok(parts)

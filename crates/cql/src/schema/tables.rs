@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use model::{
-    Column, ColumnId, ColumnKind, CompactForm, CqlType, Keyspace, Order, Schema, Table, TableId,
+    Column, ColumnId, ColumnKind, ColumnMask, CompactForm, CqlType, Keyspace, Order, Schema, Table,
+    TableId,
 };
 
+use super::masks::{self, MaskedColumn};
 use super::properties::Properties;
 use super::{
     ChangeKind, ChangeTarget, SchemaChange, Surroundings, changed, keyspace_of, options, unchanged,
@@ -62,18 +64,7 @@ pub(super) fn check_form(create: &CreateTable) -> Result<(), CqlError> {
             strangers.join(", ")
         ));
     }
-    if create.columns.iter().any(|column| column.mask.is_some()) {
-        return masks_disabled();
-    }
     Ok(())
-}
-
-pub(super) fn masks_disabled<T>() -> Result<T, CqlError> {
-    invalid(
-        "Cannot mask columns because dynamic data masking is not enabled. You can enable it with \
-         the dynamic_data_masking_enabled property on cassandra.yaml"
-            .to_owned(),
-    )
 }
 
 pub(super) fn create(
@@ -99,8 +90,9 @@ pub(super) fn create(
     }
     unserved::check_new_table(keyspace, name)?;
     options::check_memtable(schema, &Properties::collect(&statement.properties)?)?;
-    let table = build(keyspace, statement, || (with.ids)())?;
+    let mut table = build(keyspace, statement, || (with.ids)())?;
     validate(&table)?;
+    mask_columns(schema, keyspace, &mut table, &statement.columns)?;
     check_id(schema, table.id)?;
     let mut keyspace = Keyspace::clone(keyspace);
     keyspace.tables.insert(table.name.clone(), Arc::new(table));
@@ -112,6 +104,45 @@ pub(super) fn create(
         &keyspace_name,
         name,
     ))
+}
+
+/// Gives columns the masks that are declared with them.
+fn mask_columns(
+    schema: &Schema,
+    keyspace: &Keyspace,
+    table: &mut Table,
+    columns: &[ColumnDefinition],
+) -> Result<(), CqlError> {
+    let mut declared = BTreeMap::new();
+    for definition in columns {
+        let Some(column) = table.column_named(&definition.name) else {
+            continue;
+        };
+        let mask = declared_mask(schema, keyspace, &table.name, definition, &column.ty)?;
+        declared.extend(mask.map(|mask| (column.name.clone(), mask)));
+    }
+    table.masks = declared;
+    Ok(())
+}
+
+/// The mask that is declared with a column of type `ty`, if one is.
+pub(super) fn declared_mask(
+    schema: &Schema,
+    keyspace: &Keyspace,
+    table: &str,
+    column: &ColumnDefinition,
+    ty: &CqlType,
+) -> Result<Option<ColumnMask>, CqlError> {
+    let Some(mask) = &column.mask else {
+        return Ok(None);
+    };
+    let masked = MaskedColumn {
+        table,
+        name: &column.name,
+        ty,
+        order: Order::Ascending,
+    };
+    masks::prepare(schema, keyspace, masked, mask).map(Some)
 }
 
 /// What is stored is found by the id of its table: two with the same one would share it.

@@ -140,7 +140,7 @@ pub(super) fn check_rename_column(
     let mask = (table.name.clone(), name.clone());
     if keyspace.unserved.masks.contains(&mask) {
         return invalid(format!(
-            "Cannot rename column {name}: it has a mask, and masks are not supported yet; ALTER \
+            "Cannot rename column {name}: it has a mask of a function that is not served; ALTER \
              TABLE {} ALTER {name} DROP MASKED first, or rename it with Cassandra",
             table.name
         ));

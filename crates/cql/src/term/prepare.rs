@@ -77,7 +77,7 @@ impl<'a> Analysis<'a> {
     }
 
     /// The analysis of a term that belongs to a keyspace, not to a table.
-    fn of_keyspace(keyspace: &'a str, types: &'a UserTypes) -> Analysis<'a> {
+    pub(crate) fn of_keyspace(keyspace: &'a str, types: &'a UserTypes) -> Analysis<'a> {
         Analysis {
             keyspace,
             table_name: "(dummy)",

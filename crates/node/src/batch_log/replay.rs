@@ -159,6 +159,7 @@ async fn read(
         now_seconds: u32::try_from(shard.env.wall_micros() / 1_000_000).unwrap_or(0),
         resume: None,
         table: table.clone(),
+        bypass_cache: false,
     };
     Ok(shard.store.read(&command).await?.partitions)
 }

@@ -2,6 +2,7 @@
 //! and forgotten there once all of it is.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use cluster::{
@@ -37,16 +38,18 @@ pub(crate) async fn write_logged(
     shard: &Rc<Shard>,
     mutations: Vec<Mutation>,
     consistency: Consistency,
+    time: Option<Duration>,
 ) -> Result<(), RequestError> {
     let metadata = shard.metadata();
     let holders = holders(shard, &metadata, consistency).map_err(RequestError::NoBatchLog)?;
     check(shard, &metadata, &mutations, consistency)?;
     let batch = batch_log::batch_of(shard, &mutations);
     let id = batch.id;
-    store(shard, &metadata, &holders, batch).await?;
+    let keeping = time.unwrap_or_else(|| shard.timeouts.write());
+    store(shard, &metadata, &holders, batch, keeping).await?;
     shard.metrics.logged_batches.add(1);
     // What fails is left to those who keep the batch: nobody knows how much of it is applied.
-    write(shard, mutations, consistency, WriteType::Batch).await?;
+    write(shard, mutations, consistency, WriteType::Batch, time).await?;
     forget_soon(shard, holders, id);
     Ok(())
 }
@@ -121,6 +124,7 @@ async fn store(
     metadata: &Metadata,
     holders: &[NodeId],
     batch: Batch,
+    time: Duration,
 ) -> Result<(), RequestError> {
     let consistency = match holders.len() {
         1 => Consistency::One,
@@ -137,7 +141,7 @@ async fn store(
     let replicas: SmallVec<[Replica<'_>; 2]> = holders.iter().map(replica).collect();
     let strategy = ReplicationStrategy::Local;
     let mut quorum = WriteQuorum::new(consistency, &strategy, data_center, &replicas)?;
-    let deadline = shard.env.now() + shard.timeouts.write();
+    let deadline = shard.env.now() + time;
     let mut answers = keep_at(shard, holders, batch, deadline);
     let mut overloaded = 0;
     let outcome = loop {

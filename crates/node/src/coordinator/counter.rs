@@ -7,6 +7,7 @@
 //! done.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use cluster::{Consistency, FailureReason, NodeId, Outcome, WriteQuorum};
@@ -50,12 +51,13 @@ pub(crate) async fn add(
     shard: &Rc<Shard>,
     additions: Vec<CounterMutation>,
     consistency: Consistency,
+    time: Option<Duration>,
 ) -> Result<(), RequestError> {
     let tasks: Vec<_> = additions
         .into_iter()
         .map(|addition| {
             let of_task = shard.clone();
-            let adding = async move { add_one(&of_task, addition, consistency).await };
+            let adding = async move { add_one(&of_task, addition, consistency, time).await };
             shard.env.spawn(TaskGroup::Foreground, adding)
         })
         .collect();
@@ -70,10 +72,12 @@ async fn add_one(
     shard: &Rc<Shard>,
     addition: CounterMutation,
     consistency: Consistency,
+    time: Option<Duration>,
 ) -> Result<(), RequestError> {
     let addition = match addition.into_deletions() {
         Ok(deletions) => {
-            return super::write(shard, vec![deletions], consistency, WriteType::Counter).await;
+            let deletions = vec![deletions];
+            return super::write(shard, deletions, consistency, WriteType::Counter, time).await;
         }
         Err(addition) => addition,
     };
@@ -86,14 +90,17 @@ async fn add_one(
     let quorum = WriteQuorum::new(consistency, placement.strategy(), data_center, &replicas)?;
     let preferred = preferred(shard, &metadata, placement, token);
     let leader = preferred.iter().find(|replica| replica.alive);
-    match leader.map(|replica| replica.node) {
-        Some(node) if node == metadata.own() => lead_here(shard, addition, consistency).await,
-        Some(node) => {
-            let answer = ask_leader(shard, node, &addition, consistency).await;
-            answer.unwrap_or_else(|| Err(late(consistency, quorum)))
+    let time = time.unwrap_or_else(|| shard.timeouts.get(TimeoutKind::CounterWrite));
+    let answer = match leader.map(|replica| replica.node) {
+        _ if time.is_zero() => None,
+        Some(node) if node == metadata.own() => {
+            let leading = lead_here(shard, addition, consistency);
+            shard.env.timeout(time, leading).await.ok()
         }
-        None => Err(late(consistency, quorum)),
-    }
+        Some(node) => ask_leader(shard, node, &addition, consistency, time).await,
+        None => None,
+    };
+    answer.unwrap_or_else(|| Err(late(consistency, quorum)))
 }
 
 /// Leads an addition, on the shard of this node that owns its token.
@@ -156,7 +163,7 @@ pub(crate) async fn lead(
         return Ok(());
     }
     // That this replica gets it twice changes nothing.
-    super::write(shard, vec![led], consistency, WriteType::Counter).await
+    super::write(shard, vec![led], consistency, WriteType::Counter, None).await
 }
 
 fn unwritten(consistency: Consistency, error: WriteError) -> RequestError {
@@ -203,12 +210,12 @@ async fn ask_leader(
     node: NodeId,
     addition: &CounterMutation,
     consistency: Consistency,
+    time: Duration,
 ) -> Option<Result<(), RequestError>> {
     let peer = shard.peer(node, addition.key().token())?;
     let epoch = shard.metadata().epoch();
     let mut body = consistency.code().to_be_bytes().to_vec();
     body.extend(encode_mutation(addition.unled(), true));
-    let time = shard.timeouts.get(TimeoutKind::CounterWrite);
     match peer.ask(Verb::Counter, epoch, time, body).await {
         Ok(_) => Some(Ok(())),
         Err(PeerError::Failed(words)) => {

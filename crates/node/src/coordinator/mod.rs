@@ -50,12 +50,14 @@ pub(crate) use write::deliver;
 
 use replicas::{all_are_here, are_here, failures, replicas_of};
 
-/// Writes each mutation to its replicas; returns when all of them are done.
+/// Writes each mutation to its replicas; returns when all of them are done. `time`: in place of the usual
+/// one.
 pub(crate) async fn write(
     shard: &Rc<Shard>,
     mut mutations: Vec<Mutation>,
     consistency: Consistency,
     write_type: WriteType,
+    time: Option<Duration>,
 ) -> Result<(), RequestError> {
     let Some(last) = mutations.pop() else {
         return Ok(());
@@ -63,11 +65,11 @@ pub(crate) async fn write(
     let mut others = Vec::with_capacity(mutations.len());
     for mutation in mutations {
         let shard_of_task = shard.clone();
-        let write =
-            async move { write_one(&shard_of_task, mutation, consistency, write_type).await };
+        let level = (consistency, write_type);
+        let write = async move { write_one(&shard_of_task, mutation, level, time).await };
         others.push(shard.env.spawn(TaskGroup::Foreground, write));
     }
-    let mut result = write_one(shard, last, consistency, write_type).await;
+    let mut result = write_one(shard, last, (consistency, write_type), time).await;
     for other in others {
         result = result.and(other.await);
     }
@@ -77,14 +79,16 @@ pub(crate) async fn write(
 async fn write_one(
     shard: &Rc<Shard>,
     mutation: Mutation,
-    consistency: Consistency,
-    write_type: WriteType,
+    (consistency, write_type): (Consistency, WriteType),
+    time: Option<Duration>,
 ) -> Result<(), RequestError> {
+    let time = time.unwrap_or_else(|| shard.timeouts.write());
     let metadata = shard.metadata();
     let placement = metadata.placement(&mutation.updates[0].table.keyspace);
     if !are_here(placement.replicas(mutation.key().token()), &metadata) {
         // Boxed: where all is here, the state of a request has no room for what others are asked.
-        return Box::pin(write::write(shard, mutation, consistency, write_type)).await;
+        let level = (consistency, write_type);
+        return Box::pin(write::write(shard, mutation, level, time)).await;
     }
     let local = shard.local();
     let replicas = replicas_of(shard, &metadata, placement, mutation.key().token());
@@ -100,9 +104,12 @@ async fn write_one(
         failures: failures(&outcome, &metadata),
         outcome,
     };
-    let applied = shard
-        .env
-        .timeout(shard.timeouts.write(), replica::apply(shard, mutation));
+    if time.is_zero()
+        && let Some(outcome) = quorum.time_out()
+    {
+        return Err(refused(outcome));
+    }
+    let applied = shard.env.timeout(time, replica::apply(shard, mutation));
     let outcome = match applied.await {
         Ok(Ok(())) => quorum.respond(metadata.own()),
         Ok(Err(error)) => {
@@ -159,7 +166,11 @@ pub(crate) async fn read(
     )?;
     let mut data = None;
     let reading = shard.env.timeout(timeout, replica::read(shard, command));
-    let outcome = match reading.await {
+    let read = match timeout.is_zero() {
+        true => Err(io::Elapsed),
+        false => reading.await,
+    };
+    let outcome = match read {
         Ok(Ok(page)) => {
             data = Some(page);
             quorum.respond(metadata.own())

@@ -48,13 +48,15 @@ pub(crate) async fn update(
     shard: &Rc<Shard>,
     read: ReadCommand,
     (serial, commit): (Consistency, Consistency),
+    time: Option<Duration>,
     mut decide: impl FnMut(&ReadPage, i64) -> Result<Option<PartitionUpdate>, RequestError>,
 ) -> Result<Conditional, RequestError> {
     let began = shard.env.now();
     let contention = shard.timeouts.get(TimeoutKind::CasContention);
+    let commit_deadline = time.unwrap_or_else(|| contention.max(shard.timeouts.write()));
     let timing = Timing {
-        deadline: contention,
-        commit_deadline: contention.max(shard.timeouts.write()),
+        deadline: time.unwrap_or(contention),
+        commit_deadline,
         latencies: shard.observed.serial_latencies(began),
     };
     let operation = Operation::Update { commit };

@@ -23,12 +23,12 @@ use crate::metadata::Metadata;
 use crate::remote::Refusal;
 use crate::shard::Shard;
 
-/// Writes to all replicas; returns when as many have it as the level asks for.
+/// Writes to all replicas; returns when as many have it as the level asks for, or the time is up.
 pub(super) async fn write(
     shard: &Rc<Shard>,
     mutation: Mutation,
-    consistency: Consistency,
-    write_type: WriteType,
+    (consistency, write_type): (Consistency, WriteType),
+    time: Duration,
 ) -> Result<(), RequestError> {
     let misfit = mutation.updates.iter().map(storage::check_fits);
     let misfit = misfit.collect::<Result<(), _>>();
@@ -46,7 +46,7 @@ pub(super) async fn write(
         write: Rc::new(Write::new(mutation)),
         quorum,
         began: shard.env.now(),
-        deadline: shard.env.now() + shard.timeouts.write(),
+        deadline: shard.env.now() + time,
         level: (consistency, write_type),
         refusals: Refusals::default(),
         told: Some(told),

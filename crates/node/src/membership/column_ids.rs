@@ -62,6 +62,7 @@ fn with_ids_of(old: &Table, new: &Table) -> Option<Table> {
     let (id, keyspace, name) = (new.id, new.keyspace.clone(), new.name.clone());
     let mut kept = Table::new(id, keyspace, name, columns, new.options.clone());
     kept.dropped = new.dropped.clone();
+    kept.masks = new.masks.clone();
     kept.is_virtual = new.is_virtual;
     kept.compact = new.compact;
     kept.view = new.view.clone();

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cluster::{EntryRefused, MetadataEntry, SchemaEntry};
-use cql::schema::{Features, SchemaPlan};
+use cql::schema::{Features, SchemaPlan, masks_disabled};
 use model::{Mutation, PartitionUpdate, Schema};
 use wire::{Event, SchemaChange};
 
@@ -41,6 +41,9 @@ pub(crate) async fn change(
     shard: &Rc<Shard>,
     plan: &SchemaPlan,
 ) -> Result<Option<SchemaChange>, RequestError> {
+    if plan.gives_mask() && !shard.state.config.dynamic_data_masking {
+        return Err(masks_disabled().into());
+    }
     let _one_at_a_time = shard.schema_change.acquire(1).await;
     let service = shard
         .cluster_service()

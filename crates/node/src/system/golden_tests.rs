@@ -10,7 +10,7 @@ use bytes::Bytes;
 use cql::CqlError;
 use cql::ast::Statement;
 use cql::describe::{ClusterDescription, DescribePlan};
-use cql::schema::{ChangeEvent, ChangeKind, ChangeTarget, SchemaPlan};
+use cql::schema::{ChangeEvent, ChangeKind, ChangeTarget, SchemaPlan, masks_disabled};
 use model::{Mutation, Partition, PartitionUpdate, Row, Schema, Table, collection};
 use uuid::Uuid;
 
@@ -18,7 +18,8 @@ use super::{
     SCHEMA_TABLES, SYSTEM_SCHEMA_TIMESTAMP, schema_from_rows, schema_to_mutations, system_keyspaces,
 };
 
-const GOLDEN: &str = include_str!("golden/ddl.golden");
+const DDL: &str = include_str!("golden/ddl.golden");
+const MASKS: &str = include_str!("golden/masks.golden");
 
 /// What Helenus answers otherwise on purpose: statement's start, and why.
 const DIFFERENT: [(&str, &str); 1] = [(
@@ -32,6 +33,8 @@ struct Session {
     rows: BTreeMap<&'static str, BTreeMap<Vec<u8>, PartitionUpdate>>,
     keyspace: Option<String>,
     now: i64,
+    /// Is `dynamic_data_masking_enabled` on?
+    masking: bool,
 }
 
 impl Session {
@@ -41,6 +44,7 @@ impl Session {
             rows: BTreeMap::new(),
             keyspace: None,
             now: 1_700_000_000_000_000,
+            masking: false,
         };
         let all = schema_to_mutations(&Schema::default(), &session.schema, SYSTEM_SCHEMA_TIMESTAMP);
         session.store(all);
@@ -107,6 +111,9 @@ impl Session {
         }
         let plan = SchemaPlan::new(&statement, self.keyspace.as_deref())?;
         let plan = plan.unwrap_or_else(|| panic!("{text} changes no schema"));
+        if plan.gives_mask() && !self.masking {
+            return Err(masks_disabled());
+        }
         self.now += 1000;
         let now = self.now;
         let change = plan.apply(
@@ -254,10 +261,21 @@ fn same(expected: &[&str], given: &[String]) -> bool {
 
 #[test]
 fn ddl_and_describe_answer_as_cassandra_does() {
+    check(DDL, 400, Session::new());
+}
+
+#[test]
+fn masks_answer_as_in_cassandra() {
     let mut session = Session::new();
+    session.masking = true;
+    check(MASKS, 50, session);
+}
+
+/// Holds Helenus to a golden file of more than so many statements.
+fn check(golden: &str, statements: usize, mut session: Session) {
     let mut wrong = Vec::new();
     let mut compared = 0;
-    for block in GOLDEN.split("\n\n") {
+    for block in golden.split("\n\n") {
         let mut lines = block.lines();
         let Some(statement) = lines.next().and_then(|line| line.strip_prefix("> ")) else {
             continue;
@@ -279,7 +297,7 @@ fn ddl_and_describe_answer_as_cassandra_does() {
             wrong.push(difference(statement, &expected, &given));
         }
     }
-    assert!(compared > 400, "{compared}");
+    assert!(compared > statements, "{compared}");
     assert!(
         wrong.is_empty(),
         "{} wrong:\n{}",

@@ -14,6 +14,7 @@ mod functions_read;
 mod golden_tests;
 mod history;
 mod local;
+mod masks_read;
 mod paxos;
 mod peers;
 mod rows;

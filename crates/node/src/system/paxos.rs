@@ -52,6 +52,7 @@ pub(crate) fn paxos_read(table: &Arc<Table>, key: &DecoratedKey, of: TableId) ->
         },
         now_seconds: 0,
         resume: None,
+        bypass_cache: false,
     }
 }
 

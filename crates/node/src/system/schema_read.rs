@@ -11,7 +11,7 @@ use model::{
 };
 
 use super::rows::RowReader;
-use super::{functions_read, unserved_read};
+use super::{functions_read, masks_read, unserved_read};
 
 /// The tables of `system_schema` that [`schema_from_rows`] wants to see the rows of.
 pub const SCHEMA_TABLES: [&str; 11] = [
@@ -69,10 +69,10 @@ pub enum SchemaProblem {
         /// What it is, in the plural.
         what: &'static str,
     },
-    /// Masks of columns.
+    /// Masks of columns whose functions are not served.
     #[error(
-        "columns of keyspace {keyspace} have masks, which are not supported yet: clients see the \
-         values as they are"
+        "columns of keyspace {keyspace} have masks of functions that are not served: they are kept \
+         and not described"
     )]
     Masks {
         /// Its keyspace.
@@ -172,10 +172,6 @@ impl<'a> Reader<'a> {
                 });
             }
         }
-        if !self.rows_of("column_masks", name).is_empty() {
-            let keyspace = name.to_owned();
-            self.problems.push(SchemaProblem::Masks { keyspace });
-        }
         self.read_types(&mut keyspace);
         self.read_tables(&mut keyspace);
         self.read_views(&mut keyspace);
@@ -196,12 +192,18 @@ impl<'a> Reader<'a> {
                 });
             }
         }
+        masks_read::read(&mut keyspace, &self.rows_of("column_masks", name));
         unserved_read::complete(&mut keyspace, |table| self.rows_of(table, name));
         if !keyspace.unserved.indexes.is_empty() {
             self.problems.push(SchemaProblem::Unsupported {
                 keyspace: name.to_owned(),
                 what: "secondary indexes of kinds that are not kept",
             });
+        }
+        let is_there = |(table, _): &(Arc<str>, Arc<str>)| keyspace.tables.contains_key(table);
+        if keyspace.unserved.masks.iter().any(is_there) {
+            let keyspace = name.to_owned();
+            self.problems.push(SchemaProblem::Masks { keyspace });
         }
         Some(keyspace)
     }

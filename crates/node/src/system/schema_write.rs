@@ -7,9 +7,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cql::schema::is_counter_table;
 use model::{
-    Clustering, Column, CompactForm, CqlType, DecoratedKey, DroppedColumn, IndexKind, Keyspace,
-    Mutation, PartitionUpdate, RangeTombstone, Schema, Slice, Table, TableOptions, UserAggregate,
-    UserType, View, collection,
+    Clustering, Column, ColumnMask, CompactForm, CqlType, DecoratedKey, DroppedColumn, IndexKind,
+    Keyspace, Mutation, PartitionUpdate, RangeTombstone, Schema, Slice, Table, TableOptions,
+    UserAggregate, UserType, View, collection,
 };
 
 use super::rows::{
@@ -227,7 +227,9 @@ impl<'a> KeyspaceWriter<'a> {
     fn delete_masks(&mut self, before: Option<&Keyspace>, after: &Keyspace) {
         let Some(before) = before else { return };
         for (table, column) in before.unserved.masks.difference(&after.unserved.masks) {
-            if !before.tables.contains_key(table) || after.tables.contains_key(table) {
+            let stays = |table: &Arc<Table>| !table.masks.contains_key(column);
+            let was_served = before.tables.contains_key(table);
+            if after.tables.get(table).map_or(!was_served, stays) {
                 self.delete_row("column_masks", clustering([&**table, &**column]));
             }
         }
@@ -280,6 +282,7 @@ impl<'a> KeyspaceWriter<'a> {
             }
         }
         self.write_indexes(before, after);
+        self.write_masks(before, after);
         let dropped_before = before.map_or(&[][..], |before| &before.dropped);
         for column in dropped_before {
             if !after.dropped.iter().any(|c| c.name == column.name) {
@@ -308,6 +311,23 @@ impl<'a> KeyspaceWriter<'a> {
                 row.set("kind", text(index.kind.map_or("", IndexKind::name)))
                     .set("options", text_map(&index.options));
             });
+        }
+    }
+
+    fn write_masks(&mut self, before: Option<&Table>, after: &Table) {
+        let name = &*after.name;
+        let masks_before = before.iter().flat_map(|before| &before.masks);
+        for column in masks_before.map(|(column, _)| column) {
+            if !after.masks.contains_key(column) {
+                self.delete_row("column_masks", clustering([name, &**column]));
+            }
+        }
+        for (column, mask) in &after.masks {
+            if before.and_then(|before| before.masks.get(column)) != Some(mask) {
+                self.row("column_masks", clustering([name, &**column]), |row| {
+                    write_mask(row, mask);
+                });
+            }
         }
     }
 
@@ -378,6 +398,33 @@ fn write_aggregate(row: &mut RowWriter<'_>, aggregate: &UserAggregate) {
         ),
         None => row.clear("initcond"),
     };
+}
+
+fn write_mask(row: &mut RowWriter<'_>, mask: &ColumnMask) {
+    let each = || mask.arguments.iter();
+    let nulls = each().map(|(_, value)| [u8::from(value.is_none())]);
+    let types: Vec<String> = each().map(|(ty, _)| ty.to_string()).collect();
+    // A null is an empty text beside its mark.
+    let shown = |(ty, value): &(CqlType, Option<Bytes>)| {
+        value
+            .as_ref()
+            .map_or_else(String::new, |value| ty.format_string(value))
+    };
+    let values: Vec<String> = each().map(shown).collect();
+    row.set(
+        "function_argument_nulls",
+        collection::pack_elements(nulls).into(),
+    )
+    .set(
+        "function_argument_types",
+        text_list(types.iter().map(String::as_str)),
+    )
+    .set(
+        "function_argument_values",
+        text_list(values.iter().map(String::as_str)),
+    )
+    .set("function_keyspace", text(&mask.keyspace))
+    .set("function_name", text(&mask.function));
 }
 
 /// Ids are this process's own and not kept.

@@ -58,7 +58,13 @@ pub(super) fn complete<'a>(
             unserved.functions.extend(function);
         }
     }
-    unserved.masks = rows_of("column_masks").iter().filter_map(mask).collect();
+    let masks = rows_of("column_masks");
+    let is_served = |(table, column): &(Arc<str>, Arc<str>)| {
+        let table = keyspace.tables.get(table);
+        table.is_some_and(|table| table.masks.contains_key(column))
+    };
+    let masks = masks.iter().filter_map(mask);
+    unserved.masks = masks.filter(|mask| !is_served(mask)).collect();
 }
 
 /// The types of these texts. User types that nobody knows, those that were left out among them,

@@ -433,8 +433,14 @@ fn cassandra_is_told_to_build_indexes_and_views_anew() {
 }
 
 #[test]
-fn a_mask_goes_with_its_column_or_by_drop_masked() {
-    let mask = [("function_name", text("mask_default"))];
+fn a_mask_that_is_not_served_goes_with_its_column_or_by_drop_masked() {
+    let mask = [
+        ("function_keyspace", text("k")),
+        ("function_name", text("in_java")),
+        ("function_argument_nulls", text_list([])),
+        ("function_argument_types", text_list([])),
+        ("function_argument_values", text_list([])),
+    ];
     let folder = Folder::new(&[TABLE])
         .row("column_masks", &["t", "v"], &mask)
         .row("column_masks", &["t", "c"], &mask)
@@ -443,8 +449,8 @@ fn a_mask_goes_with_its_column_or_by_drop_masked() {
     assert_eq!(
         folder.warnings(),
         [
-            "columns of keyspace k have masks, which are not supported yet: clients see the values \
-             as they are"
+            "columns of keyspace k have masks of functions that are not served: they are kept and not \
+          described"
         ]
     );
     let schema = folder.schema();
@@ -473,6 +479,34 @@ fn a_mask_goes_with_its_column_or_by_drop_masked() {
         unmasked(&schema, "ALTER TABLE t ALTER v DROP MASKED"),
         ["t.v", "w.v"]
     );
+}
+
+/// One of `system` is served, and takes the place of one that is not.
+#[test]
+fn a_mask_of_cassandras_is_read_and_replaces_one_that_is_not_served() {
+    let served = [
+        ("function_keyspace", text("system")),
+        ("function_name", text("mask_default")),
+        ("function_argument_nulls", text_list([])),
+        ("function_argument_types", text_list([])),
+        ("function_argument_values", text_list([])),
+    ];
+    let folder = Folder::new(&[TABLE]).row("column_masks", &["t", "v"], &served);
+    assert_eq!(folder.warnings(), [""; 0]);
+    let schema = folder.schema();
+    let mask = |schema: &Schema| schema.table("k", "t").unwrap().masks["v"].to_string();
+    assert_eq!(mask(&schema), "system.mask_default()");
+    assert_eq!(unmasked(&schema, "ALTER TABLE t DROP v"), ["t.v"]);
+
+    let folder = Folder::new(&[TABLE]).row("column_masks", &["t", "v"], &[]);
+    let schema = folder.schema();
+    let changed = apply(&schema, "ALTER TABLE t ALTER v MASKED WITH DEFAULT").unwrap();
+    assert_eq!(mask(&changed.schema), "system.mask_default()");
+    let mutations = schema_to_mutations(&schema, &changed.schema, 2);
+    let updates = mutations.iter().flat_map(|mutation| &mutation.updates);
+    let rows: Vec<_> = updates.flat_map(|update| &update.rows).collect();
+    assert_eq!(rows.len(), 1);
+    assert!(rows[0].deletion.is_live() && !rows[0].cells.is_empty());
 }
 
 #[test]

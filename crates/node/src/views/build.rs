@@ -160,8 +160,8 @@ async fn tell_cluster(shard: &Rc<Shard>, names: (&str, &str), status: Option<&st
     let now = shard.timestamps.next(&shard.env);
     let host_id = shard.local().host_id;
     if let Some(mutation) = build_status_mutation(&schema, names, host_id, status, now) {
-        let writing =
-            coordinator::write(shard, vec![mutation], Consistency::One, WriteType::Simple);
+        let (level, kind) = (Consistency::One, WriteType::Simple);
+        let writing = coordinator::write(shard, vec![mutation], level, kind, None);
         if let Err(error) = writing.await {
             tracing::debug!("system_distributed.view_build_status is not written: {error}");
         }

@@ -36,6 +36,7 @@ pub(super) fn command(
         },
         now_seconds: 0,
         resume: None,
+        bypass_cache: false,
         table: table.clone(),
     }
 }

@@ -154,6 +154,7 @@ impl World {
             auto_snapshot: false,
             user_functions: None,
             materialized_views: true,
+            dynamic_data_masking: false,
             incremental_backups: false,
             cluster_name: None,
             data_center: None,

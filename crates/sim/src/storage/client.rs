@@ -384,6 +384,7 @@ pub(super) fn command(
         limits: UNLIMITED,
         now_seconds,
         resume: None,
+        bypass_cache: false,
     }
 }
 

@@ -71,6 +71,7 @@ impl Wanted {
             },
             now_seconds: 1,
             resume,
+            bypass_cache: false,
         }
     }
 }

@@ -60,6 +60,7 @@ impl IndexView {
             },
             now_seconds,
             resume: None,
+            bypass_cache: false,
         };
         let counters = ReadCounters::default();
         let reading = Reading {

@@ -291,6 +291,7 @@ mod tests {
             },
             now_seconds: 1,
             resume: None,
+            bypass_cache: false,
         };
         let head = PartitionHead {
             key,

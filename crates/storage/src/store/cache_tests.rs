@@ -233,6 +233,7 @@ fn command(table: &Arc<Table>, row: u8, columns: &[ColumnId], now_seconds: u32) 
         },
         now_seconds,
         resume: None,
+        bypass_cache: false,
     }
 }
 
@@ -456,5 +457,42 @@ fn what_was_purged_does_not_come_back_from_the_cache() {
             let found = store.read(&command).await.expect("it can be read");
             assert_eq!(found.partitions, [], "the row is deleted");
         }
+    });
+}
+
+/// What is read once and never again leaves no trace, and what is there is not asked.
+#[test]
+fn a_read_may_bypass_the_cache() {
+    let folder = TempDir::new();
+    let dir = folder.0.clone();
+    run(move |env| async move {
+        let table = table();
+        let store = open(&env, dir, &table).await;
+        let updates = vec![update(&table, &[Write::Cell(0, V, Some((9, 0)))], 1)];
+        store.apply(Mutation { updates }).await.expect("applied");
+        store.flush(None).await.expect("it can be flushed");
+        let cached = || {
+            let cache = store.stats().row_cache;
+            (cache.entries, cache.hits + cache.misses)
+        };
+        let usual = command(&table, 0, &[V], FAR);
+        let bypassing = ReadCommand {
+            bypass_cache: true,
+            ..usual.clone()
+        };
+        let begin = cached();
+        for _ in 0..3 {
+            let found = store.read(&bypassing).await.expect("it can be read");
+            assert_eq!(found.partitions.len(), 1);
+        }
+        assert_eq!(cached(), begin);
+        for _ in 0..3 {
+            store.read(&usual).await.expect("it can be read");
+        }
+        let filled = cached();
+        assert!(filled.0 > begin.0 && filled.1 > begin.1);
+        let found = store.read(&bypassing).await.expect("it can be read");
+        assert_eq!(found.partitions.len(), 1);
+        assert_eq!(cached(), filled);
     });
 }

@@ -288,7 +288,7 @@ impl Store {
     pub async fn read(&self, command: &ReadCommand) -> Result<ReadPage, ReadError> {
         let inner = &self.inner;
         let table = inner.readable(command.table.id)?;
-        let mut view = inner.view_of(&table);
+        let mut view = inner.view_of(&table, command);
         if !command.filters.is_empty() {
             view.index = inner.index_for(&table, command)?;
         }
@@ -304,7 +304,7 @@ impl Store {
     pub async fn read_versions(&self, command: &ReadCommand) -> Result<VersionPage, ReadError> {
         let inner = &self.inner;
         let table = inner.readable(command.table.id)?;
-        let view = inner.view_of(&table);
+        let view = inner.view_of(&table, command);
         if !command.filters.is_empty() {
             inner.index_for(&table, command)?;
         }
@@ -386,8 +386,11 @@ impl Inner {
 
     /// Counts a read that began then, and notes it if it failed.
     /// A table for one read. Nobody but the node itself reads its own tables by what is in them.
-    fn view_of(&self, table: &Rc<TableStore>) -> View {
+    fn view_of(&self, table: &Rc<TableStore>, command: &ReadCommand) -> View {
         let mut view = table.view();
+        if command.bypass_cache {
+            view.cached = None;
+        }
         if !LOCAL_SYSTEM.contains(&&*view.table.keyspace) {
             view.most_tombstones = self.config.most_tombstones;
         }

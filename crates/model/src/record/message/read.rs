@@ -78,6 +78,7 @@ pub fn encode_read(kind: ReadKind, command: &ReadCommand, named: bool) -> Vec<u8
     }
     out.extend_from_slice(&command.now_seconds.to_le_bytes());
     write_resume(&mut out, command.resume.as_ref());
+    out.push(u8::from(command.bypass_cache));
     out
 }
 
@@ -168,6 +169,7 @@ fn read_command(input: &mut Input, numbering: &Numbering) -> Result<ReadCommand,
         },
         now_seconds: u32::from_le_bytes(input.array()?),
         resume: read_resume(input, table)?,
+        bypass_cache: input.u8()? != 0,
     })
 }
 

@@ -109,6 +109,7 @@ mod tests {
                 clustering: None,
                 remaining_in_partition: 0,
             }),
+            bypass_cache: false,
         }
     }
 

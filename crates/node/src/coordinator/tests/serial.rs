@@ -36,7 +36,7 @@ async fn add(
         let holds = expected.is_none_or(|expected| expected == was);
         Ok(holds.then(|| set(&table, (key, 1), was + 1, at)))
     };
-    match update_if(&shard, read, levels, decide).await? {
+    match update_if(&shard, read, levels, None, decide).await? {
         Conditional::Applied => Ok((true, was)),
         Conditional::Refused(page) => Ok((false, value(&page))),
     }

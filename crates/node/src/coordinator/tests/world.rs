@@ -261,6 +261,7 @@ fn config(shards: u16) -> NodeConfig {
         auto_snapshot: false,
         user_functions: None,
         materialized_views: true,
+        dynamic_data_masking: false,
         incremental_backups: false,
         cluster_name: None,
         data_center: None,
@@ -601,7 +602,7 @@ impl World {
             let mutation = Mutation {
                 updates: vec![update],
             };
-            coordinator::write(&shard, vec![mutation], consistency, WriteType::Simple).await
+            coordinator::write(&shard, vec![mutation], consistency, WriteType::Simple, None).await
         })
     }
 

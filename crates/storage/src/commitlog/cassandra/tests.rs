@@ -244,6 +244,7 @@ async fn rows(store: &Store, table: &Arc<Table>) -> Vec<Partition> {
         },
         now_seconds: 1_795_260_000,
         resume: None,
+        bypass_cache: false,
     };
     store
         .read(&command)
