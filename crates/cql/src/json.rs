@@ -242,6 +242,9 @@ fn number_text(number: &serde_json::Number) -> String {
     }
 }
 
+/// Texts of so many bytes or fewer are told to be no number; of longer ones what is wrong with them.
+const SHOWN: usize = 1000;
+
 fn simple_value(json: &Value, ty: &CqlType) -> Result<Bytes, ValueError> {
     let no_number = |shown: &str| {
         refuse(format!(
@@ -259,11 +262,15 @@ fn simple_value(json: &Value, ty: &CqlType) -> Result<Bytes, ValueError> {
         },
         (CqlType::Varint | CqlType::Decimal, Value::String(text)) => match ty.parse_string(text) {
             Ok(value) if *ty == CqlType::Decimal || !text.is_empty() => Ok(value),
+            Err(error) if text.len() > SHOWN => Err(error),
             _ => no_number(text),
         },
         (CqlType::Varint, Value::Number(number)) => {
             let text = number_text(number);
-            ty.parse_string(&text).or_else(|_| no_number(&text))
+            match ty.parse_string(&text) {
+                Err(_) if text.len() <= SHOWN => no_number(&text),
+                parsed => parsed,
+            }
         }
         (_, Value::String(text)) => ty.parse_string(text),
         (CqlType::Boolean, Value::Bool(value)) => ty.parse_string(&value.to_string()),
