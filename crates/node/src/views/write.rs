@@ -45,6 +45,7 @@ pub(crate) async fn apply(
 
 async fn apply_with_views(shard: &Rc<Shard>, mutation: Mutation) -> Result<(), WriteError> {
     mutation.updates.iter().try_for_each(storage::check_fits)?;
+    let _write = shard.views.writes.acquire(1).await;
     let delivering = {
         let _alone = shard.views.lock(mutation.key()).acquire(1).await;
         let Derived { updates, is_all } = derive(shard, &mutation).await?;
