@@ -16,9 +16,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use cluster::Consistency;
 use model::{
-    Clustering, ClusteringSelection, Column, ColumnKind, DataLimits, DecoratedKey, EXPIRED_TTL,
-    Liveness, Mutation, NO_TIMESTAMP, Partition, PartitionBound, PartitionSelection,
-    PartitionUpdate, ReadCommand, Row, Slice, Table, TableId, decode_key, encode_key,
+    Cell, Clustering, ClusteringSelection, Column, ColumnKind, DataLimits, DecoratedKey,
+    EXPIRED_TTL, Liveness, Mutation, NO_TIMESTAMP, NO_TTL, Partition, PartitionBound,
+    PartitionSelection, PartitionUpdate, ReadCommand, Row, Slice, Table, TableId, decode_key,
+    encode_key,
 };
 use storage::{ViewRule, ViewUpdates};
 use wire::WriteType;
@@ -198,16 +199,25 @@ impl Check<'_> {
 
     /// Does the table say that the view has this row?
     async fn is_wanted(&self, key: &DecoratedKey, row: &Row) -> Result<bool, RequestError> {
-        let rule = self.rule();
-        let Some((of_table, clustering)) = place_in_table(rule, key, row) else {
+        let Some((of_table, _)) = place_in_table(self.rule(), key, row) else {
             return Ok(false);
         };
-        let table = rule.base().clone();
-        let there = row_of(self.shard, &table, of_table.clone(), clustering).await?;
+        let there = self.in_table(key, row).await?;
         let expected = there.and_then(|there| self.expected(&of_table, &there));
         Ok(expected.is_some_and(|(place, expected)| {
             place == *key && expected.clustering == row.clustering
         }))
+    }
+
+    /// The row of the table that a row of the view shows, if it is there.
+    async fn in_table(&self, key: &DecoratedKey, row: &Row) -> Result<Option<Row>, RequestError> {
+        match place_in_table(self.rule(), key, row) {
+            Some((key, clustering)) => {
+                let table = self.rule().base().clone();
+                row_of(self.shard, &table, key, clustering).await
+            }
+            None => Ok(None),
+        }
     }
 
     async fn look_again_at_view(
@@ -231,7 +241,13 @@ impl Check<'_> {
         self.found.excess += 1;
         if self.mends {
             let clustering = there.clustering.clone();
-            let away = taken_away(&view, there, now_seconds(self.shard));
+            let in_table = self.in_table(key, &there).await?;
+            let away = taken_away(
+                self.rule(),
+                there,
+                in_table.as_ref(),
+                now_seconds(self.shard),
+            );
             self.write(key.clone(), away).await?;
             let left = row_of(self.shard, &view, key.clone(), clustering).await?;
             self.found.mended += u64::from(left.is_none());
@@ -341,24 +357,32 @@ fn place_in_table(
     Some((key, Clustering(clustering)))
 }
 
-/// What takes a row of a view away, as of its own time.
-fn taken_away(view: &Table, there: Row, now_seconds: u32) -> Row {
+/// What takes a row of a view away, as of its own time. Of one that lives by its marker alone, cells that the table
+/// has stay: they may be shown again, with a later marker.
+fn taken_away(rule: &ViewRule, there: Row, in_table: Option<&Row>, now_seconds: u32) -> Row {
     let mut away = Row::new(there.clustering.clone());
-    if view.has_strict_liveness() {
-        away.liveness = Liveness {
-            timestamp: there.liveness.timestamp,
-            ttl: EXPIRED_TTL,
-            expires_at: now_seconds,
+    if !rule.view().has_strict_liveness() {
+        let cells = there.cells.iter().map(|cell| cell.timestamp);
+        let latest = cells.chain([there.liveness.timestamp]).max();
+        away.deletion = model::DeletionTime {
+            timestamp: latest.unwrap_or(NO_TIMESTAMP),
+            local_deletion_time: now_seconds,
         };
         return away;
     }
-    let cells = there.cells.iter().map(|cell| cell.timestamp);
-    away.deletion = model::DeletionTime {
-        timestamp: cells
-            .chain([there.liveness.timestamp])
-            .max()
-            .unwrap_or(NO_TIMESTAMP),
-        local_deletion_time: now_seconds,
+    away.liveness = Liveness {
+        timestamp: there.liveness.timestamp,
+        ttl: EXPIRED_TTL,
+        expires_at: now_seconds,
     };
+    let known = in_table.map(|row| rule.values_of(row)).unwrap_or_default();
+    let strangers = there.cells.into_iter().filter(|cell| !known.contains(cell));
+    let deleted = strangers.map(|cell| Cell {
+        ttl: NO_TTL,
+        local_deletion_time: now_seconds,
+        value: Bytes::new(),
+        ..cell
+    });
+    away.cells = deleted.collect();
     away
 }

@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::{
-    Clustering, Column, ColumnId, ColumnKind, DecoratedKey, DeletionTime, Mutation, Partition,
-    PartitionUpdate, Row, Slice, Table, ViewRows, decode_key,
+    Cell, Clustering, Column, ColumnId, ColumnKind, DecoratedKey, DeletionTime, Mutation,
+    Partition, PartitionUpdate, Row, Slice, Table, ViewRows, decode_key,
 };
 
 use self::entry::Entry;
@@ -89,6 +89,18 @@ impl ViewRule {
     /// The view.
     pub fn view(&self) -> &Arc<Table> {
         &self.view
+    }
+
+    /// The cells of a row of the table that are values of the view, as it has them.
+    pub fn values_of(&self, row: &Row) -> Vec<Cell> {
+        let cells = row.cells.iter().filter_map(|cell| {
+            let column = self.shown(cell.column)?;
+            Some(Cell {
+                column,
+                ..cell.clone()
+            })
+        });
+        cells.collect()
     }
 
     /// Does it show all columns of the table, whatever those are?
