@@ -45,4 +45,4 @@ pub use store::{
     VerifyOptions, instant,
 };
 pub use unfiltered::{PartitionHead, RangeTombstoneMarker, Unfiltered, is_start, opposite};
-pub use view::{ViewRule, ViewUpdates, slices_touched};
+pub use view::{Now, ViewRule, ViewUpdates, slices_touched};

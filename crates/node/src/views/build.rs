@@ -17,7 +17,7 @@ use io::TaskGroup;
 use model::{
     Partition, PartitionBound, PartitionSelection, PartitionVersion, Schema, Slice, Table, TableId,
 };
-use storage::{ViewRule, ViewUpdates};
+use storage::{Now, ViewRule, ViewUpdates};
 use wire::WriteType;
 
 use super::deliver::{tell_surely, told};
@@ -335,7 +335,12 @@ async fn write(
     partition: &Partition,
     read_at: i64,
 ) -> Result<(), String> {
-    let mut views = ViewUpdates::new(rule, &partition.key, now_seconds(shard));
+    // Not later than any write since it was read.
+    let now = Now {
+        seconds: now_seconds(shard),
+        micros: read_at,
+    };
+    let mut views = ViewUpdates::new(rule, &partition.key, now);
     views.add_all(rule[0].base(), partition);
     let left: Vec<_> = views
         .finish()

@@ -21,7 +21,7 @@ use model::{
     PartitionSelection, PartitionUpdate, ReadCommand, Row, Slice, Table, TableId, decode_key,
     encode_key,
 };
-use storage::{ViewRule, ViewUpdates};
+use storage::{Now, ViewRule, ViewUpdates};
 use wire::WriteType;
 
 use super::write::now_seconds;
@@ -135,7 +135,11 @@ impl Check<'_> {
     /// What the view should have of a row of the table.
     fn expected(&self, key: &DecoratedKey, row: &Row) -> Option<(DecoratedKey, Row)> {
         let rule = &self.rules[self.at..=self.at];
-        let mut views = ViewUpdates::new(rule, key, now_seconds(self.shard));
+        let now = Now {
+            seconds: now_seconds(self.shard),
+            micros: self.shard.timestamps.next(&self.shard.env),
+        };
+        let mut views = ViewUpdates::new(rule, key, now);
         views.add_row(None, row.clone());
         let mut updates = views.finish().into_iter().flat_map(|m| m.updates);
         let mut update = updates.next()?;

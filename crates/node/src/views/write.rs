@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use io::{TaskGroup, oneshot};
 use model::{DecoratedKey, Mutation, PartitionUpdate};
-use storage::{ViewRule, ViewUpdates, WriteError, slices_touched};
+use storage::{Now, ViewRule, ViewUpdates, WriteError, slices_touched};
 
 use super::deliver::Delivery;
 use super::{UnderWay, known};
@@ -129,7 +129,9 @@ async fn derive(shard: &Rc<Shard>, mutation: &Mutation) -> Result<Derived, Write
 }
 
 fn updates_on<'r>(shard: &Shard, rules: &'r [ViewRule], key: &DecoratedKey) -> ViewUpdates<'r> {
-    ViewUpdates::new(rules, key, now_seconds(shard))
+    let micros = shard.timestamps.next(&shard.env);
+    let seconds = now_seconds(shard);
+    ViewUpdates::new(rules, key, Now { seconds, micros })
 }
 
 pub(super) fn now_seconds(shard: &Shard) -> u32 {
