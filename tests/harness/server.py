@@ -264,7 +264,7 @@ class Cassandra(Server):
 
     def command(self) -> list[str]:
         # Snapshots of every dropped table would only cost time here.
-        settings = ["--heap", "1G", "--quick", "--yaml", "auto_snapshot: false"]
+        settings = ["--heap", "1G", "--quick", "--yaml", "auto_snapshot: false", "--yaml", "materialized_views_enabled: true"]
         where = ["--address", self.address, "--data", str(self.directory)]
         return [str(ROOT / "tests/cassandra/run.sh"), "start", "--foreground", *where, *settings, *self.options]
 

@@ -69,3 +69,4 @@ pub use report::NodeReport;
 pub use start::StartError;
 pub use system::PastCompaction;
 pub use timeouts::TimeoutKind;
+pub use views::ViewCheck;

@@ -20,7 +20,7 @@ use crate::metadata::Membership;
 use crate::paxos;
 use crate::remote::Refusal;
 use crate::statements::Statement;
-use crate::system::{ClientInfo, LocalNode};
+use crate::system::{ClientInfo, LocalNode, SstableTask};
 use storage::StoreStats;
 
 /// One message over the mesh.
@@ -67,6 +67,10 @@ pub(crate) enum ShardRequest {
     ForgetBatch(Uuid),
     /// Return when no write is under way that may not know of all views there are.
     SettleViews,
+    /// Hold back writes of tables with views.
+    HoldViewWrites,
+    /// Let them go on.
+    ReleaseViewWrites,
     /// Find the logged batches that it keeps, and complete them from now on.
     BeginBatches,
     /// Keep a statement that this shard prepared.
@@ -138,6 +142,8 @@ pub(crate) struct ShardInformation {
     pub(crate) prepared_statements: u64,
     /// Statements that were dropped from it.
     pub(crate) prepared_evicted: u64,
+    /// Views that are being built.
+    pub(crate) view_builds: Vec<SstableTask>,
     /// Executions of prepared statements, and of others.
     pub(crate) executed: (u64, u64),
 }

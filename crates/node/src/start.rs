@@ -350,6 +350,11 @@ async fn perform(shard: &Rc<Shard>, request: ShardRequest) -> ShardReply {
             views::settle(shard).await;
             ShardReply::Done
         }
+        ShardRequest::HoldViewWrites => done(views::hold(shard).await),
+        ShardRequest::ReleaseViewWrites => {
+            views::release(shard);
+            ShardReply::Done
+        }
         ShardRequest::BeginBatches => done(batch_log::begin(shard).await),
         ShardRequest::LeadCounter(addition, consistency) => {
             ShardReply::Written(coordinator::lead(shard, addition, consistency).await)

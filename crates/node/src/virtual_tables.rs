@@ -11,6 +11,7 @@ use storage::{ReadError, StoreStats};
 use crate::message::{ShardInformation, ShardReply, ShardRequest};
 use crate::shard::Shard;
 use crate::system::{self, CacheInfo, NodeInfo, TableInfo};
+use crate::views;
 
 /// Reads a virtual table.
 pub(crate) async fn read(shard: &Rc<Shard>, command: &ReadCommand) -> Result<ReadPage, ReadError> {
@@ -33,7 +34,10 @@ pub(crate) async fn read(shard: &Rc<Shard>, command: &ReadCommand) -> Result<Rea
         others: others.map(|(_, member)| member.clone()).collect(),
         caches: caches(shards.iter().map(|shard| &shard.store)),
         thread_pools: Vec::new(),
-        sstable_tasks: Vec::new(),
+        sstable_tasks: shards
+            .iter_mut()
+            .flat_map(|shard| shard.view_builds.drain(..))
+            .collect(),
         settings: BTreeMap::new(),
         prepared_statements: shards[0].prepared_statements,
         prepared_statements_evicted: shards.iter().map(|shard| shard.prepared_evicted).sum(),
@@ -53,6 +57,7 @@ pub(crate) fn inform(shard: &Shard) -> ShardInformation {
         store: shard.store.stats(),
         prepared_statements: shard.metrics.prepared_statements.get(),
         prepared_evicted: shard.metrics.prepared_evicted.get(),
+        view_builds: views::build::under_way(shard),
         executed: (
             shard.metrics.prepared_executed.get(),
             shard.metrics.text_executed.get(),

@@ -46,4 +46,4 @@ pub use store::{
     TableStats, VerifyOptions, instant,
 };
 pub use unfiltered::{PartitionHead, RangeTombstoneMarker, Unfiltered, is_start, opposite};
-pub use view::{ViewRule, ViewUpdates, slices_touched};
+pub use view::{Now, ViewRule, ViewUpdates, slices_touched};

@@ -7,6 +7,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use io::TaskGroup;
 use model::{
     Partition, PartitionBound, PartitionSelection, PartitionVersion, Schema, Slice, Table, TableId,
 };
-use storage::{ViewRule, ViewUpdates};
+use storage::{Now, ViewRule, ViewUpdates};
 use wire::WriteType;
 
 use super::deliver::{tell_surely, told};
@@ -28,25 +29,42 @@ use crate::replica;
 use crate::shard::Shard;
 use crate::start::{own_table, read_whole};
 use crate::system::{
-    BuildProgress, build_status_mutation, builds_in_progress, built_mutation, built_views,
-    forget_view_mutation, progress_mutation,
+    BuildProgress, SstableTask, build_status_mutation, builds_in_progress, built_mutation,
+    built_views, forget_view_mutation, progress_mutation, time_uuid,
 };
+use uuid::Uuid;
 
 /// How long a build that failed waits before it is tried again.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// The views that are being built here, by their ids, with how far each is (shard 0).
+/// The views that are being built here, by their ids, with the identity of the build and how far it is (shard 0).
 #[derive(Default)]
-pub(super) struct Builders(RefCell<BTreeMap<TableId, BuildProgress>>);
+pub(super) struct Builders(RefCell<BTreeMap<TableId, (Uuid, BuildProgress)>>);
 
-/// The builds that are under way, by the views' ids: partitions that were built (shard 0).
-pub(crate) fn under_way(shard: &Shard) -> BTreeMap<TableId, u64> {
+/// Into how many parts the ring is thought to be cut when it is told how far a build is.
+const PARTS: u64 = 1000;
+
+/// The builds that are under way, as `system_views.sstable_tasks` shows them
+/// (`ViewBuilderTask.getCompactionInfo`).
+pub(crate) fn under_way(shard: &Shard) -> Vec<SstableTask> {
+    let metadata = shard.metadata();
     let builders = shard.views.builders.0.borrow();
-    let keys = |progress: &BuildProgress| u64::try_from(progress.keys).unwrap_or(0);
-    builders
-        .iter()
-        .map(|(id, progress)| (*id, keys(progress)))
-        .collect()
+    let tasks = builders.iter().filter_map(|(view, (id, progress))| {
+        let view = metadata.schema.table_by_id(*view)?;
+        let passed = progress.last.map_or(0, |last| last.0.abs_diff(i64::MIN));
+        let parts = u128::from(passed) * u128::from(PARTS) / u128::from(u64::MAX);
+        Some(SstableTask {
+            keyspace: view.keyspace.to_string(),
+            table: view.view.as_ref()?.base_name.to_string(),
+            id: *id,
+            kind: "view build".to_owned(),
+            sstables: 0,
+            progress: u64::try_from(parts).unwrap_or(PARTS),
+            total: PARTS,
+            unit: "token range parts".to_owned(),
+        })
+    });
+    tasks.collect()
 }
 
 /// Looks whether there is anything to build, without anybody waiting. On shard 0.
@@ -101,7 +119,9 @@ pub(crate) async fn look(shard: &Rc<Shard>) -> Result<(), String> {
             }
             let progress = begun.get(&names).copied().unwrap_or_default();
             let mut builders = shard.views.builders.0.borrow_mut();
-            if builders.insert(view.id, progress).is_none() {
+            if let Entry::Vacant(free) = builders.entry(view.id) {
+                let now = shard.env.wall_micros();
+                free.insert((time_uuid(now, 0, shard.env.random_u64()), progress));
                 let building = build(shard.clone(), view.id, progress);
                 shard.env.spawn(TaskGroup::Maintenance, building).detach();
             }
@@ -185,7 +205,7 @@ async fn build(shard: Rc<Shard>, view: TableId, mut progress: BuildProgress) {
 }
 
 /// The view and its rule, as they are now.
-fn rule_of(shard: &Shard, view: TableId) -> Option<(Rc<[ViewRule]>, usize)> {
+pub(super) fn rule_of(shard: &Shard, view: TableId) -> Option<(Rc<[ViewRule]>, usize)> {
     let metadata = shard.metadata();
     let view = metadata.schema.table_by_id(view)?;
     let base = super::base_of(&metadata.schema, view)?;
@@ -242,7 +262,7 @@ async fn build_from(
             shard.env.maybe_yield().await;
         }
         if let Some(known) = shard.views.builders.0.borrow_mut().get_mut(&view) {
-            *known = *progress;
+            known.1 = *progress;
         }
         let Some(last) = page.partitions.last().filter(|_| page.more) else {
             break;
@@ -315,7 +335,12 @@ async fn write(
     partition: &Partition,
     read_at: i64,
 ) -> Result<(), String> {
-    let mut views = ViewUpdates::new(rule, &partition.key, now_seconds(shard));
+    // Not later than any write since it was read.
+    let now = Now {
+        seconds: now_seconds(shard),
+        micros: read_at,
+    };
+    let mut views = ViewUpdates::new(rule, &partition.key, now);
     views.add_all(rule[0].base(), partition);
     let left: Vec<_> = views
         .finish()

@@ -19,11 +19,13 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use io::{Notify, Semaphore};
+use io::{Notify, Permit, Semaphore};
 use model::{DecoratedKey, Schema, Table, TableId};
 use storage::ViewRule;
 
+use crate::message::ShardRequest;
 use crate::shard::Shard;
+pub use check::ViewCheck;
 pub(crate) use deliver::{complete, is_of_views};
 pub(crate) use recover::apply_tables;
 pub(crate) use write::apply;
@@ -31,10 +33,19 @@ pub(crate) use write::apply;
 /// Partitions share so many locks.
 const LOCKS: usize = 1024;
 
+/// How many writes of tables with views may be under way at once.
+const WRITES: usize = 1 << 20;
+
 /// What a shard knows of views.
 pub(crate) struct Views {
     /// Held while a write of a partition with views reads what there is and is applied.
     locks: Vec<Semaphore>,
+    /// Each write of a table with views takes one, a truncation of such a table all.
+    writes: Semaphore,
+    /// What a truncation has taken of them.
+    held: RefCell<Option<Permit>>,
+    /// Held by who truncates.
+    truncating: Semaphore,
     /// Held by each write under way, the one of when it began.
     epoch: RefCell<Rc<()>>,
     ended: Notify,
@@ -45,6 +56,9 @@ impl Default for Views {
     fn default() -> Views {
         Views {
             locks: (0..LOCKS).map(|_| Semaphore::new(1)).collect(),
+            writes: Semaphore::new(WRITES),
+            held: RefCell::default(),
+            truncating: Semaphore::new(1),
             epoch: RefCell::default(),
             ended: Notify::new(),
             builders: build::Builders::default(),
@@ -88,6 +102,46 @@ pub(crate) async fn settle(shard: &Shard) {
     while Rc::strong_count(&before) > 1 {
         views.ended.notified().await;
     }
+}
+
+/// Has all shards hold back writes of tables with views, once those under way are done, while something is done:
+/// a table and its views are truncated one after the other, and a write in between would be in one of them.
+pub(crate) async fn while_held<T>(
+    shard: &Rc<Shard>,
+    work: impl Future<Output = Result<T, String>>,
+) -> Result<T, String> {
+    let _alone = shard.views.truncating.acquire(1).await;
+    let held = shard
+        .on_all(|| ShardRequest::HoldViewWrites, hold(shard))
+        .await;
+    let worked = match held {
+        Ok(()) => work.await,
+        Err(error) => Err(error),
+    };
+    let released = async {
+        release(shard);
+        Ok(())
+    };
+    shard
+        .on_all(|| ShardRequest::ReleaseViewWrites, released)
+        .await?;
+    worked
+}
+
+/// Holds back writes of tables with views on this shard.
+///
+/// # Errors
+/// None; as shards are asked.
+pub(crate) async fn hold(shard: &Shard) -> Result<(), String> {
+    let held = shard.views.writes.acquire(WRITES).await;
+    *shard.views.held.borrow_mut() = Some(held);
+    Ok(())
+}
+
+/// Lets them go on.
+pub(crate) fn release(shard: &Shard) {
+    let held = shard.views.held.take();
+    drop(held);
 }
 
 /// The views of each table that has any.

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use io::{TaskGroup, oneshot};
 use model::{DecoratedKey, Mutation, PartitionUpdate};
-use storage::{ViewRule, ViewUpdates, WriteError, slices_touched};
+use storage::{Now, ViewRule, ViewUpdates, WriteError, slices_touched};
 
 use super::deliver::Delivery;
 use super::{UnderWay, known};
@@ -45,6 +45,7 @@ pub(crate) async fn apply(
 
 async fn apply_with_views(shard: &Rc<Shard>, mutation: Mutation) -> Result<(), WriteError> {
     mutation.updates.iter().try_for_each(storage::check_fits)?;
+    let _write = shard.views.writes.acquire(1).await;
     let delivering = {
         let _alone = shard.views.lock(mutation.key()).acquire(1).await;
         let Derived { updates, is_all } = derive(shard, &mutation).await?;
@@ -128,7 +129,9 @@ async fn derive(shard: &Rc<Shard>, mutation: &Mutation) -> Result<Derived, Write
 }
 
 fn updates_on<'r>(shard: &Shard, rules: &'r [ViewRule], key: &DecoratedKey) -> ViewUpdates<'r> {
-    ViewUpdates::new(rules, key, now_seconds(shard))
+    let micros = shard.timestamps.next(&shard.env);
+    let seconds = now_seconds(shard);
+    ViewUpdates::new(rules, key, Now { seconds, micros })
 }
 
 pub(super) fn now_seconds(shard: &Shard) -> u32 {

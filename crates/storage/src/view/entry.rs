@@ -6,7 +6,7 @@ use model::{
     NO_TIMESTAMP, NO_TTL, Row, compare_cells, encode_key,
 };
 
-use super::{Source, ViewRule};
+use super::{Now, Source, ViewRule};
 
 /// The rows of a view that one row of its table gives.
 pub(super) struct Entry<'r> {
@@ -14,8 +14,7 @@ pub(super) struct Entry<'r> {
     /// The partition of the table, and the values of its key.
     pub(super) key: &'r DecoratedKey,
     pub(super) components: &'r [Bytes],
-    /// Seconds since 1970: what has expired by then is gone.
-    pub(super) now_seconds: u32,
+    pub(super) now: Now,
 }
 
 /// A row of a view, and its partition.
@@ -46,7 +45,7 @@ impl Entry<'_> {
     fn has_entry(&self, row: &Row) -> bool {
         match self.rule.extra {
             Some(column) => self.live_cell(row, column).is_some(),
-            None => row.is_live(self.now_seconds),
+            None => row.is_live(self.now.seconds),
         }
     }
 
@@ -64,11 +63,11 @@ impl Entry<'_> {
 
     fn live_cell<'c>(&self, row: &'c Row, column: ColumnId) -> Option<&'c Cell> {
         let cell = row.cells_of(column).first();
-        cell.filter(|cell| cell.is_live(self.now_seconds))
+        cell.filter(|cell| cell.is_live(self.now.seconds))
     }
 
     fn is_shown(&self, row: &Row) -> bool {
-        self.rule.shows(self.key, row, self.now_seconds)
+        self.rule.shows(self.key, row, self.now.seconds)
     }
 
     fn created(&self, row: &Row) -> Option<Place> {
@@ -113,11 +112,7 @@ impl Entry<'_> {
         let (key, mut entry) = self.place_of(before)?;
         let timestamp = self.time_of_deletion(before, after)?;
         if timestamp > after.deletion.timestamp {
-            entry.liveness = Liveness {
-                timestamp,
-                ttl: EXPIRED_TTL,
-                expires_at: self.now_seconds,
-            };
+            entry.liveness = self.dead(timestamp);
         }
         entry.deletion = after.deletion;
         self.add_changed_cells(&mut entry, before, after);
@@ -140,8 +135,12 @@ impl Entry<'_> {
     }
 
     /// The marker of the row of the view (`computeLivenessInfoForEntry`). Where a column that is not in the key of the
-    /// table is in that of the view, it is that column's. Else it is the table's own, but for a view that does not
-    /// show all columns: a row of its table may live by one that it does not show, and so has to live there.
+    /// table is in that of the view, it is that column's; of a view of all columns it is the table's own.
+    ///
+    /// Otherwise a row of the table may live by a column that the view does not show, and so has to live there.
+    /// Its marker stands for several things then, of which the latest may be the one that ends first. So it is as late
+    /// as it is written: each takes the place of all before it. (Cassandra gives it the time of the latest of
+    /// them; a row that then comes to live by something earlier does not come back.)
     fn liveness_of(&self, row: &Row) -> Option<Liveness> {
         if let Some(column) = self.rule.extra {
             let cell = self.live_cell(row, column)?;
@@ -151,38 +150,20 @@ impl Entry<'_> {
         if self.rule.includes_all() {
             return Some(own);
         }
-        let mut timestamp = own.timestamp;
-        let mut lives_for_ever = own.is_live(self.now_seconds) && own.ttl == NO_TTL;
-        let mut last: Option<&Cell> = None;
-        for cell in row.cells.iter().filter(|cell| self.is_unseen(cell)) {
-            if !cell.is_live(self.now_seconds) {
-                continue;
-            }
-            timestamp = timestamp.max(cell.timestamp);
-            if !cell.is_expiring() {
-                lives_for_ever = true;
-            } else if last.is_none_or(|l| cell.local_deletion_time > l.local_deletion_time) {
-                last = Some(cell);
-            }
-        }
-        if lives_for_ever {
-            return Some(Liveness {
-                timestamp,
-                ..Liveness::NONE
-            });
-        }
-        Some(match last {
-            Some(cell)
-                if cell.local_deletion_time > own.expires_at || !own.is_live(self.now_seconds) =>
-            {
-                liveness_like(cell, timestamp)
-            }
-            _ => own,
-        })
+        let timestamp = self.latest(row).max(self.now.micros);
+        let unseen = row.cells.iter().filter(|cell| self.is_unseen(cell));
+        let unseen = unseen.filter(|cell| cell.is_live(self.now.seconds));
+        let all = unseen.map(|cell| liveness_like(cell, timestamp));
+        let own = own
+            .is_live(self.now.seconds)
+            .then_some(Liveness { timestamp, ..own });
+        // What lives for ever has the last time of all.
+        let last = all.chain(own).max_by_key(|marker| marker.expires_at);
+        Some(last.unwrap_or_else(|| self.dead(timestamp)))
     }
 
-    /// When the row of the view is gone: as late as what made it live, and no later
-    /// (`computeTimestampForEntryDeletion`).
+    /// When the row of the view is gone: as late as what made it live, and no later, but where markers are as late as
+    /// they are written (`computeTimestampForEntryDeletion`).
     fn time_of_deletion(&self, before: &Row, after: &Row) -> Option<i64> {
         if let Some(column) = self.rule.extra {
             let cell = self.live_cell(before, column)?;
@@ -191,14 +172,28 @@ impl Entry<'_> {
                 false => cell.timestamp,
             });
         }
-        let timestamp = after.deletion.timestamp.max(before.liveness.timestamp);
         if self.rule.includes_all() {
-            return Some(timestamp);
+            return Some(after.deletion.timestamp.max(before.liveness.timestamp));
         }
-        // Whether they are alive or not: they may have been what the row of the view lived by.
-        let unseen = before.cells.iter().filter(|cell| self.is_unseen(cell));
+        let latest = self.latest(before).max(self.latest(after));
+        Some(latest.max(self.now.micros))
+    }
+
+    /// The latest of what is known of a row but for what the view has of it itself.
+    fn latest(&self, row: &Row) -> i64 {
+        let unseen = row.cells.iter().filter(|cell| self.is_unseen(cell));
         let unseen = unseen.map(|cell| cell.timestamp).max();
-        Some(timestamp.max(unseen.unwrap_or(NO_TIMESTAMP)))
+        let around = row.deletion.timestamp.max(row.liveness.timestamp);
+        around.max(unseen.unwrap_or(NO_TIMESTAMP))
+    }
+
+    /// The marker of a row that does not live by it.
+    fn dead(&self, timestamp: i64) -> Liveness {
+        Liveness {
+            timestamp,
+            ttl: EXPIRED_TTL,
+            expires_at: self.now.seconds,
+        }
     }
 
     /// Is it of a column that the view does not have?

@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::{
-    Clustering, Column, ColumnId, ColumnKind, DecoratedKey, DeletionTime, Mutation, Partition,
-    PartitionUpdate, Row, Slice, Table, ViewRows, decode_key,
+    Cell, Clustering, Column, ColumnId, ColumnKind, DecoratedKey, DeletionTime, Mutation,
+    Partition, PartitionUpdate, Row, Slice, Table, ViewRows, decode_key,
 };
 
 use self::entry::Entry;
@@ -91,6 +91,18 @@ impl ViewRule {
         &self.view
     }
 
+    /// The cells of a row of the table that are values of the view, as it has them.
+    pub fn values_of(&self, row: &Row) -> Vec<Cell> {
+        let cells = row.cells.iter().filter_map(|cell| {
+            let column = self.shown(cell.column)?;
+            Some(Cell {
+                column,
+                ..cell.clone()
+            })
+        });
+        cells.collect()
+    }
+
     /// Does it show all columns of the table, whatever those are?
     fn includes_all(&self) -> bool {
         self.view
@@ -153,18 +165,28 @@ pub fn slices_touched(rules: &[ViewRule], update: &PartitionUpdate) -> Vec<Slice
     slices
 }
 
+/// When a write is looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    /// Seconds since 1970: what has expired by then is gone.
+    pub seconds: u32,
+    /// Microseconds since 1970, later than at any write of the partition that was looked at before, whatever the
+    /// clock says.
+    pub micros: i64,
+}
+
 /// What is to be written to views for one partition of their table.
 pub struct ViewUpdates<'r> {
     rules: &'r [ViewRule],
     key: DecoratedKey,
     components: Vec<bytes::Bytes>,
-    now_seconds: u32,
+    now: Now,
     updates: BTreeMap<(usize, DecoratedKey), PartitionUpdate>,
 }
 
 impl<'r> ViewUpdates<'r> {
-    /// Nothing yet. `now_seconds`, since 1970: what has expired by then is gone.
-    pub fn new(rules: &'r [ViewRule], key: &DecoratedKey, now_seconds: u32) -> ViewUpdates<'r> {
+    /// Nothing yet.
+    pub fn new(rules: &'r [ViewRule], key: &DecoratedKey, now: Now) -> ViewUpdates<'r> {
         let columns = rules
             .first()
             .map_or(0, |rule| rule.base.partition_key().len());
@@ -172,7 +194,7 @@ impl<'r> ViewUpdates<'r> {
             rules,
             components: decode_key(key.key(), columns).unwrap_or_default(),
             key: key.clone(),
-            now_seconds,
+            now,
             updates: BTreeMap::new(),
         }
     }
@@ -239,7 +261,7 @@ impl<'r> ViewUpdates<'r> {
                 rule,
                 key: &self.key,
                 components: &self.components,
-                now_seconds: self.now_seconds,
+                now: self.now,
             };
             for (key, row) in entry.changes(before.as_ref(), &merged) {
                 let update = self.updates.entry((number, key));
