@@ -19,6 +19,7 @@ mod json;
 mod keys;
 mod list_paths;
 mod modify;
+mod nearest;
 mod node;
 mod operation;
 mod position;

@@ -16,6 +16,7 @@ mod options;
 mod properties;
 mod replication;
 mod retry;
+mod storage_attached;
 mod system;
 mod table_changes;
 mod tables;

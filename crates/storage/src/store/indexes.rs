@@ -19,7 +19,7 @@ use super::table::TableStore;
 use super::{Inner, Store, folder};
 use crate::commitlog::SegmentName;
 use crate::error::{OpenError, ReadError};
-use crate::index::{IndexDefinition, decided};
+use crate::index::{IndexDefinition, Lookup};
 use crate::merge::{MemScan, MergedScan, ScanSource};
 use crate::read::{IndexView, View};
 use crate::sstable::{ColumnSelection, ScanOptions};
@@ -331,11 +331,13 @@ impl Inner {
     ) -> Result<Option<Box<IndexView>>, ReadError> {
         let indexes = table.indexes.borrow().clone();
         let schema = table.table();
-        let found = indexes.iter().find_map(|index| {
-            let value = decided(&schema, &index.definition, &command.filters)?;
-            Some((index, value.clone()))
+        let found = indexes.iter().filter_map(|index| {
+            let lookup = index.definition.lookup(&schema, &command.filters)?;
+            Some((index, lookup))
         });
-        let Some((index, value)) = found else {
+        // Of one value there are fewer entries than of a range, as a rule.
+        let found = found.min_by_key(|(_, lookup)| matches!(lookup, Lookup::Range(_)));
+        let Some((index, lookup)) = found else {
             // The shard that asked knows of an index that is not here yet.
             return match asked_index(command) {
                 Some(name) if indexes.iter().all(|i| *i.definition.index.name != *name) => {
@@ -350,7 +352,7 @@ impl Inner {
         }
         Ok(Some(Box::new(IndexView {
             definition: index.definition.clone(),
-            value,
+            lookup,
             entries: index.entries.view(),
         })))
     }
@@ -362,7 +364,7 @@ fn asked_index(command: &ReadCommand) -> Option<String> {
     let mut indexes = table.indexes.iter();
     indexes.find_map(|index| {
         let definition = IndexDefinition::new(table, index)?;
-        decided(table, &definition, &command.filters)?;
+        definition.lookup(table, &command.filters)?;
         Some(index.name.to_string())
     })
 }
