@@ -1,7 +1,7 @@
 //! `ORDER BY … ANN OF`: the rows whose vectors are the nearest to one (`SelectStatement`,
 //! `VectorTopKProcessor`). They are the nearest of all: every vector is looked at.
 
-use model::{Column, CqlType, Table};
+use model::{Column, CqlType, Order, Table};
 
 use crate::CqlError;
 use crate::ast::Select;
@@ -51,6 +51,9 @@ pub(crate) fn nearest<'t>(
     };
     if select.order_by.len() > 1 {
         return invalid!("ANN ordering does not support any other ordering");
+    }
+    if ordering.order == Order::Descending {
+        return invalid!("Descending ANN ordering is not supported");
     }
     let column = column_of(table, &ordering.column)?;
     let CqlType::Vector { element, .. } = &column.ty else {

@@ -22,6 +22,7 @@ use crate::functions::Accumulator;
 use crate::term::Request;
 
 use super::fetch::Slots;
+use super::index_values::check_filters;
 use super::keys::Partitions;
 use super::nearest::Nearest;
 use super::position::Position;
@@ -125,6 +126,7 @@ impl SelectPlan {
         }
         let slices = self.slices.slices(&self.table, request)?;
         let filters = self.filters.filters(request)?;
+        check_filters(&self.table, filters.as_deref().unwrap_or_default())?;
         let source = if slices.is_empty() && !self.looks_at_key || filters.is_none() {
             self.keys.check(request)?;
             Source::Done

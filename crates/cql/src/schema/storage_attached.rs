@@ -66,15 +66,14 @@ fn check_type(index: &Index, column: &Column) -> Result<(), CqlError> {
     {
         return invalid!("SAI ANN indexes are only allowed on vector columns with float elements");
     }
-    let ty = match index.part() {
-        IndexPart::Entries => return Ok(()),
-        _ => index.value_type(column),
+    let types: Vec<CqlType> = match index.part() {
+        IndexPart::Entries => column.ty.parts().cloned().collect(),
+        _ => index.value_type(column).into_iter().collect(),
     };
-    match ty {
-        Some(ty @ (Blob | Counter | Custom(_) | Duration | Empty)) => {
-            invalid!("Unsupported type: {ty}")
-        }
-        _ => Ok(()),
+    let is_unknown = |ty: &&CqlType| matches!(ty, Blob | Counter | Custom(_) | Duration | Empty);
+    match types.iter().find(is_unknown) {
+        Some(ty) => invalid!("Unsupported type: {ty}"),
+        None => Ok(()),
     }
 }
 
@@ -90,7 +89,14 @@ fn check_analyzer(index: &Index, column: &Column) -> Result<(), CqlError> {
         .value_type(column)
         .is_some_and(|ty| matches!(ty, CqlType::Text | CqlType::Ascii));
     if !is_text {
-        return invalid!("CQL type {} cannot be analyzed.", column.ty);
+        return match &column.ty {
+            CqlType::Map { key, value, .. } if index.part() == IndexPart::Entries => invalid!(
+                "CQL type 'org.apache.cassandra.db.marshal.CompositeType({},{})' cannot be analyzed.",
+                key.to_marshal(),
+                value.to_marshal()
+            ),
+            ty => invalid!("CQL type {ty} cannot be analyzed."),
+        };
     }
     for (name, value) in given {
         if value.is_empty() {

@@ -99,7 +99,10 @@ struct Check<'c> {
 
 impl<'c> Check<'c> {
     fn new(table: &Table, column: &'c Column, filter: &'c RowFilter) -> Check<'c> {
-        let supports = |index: &&Index| index.supports(table, column, filter.operator);
+        // No index decides IN.
+        let supports = |index: &&Index| {
+            filter.values.len() == 1 && index.supports(table, column, filter.operator)
+        };
         let index = table.indexes.iter().filter(supports);
         let analyzers = index.map(Index::analyzer);
         let analyzer = analyzers.into_iter().find(|a| *a != Analyzer::NONE);
