@@ -22,7 +22,7 @@ use crate::error::{OpenError, ReadError};
 use crate::index::{IndexDefinition, Lookup};
 use crate::merge::{MemScan, MergedScan, ScanSource};
 use crate::read::{IndexView, View};
-use crate::sstable::{ColumnSelection, ScanOptions};
+use crate::sstable::{ColumnSelection, SSTable, ScanOptions};
 use crate::{PartitionHead, Unfiltered};
 
 /// The file in the folder of an index that says that it was built.
@@ -245,13 +245,67 @@ impl Inner {
         }
     }
 
-    /// Derives entries of all that the table has now. Writes make their own since before that.
+    /// Derives entries of all that the table has now, and notes that it is done. Writes make their own
+    /// since before that.
     async fn build(&self, store: &TableStore, index: &ShardIndex) -> Result<bool, String> {
-        let view = store.view();
+        let is_done = self.index_view(&store.view(), index).await?;
+        if is_done {
+            self.note_built(index).await?;
+        }
+        Ok(is_done && index.is_there())
+    }
+
+    /// What sstables that are about to become part of a table say is indexed, and on the drive, before
+    /// anybody sees them.
+    pub(super) async fn index_arrivals(
+        &self,
+        store: &TableStore,
+        arrivals: &[SSTable],
+    ) -> Result<(), String> {
+        let mut view = store.view();
+        view.memtables.clear();
+        view.sstables = arrivals.into();
+        for index in store.indexes.borrow().clone().iter() {
+            self.index_view(&view, index).await?;
+        }
+        Ok(())
+    }
+
+    /// Until the indexes of a table have what comes into its folder, a start is to build them anew.
+    pub(super) async fn doubt_indexes(&self, store: &TableStore) -> Result<(), std::io::Error> {
+        for index in store.indexes.borrow().clone().iter() {
+            let dir = &index.entries.dir;
+            self.env.remove_file_if_there(&dir.join(BUILT)).await?;
+            self.env.sync_dir(dir).await?;
+        }
+        Ok(())
+    }
+
+    /// All is in the indexes again.
+    pub(super) async fn trust_indexes(&self, store: &TableStore) {
+        let indexes = store.indexes.borrow().clone();
+        for index in indexes.iter().filter(|index| index.built.get()) {
+            if let Err(error) = self.note_built(index).await {
+                tracing::warn!("the next start builds an index anew: {error}");
+            }
+        }
+    }
+
+    async fn note_built(&self, index: &ShardIndex) -> Result<(), String> {
+        let path = index.entries.dir.join(BUILT);
+        let noted = match self.env.write_file(&path, Vec::new()).await {
+            Ok(()) => self.env.sync_dir(&index.entries.dir).await,
+            Err(error) => Err(error),
+        };
+        noted.map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    /// Derives entries of all that a view has, and flushes them; `false` if the index, or the store, goes.
+    async fn index_view(&self, view: &View, index: &ShardIndex) -> Result<bool, String> {
         let ends = || self.closed.get() || !index.is_there();
         let mut scan = view.scan_all(&self.env);
         while let Some(head) = scan.next_partition().await.map_err(|e| e.to_string())? {
-            let mut update = empty_update(&view, &head);
+            let mut update = empty_update(view, &head);
             update.static_row = head.static_row;
             loop {
                 let item = scan.next().await.map_err(|e| e.to_string())?;
@@ -280,18 +334,11 @@ impl Inner {
                 return Ok(false);
             }
             match self.flush(Some(id)).await {
-                Ok(()) => break,
+                Ok(()) => return Ok(!ends()),
                 Err(error) => tracing::warn!("building an index: {error}"),
             }
             self.env.sleep(BUILD_WAIT).await;
         }
-        let path = index.entries.dir.join(BUILT);
-        let noted = match self.env.write_file(&path, Vec::new()).await {
-            Ok(()) => self.env.sync_dir(&index.entries.dir).await,
-            Err(error) => Err(error),
-        };
-        noted.map_err(|error| format!("{}: {error}", path.display()))?;
-        Ok(!ends())
     }
 
     async fn wait_for_room(&self) {
