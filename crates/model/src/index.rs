@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::{Column, ColumnKind, CqlType, FilterOperator, Table};
+use crate::{Analyzer, Column, ColumnKind, CqlType, FilterOperator, Table};
 
 /// How the entries of a secondary index are kept (`IndexMetadata.Kind`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +81,21 @@ impl IndexPart {
 /// The option that says what an index is on.
 const TARGET: &str = "target";
 
+/// The option that says which class keeps a custom index.
+const CLASS: &str = "class_name";
+
+/// The class of storage-attached indexes.
+const STORAGE_ATTACHED: &str = "org.apache.cassandra.index.sai.StorageAttachedIndex";
+
+/// Its other names, in whatever case (`IndexMetadata.indexNameAliases`).
+const STORAGE_ATTACHED_ALIASES: [&str; 2] = ["sai", "storageattachedindex"];
+
+/// Does a storage-attached index find ranges of values of a type (`IndexTermType.EQ_ONLY_TYPES`)?
+fn has_ranges(ty: &CqlType) -> bool {
+    use CqlType::{Ascii, Boolean, Text, Uuid, Vector};
+    !matches!(ty, Ascii | Boolean | Text | Uuid | Vector { .. }) && ty.parts().next().is_none()
+}
+
 impl Index {
     /// What of which column a target says (`v`, `"V"`, `values(v)`: `TargetParser`).
     pub fn parse_target(target: &str) -> (IndexPart, String) {
@@ -106,16 +121,47 @@ impl Index {
         table.column_named(self.column.as_ref()?)
     }
 
+    /// Is it a storage-attached one?
+    pub fn is_storage_attached(&self) -> bool {
+        let class = self.options.get(CLASS).map_or("", String::as_str);
+        let mut aliases = STORAGE_ATTACHED_ALIASES.iter();
+        self.kind == Some(IndexKind::Custom)
+            && (class == STORAGE_ATTACHED || aliases.any(|alias| class.eq_ignore_ascii_case(alias)))
+    }
+
     /// Are its entries kept here?
     pub fn is_served(&self, table: &Table) -> bool {
-        let kind = matches!(self.kind, Some(IndexKind::Keys | IndexKind::Composites));
-        kind && self.column_of(table).is_some()
+        let is_table = matches!(self.kind, Some(IndexKind::Keys | IndexKind::Composites));
+        (is_table || self.is_storage_attached()) && self.column_of(table).is_some()
+    }
+
+    /// What it makes of texts before it compares them.
+    pub fn analyzer(&self) -> Analyzer {
+        let is = |option: &str, or: bool| match self.options.get(option) {
+            Some(value) => value.eq_ignore_ascii_case("true"),
+            None => or,
+        };
+        match self.is_storage_attached() {
+            true => Analyzer {
+                case_sensitive: is("case_sensitive", true),
+                normalize: is("normalize", false),
+                ascii: is("ascii", false),
+            },
+            false => Analyzer::NONE,
+        }
     }
 
     /// Does it find the rows whose column compares so with one value
-    /// (`CassandraIndex.supportsExpression`)?
+    /// (`CassandraIndex.supportsExpression`, `IndexTermType.supports`)?
     pub fn supports(&self, table: &Table, column: &Column, operator: FilterOperator) -> bool {
         if self.column.as_ref() != Some(&column.name) || !self.is_served(table) {
+            return false;
+        }
+        let simple = self.part() == IndexPart::Simple;
+        if self.is_storage_attached() && simple && operator.is_range() {
+            return has_ranges(&column.ty);
+        }
+        if matches!(column.ty, CqlType::Vector { .. }) && self.is_storage_attached() {
             return false;
         }
         match self.part() {
@@ -124,6 +170,11 @@ impl Index {
             IndexPart::Values => operator == FilterOperator::Contains,
             IndexPart::Entries => operator == FilterOperator::ContainsEntry,
         }
+    }
+
+    /// Has it entries? The nearest vectors are found by looking at all.
+    pub fn has_entries(&self, column: &Column) -> bool {
+        !(self.is_storage_attached() && matches!(column.ty, CqlType::Vector { .. }))
     }
 
     /// The type of what it keeps; `None` if its column has no such part.

@@ -10,6 +10,7 @@
 //! gives to another column, so that a cell of a dropped column can never be taken for one of a
 //! column added later under the same name.
 
+mod analyzer;
 mod bound;
 mod byte_comparable;
 mod clustering;
@@ -49,6 +50,7 @@ mod view;
 pub mod vint;
 mod zone;
 
+pub use analyzer::Analyzer;
 pub use bound::Value;
 pub use clustering::{Bound, BoundKind, Clustering, ClusteringComparator, Slice};
 pub use counter_mutation::CounterMutation;

@@ -56,6 +56,19 @@ fn names(schema: &Schema) -> BTreeSet<IndexName> {
     indexes.collect()
 }
 
+/// Those that have no entries, and so nothing to be built.
+fn without_entries(schema: &Schema) -> BTreeSet<IndexName> {
+    let tables = schema.keyspaces.values().flat_map(|k| k.tables.values());
+    let indexes = tables.flat_map(|table| {
+        let indexes = table.indexes.iter().filter(|index| {
+            let column = index.column_of(table);
+            column.is_none_or(|column| !index.has_entries(column))
+        });
+        indexes.map(|index| (table.keyspace.clone(), index.name.clone()))
+    });
+    indexes.collect()
+}
+
 async fn refresh(
     shard: &Rc<Shard>,
     schema: &Schema,
@@ -63,10 +76,11 @@ async fn refresh(
     written: &mut BTreeSet<IndexName>,
 ) -> Result<(), String> {
     let mut built = there.clone();
+    let without = without_entries(schema);
     for states in everywhere(shard).await? {
         let known = states.into_iter().filter(|state| state.built);
         let known: BTreeSet<IndexName> = known.map(|s| (s.keyspace, s.name)).collect();
-        built.retain(|name| known.contains(name));
+        built.retain(|name| known.contains(name) || without.contains(name));
     }
     let now = shard.timestamps.next(&shard.env);
     for mutation in built_mutations(schema, written, &built, now) {

@@ -2,8 +2,8 @@
 //! (`SingleRestriction.isSupportedBy`, `IndexRestrictions.needsFiltering`).
 //!
 //! An index makes a query possible that would need ALLOW FILTERING without it. To need none, all
-//! restrictions that the key does not decide must be decided by one group of indexes: each index
-//! that is a hidden table is one for itself.
+//! restrictions that the key does not decide must be decided by one group of indexes: those that are
+//! storage-attached together, and each other one for itself.
 
 use model::{Column, ColumnKind, FilterOperator, Index, Table};
 
@@ -115,7 +115,15 @@ impl<'t> Demands<'t> {
             let mut filtered = self.filtered.iter();
             filtered.all(|demanded| demanded.is_decided(table, index))
         };
-        !self.filtered.is_empty() && !self.indexes().any(decides)
+        // Storage-attached indexes are one group.
+        let decided_together = || {
+            let mut filtered = self.filtered.iter();
+            filtered.all(|demanded| {
+                let mut attached = self.indexes().filter(|(_, i)| i.is_storage_attached());
+                attached.any(|(table, index)| demanded.is_supported(table, index))
+            })
+        };
+        !self.filtered.is_empty() && !self.indexes().any(decides) && !decided_together()
     }
 
     /// Is the column at this place of the clustering key decided by an index of its own?
@@ -144,8 +152,7 @@ fn of_clustering<'t>(
         .map(|column| Demanded {
             column,
             operators: operators.clone(),
-            // Of several columns no index decides all.
-            several: restriction.of_tuples,
+            several: false,
         })
         .collect()
 }

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use model::{Column, ColumnId, ColumnKind, CompactForm, Order, Table};
+use model::{Column, ColumnId, ColumnKind, CompactForm, CqlType, Order, Table};
 
 use crate::CqlError;
 use crate::ast::Relation;
@@ -383,6 +383,14 @@ impl Restrictions {
             .filter_map(|id| table.column(*id))
             .filter(|column| matches!(column.kind, ColumnKind::Static | ColumnKind::Regular))
             .collect();
+        let of_vector = |column: &&Column| {
+            let mut indexes = table.indexes.iter();
+            matches!(column.ty, CqlType::Vector { .. })
+                && indexes.any(|i| i.is_storage_attached() && i.column_of(table) == Some(*column))
+        };
+        if others.iter().any(of_vector) {
+            return invalid!("Vector indexes only support ANN queries");
+        }
         if !others.is_empty() {
             if !matches!(kind, StatementKind::Select { .. }) {
                 let names: Vec<&str> = others.iter().map(|column| &*column.name).collect();

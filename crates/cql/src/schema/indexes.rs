@@ -10,8 +10,8 @@ use model::{UserType, quote_identifier};
 use super::properties::Properties;
 use super::tables::is_counter_table;
 use super::{
-    ChangeKind, ChangeTarget, SchemaChange, changed, keyspace_of, unchanged, unserved,
-    with_keyspace,
+    ChangeKind, ChangeTarget, SchemaChange, changed, keyspace_of, storage_attached, unchanged,
+    unserved, with_keyspace,
 };
 use crate::CqlError;
 use crate::ast::{CreateIndex, Drop, IndexTarget, IndexTargetKind};
@@ -147,6 +147,10 @@ fn define(schema: &Schema, create: &CreateIndex) -> Result<Option<Index>, CqlErr
         )));
     }
     implementation.check_class()?;
+    if index.is_storage_attached() {
+        let columns: Vec<&Column> = targets.iter().map(|target| target.column).collect();
+        storage_attached::check(&index, &columns, &table.indexes)?;
+    }
     Ok(Some(index))
 }
 

@@ -17,6 +17,7 @@ mod options;
 mod properties;
 mod replication;
 mod retry;
+mod storage_attached;
 mod system;
 mod table_changes;
 mod tables;

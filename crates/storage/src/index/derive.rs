@@ -34,7 +34,12 @@ impl IndexDefinition {
                 for row in &update.rows {
                     let value = row.clustering.0.get(column.position);
                     if let (Some(value), Some(time)) = (value, latest_of(row)) {
-                        add.add(value, Some(&row.clustering), &[], lasting(time));
+                        add.add(
+                            &self.analyzed(value),
+                            Some(&row.clustering),
+                            &[],
+                            lasting(time),
+                        );
                     }
                 }
             }
@@ -43,7 +48,7 @@ impl IndexDefinition {
                 let time = rows.filter_map(latest_of).max();
                 let value = self.of_key(&update.key);
                 if let (Some(value), Some(time)) = (value, time) {
-                    add.add(&value, None, &[], lasting(time));
+                    add.add(&self.analyzed(&value), None, &[], lasting(time));
                 }
             }
         }
@@ -83,6 +88,7 @@ impl IndexDefinition {
             }
             _ => return,
         };
+        let value = self.analyzed(&value);
         add.add(&value, row, path.map_or(&[], |path| path), liveness);
     }
 }

@@ -11,12 +11,14 @@
 
 mod derive;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use model::{
-    Bound, BoundKind, Clustering, Column, ColumnId, ColumnKind, CqlType, DecoratedKey, Index,
-    Order, PartitionBound, RowFilter, Slice, Table, TableOptions, Token, murmur3_x64_128,
+    Bound, BoundKind, Clustering, Column, ColumnId, ColumnKind, CqlType, DecoratedKey,
+    FilterOperator, Index, Order, PartitionBound, RowFilter, Slice, Table, TableOptions, Token,
+    murmur3_x64_128,
 };
 use smallvec::SmallVec;
 
@@ -37,6 +39,15 @@ pub(crate) struct IndexDefinition {
     pub(crate) entries: Arc<Table>,
 }
 
+/// Of which values the entries are wanted.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Lookup {
+    /// Of one, in the form that entries have.
+    Value(Bytes),
+    /// Of those between two.
+    Range(Slice),
+}
+
 /// What an entry leads to.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Candidate {
@@ -50,6 +61,9 @@ impl IndexDefinition {
     /// Of an index of `table`; `None` if the table lacks what it is on.
     pub(crate) fn new(table: &Table, index: &Index) -> Option<IndexDefinition> {
         let column = index.column_of(table)?.clone();
+        if !index.has_entries(&column) {
+            return None;
+        }
         let value = index.value_type(&column)?;
         let entries = Arc::new(entries_table(table, index, &column, value));
         Some(IndexDefinition {
@@ -64,22 +78,49 @@ impl IndexDefinition {
         DecoratedKey::new(Bytes::from_static(PARTITION))
     }
 
-    /// The value of whose entries a filter needs no more than these; `None`: the index does not
-    /// decide it.
-    pub(crate) fn value_of<'f>(&self, table: &Table, filter: &'f RowFilter) -> Option<&'f Bytes> {
-        let [value] = &filter.values[..] else {
-            return None;
-        };
-        let is_on = filter.column == self.column.id
-            && self.index.supports(table, &self.column, filter.operator);
-        // Of a value that is too long there are no entries.
-        (is_on && value.len() <= LONGEST_VALUE).then_some(value)
+    /// Of which values the entries lead to all that fulfils the filters; `None`: the index decides none
+    /// of them.
+    pub(crate) fn lookup(&self, table: &Table, filters: &[RowFilter]) -> Option<Lookup> {
+        let mut range = None;
+        for filter in filters {
+            let is_on = filter.column == self.column.id
+                && self.index.supports(table, &self.column, filter.operator);
+            let [value] = &filter.values[..] else {
+                continue;
+            };
+            // Of a value that is too long there are no entries.
+            if !is_on || value.len() > LONGEST_VALUE {
+                continue;
+            }
+            let bound = |kind| Bound {
+                prefix: Clustering(SmallVec::from_elem(value.clone(), 1)),
+                kind,
+            };
+            let slice: &mut Slice = match filter.operator.is_range() {
+                true => range.get_or_insert(Slice::ALL),
+                false => return Some(Lookup::Value(self.analyzed(value))),
+            };
+            match filter.operator {
+                FilterOperator::Greater => slice.start = bound(BoundKind::ExclusiveStart),
+                FilterOperator::GreaterOrEqual => slice.start = bound(BoundKind::InclusiveStart),
+                FilterOperator::Less => slice.end = bound(BoundKind::ExclusiveEnd),
+                _ => slice.end = bound(BoundKind::InclusiveEnd),
+            }
+        }
+        range.map(Lookup::Range)
+    }
+
+    /// The form of a value that its entries have.
+    pub(crate) fn analyzed(&self, value: &Bytes) -> Bytes {
+        match self.index.analyzer().analyze(value) {
+            Cow::Borrowed(_) => value.clone(),
+            Cow::Owned(value) => value.into(),
+        }
     }
 
     /// The entries of a value that lead to a range of the ring, or behind a row of its first
     /// partition.
     pub(crate) fn slice(
-        &self,
         value: &Bytes,
         (start, end): (&PartitionBound, &PartitionBound),
         behind: Option<&Candidate>,
@@ -200,14 +241,4 @@ fn entries_table(table: &Table, index: &Index, column: &Column, value: CqlType) 
     let id = (u128::from(high.cast_unsigned()) << 64) | u128::from(low.cast_unsigned());
     let id = uuid::Builder::from_md5_bytes(id.to_be_bytes()).into_uuid();
     Table::new(id, table.keyspace.clone(), name, columns, options)
-}
-
-/// Which filter of a command an index decides.
-pub(crate) fn decided<'f>(
-    table: &Table,
-    definition: &IndexDefinition,
-    filters: &'f [RowFilter],
-) -> Option<&'f Bytes> {
-    let mut filters = filters.iter();
-    filters.find_map(|filter| definition.value_of(table, filter))
 }

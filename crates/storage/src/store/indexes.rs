@@ -19,10 +19,10 @@ use super::table::TableStore;
 use super::{Inner, Store, folder};
 use crate::commitlog::SegmentName;
 use crate::error::{OpenError, ReadError};
-use crate::index::{IndexDefinition, decided};
+use crate::index::{IndexDefinition, Lookup};
 use crate::merge::{MemScan, MergedScan, ScanSource};
 use crate::read::{IndexView, View};
-use crate::sstable::{ColumnSelection, ScanOptions};
+use crate::sstable::{ColumnSelection, SSTable, ScanOptions};
 use crate::{PartitionHead, Unfiltered};
 
 /// The file in the folder of an index that says that it was built.
@@ -245,13 +245,67 @@ impl Inner {
         }
     }
 
-    /// Derives entries of all that the table has now. Writes make their own since before that.
+    /// Derives entries of all that the table has now, and notes that it is done. Writes make their own
+    /// since before that.
     async fn build(&self, store: &TableStore, index: &ShardIndex) -> Result<bool, String> {
-        let view = store.view();
+        let is_done = self.index_view(&store.view(), index).await?;
+        if is_done {
+            self.note_built(index).await?;
+        }
+        Ok(is_done && index.is_there())
+    }
+
+    /// What sstables that are about to become part of a table say is indexed, and on the drive, before
+    /// anybody sees them.
+    pub(super) async fn index_arrivals(
+        &self,
+        store: &TableStore,
+        arrivals: &[SSTable],
+    ) -> Result<(), String> {
+        let mut view = store.view();
+        view.memtables.clear();
+        view.sstables = arrivals.into();
+        for index in store.indexes.borrow().clone().iter() {
+            self.index_view(&view, index).await?;
+        }
+        Ok(())
+    }
+
+    /// Until the indexes of a table have what comes into its folder, a start is to build them anew.
+    pub(super) async fn doubt_indexes(&self, store: &TableStore) -> Result<(), std::io::Error> {
+        for index in store.indexes.borrow().clone().iter() {
+            let dir = &index.entries.dir;
+            self.env.remove_file_if_there(&dir.join(BUILT)).await?;
+            self.env.sync_dir(dir).await?;
+        }
+        Ok(())
+    }
+
+    /// All is in the indexes again.
+    pub(super) async fn trust_indexes(&self, store: &TableStore) {
+        let indexes = store.indexes.borrow().clone();
+        for index in indexes.iter().filter(|index| index.built.get()) {
+            if let Err(error) = self.note_built(index).await {
+                tracing::warn!("the next start builds an index anew: {error}");
+            }
+        }
+    }
+
+    async fn note_built(&self, index: &ShardIndex) -> Result<(), String> {
+        let path = index.entries.dir.join(BUILT);
+        let noted = match self.env.write_file(&path, Vec::new()).await {
+            Ok(()) => self.env.sync_dir(&index.entries.dir).await,
+            Err(error) => Err(error),
+        };
+        noted.map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    /// Derives entries of all that a view has, and flushes them; `false` if the index, or the store, goes.
+    async fn index_view(&self, view: &View, index: &ShardIndex) -> Result<bool, String> {
         let ends = || self.closed.get() || !index.is_there();
         let mut scan = view.scan_all(&self.env);
         while let Some(head) = scan.next_partition().await.map_err(|e| e.to_string())? {
-            let mut update = empty_update(&view, &head);
+            let mut update = empty_update(view, &head);
             update.static_row = head.static_row;
             loop {
                 let item = scan.next().await.map_err(|e| e.to_string())?;
@@ -280,18 +334,11 @@ impl Inner {
                 return Ok(false);
             }
             match self.flush(Some(id)).await {
-                Ok(()) => break,
+                Ok(()) => return Ok(!ends()),
                 Err(error) => tracing::warn!("building an index: {error}"),
             }
             self.env.sleep(BUILD_WAIT).await;
         }
-        let path = index.entries.dir.join(BUILT);
-        let noted = match self.env.write_file(&path, Vec::new()).await {
-            Ok(()) => self.env.sync_dir(&index.entries.dir).await,
-            Err(error) => Err(error),
-        };
-        noted.map_err(|error| format!("{}: {error}", path.display()))?;
-        Ok(!ends())
     }
 
     async fn wait_for_room(&self) {
@@ -331,11 +378,13 @@ impl Inner {
     ) -> Result<Option<Box<IndexView>>, ReadError> {
         let indexes = table.indexes.borrow().clone();
         let schema = table.table();
-        let found = indexes.iter().find_map(|index| {
-            let value = decided(&schema, &index.definition, &command.filters)?;
-            Some((index, value.clone()))
+        let found = indexes.iter().filter_map(|index| {
+            let lookup = index.definition.lookup(&schema, &command.filters)?;
+            Some((index, lookup))
         });
-        let Some((index, value)) = found else {
+        // Of one value there are fewer entries than of a range, as a rule.
+        let found = found.min_by_key(|(_, lookup)| matches!(lookup, Lookup::Range(_)));
+        let Some((index, lookup)) = found else {
             // The shard that asked knows of an index that is not here yet.
             return match asked_index(command) {
                 Some(name) if indexes.iter().all(|i| *i.definition.index.name != *name) => {
@@ -350,7 +399,7 @@ impl Inner {
         }
         Ok(Some(Box::new(IndexView {
             definition: index.definition.clone(),
-            value,
+            lookup,
             entries: index.entries.view(),
         })))
     }
@@ -362,7 +411,7 @@ fn asked_index(command: &ReadCommand) -> Option<String> {
     let mut indexes = table.indexes.iter();
     indexes.find_map(|index| {
         let definition = IndexDefinition::new(table, index)?;
-        decided(table, &definition, &command.filters)?;
+        definition.lookup(table, &command.filters)?;
         Some(index.name.to_string())
     })
 }
