@@ -155,6 +155,11 @@ fn indexes() {
 }
 
 #[test]
+fn frozen_times() {
+    check(include_str!("golden/frozen_times.cql"));
+}
+
+#[test]
 fn lists() {
     check(include_str!("golden/lists.cql"));
 }

@@ -6,6 +6,7 @@ use model::CqlType;
 use num_bigint::BigInt;
 
 use super::number::{Number, whole_part};
+use super::transcendental::{Undefined, exp, log, log10};
 use super::{Call, Scalar};
 use crate::CqlError;
 
@@ -21,21 +22,18 @@ const TYPES: [CqlType; 9] = [
     CqlType::Decimal,
 ];
 
-/// The overloads of this name. `exp`, `log` and `log10` of varints and decimals are not among
-/// them: Cassandra gives 34 and more exact digits there, which 64-bit arithmetic cannot.
+/// The overloads of this name.
 pub(super) fn named(name: &str) -> Vec<Scalar> {
     let (name, body): (&'static str, super::Body) = match name {
         "abs" => ("abs", |call| map(call, abs)),
         "round" => ("round", |call| map(call, round)),
-        "exp" => ("exp", |call| map(call, |n| real(n, f64::exp))),
-        "log" => ("log", |call| map(call, |n| real(n, f64::ln))),
-        "log10" => ("log10", |call| map(call, |n| real(n, f64::log10))),
+        "exp" => ("exp", |call| of_real(call, f64::exp, exp)),
+        "log" => ("log", |call| of_real(call, f64::ln, log)),
+        "log10" => ("log10", |call| of_real(call, f64::log10, log10)),
         _ => return Vec::new(),
     };
-    let exact = matches!(name, "abs" | "round");
     TYPES
         .iter()
-        .filter(|ty| exact || !matches!(ty, CqlType::Varint | CqlType::Decimal))
         .map(|ty| Scalar::new(name, [ty.clone()], ty.clone(), body))
         .collect()
 }
@@ -80,6 +78,29 @@ fn round_half_up(n: f64) -> i64 {
     let floor = n.floor();
     let up = n - floor >= 0.5;
     (if up { floor + 1.0 } else { floor }) as i64
+}
+
+/// A function of real numbers: `exact` of those that have any length, of which varints lose the fraction.
+fn of_real(
+    call: &Call<'_>,
+    f: fn(f64) -> f64,
+    exact: fn(&BigDecimal) -> Result<BigDecimal, Undefined>,
+) -> Result<Option<Bytes>, CqlError> {
+    let ty = &call.function.result;
+    let Some(number) = call.number(0, ty)? else {
+        return Ok(None);
+    };
+    let undefined = |reason: Undefined| CqlError::Invalid(reason.to_string());
+    let result = match number {
+        Number::Decimal(x) => Number::Decimal(exact(&x).map_err(undefined)?),
+        Number::Varint(x) => {
+            let result = exact(&BigDecimal::new(x, 0)).map_err(undefined)?;
+            let whole = whole_part(&result).ok_or_else(|| undefined(Undefined::Overflow))?;
+            Number::Varint(whole)
+        }
+        other => real(other, f),
+    };
+    Ok(result.encode(ty))
 }
 
 /// Integers go through double and lose their fraction.

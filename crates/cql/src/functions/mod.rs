@@ -19,6 +19,7 @@ mod math;
 mod number;
 mod resolve;
 mod time;
+mod transcendental;
 mod user;
 
 use std::cell::Cell;

@@ -368,8 +368,39 @@ fn selected<'c>(
             Bound::Null | Bound::Unset => None,
         })
     };
+    let bounds = match part {
+        Part::Slice(from, to) => {
+            let from = from.as_ref().map(value).transpose()?.flatten();
+            (from, to.as_ref().map(value).transpose()?.flatten())
+        }
+        _ => (None, None),
+    };
+    let (from, to) = &bounds;
+    let is_within = |path_type: &CqlType, path: &[u8]| {
+        let is_after = |from: &Bytes| path_type.compare(path, from).is_ge();
+        let is_before = |to: &Bytes| path_type.compare(path, to).is_le();
+        from.as_ref().is_none_or(is_after) && to.as_ref().is_none_or(is_before)
+    };
     let Some(path_type) = ty.path_type() else {
-        return Ok(cells);
+        // The cell is the whole collection: it counts if there is anything of the part in it.
+        let Some(key_type) = frozen_key_type(ty) else {
+            return Ok(cells);
+        };
+        let key = match part {
+            Part::Element(key) => value(key)?,
+            _ => None,
+        };
+        let has_part = |path: &[u8]| match part {
+            Part::Element(_) => {
+                let is_key = |key: &Bytes| key_type.compare(path, key).is_eq();
+                key.as_ref().is_some_and(is_key)
+            }
+            Part::Slice(..) => is_within(key_type, path),
+            Part::Whole | Part::Field(_) => true,
+        };
+        let has_any =
+            |cell: &&Cell| *part == Part::Whole || keys_of(ty, &cell.value).any(&has_part);
+        return Ok(cells.into_iter().filter(has_any).collect());
     };
     let keep = |test: &dyn Fn(&[u8]) -> bool| {
         cells
@@ -385,18 +416,29 @@ fn selected<'c>(
             Some(key) => keep(&|path| path_type.compare(path, &key).is_eq()),
             None => Vec::new(),
         },
-        Part::Slice(from, to) => {
-            let from = from.as_ref().map(value).transpose()?.flatten();
-            let to = to.as_ref().map(value).transpose()?.flatten();
-            keep(&|path| {
-                from.as_ref()
-                    .is_none_or(|from| path_type.compare(path, from).is_ge())
-                    && to
-                        .as_ref()
-                        .is_none_or(|to| path_type.compare(path, to).is_le())
-            })
-        }
+        Part::Slice(..) => keep(&|path| is_within(&path_type, path)),
     })
+}
+
+/// The type of what finds the elements of a frozen set or map.
+fn frozen_key_type(ty: &CqlType) -> Option<&CqlType> {
+    match ty {
+        CqlType::Set { element, .. } => Some(element),
+        CqlType::Map { key, .. } => Some(key),
+        _ => None,
+    }
+}
+
+/// The elements of a frozen set, the keys of a frozen map.
+fn keys_of<'v>(ty: &CqlType, value: &'v [u8]) -> impl Iterator<Item = &'v [u8]> {
+    let keys: Vec<&[u8]> = match ty {
+        CqlType::Map { .. } => {
+            let entries = collection::entries(value).unwrap_or_default();
+            entries.into_iter().map(|(key, _)| key).collect()
+        }
+        _ => collection::elements(value).unwrap_or_default(),
+    };
+    keys.into_iter()
 }
 
 fn time(cell: &Cell, kind: WriteTimeKind, now_seconds: u32) -> Option<Vec<u8>> {
