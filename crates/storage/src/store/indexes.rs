@@ -8,7 +8,7 @@
 //! cut by its tokens. With another number of shards an index is built anew.
 
 use std::cell::Cell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -146,6 +146,10 @@ impl Inner {
     ) -> Result<ShardIndex, OpenError> {
         let durable = store.durable.get();
         let dir = self.folder_of_index(&definition.entries);
+        if self.env.shard().0 == 0 {
+            let removed = self.remove_folders_of_others(&dir).await;
+            removed.map_err(folder::io_error(&dir))?;
+        }
         let built = dir.join(BUILT);
         let mut is_built = false;
         if self
@@ -179,6 +183,28 @@ impl Inner {
         })
     }
 
+    /// Removes what the index was with other numbers of shards: it has not followed its table since.
+    /// Nobody writes before all shards have started.
+    async fn remove_folders_of_others(&self, own: &Path) -> Result<(), std::io::Error> {
+        let Some(all) = own.parent() else {
+            return Ok(());
+        };
+        if !self.env.exists(all).await? {
+            return Ok(());
+        }
+        let of_these = format!("-of-{}", self.config.sharder.shards());
+        for entry in self.env.read_dir(all).await? {
+            if entry.name.ends_with(&of_these) {
+                continue;
+            }
+            let other = all.join(&entry.name);
+            self.env.remove_file_if_there(&other.join(BUILT)).await?;
+            self.env.sync_dir(&other).await?;
+            self.env.remove_dir_all(&other).await?;
+        }
+        Ok(())
+    }
+
     fn folder_of_index(&self, entries: &Table) -> PathBuf {
         let name = format!("helenus_{}-{}", entries.name, entries.id.simple());
         let shards = self.config.sharder.shards();
@@ -201,13 +227,16 @@ impl Inner {
             .await
             .map_err(|e| e.to_string());
         entries.unblock();
-        if removed.is_ok() {
-            let dir = &entries.dir;
+        let (shared, shards) = (&self.config.shared, self.config.sharder.shards());
+        let all = entries.dir.parent().unwrap_or(&entries.dir);
+        // The last shard to drop it removes the folder of all.
+        if shared.let_go(all, shards) {
             removed = self
                 .env
-                .remove_dir_all(dir)
+                .remove_dir_all(all)
                 .await
                 .map_err(|e| e.to_string());
+            shared.forget_folder(all);
         }
         if let Err(error) = removed {
             tracing::warn!("removing the files of a dropped index: {error}");
@@ -265,7 +294,8 @@ impl Inner {
         let mut view = store.view();
         view.memtables.clear();
         view.sstables = arrivals.into();
-        for index in store.indexes.borrow().clone().iter() {
+        let indexes = store.indexes.borrow().clone();
+        for index in indexes.iter() {
             self.index_view(&view, index).await?;
         }
         Ok(())
@@ -273,7 +303,8 @@ impl Inner {
 
     /// Until the indexes of a table have what comes into its folder, a start is to build them anew.
     pub(super) async fn doubt_indexes(&self, store: &TableStore) -> Result<(), std::io::Error> {
-        for index in store.indexes.borrow().clone().iter() {
+        let indexes = store.indexes.borrow().clone();
+        for index in indexes.iter() {
             let dir = &index.entries.dir;
             self.env.remove_file_if_there(&dir.join(BUILT)).await?;
             self.env.sync_dir(dir).await?;

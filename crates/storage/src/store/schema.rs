@@ -38,7 +38,7 @@ impl Inner {
         if all {
             for table in self.all_tables() {
                 if !wanted.contains_key(&table.table().id) && !table.is_index.get() {
-                    let indexes = table.indexes.take();
+                    let indexes = table.indexes.replace(Rc::new([]));
                     for index in indexes.iter() {
                         self.drop_index(index).await;
                     }

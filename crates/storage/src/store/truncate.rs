@@ -24,7 +24,8 @@ impl Store {
             .ok_or(TruncateError::UnknownTable(table))?;
         table.block().await;
         let mut result = Ok(());
-        for index in table.indexes.borrow().clone().iter() {
+        let indexes = table.indexes.borrow().clone();
+        for index in indexes.iter() {
             index.entries.block().await;
             result = result.and(inner.truncate(&index.entries).await);
             index.entries.unblock();
