@@ -266,13 +266,8 @@ impl Check<'_> {
         let mutation = Mutation {
             updates: vec![update],
         };
-        coordinator::write(
-            self.shard,
-            vec![mutation],
-            Consistency::All,
-            WriteType::Simple,
-        )
-        .await
+        let (level, kind) = (Consistency::All, WriteType::Simple);
+        coordinator::write(self.shard, vec![mutation], level, kind, None).await
     }
 }
 
@@ -307,6 +302,7 @@ fn command(
         },
         now_seconds: now_seconds(shard),
         resume: None,
+        bypass_cache: false,
         table: table.clone(),
     }
 }
