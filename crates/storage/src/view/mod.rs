@@ -10,6 +10,8 @@
 //! one (CASSANDRA-11500, CASSANDRA-13826).
 
 mod entry;
+#[cfg(test)]
+mod tests;
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
