@@ -105,6 +105,11 @@ impl ViewRule {
         cells.collect()
     }
 
+    /// Has it markers that are as late as they are written ([`Now::micros`])?
+    pub fn has_late_markers(&self) -> bool {
+        self.extra.is_none() && !self.includes_all()
+    }
+
     /// Does it show all columns of the table, whatever those are?
     fn includes_all(&self) -> bool {
         self.view
