@@ -50,7 +50,7 @@ pub(super) async fn next(shard: &Rc<Shard>) -> Result<i64, WriteError> {
     }
 }
 
-/// A time that is earlier than that of any marker which is written from now on.
+/// A time that is earlier than that of any marker which this life writes: not the clock's, which may be set back.
 ///
 /// # Errors
 /// As of [`next`].

@@ -57,9 +57,8 @@ async fn apply_with_views(shard: &Rc<Shard>, mutation: Mutation) -> Result<(), W
         }
         keep_and_apply(shard, mutation, updates).await?
     };
-    match delivering {
-        Some(delivery) => delivery.finish(shard).await,
-        None => {}
+    if let Some(delivery) = delivering {
+        delivery.finish(shard).await;
     }
     Ok(())
 }
