@@ -21,6 +21,7 @@ use crate::paxos;
 use crate::remote::Refusal;
 use crate::statements::Statement;
 use crate::system::{ClientInfo, LocalNode, SstableTask};
+use crate::views::time::Span;
 use storage::StoreStats;
 
 /// One message over the mesh.
@@ -67,6 +68,8 @@ pub(crate) enum ShardRequest {
     ForgetBatch(Uuid),
     /// Return when no write is under way that may not know of all views there are.
     SettleViews,
+    /// Take time for markers of views that reaches beyond this, in microseconds since 1970 (asked of shard 0).
+    TakeTime(i64),
     /// Hold back writes of tables with views.
     HoldViewWrites,
     /// Let them go on.
@@ -112,6 +115,8 @@ pub(crate) enum ShardReply {
     Applied(Result<(), WriteError>),
     /// What became of a write that this shard coordinated.
     Written(Result<(), RequestError>),
+    /// The time that was taken.
+    Time(Result<Span, WriteError>),
     /// What became of a read.
     Read(Result<ReadPage, ReadError>),
     /// What became of a read of all that is known.

@@ -350,6 +350,7 @@ async fn perform(shard: &Rc<Shard>, request: ShardRequest) -> ShardReply {
             views::settle(shard).await;
             ShardReply::Done
         }
+        ShardRequest::TakeTime(past) => ShardReply::Time(views::time::lead(shard, past).await),
         ShardRequest::HoldViewWrites => done(views::hold(shard).await),
         ShardRequest::ReleaseViewWrites => {
             views::release(shard);

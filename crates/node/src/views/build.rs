@@ -21,8 +21,8 @@ use storage::{Now, ViewRule, ViewUpdates};
 use wire::WriteType;
 
 use super::deliver::{tell_surely, told};
-use super::known;
 use super::write::now_seconds;
+use super::{known, time};
 use crate::coordinator;
 use crate::message::ShardRequest;
 use crate::replica;
@@ -252,7 +252,7 @@ async fn build_from(
         let end = PartitionBound::Unbounded;
         let ring = PartitionSelection::Range { start, end };
         let command = known::command(rules[at].base(), ring, vec![Slice::ALL]);
-        let read_at = shard.env.wall_micros();
+        let read_at = moment(shard, rule).await?;
         let page = replica::read_versions(shard, &command).await;
         let page = page.map_err(|error| error.to_string())?;
         for version in &page.partitions {
@@ -305,7 +305,7 @@ async fn build_partition(
     shard: &Rc<Shard>,
     rule: &[ViewRule],
     version: &PartitionVersion,
-    read_at: i64,
+    read_at: (i64, Now),
 ) -> Result<(), String> {
     let table = rule[0].base();
     let key = &version.partition.key;
@@ -314,7 +314,7 @@ async fn build_partition(
     let mut end = version.end.clone();
     while let Some(place) = end {
         slices = known::slices_from(table, &slices, &place);
-        let read_at = shard.env.wall_micros();
+        let read_at = moment(shard, rule).await?;
         let partition = PartitionSelection::Key(key.clone());
         let command = known::command(table, partition, slices.clone());
         let page = replica::read_versions(shard, &command).await;
@@ -328,18 +328,26 @@ async fn build_partition(
     Ok(())
 }
 
-/// Writes what a view has of these rows, which were read at that time in microseconds since 1970.
+/// The time before rows are read, in microseconds since 1970, and as it is for markers that are as late as they are
+/// written: earlier than those of all writes that come after.
+async fn moment(shard: &Rc<Shard>, rule: &[ViewRule]) -> Result<(i64, Now), String> {
+    let micros = match rule.iter().any(ViewRule::has_late_markers) {
+        true => time::before(shard)
+            .await
+            .map_err(|error| error.to_string())?,
+        false => 0,
+    };
+    let seconds = now_seconds(shard);
+    Ok((shard.env.wall_micros(), Now { seconds, micros }))
+}
+
+/// Writes what a view has of these rows, which were read at that moment.
 async fn write(
     shard: &Rc<Shard>,
     rule: &[ViewRule],
     partition: &Partition,
-    read_at: i64,
+    (read_at, now): (i64, Now),
 ) -> Result<(), String> {
-    // Not later than any write since it was read.
-    let now = Now {
-        seconds: now_seconds(shard),
-        micros: read_at,
-    };
     let mut views = ViewUpdates::new(rule, &partition.key, now);
     views.add_all(rule[0].base(), partition);
     let left: Vec<_> = views

@@ -21,7 +21,7 @@ use model::{
     PartitionSelection, PartitionUpdate, ReadCommand, Row, Slice, Table, TableId, decode_key,
     encode_key,
 };
-use storage::{Now, ViewRule, ViewUpdates};
+use storage::{ViewRule, ViewUpdates};
 use wire::WriteType;
 
 use super::write::now_seconds;
@@ -133,21 +133,25 @@ impl Check<'_> {
     }
 
     /// What the view should have of a row of the table.
-    fn expected(&self, key: &DecoratedKey, row: &Row) -> Option<(DecoratedKey, Row)> {
+    async fn expected(
+        &self,
+        key: &DecoratedKey,
+        row: &Row,
+    ) -> Result<Option<(DecoratedKey, Row)>, RequestError> {
         let rule = &self.rules[self.at..=self.at];
-        let now = Now {
-            seconds: now_seconds(self.shard),
-            micros: self.shard.timestamps.next(&self.shard.env),
-        };
+        let now = super::write::now(self.shard, rule).await;
+        let now = now.map_err(|error| RequestError::Server(error.to_string()))?;
         let mut views = ViewUpdates::new(rule, key, now);
         views.add_row(None, row.clone());
         let mut updates = views.finish().into_iter().flat_map(|m| m.updates);
-        let mut update = updates.next()?;
-        Some((update.key, update.rows.pop()?))
+        Ok(updates.next().and_then(|mut update| {
+            let row = update.rows.pop()?;
+            Some((update.key, row))
+        }))
     }
 
     async fn is_there(&self, key: &DecoratedKey, row: &Row) -> Result<bool, RequestError> {
-        let Some((place, expected)) = self.expected(key, row) else {
+        let Some((place, expected)) = self.expected(key, row).await? else {
             return Ok(true);
         };
         let view = self.rule().view().clone();
@@ -173,7 +177,10 @@ impl Check<'_> {
         }
         self.found.lacking += 1;
         let now = row_of(self.shard, &table, key.clone(), row.clustering.clone()).await?;
-        let expected = now.as_ref().and_then(|now| self.expected(key, now));
+        let expected = match &now {
+            Some(now) => self.expected(key, now).await?,
+            None => None,
+        };
         if let (true, Some(now), Some((place, expected))) = (self.mends, now, expected) {
             self.write(place, expected).await?;
             self.found.mended += u64::from(self.is_there(key, &now).await?);
@@ -207,7 +214,10 @@ impl Check<'_> {
             return Ok(false);
         };
         let there = self.in_table(key, row).await?;
-        let expected = there.and_then(|there| self.expected(&of_table, &there));
+        let expected = match there {
+            Some(there) => self.expected(&of_table, &there).await?,
+            None => None,
+        };
         Ok(expected.is_some_and(|(place, expected)| {
             place == *key && expected.clustering == row.clustering
         }))

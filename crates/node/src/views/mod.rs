@@ -13,9 +13,10 @@ mod deliver;
 mod known;
 mod pairs;
 mod recover;
+pub(crate) mod time;
 mod write;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -50,6 +51,9 @@ pub(crate) struct Views {
     epoch: RefCell<Rc<()>>,
     ended: Notify,
     builders: build::Builders,
+    time: time::MarkerTime,
+    /// What of it all shards have been given (shard 0).
+    taken: Cell<time::Span>,
 }
 
 impl Default for Views {
@@ -62,6 +66,8 @@ impl Default for Views {
             epoch: RefCell::default(),
             ended: Notify::new(),
             builders: build::Builders::default(),
+            time: time::MarkerTime::default(),
+            taken: Cell::default(),
         }
     }
 }

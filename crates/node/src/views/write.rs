@@ -7,7 +7,7 @@ use model::{DecoratedKey, Mutation, PartitionUpdate};
 use storage::{Now, ViewRule, ViewUpdates, WriteError, slices_touched};
 
 use super::deliver::Delivery;
-use super::{UnderWay, known};
+use super::{UnderWay, known, time};
 use crate::batch_log;
 use crate::shard::Shard;
 
@@ -57,9 +57,8 @@ async fn apply_with_views(shard: &Rc<Shard>, mutation: Mutation) -> Result<(), W
         }
         keep_and_apply(shard, mutation, updates).await?
     };
-    match delivering {
-        Some(delivery) => delivery.finish(shard).await,
-        None => {}
+    if let Some(delivery) = delivering {
+        delivery.finish(shard).await;
     }
     Ok(())
 }
@@ -120,7 +119,7 @@ async fn derive(shard: &Rc<Shard>, mutation: &Mutation) -> Result<Derived, Write
             derived.is_all = false;
             return Ok(derived);
         }
-        let mut views = updates_on(shard, &rules, &update.key);
+        let mut views = updates_on(shard, &rules, &update.key).await?;
         views.add(update, &before);
         derived.updates.extend(views.finish());
     }
@@ -128,10 +127,25 @@ async fn derive(shard: &Rc<Shard>, mutation: &Mutation) -> Result<Derived, Write
     Ok(derived)
 }
 
-fn updates_on<'r>(shard: &Shard, rules: &'r [ViewRule], key: &DecoratedKey) -> ViewUpdates<'r> {
-    let micros = shard.timestamps.next(&shard.env);
-    let seconds = now_seconds(shard);
-    ViewUpdates::new(rules, key, Now { seconds, micros })
+async fn updates_on<'r>(
+    shard: &Rc<Shard>,
+    rules: &'r [ViewRule],
+    key: &DecoratedKey,
+) -> Result<ViewUpdates<'r>, WriteError> {
+    let now = now(shard, rules).await?;
+    Ok(ViewUpdates::new(rules, key, now))
+}
+
+/// When what is derived now is written.
+pub(super) async fn now(shard: &Rc<Shard>, rules: &[ViewRule]) -> Result<Now, WriteError> {
+    let micros = match rules.iter().any(ViewRule::has_late_markers) {
+        true => time::next(shard).await?,
+        false => 0,
+    };
+    Ok(Now {
+        seconds: now_seconds(shard),
+        micros,
+    })
 }
 
 pub(super) fn now_seconds(shard: &Shard) -> u32 {
@@ -190,7 +204,7 @@ async fn follow_large(
                         .as_ref()
                         .is_none_or(|end| comparator.compare_to_bound(place, end).is_lt())
             });
-            let mut views = updates_on(shard, &rules, &update.key);
+            let mut views = updates_on(shard, &rules, &update.key).await?;
             views.add(&part, &before);
             let updates = views.finish();
             check(&updates)?;

@@ -10,6 +10,8 @@
 //! one (CASSANDRA-11500, CASSANDRA-13826).
 
 mod entry;
+#[cfg(test)]
+mod tests;
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -101,6 +103,11 @@ impl ViewRule {
             })
         });
         cells.collect()
+    }
+
+    /// Has it markers that are as late as they are written ([`Now::micros`])?
+    pub fn has_late_markers(&self) -> bool {
+        self.extra.is_none() && !self.includes_all()
     }
 
     /// Does it show all columns of the table, whatever those are?

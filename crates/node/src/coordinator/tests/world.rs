@@ -38,7 +38,6 @@ use crate::message::{Message, ShardReply, ShardRequest};
 use crate::metadata::{Membership, Metadata};
 use crate::paxos;
 use crate::remote;
-use crate::replica;
 use crate::shard::{Shard, SharedState};
 use crate::system::{LocalNode, system_keyspaces};
 use crate::truncations;
