@@ -169,6 +169,7 @@ mod tests {
             "ALTER TABLE k.t ADD a text",
             "ALTER TABLE k.t ADD s int static",
             "ALTER TABLE k.t DROP m",
+            "CREATE INDEX ON k.t (a)",
             "ALTER TABLE k.t RENAME c TO d",
             "ALTER TABLE k.t ADD (m text, b int)",
             "ALTER TABLE k.t WITH comment = 'x'",
@@ -191,6 +192,8 @@ mod tests {
                 }
             }
             assert_eq!(kept_ids.len(), asked_ids.len(), "{text}");
+            let indexes = |schema: &Schema| schema.table("k", "t").map(|t| t.indexes.clone());
+            assert_eq!(indexes(&kept), indexes(&asked), "{text}");
             schema = kept;
         }
     }

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use io::Env;
 use model::{
     Clustering, ClusteringSelection, DataLimits, DecoratedKey, Index, PartitionBound,
-    PartitionSelection, ReadCommand, ReadPage, Slice, Table,
+    PartitionSelection, ReadCommand, ReadPage, Resume, Slice, Table,
 };
 
 use super::page::{Flow, PageBuilder};
@@ -90,7 +90,8 @@ impl IndexView {
             Lookup::Value(value) => {
                 let range = (&place.start, &place.end);
                 let slice = IndexDefinition::slice(value, range, place.behind.as_ref());
-                Entries::InOrder(self.entries_in(env, slice, place.now_seconds).await?)
+                let entries = self.entries_in(env, slice, place.now_seconds).await?;
+                Entries::InOrder(entries.map(Box::new))
             }
             Lookup::Range(_) => Entries::Window {
                 held: Vec::new().into_iter(),
@@ -154,7 +155,7 @@ impl IndexView {
 /// The entries of a lookup.
 enum Entries {
     /// Those of one value lie in the order of the ring.
-    InOrder(Option<MergedPartition>),
+    InOrder(Option<Box<MergedPartition>>),
     /// Those of a range of values do not: all of them are looked at for the candidates that come next,
     /// as many as a window holds, and again for those behind them.
     Window {
@@ -304,29 +305,7 @@ impl<'r> Reading<'r> {
         (start, end): (&PartitionBound, &PartitionBound),
         mut page: PageBuilder<'r>,
     ) -> Result<ReadPage, SSTableError> {
-        let mut start = start.clone();
-        let mut behind = None;
-        let mut resume = self.command.resume.as_ref();
-        if let Some(at) = resume {
-            let goes_on = at.clustering.is_some() && at.remaining_in_partition > 0;
-            if goes_on && self.view.table.clustering_key().len() > 0 {
-                start = PartitionBound::KeyInclusive(at.key.clone());
-                behind = Some(Candidate {
-                    key: at.key.clone(),
-                    row: at.clustering.clone(),
-                });
-                behind.take_if(|_| Index::is_of_partitions(&index.definition.column));
-            } else {
-                start = PartitionBound::KeyExclusive(at.key.clone());
-                resume = None;
-            }
-        }
-        let place = Place {
-            start,
-            end: end.clone(),
-            behind,
-            now_seconds: self.command.now_seconds,
-        };
+        let (place, resume) = self.place_of(index, (start, end));
         let mut candidates = index.candidates(self.env, &self.view.table, place).await?;
         // The partition whose rows come, and whether any more of it is wanted.
         let mut current: Option<(DecoratedKey, bool)> = None;
@@ -377,6 +356,36 @@ impl<'r> Reading<'r> {
             }
         }
         Ok(page.finish(false))
+    }
+
+    /// Where candidates are wanted, and the partition that goes on.
+    fn place_of(
+        &self,
+        index: &IndexView,
+        (start, end): (&PartitionBound, &PartitionBound),
+    ) -> (Place, Option<&'r Resume>) {
+        let mut place = Place {
+            start: start.clone(),
+            end: end.clone(),
+            behind: None,
+            now_seconds: self.command.now_seconds,
+        };
+        let Some(at) = &self.command.resume else {
+            return (place, None);
+        };
+        let goes_on = at.clustering.is_some() && at.remaining_in_partition > 0;
+        if !goes_on || self.view.table.clustering_key().len() == 0 {
+            place.start = PartitionBound::KeyExclusive(at.key.clone());
+            return (place, None);
+        }
+        place.start = PartitionBound::KeyInclusive(at.key.clone());
+        if !Index::is_of_partitions(&index.definition.column) {
+            place.behind = Some(Candidate {
+                key: at.key.clone(),
+                row: at.clustering.clone(),
+            });
+        }
+        (place, Some(at))
     }
 
     async fn rows_of(

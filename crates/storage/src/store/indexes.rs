@@ -408,6 +408,9 @@ impl Inner {
         command: &ReadCommand,
     ) -> Result<Option<Box<IndexView>>, ReadError> {
         let indexes = table.indexes.borrow().clone();
+        if indexes.is_empty() && command.table.indexes.is_empty() {
+            return Ok(None);
+        }
         let schema = table.table();
         let found = indexes.iter().filter_map(|index| {
             let lookup = index.definition.lookup(&schema, &command.filters)?;
@@ -419,7 +422,7 @@ impl Inner {
             // The shard that asked knows of an index that is not here yet.
             return match asked_index(command) {
                 Some(name) if indexes.iter().all(|i| *i.definition.index.name != *name) => {
-                    Err(ReadError::IndexNotAvailable(name.into()))
+                    Err(ReadError::IndexNotAvailable(name))
                 }
                 _ => Ok(None),
             };
