@@ -58,6 +58,7 @@ test: ## everything that this project calls a test; CI=true lets nothing be skip
 
 test-long: ## the long forms: 2,000 sequences, 200 kills, half an hour of kills and partitions in a cluster, 10,000 seeds, ten minutes of each fuzz target, a partition of 10 GB, Cassandra's tools on all of the corpus
 	$(MAKE) differential N=2000
+	$(MAKE) describe
 	$(MAKE) crash N=200
 	$(MAKE) crash-cluster S=1800
 	$(MAKE) sim SEEDS=10000 WORLDS=2000
@@ -66,7 +67,7 @@ test-long: ## the long forms: 2,000 sequences, 200 kills, half an hour of kills 
 	$(MAKE) test-corpus-reverse REVERSE=
 
 ##  parts of `make test`
-.PHONY: format tidy lint unit sim binary python protocol cqlsh java go rust cluster-drivers differential differential-recorded crash crash-cluster sstables test-corpus test-corpus-reverse in-place
+.PHONY: format tidy lint unit sim binary python protocol cqlsh java go rust cluster-drivers differential differential-recorded describe crash crash-cluster sstables test-corpus test-corpus-reverse in-place
 
 format: ## cargo fmt --check
 	cargo fmt --all --check
@@ -120,6 +121,9 @@ differential: $(PYTHON)/.installed $(HELENUS) ## N=count: statement sequences an
 
 differential-recorded: $(PYTHON)/.installed $(HELENUS) ## the same with answers that Cassandra gave before: needs none
 	$(PYTHON)/bin/python -m differential --replay
+
+describe: $(PYTHON)/.installed $(HELENUS) ## what DESCRIBE prints makes the same on Cassandra, and the other way round
+	$(PYTHON)/bin/python -m describe
 
 crash: $(PYTHON)/.installed $(HELENUS) ## N=rounds: kill -9 under load, every acknowledged write found
 	$(PYTHON)/bin/python -m crash --rounds $(or $(N),20)

@@ -182,6 +182,7 @@ def report(failure, save: bool):
         print("   ", json.dumps(step, ensure_ascii=False))
     sys.stdout.flush()
     if save:
+        CASES.mkdir(exist_ok=True)
         path = CASES / (name.replace(" ", "-") + ".json")
         path.write_text(json.dumps({"found": text, "steps": steps}, ensure_ascii=False, indent=1) + "\n")
 

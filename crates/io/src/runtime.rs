@@ -23,6 +23,10 @@ use crate::task::Task;
 
 /// How many tasks run before the loop looks at the kernel again, however short they are.
 const TASKS_PER_TURN: u32 = 256;
+/// Bytes of a shard's stack. What a client may nest (terms, types, operators) is walked through by
+/// recursion: the deepest of it takes a third of this even where nothing is optimized. Pages that are
+/// never touched take no memory.
+const STACK: usize = 16 << 20;
 
 /// What [`Runtime::start`] needs to know.
 #[derive(Clone, Debug)]
@@ -147,7 +151,7 @@ impl Runtime {
             };
             let main = main.clone();
             let name = format!("{}-{shard}", config.name);
-            let thread = std::thread::Builder::new().name(name);
+            let thread = std::thread::Builder::new().name(name).stack_size(STACK);
             match thread.spawn(move || begin.run(&*main)) {
                 Ok(thread) => runtime.threads.push(thread),
                 Err(source) => {

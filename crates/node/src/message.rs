@@ -9,7 +9,7 @@ use cql::schema::SchemaPlan;
 use io::DetachedStream;
 use model::record::message::Batch;
 use model::{CounterMutation, Mutation, ReadCommand, ReadPage, Schema, TableId, VersionPage};
-use storage::{IndexState, PartitionEstimate, ReadError, WriteError};
+use storage::{CompactionStatus, IndexState, PartitionEstimate, ReadError, WriteError};
 use uuid::Uuid;
 use wire::internode::Hello;
 use wire::{Event, SchemaChange};
@@ -139,6 +139,10 @@ pub(crate) enum ShardReply {
 
 /// What a shard knows that virtual tables show.
 pub(crate) struct ShardInformation {
+    /// Which one it is.
+    pub(crate) index: u16,
+    /// Its compactions.
+    pub(crate) compactions: Vec<CompactionStatus>,
     /// Its clients.
     pub(crate) clients: Vec<ClientInfo>,
     /// Its store.

@@ -1,16 +1,19 @@
 //! Reading what the node makes on the fly: the rows are made of what all shards tell, and then
 //! read as if they were a memtable.
 
+mod in_order;
+mod settings;
+
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use cluster::MemberState;
 use model::{ReadCommand, ReadPage};
-use storage::{ReadError, StoreStats};
+use storage::{CompactionKind, CompactionStatus, ReadError, SnapshotDetails, StoreStats};
 
 use crate::message::{ShardInformation, ShardReply, ShardRequest};
 use crate::shard::Shard;
-use crate::system::{self, CacheInfo, NodeInfo, TableInfo};
+use crate::system::{self, CacheInfo, NodeInfo, SstableTask, TableInfo, time_uuid};
 use crate::views;
 
 /// Reads a virtual table.
@@ -34,11 +37,9 @@ pub(crate) async fn read(shard: &Rc<Shard>, command: &ReadCommand) -> Result<Rea
         others: others.map(|(_, member)| member.clone()).collect(),
         caches: caches(shards.iter().map(|shard| &shard.store)),
         thread_pools: Vec::new(),
-        sstable_tasks: shards
-            .iter_mut()
-            .flat_map(|shard| shard.view_builds.drain(..))
-            .collect(),
-        settings: BTreeMap::new(),
+        sstable_tasks: shards.iter().flat_map(tasks).collect(),
+        snapshots: snapshots(shard, command).await,
+        settings: settings::shown(shard),
         prepared_statements: shards[0].prepared_statements,
         prepared_statements_evicted: shards.iter().map(|shard| shard.prepared_evicted).sum(),
         prepared_statements_executed: shards.iter().map(|shard| shard.executed.0).sum(),
@@ -47,12 +48,56 @@ pub(crate) async fn read(shard: &Rc<Shard>, command: &ReadCommand) -> Result<Rea
         clients: shards.into_iter().flat_map(|shard| shard.clients).collect(),
     };
     let partitions = system::virtual_rows(&command.table, &info);
-    storage::read_partitions(&shard.env, command, partitions).await
+    in_order::read(&shard.env, command, partitions).await
+}
+
+/// The snapshots, if it is those that are read: they are looked for on the drive.
+async fn snapshots(shard: &Shard, command: &ReadCommand) -> Vec<SnapshotDetails> {
+    if &*command.table.name != "snapshots" {
+        return Vec::new();
+    }
+    shard.store.snapshots().await.unwrap_or_else(|error| {
+        tracing::warn!("system_views.snapshots is empty: {error}");
+        Vec::new()
+    })
+}
+
+/// The compactions of a shard.
+fn tasks(shard: &ShardInformation) -> Vec<SstableTask> {
+    let task = |status: &CompactionStatus| SstableTask {
+        keyspace: status.keyspace.clone(),
+        table: status.table_name.clone(),
+        // Unique in this process: the shard, and the number that the compaction has there.
+        id: time_uuid(0, shard.index, status.id),
+        kind: kind(status.kind).to_owned(),
+        sstables: u32::try_from(status.inputs).unwrap_or(u32::MAX),
+        progress: status.done_bytes,
+        total: status.total_bytes,
+        unit: "bytes".to_owned(),
+    };
+    let compactions = shard.compactions.iter().map(task);
+    compactions
+        .chain(shard.view_builds.iter().cloned())
+        .collect()
+}
+
+/// As Cassandra calls it (`OperationType`).
+fn kind(kind: CompactionKind) -> &'static str {
+    match kind {
+        CompactionKind::Compaction => "compaction",
+        CompactionKind::MajorCompaction => "major compaction",
+        CompactionKind::Cleanup => "cleanup",
+        CompactionKind::UpgradeSstables => "upgrade sstables",
+        CompactionKind::GarbageCollect => "remove deleted data",
+        CompactionKind::Scrub => "scrub",
+    }
 }
 
 /// What this shard tells.
 pub(crate) fn inform(shard: &Shard) -> ShardInformation {
     ShardInformation {
+        index: shard.index(),
+        compactions: shard.store.compactions(),
         clients: shard.clients.infos(),
         store: shard.store.stats(),
         prepared_statements: shard.metrics.prepared_statements.get(),
@@ -100,6 +145,7 @@ fn tables<'s>(
         let key = (table.keyspace.clone(), table.name.clone());
         let info = tables.entry(key).or_default();
         info.disk_bytes += table.sstable_bytes;
+        info.largest_sstable_bytes = info.largest_sstable_bytes.max(table.largest_sstable_bytes);
         info.reads.count += table.key_reads;
         info.scans.count += table.range_reads;
         info.writes.count += table.writes;

@@ -92,3 +92,44 @@ def test_system_tables_are_not_for_writing(connect):
         with pytest.raises(Failure) as caught:
             connect().query(statement)
         assert caught.value.code in (0x2100, 0x2200), statement
+
+
+def pages(connection, statement: str, size: int) -> list:
+    """All rows, read page by page."""
+    rows, state = [], None
+    while True:
+        result = connection.query(statement, page=size, state=state)
+        rows += result.rows
+        state = result.paging_state
+        if state is None:
+            return rows
+
+
+@pytest.mark.parametrize("size", [1, 3, 100_000])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT name FROM system_views.settings",
+        "SELECT name FROM system_views.cql_metrics",
+        "SELECT keyspace_name, table_name FROM system_views.disk_usage",
+        "SELECT keyspace_name, table_name, column_name FROM system_virtual_schema.columns",
+    ],
+)
+def test_virtual_tables_are_in_the_order_of_their_keys(connect, statement, size):
+    if size == 1 and "columns" in statement:
+        pytest.skip("thousands of pages")
+    rows = [row[:2] for row in pages(connect(), statement, size)]
+    assert len(rows) > 3
+    assert rows == sorted(rows)
+
+
+def test_settings_say_what_holds(connect, server):
+    names = ["tombstone_warn_threshold", "batch_size_warn_threshold", "read_request_timeout", "auto_snapshot"]
+    listed = ", ".join(f"'{name}'" for name in names)
+    rows = connect().query(f"SELECT name, value FROM system_views.settings WHERE name IN ({listed})").rows
+    assert rows == [
+        (b"auto_snapshot", b"false"),
+        (b"batch_size_warn_threshold", b"5KiB"),
+        (b"read_request_timeout", b"5000ms"),
+        (b"tombstone_warn_threshold", b"1000"),
+    ]

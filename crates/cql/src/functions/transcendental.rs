@@ -88,7 +88,8 @@ fn is_zero(x: &BigDecimal) -> bool {
 }
 
 fn is_one(x: &BigDecimal) -> bool {
-    *x == BigDecimal::from(1)
+    let one = BigDecimal::from(1);
+    *x == one
 }
 
 /// As many as the argument has, within bounds.
@@ -159,7 +160,8 @@ impl Fixed {
         let halvings = self.digits.isqrt() + 4;
         // A squaring doubles the error.
         let finer = Fixed::with_digits(self.digits + halvings / 3 + 5);
-        let x = x * BigInt::from(10).pow((finer.digits - self.digits) as u32) >> halvings;
+        let scale = BigInt::from(10).pow((finer.digits - self.digits) as u32);
+        let x = (x * &scale) >> halvings;
         let mut sum = finer.one.clone();
         let mut term = finer.one.clone();
         for number in 1u32.. {
@@ -172,7 +174,7 @@ impl Fixed {
         for _ in 0..halvings {
             sum = finer.times(&sum, &sum);
         }
-        sum / BigInt::from(10).pow((finer.digits - self.digits) as u32)
+        sum / scale
     }
 
     /// The logarithm of a number from one to ten, by Halley's method: each step triples the digits.

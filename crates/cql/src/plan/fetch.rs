@@ -416,7 +416,7 @@ fn selected<'c>(
             Some(key) => keep(&|path| path_type.compare(path, &key).is_eq()),
             None => Vec::new(),
         },
-        Part::Slice(..) => keep(&|path| is_within(&path_type, path)),
+        Part::Slice(..) => keep(&|path| is_within(path_type, path)),
     })
 }
 

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cql::CqlError;
 use cql::ast::Statement;
-use cql::describe::{ClusterDescription, DescribePlan};
+use cql::describe::{ClusterDescription, DescribePlan, create_table, create_type};
 use cql::schema::{ChangeEvent, ChangeKind, ChangeTarget, SchemaPlan, masks_disabled};
-use model::{Mutation, Partition, PartitionUpdate, Row, Schema, Table, collection};
+use model::{Keyspace, Mutation, Partition, PartitionUpdate, Row, Schema, Table, collection};
 use uuid::Uuid;
 
 use super::{
@@ -126,6 +126,9 @@ impl Session {
         assert_eq!(mutations.is_empty(), change.event.is_none(), "{text}");
         self.store(mutations);
         self.check_read_back(text, &change.schema);
+        if let Some(event) = &change.event {
+            check_described(text, &change.schema, event);
+        }
         self.schema = change.schema;
         Ok(vec![match change.event {
             None => "ok".to_owned(),
@@ -181,6 +184,53 @@ impl Session {
         }
         lines
     }
+}
+
+/// What DESCRIBE prints of what was changed makes it again.
+fn check_described(text: &str, schema: &Schema, event: &ChangeEvent) {
+    let Some(keyspace) = schema.keyspaces.get(event.keyspace.as_str()) else {
+        return;
+    };
+    let mut without = Keyspace::clone(keyspace);
+    let name = event.name.as_str();
+    let described = match event.target {
+        ChangeTarget::Table => match without.tables.remove(name) {
+            // Of COMPACT STORAGE it prints a comment, as Cassandra does.
+            Some(table) if table.compact.is_none() => create_table(&table, false),
+            _ => return,
+        },
+        // What uses it cannot be there without it.
+        ChangeTarget::Type => match without.types.remove(name) {
+            Some(ty) => create_type(&ty),
+            None => return,
+        },
+        _ => return,
+    };
+    let mut rest = schema.clone();
+    rest.keyspaces
+        .insert(keyspace.name.clone(), Arc::new(without));
+    let statement = cql::parse(&described).unwrap_or_else(|error| panic!("{described}: {error}"));
+    let plan = SchemaPlan::new(&statement, None).expect("valid");
+    let made = plan
+        .expect("it makes something")
+        .apply(&rest, Uuid::nil, 0, &["datacenter1"]);
+    let made = made.unwrap_or_else(|error| panic!("after {text}: {described}: {error}"));
+    let again = &made.schema.keyspaces[event.keyspace.as_str()];
+    assert_eq!(again.types, keyspace.types, "after {text}: {described}");
+    if let Some(table) = keyspace.tables.get(name) {
+        let (table, again) = (shape(table), shape(&again.tables[name]));
+        assert_eq!(again, table, "after {text}: {described}");
+    }
+}
+
+/// All of a table that a client sees.
+fn shape(table: &Table) -> impl PartialEq + std::fmt::Debug {
+    let columns = table.columns().map(|column| {
+        let place = (column.kind, column.position, column.order);
+        (column.name.clone(), (column.ty.clone(), place))
+    });
+    let columns: BTreeMap<_, _> = columns.collect();
+    (columns, table.options.clone(), table.masks.clone())
 }
 
 fn json(table: &Arc<Table>, keyspace: &str, row: &Row) -> String {

@@ -1,7 +1,7 @@
 //! The tables of `system_views`, made when they are read.
 //!
-//! What the node measures is shown; a table of something that the node does not have (hints,
-//! repairs, indexes, snapshots) is empty, which is the truth.
+//! What the node measures is shown; a table of something that the node does not have (repairs,
+//! indexes) is empty, which is the truth.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -10,6 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cluster::{Member, MemberState};
 use model::{Partition, Schema, Table, Token};
+use storage::SnapshotDetails;
 use uuid::Uuid;
 
 use super::local::{LocalNode, RELEASE_VERSION};
@@ -143,6 +144,8 @@ pub struct NodeInfo<'a> {
     pub thread_pools: Vec<ThreadPoolInfo>,
     /// Compactions and flushes.
     pub sstable_tasks: Vec<SstableTask>,
+    /// Snapshots, if they are asked for.
+    pub snapshots: Vec<SnapshotDetails>,
     /// Settings, by name.
     pub settings: BTreeMap<String, String>,
     /// Statements in the cache of prepared ones.
@@ -169,6 +172,7 @@ pub fn virtual_rows(table: &Arc<Table>, node: &NodeInfo<'_>) -> Vec<Partition> {
         "caches" => node.caches.iter().for_each(|c| cache(&mut rows, c)),
         "thread_pools" => node.thread_pools.iter().for_each(|p| pool(&mut rows, p)),
         "sstable_tasks" => node.sstable_tasks.iter().for_each(|t| task(&mut rows, t)),
+        "snapshots" => node.snapshots.iter().for_each(|s| snapshot(&mut rows, s)),
         "settings" => settings(&mut rows, node),
         "system_properties" => properties(&mut rows),
         "cql_metrics" => cql_metrics(&mut rows, node),
@@ -271,6 +275,28 @@ fn task(rows: &mut VirtualRows, task: &SstableTask) {
             .set("sstables", small_count(task.sstables.into()))
             .set("total", count(task.total))
             .set("unit", text(&task.unit));
+    });
+}
+
+fn snapshot(rows: &mut VirtualRows, snapshot: &SnapshotDetails) {
+    let key = [
+        text(&snapshot.tag),
+        text(&snapshot.keyspace),
+        text(&snapshot.table),
+    ];
+    rows.add(&key, |row| {
+        row.set("ephemeral", boolean(false))
+            .set("size_on_disk", count(snapshot.size))
+            .set("true_size", count(snapshot.true_size));
+        let manifest = &snapshot.manifest;
+        for (column, time) in [
+            ("created_at", manifest.created_at),
+            ("expires_at", manifest.expires_at),
+        ] {
+            if let Some(milliseconds) = time {
+                row.set(column, bigint(milliseconds));
+            }
+        }
     });
 }
 

@@ -64,6 +64,8 @@ pub struct TableStats {
     pub unreadable_sstables: u64,
     /// Their bytes on disk.
     pub sstable_bytes: u64,
+    /// Bytes on disk of the largest of them.
+    pub largest_sstable_bytes: u64,
     /// Bytes of bloom filters and summaries in memory.
     pub sstable_memory: u64,
     /// Partitions in the sstables; one in several counts several times.
@@ -133,6 +135,7 @@ impl TableStore {
         let table = self.table();
         let view = self.view();
         let sum = |of: fn(&SSTable) -> u64| view.sstables.iter().map(of).sum();
+        let largest = view.sstables.iter().map(|sstable| sstable.disk_size());
         let (reads, counters) = (&self.reads, &self.counters);
         let (suspect_sstables, unreadable_sstables) = self.set_apart();
         TableStats {
@@ -146,6 +149,7 @@ impl TableStore {
             suspect_sstables,
             unreadable_sstables,
             sstable_bytes: sum(SSTable::disk_size),
+            largest_sstable_bytes: largest.max().unwrap_or(0),
             sstable_memory: sum(|sstable| sstable.memory_size() as u64),
             sstable_partitions: sum(SSTable::partitions),
             writes: counters.writes.get(),

@@ -1,0 +1,105 @@
+//! `system_views.settings`: what is set, under Cassandra's names and in its notation.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use storage::{CommitFailurePolicy, DiskFailurePolicy};
+
+use crate::shard::Shard;
+use crate::timeouts::TimeoutKind;
+
+/// The settings that hold now, by name.
+pub(super) fn shown(shard: &Shard) -> BTreeMap<String, String> {
+    let config = &shard.state.config;
+    let limits = &config.batch_limits;
+    let mut settings: BTreeMap<String, String> = [
+        ("auto_snapshot", config.auto_snapshot.to_string()),
+        (
+            "incremental_backups",
+            shard.store.incremental_backups().to_string(),
+        ),
+        ("batch_size_warn_threshold", kibibytes(limits.warn_bytes)),
+        ("batch_size_fail_threshold", kibibytes(limits.fail_bytes)),
+        (
+            "unlogged_batch_across_partitions_warn_threshold",
+            limits.unlogged_partitions.to_string(),
+        ),
+        (
+            "tombstone_warn_threshold",
+            config.tombstones.warn.to_string(),
+        ),
+        (
+            "tombstone_failure_threshold",
+            config.tombstones.fail.to_string(),
+        ),
+        (
+            "user_defined_functions_enabled",
+            config.user_functions.is_some().to_string(),
+        ),
+        (
+            "dynamic_data_masking_enabled",
+            config.dynamic_data_masking.to_string(),
+        ),
+        (
+            "commit_failure_policy",
+            commit_policy(config.failure_policies.commit).to_owned(),
+        ),
+        (
+            "disk_failure_policy",
+            disk_policy(config.failure_policies.disk).to_owned(),
+        ),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into();
+    if let Some(timeout) = config.user_functions {
+        let name = "user_defined_functions_fail_timeout".to_owned();
+        settings.insert(name, milliseconds(timeout));
+    }
+    for kind in TimeoutKind::ALL {
+        let time = milliseconds(shard.timeouts.get(kind));
+        settings.insert(name_of(kind).to_owned(), time);
+    }
+    settings
+}
+
+fn milliseconds(time: Duration) -> String {
+    format!("{}ms", time.as_millis())
+}
+
+fn kibibytes(bytes: u64) -> String {
+    match bytes % 1024 {
+        0 => format!("{}KiB", bytes / 1024),
+        _ => format!("{bytes}B"),
+    }
+}
+
+fn name_of(kind: TimeoutKind) -> &'static str {
+    match kind {
+        TimeoutKind::Read => "read_request_timeout",
+        TimeoutKind::Range => "range_request_timeout",
+        TimeoutKind::Write => "write_request_timeout",
+        TimeoutKind::CounterWrite => "counter_write_request_timeout",
+        TimeoutKind::CasContention => "cas_contention_timeout",
+        TimeoutKind::Truncate => "truncate_request_timeout",
+        TimeoutKind::InternodeConnect => "internode_tcp_connect_timeout",
+    }
+}
+
+fn commit_policy(policy: CommitFailurePolicy) -> &'static str {
+    match policy {
+        CommitFailurePolicy::Stop => "stop",
+        CommitFailurePolicy::StopCommit => "stop_commit",
+        CommitFailurePolicy::Ignore => "ignore",
+        CommitFailurePolicy::Die => "die",
+    }
+}
+
+fn disk_policy(policy: DiskFailurePolicy) -> &'static str {
+    match policy {
+        DiskFailurePolicy::Stop => "stop",
+        DiskFailurePolicy::StopParanoid => "stop_paranoid",
+        DiskFailurePolicy::BestEffort => "best_effort",
+        DiskFailurePolicy::Ignore => "ignore",
+        DiskFailurePolicy::Die => "die",
+    }
+}
