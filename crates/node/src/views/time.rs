@@ -56,10 +56,7 @@ pub(super) async fn next(shard: &Rc<Shard>) -> Result<i64, WriteError> {
 /// As of [`next`].
 pub(super) async fn before(shard: &Rc<Shard>) -> Result<i64, WriteError> {
     next(shard).await?;
-    Ok(shard
-        .env
-        .wall_micros()
-        .max(shard.views.time.span.get().from))
+    Ok(shard.views.time.span.get().from)
 }
 
 async fn take(shard: &Rc<Shard>, past: i64) -> Result<Span, WriteError> {
