@@ -80,10 +80,12 @@ pub(crate) async fn lead(shard: &Rc<Shard>, past: i64) -> Result<Span, WriteErro
         return Ok(known);
     }
     // All that earlier lives have taken is behind this.
-    let from = match known.until {
+    let from = match known.from {
         0 => shard.local_timestamps.next(&shard.env),
-        _ => known.from,
+        from => from,
     };
+    // It is the same for all shards, also for one that asks meanwhile.
+    taken.set(Span { from, ..known });
     let until = past.max(from) + SPAN;
     shard.local_timestamps.pass(until);
     if let Some(mutation) = local_row(shard) {
