@@ -89,6 +89,7 @@ sim: ## SEEDS=N WORLDS=M: worlds of the storage engine, and of clusters, under s
 	cargo run --release -q -p sim -- --world agreements --seeds $(WORLDS)
 	cargo run --release -q -p sim -- --world traffic --seeds $(WORLDS)
 	cargo run --release -q -p sim -- --world repairs --seeds $(WORLDS)
+	cargo run --release -q -p sim -- --world views --seeds $(WORLDS)
 
 binary: $(PYTHON)/.installed $(HELENUS) ## starting, refusing to start, stopping; the data folder
 	$(PYTHON)/bin/pytest -q tests/binary

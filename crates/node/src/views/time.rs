@@ -56,10 +56,7 @@ pub(super) async fn next(shard: &Rc<Shard>) -> Result<i64, WriteError> {
 /// As of [`next`].
 pub(super) async fn before(shard: &Rc<Shard>) -> Result<i64, WriteError> {
     next(shard).await?;
-    Ok(shard
-        .env
-        .wall_micros()
-        .max(shard.views.time.span.get().from))
+    Ok(shard.views.time.span.get().from)
 }
 
 async fn take(shard: &Rc<Shard>, past: i64) -> Result<Span, WriteError> {
@@ -83,10 +80,12 @@ pub(crate) async fn lead(shard: &Rc<Shard>, past: i64) -> Result<Span, WriteErro
         return Ok(known);
     }
     // All that earlier lives have taken is behind this.
-    let from = match known.until {
+    let from = match known.from {
         0 => shard.local_timestamps.next(&shard.env),
-        _ => known.from,
+        from => from,
     };
+    // It is the same for all shards, also for one that asks meanwhile.
+    taken.set(Span { from, ..known });
     let until = past.max(from) + SPAN;
     shard.local_timestamps.pass(until);
     if let Some(mutation) = local_row(shard) {
