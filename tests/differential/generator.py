@@ -44,6 +44,8 @@ class Sequence:
             table = draw_table(self.rng, f"t{i}", self.udts)
             self.tables.append(table)
             self.step(cql=table.create(self.rng, self.rng.random() < 0.4))
+            while happens(self.rng, "indexed from the start"):
+                self.step(cql=self.index(table))
         while len(self.steps) < length:
             self.draw()
         for table in self.tables:
@@ -102,6 +104,13 @@ class Sequence:
             return self.alter(table, kind)
         if kind == "describe":
             return self.step(cql=self.describe(table))
+        if kind == "index":
+            # One that is there when its statement returns, on either server.
+            self.step(cql=f"TRUNCATE {table.name}")
+            return self.step(cql=self.index(table))
+        if kind == "drop index":
+            name = self.rng.choice([f"{table.name}_{self.rng.choice(table.columns).name}_idx", f"i{self.spare}"])
+            return self.step(cql=f"DROP INDEX {self.rng.choice(['', 'IF EXISTS '])}{name}")
         if kind == "spoiled":
             fresh = draw_table(self.rng, f"x{self.spare}", self.udts)
             return self.step(cql=spoil(self.rng, fresh.create(self.rng, True)))
@@ -146,12 +155,26 @@ class Sequence:
         if table.counters and not table.of("regular"):
             table.counters = False
 
+    def index(self, table) -> str:
+        """CREATE INDEX on a column; what it is mostly can be one."""
+        column, kind = self.rng.choice(table.columns), pick(self.rng, "index")
+        target = column.name
+        if kind == "part" or column.type.kind in ("list", "set", "map") and self.rng.random() < 0.5:
+            target = f"{self.rng.choice(['keys', 'values', 'entries', 'full'])}({target})"
+        if kind == "nonsense":
+            target = self.rng.choice(["nosuch", f"full(nosuch)", f"{target}, {target}"])
+        using = " USING 'sai'" if kind == "attached" else ""
+        self.spare += 1
+        name = self.rng.choice(["", "", f"i{self.spare} "])
+        return f"CREATE INDEX {self.rng.choice(['', '', 'IF NOT EXISTS '])}{name}ON {table.name} ({target}){using}"
+
     def describe(self, table) -> str:
         kind = pick(self.rng, "describe")
         udt = self.rng.choice(self.udts).name if self.udts else "nosuch"
         return "DESCRIBE " + {
             "table": f"TABLE {table.name}", "keyspace": "KEYSPACE {keyspace}", "only keyspace": "ONLY KEYSPACE {keyspace}",
             "type": f"TYPE {udt}", "name": table.name, "nothing": "TABLE nosuch",
+            "index": f"INDEX {table.name}_{self.rng.choice(table.columns).name}_idx",
         }[kind]
 
 

@@ -277,6 +277,9 @@ class Statements:
         elif kind == "key":
             relations = [f"{c.name} = {w.value(c.type, 0.003)}" for c in t.key]
         distinct = "DISTINCT" in selection
+        if kind == "index":
+            # What an index may decide, and so without leave to filter.
+            relations = [self.filter(self.rng.choice(t.columns), w) for _ in range(self.rng.choice([1, 1, 1, 2]))]
         if kind == "filter" or happens(self.rng, "filter beside a key"):
             filtering = happens(self.rng, "allow filtering")
             relations += [self.filter(self.rng.choice(t.columns), w) for _ in range(self.rng.choice([1, 1, 2]))]

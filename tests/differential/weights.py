@@ -12,9 +12,10 @@ WEIGHTS = {
     "schema change": {
         "add": 20, "drop": 10, "rename": 8, "option": 12, "truncate": 8, "create again": 10, "exists": 8,
         "spoiled": 6, "drop type": 3, "alter type": 8, "read schema": 5, "drop nothing": 4, "alter nothing": 4,
-        "describe": 12, "mask": 2, "trigger": 1,
+        "describe": 12, "mask": 2, "trigger": 1, "index": 14, "drop index": 5,
     },
-    "describe": {"table": 6, "keyspace": 2, "only keyspace": 1, "type": 4, "name": 2, "nothing": 1},
+    "index": {"column": 20, "part": 8, "attached": 14, "nonsense": 2},
+    "describe": {"table": 6, "keyspace": 2, "only keyspace": 1, "type": 4, "name": 2, "nothing": 1, "index": 2},
     "delete": {"columns": 35, "row": 25, "slice": 25, "partition": 15},
     # What comes between SELECT and FROM.
     "selection": {
@@ -30,7 +31,7 @@ WEIGHTS = {
     "mask": {"mask_default": 3, "mask_null": 2, "mask_hash": 3, "mask_replace": 2, "mask_inner": 3, "mask_outer": 2},
     "gathered": {"list": 3, "set": 2, "tuple": 3, "map": 1},
     # WHERE of a SELECT.
-    "where": {"nothing": 14, "token": 10, "in": 15, "key": 46, "filter": 15},
+    "where": {"nothing": 14, "token": 10, "in": 15, "key": 46, "filter": 15, "index": 12},
     "clustering": {"tuple": 30, "tuples": 10, "in": 10, "comparison": 50},
     "filter": {"comparison": 6, "in": 2, "contains": 4, "contains key": 3, "entry": 4, "like": 1, "not": 1},
     "assignment": {"whole": 25, "part": 75},
@@ -39,6 +40,7 @@ WEIGHTS = {
 
 # name -> chance
 CHANCES = {
+    "indexed from the start": 0.5,
     "bound": 0.5,
     "spoiled": 0.06,
     "prepared": 0.6,

@@ -242,7 +242,15 @@ fn number_text(number: &serde_json::Number) -> String {
     }
 }
 
+/// Texts of so many bytes or fewer are told to be no number; of longer ones what is wrong with them.
+const SHOWN: usize = 1000;
+
 fn simple_value(json: &Value, ty: &CqlType) -> Result<Bytes, ValueError> {
+    let no_number = |shown: &str| {
+        refuse(format!(
+            "Value '{shown}' is not a valid representation of a {ty} value"
+        ))
+    };
     let unexpected = |what: &str| refuse(format!("Expected {what}, but got a {}", shown(json)));
     match (ty, json) {
         (CqlType::Blob, Value::String(text)) => match text.strip_prefix("0x") {
@@ -252,12 +260,23 @@ fn simple_value(json: &Value, ty: &CqlType) -> Result<Bytes, ValueError> {
                  is missing 0x prefix: {text}"
             )),
         },
+        (CqlType::Varint | CqlType::Decimal, Value::String(text)) => match ty.parse_string(text) {
+            Ok(value) if *ty == CqlType::Decimal || !text.is_empty() => Ok(value),
+            Err(error) if text.len() > SHOWN => Err(error),
+            _ => no_number(text),
+        },
+        (CqlType::Varint, Value::Number(number)) => {
+            let text = number_text(number);
+            match ty.parse_string(&text) {
+                Err(_) if text.len() <= SHOWN => no_number(&text),
+                parsed => parsed,
+            }
+        }
         (_, Value::String(text)) => ty.parse_string(text),
         (CqlType::Boolean, Value::Bool(value)) => ty.parse_string(&value.to_string()),
-        (
-            CqlType::Varint | CqlType::Decimal | CqlType::Float | CqlType::Double,
-            Value::Number(number),
-        ) => ty.parse_string(&number_text(number)),
+        (CqlType::Decimal | CqlType::Float | CqlType::Double, Value::Number(number)) => {
+            ty.parse_string(&number_text(number))
+        }
         (CqlType::Int | CqlType::Smallint | CqlType::Tinyint, Value::Number(number))
             if number.to_string().parse::<i32>().is_ok() =>
         {
@@ -287,13 +306,11 @@ fn simple_value(json: &Value, ty: &CqlType) -> Result<Bytes, ValueError> {
             java_text(json)
         )),
         (CqlType::Text, _) => unexpected("a UTF-8 string"),
-        (CqlType::Ascii, _) => unexpected("an ASCII string"),
+        (CqlType::Ascii, _) => unexpected("an ascii string"),
         (CqlType::Timestamp, _) => {
             unexpected("a long or a datestring representation of a timestamp value")
         }
-        (CqlType::Varint | CqlType::Decimal, _) => refuse(format!(
-            "Value '{json}' is not a valid representation of a {ty} value"
-        )),
+        (CqlType::Varint | CqlType::Decimal, _) => no_number(&json.to_string()),
         (CqlType::Uuid | CqlType::Timeuuid, _) => {
             unexpected(&format!("a string representation of a {ty}"))
         }

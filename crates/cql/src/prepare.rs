@@ -81,6 +81,11 @@ pub fn prepare_statement(
         Statement::Batch(batch) => prepare_batch(batch, context),
         Statement::Truncate(name) => {
             let (_, table) = table_of(context, name)?;
+            if table.view.is_some() {
+                return invalid!(
+                    "Cannot TRUNCATE materialized view directly; must truncate base table instead"
+                );
+            }
             Ok(Prepared::simple(
                 Plan::Truncate(table.clone()),
                 Some(table.keyspace.to_string()),

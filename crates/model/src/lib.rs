@@ -10,6 +10,7 @@
 //! gives to another column, so that a cell of a dropped column can never be taken for one of a
 //! column added later under the same name.
 
+mod analyzer;
 mod bound;
 mod byte_comparable;
 mod clustering;
@@ -20,6 +21,7 @@ mod counter_mutation;
 mod deletion;
 pub mod duration;
 mod format;
+mod index;
 mod inet;
 mod key;
 mod literal;
@@ -44,14 +46,17 @@ mod types;
 mod user_function;
 mod validate;
 mod value;
+mod view;
 pub mod vint;
 mod zone;
 
+pub use analyzer::Analyzer;
 pub use bound::Value;
 pub use clustering::{Bound, BoundKind, Clustering, ClusteringComparator, Slice};
 pub use counter_mutation::CounterMutation;
 pub use deletion::{DeletionTime, EXPIRED_TTL, Liveness, NO_DELETION_TIME, NO_TIMESTAMP, NO_TTL};
 pub use format::{json_name, json_string};
+pub use index::{Index, IndexKind, IndexPart};
 pub use key::{
     DecoratedKey, MAX_KEY_LENGTH, PartitionKey, decode_key, encode_key, key_from_text, key_to_text,
 };
@@ -67,9 +72,8 @@ pub use read::{
 };
 pub use row::{Cell, CellRef, ComplexDeletion, RangeTombstone, Row};
 pub use schema::{
-    Column, ColumnId, ColumnKind, CompactForm, DroppedColumn, Function, Index, IndexKind, Keyspace,
-    Order, Schema, Table, TableId, TableOptions, Unserved, UnservedTable, UnservedType, UserType,
-    View,
+    Column, ColumnId, ColumnKind, CompactForm, DroppedColumn, Function, Keyspace, Order, Schema,
+    Table, TableId, TableOptions, Unserved, UnservedTable, UnservedType, UnservedView, UserType,
 };
 pub use size::{SizeError, parse_size};
 pub use token::{ShardId, Sharder, Token, murmur3_x64_128};
@@ -79,3 +83,4 @@ pub use user_function::{
     Signature, UserAggregate, UserFunction, UserFunctions, argument_list, argument_type, signature,
 };
 pub use value::ValueError;
+pub use view::{View, ViewRows};

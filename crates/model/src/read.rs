@@ -68,6 +68,14 @@ pub enum FilterOperator {
     ContainsEntry,
 }
 
+impl FilterOperator {
+    /// Is it fulfilled by all values on one side of another?
+    pub fn is_range(self) -> bool {
+        use FilterOperator::{Greater, GreaterOrEqual, Less, LessOrEqual};
+        matches!(self, Less | LessOrEqual | Greater | GreaterOrEqual)
+    }
+}
+
 /// What a row (or, for key and static columns, its partition) must fulfil besides its place: the
 /// filter of ALLOW FILTERING. All filters of a command must hold.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::{ClusteringComparator, ColumnMask, CqlType, UserFunctions, murmur3_x64_128, vint};
+use crate::{
+    ClusteringComparator, ColumnMask, CqlType, Index, Row, UserFunctions, View, murmur3_x64_128,
+    vint,
+};
 
 /// The identity of a table: a dropped and re-created table is another one.
 pub type TableId = Uuid;
@@ -188,6 +191,10 @@ pub struct Table {
     pub is_virtual: bool,
     /// Made WITH COMPACT STORAGE, in which form?
     pub compact: Option<CompactForm>,
+    /// What it is a materialized view of, if it is one.
+    pub view: Option<Arc<View>>,
+    /// Its secondary indexes that are kept, in the order of their names.
+    pub indexes: Vec<Index>,
     /// By id; a hole where a column was dropped.
     columns: Vec<Option<Column>>,
     partition_key: Vec<ColumnId>,
@@ -285,6 +292,8 @@ impl Table {
             masks: BTreeMap::new(),
             is_virtual: false,
             compact: None,
+            view: None,
+            indexes: Vec::new(),
             columns: by_id,
             partition_key,
             clustering_key,
@@ -321,6 +330,11 @@ impl Table {
                 matches!(column.kind, ColumnKind::Clustering | ColumnKind::Regular)
             }
         }
+    }
+
+    /// The index of this name, if it is one of the table's.
+    pub fn index(&self, name: &str) -> Option<&Index> {
+        self.indexes.iter().find(|index| *index.name == *name)
     }
 
     /// All columns, by id.
@@ -401,6 +415,20 @@ impl Table {
         &self.comparator
     }
 
+    /// Does a reader see this row of it: a live marker or a live cell, or of a view whose rows live by their
+    /// marker alone, that?
+    pub fn shows(&self, row: &Row, now_seconds: u32) -> bool {
+        match &self.view {
+            Some(view) if view.strict_liveness => row.liveness.is_live(now_seconds),
+            _ => row.is_live(now_seconds),
+        }
+    }
+
+    /// Do its rows live by their marker alone (`TableMetadata.enforceStrictLiveness`)?
+    pub fn has_strict_liveness(&self) -> bool {
+        self.view.as_ref().is_some_and(|view| view.strict_liveness)
+    }
+
     fn known(&self, id: ColumnId) -> &Column {
         self.columns[id.0 as usize]
             .as_ref()
@@ -459,6 +487,14 @@ pub struct Keyspace {
     pub unserved: Unserved,
 }
 
+impl Keyspace {
+    /// The views of the table of this id, by name.
+    pub fn views_of(&self, base: TableId) -> impl Iterator<Item = &Arc<Table>> {
+        let tables = self.tables.values();
+        tables.filter(move |table| table.view.as_ref().is_some_and(|view| view.base == base))
+    }
+}
+
 /// What `system_schema` has of a keyspace that no request sees: Cassandra made it, and has to find
 /// it whole, with all that it needs, when it opens the folder again.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -467,10 +503,10 @@ pub struct Unserved {
     pub tables: BTreeMap<Arc<str>, UnservedTable>,
     /// User types that were left out, by name.
     pub types: BTreeMap<Arc<str>, UnservedType>,
-    /// Secondary indexes.
+    /// Secondary indexes that are not kept; the others are with their tables.
     pub indexes: Vec<Index>,
-    /// Materialized views, by name.
-    pub views: BTreeMap<Arc<str>, View>,
+    /// Materialized views that were left out, by name.
+    pub views: BTreeMap<Arc<str>, UnservedView>,
     /// User-defined functions and aggregates in languages that are not served.
     pub functions: Vec<Function>,
     /// Columns with a mask whose function is not served, or of a table or view that is not: the
@@ -499,43 +535,9 @@ pub struct UnservedType {
     pub uses: Vec<CqlType>,
 }
 
-/// How the entries of a secondary index are kept (`IndexMetadata.Kind`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IndexKind {
-    /// `KEYS`: in a hidden table, as Cassandra 2 did it for tables of Thrift.
-    Keys,
-    /// `COMPOSITES`: in a hidden table whose clustering leads back to the row.
-    Composites,
-    /// `CUSTOM`: as the class of the option `class_name` does it.
-    Custom,
-}
-
-/// A secondary index of any kind, as `system_schema.indexes` says it.
+/// A materialized view that is not served.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Index {
-    /// Its name, which no other index of the keyspace has.
-    pub name: Arc<str>,
-    /// Its table.
-    pub table: Arc<str>,
-    /// The column it is on, if it is on one.
-    pub column: Option<Arc<str>>,
-    /// How its entries are kept; `None` for a kind that nobody knows.
-    pub kind: Option<IndexKind>,
-    /// What it is on (`target`: `v`, `keys("M")`), its class (`class_name`) if it is custom, and
-    /// what that class was told.
-    pub options: BTreeMap<String, String>,
-}
-
-impl Index {
-    /// Is it the same index but for its name (`IndexMetadata.equalsWithoutName`)?
-    pub fn duplicates(&self, other: &Index) -> bool {
-        self.table == other.table && self.kind == other.kind && self.options == other.options
-    }
-}
-
-/// A materialized view.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct View {
+pub struct UnservedView {
     /// Its identity, as a table.
     pub id: Option<TableId>,
     /// The identity of the table it is a view of.
@@ -566,6 +568,14 @@ impl Schema {
     /// The table of this name.
     pub fn table(&self, keyspace: &str, table: &str) -> Option<&Arc<Table>> {
         self.keyspaces.get(keyspace)?.tables.get(table)
+    }
+
+    /// The views of a table, which are tables of its keyspace.
+    pub fn views_of(&self, base: &Table) -> impl Iterator<Item = &Arc<Table>> {
+        let keyspace = self.keyspaces.get(&base.keyspace);
+        keyspace
+            .into_iter()
+            .flat_map(|keyspace| keyspace.views_of(base.id))
     }
 
     /// The table of this id. Looks through all: for start-up and messages, not for requests.

@@ -48,6 +48,8 @@ pub struct NodeConfig {
     pub auto_snapshot: bool,
     /// How long a user-defined function may run; `None`: there are none.
     pub user_functions: Option<Duration>,
+    /// May materialized views be made?
+    pub materialized_views: bool,
     /// May columns be given masks (`dynamic_data_masking_enabled`)?
     pub dynamic_data_masking: bool,
     /// Are new sstables linked into the backups from the start on?

@@ -213,7 +213,9 @@ impl Call<'_> {
             }
             Plan::Schema(change) => {
                 *self.kind = RequestKind::Schema;
-                match Box::pin(metadata::change(self.shard, change)).await? {
+                let changed = Box::pin(metadata::change(self.shard, change)).await?;
+                self.warnings.extend(change.warning().map(str::to_owned));
+                match changed {
                     Some(change) => self.response().schema_change(&change),
                     None => self.response().void(),
                 }

@@ -9,7 +9,7 @@ use cql::schema::SchemaPlan;
 use io::DetachedStream;
 use model::record::message::Batch;
 use model::{CounterMutation, Mutation, ReadCommand, ReadPage, Schema, TableId, VersionPage};
-use storage::{CompactionStatus, PartitionEstimate, ReadError, WriteError};
+use storage::{CompactionStatus, IndexState, PartitionEstimate, ReadError, WriteError};
 use uuid::Uuid;
 use wire::internode::Hello;
 use wire::{Event, SchemaChange};
@@ -20,7 +20,8 @@ use crate::metadata::Membership;
 use crate::paxos;
 use crate::remote::Refusal;
 use crate::statements::Statement;
-use crate::system::{ClientInfo, LocalNode};
+use crate::system::{ClientInfo, LocalNode, SstableTask};
+use crate::views::time::Span;
 use storage::StoreStats;
 
 /// One message over the mesh.
@@ -65,6 +66,14 @@ pub(crate) enum ShardRequest {
     KeepBatch(Batch),
     /// Forget it: it is done.
     ForgetBatch(Uuid),
+    /// Return when no write is under way that may not know of all views there are.
+    SettleViews,
+    /// Take time for markers of views that reaches beyond this, in microseconds since 1970 (asked of shard 0).
+    TakeTime(i64),
+    /// Hold back writes of tables with views.
+    HoldViewWrites,
+    /// Let them go on.
+    ReleaseViewWrites,
     /// Find the logged batches that it keeps, and complete them from now on.
     BeginBatches,
     /// Keep a statement that this shard prepared.
@@ -92,6 +101,8 @@ pub(crate) enum ShardRequest {
     LinkSnapshot(TableId, Arc<str>),
     /// Tell what virtual tables show.
     Inform,
+    /// Say which indexes are built.
+    Indexes,
     /// Estimate how much the shard has of each of these tables.
     EstimatePartitions(Arc<[TableId]>),
 }
@@ -104,6 +115,8 @@ pub(crate) enum ShardReply {
     Applied(Result<(), WriteError>),
     /// What became of a write that this shard coordinated.
     Written(Result<(), RequestError>),
+    /// The time that was taken.
+    Time(Result<Span, WriteError>),
     /// What became of a read.
     Read(Result<ReadPage, ReadError>),
     /// What became of a read of all that is known.
@@ -116,6 +129,8 @@ pub(crate) enum ShardReply {
     Information(Box<ShardInformation>),
     /// How much the shard has of each table that was asked for.
     PartitionEstimates(Vec<PartitionEstimate>),
+    /// The indexes of the shard.
+    Indexes(Vec<IndexState>),
     /// The names of the data files that were linked.
     Linked(BTreeSet<String>),
     /// Any other request that failed, and why.
@@ -136,6 +151,8 @@ pub(crate) struct ShardInformation {
     pub(crate) prepared_statements: u64,
     /// Statements that were dropped from it.
     pub(crate) prepared_evicted: u64,
+    /// Views that are being built.
+    pub(crate) view_builds: Vec<SstableTask>,
     /// Executions of prepared statements, and of others.
     pub(crate) executed: (u64, u64),
 }

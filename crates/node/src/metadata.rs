@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use cluster::{ClusterMetadata, Node, NodeId, Place, Placement, ReplicationStrategy, Topology};
 use cql::schema::{ChangeKind, ChangeTarget, SchemaPlan};
-use model::Schema;
+use model::{Schema, TableId};
+use storage::ViewRule;
 use uuid::Uuid;
 use wire::SchemaChange;
 
@@ -20,6 +21,7 @@ use crate::membership;
 use crate::message::{ShardReply, ShardRequest};
 use crate::peers::LEADING_SHARD;
 use crate::shard::Shard;
+use crate::views;
 
 /// The cluster, as this node is one of it.
 #[derive(Clone)]
@@ -37,6 +39,8 @@ pub(crate) struct Metadata {
     /// The nodes; `None` before this one is one of them.
     membership: Option<Membership>,
     placements: BTreeMap<Arc<str>, Placement>,
+    /// The views of tables that have any.
+    views: views::Rules,
     local_only: Placement,
 }
 
@@ -63,10 +67,16 @@ impl Metadata {
         };
         Metadata {
             placements: schema.keyspaces.keys().cloned().zip(placements).collect(),
+            views: views::rules_of(&schema),
             schema,
             membership,
             local_only: Placement::local(own),
         }
+    }
+
+    /// The views of a table, if it has any.
+    pub(crate) fn views_of(&self, table: TableId) -> Option<Rc<[ViewRule]>> {
+        self.views.get(&table).cloned()
     }
 
     /// Where the data of a keyspace lies.

@@ -9,18 +9,19 @@ use storage::{ReadError, WriteError};
 use crate::message::{ShardReply, ShardRequest};
 use crate::scan::{Page, Sweep, Window};
 use crate::shard::{PendingReply, Shard};
+use crate::views;
 use crate::virtual_tables;
 
 /// Writes; returns when the write is as durable as the configuration says, and visible.
-pub(crate) async fn apply(shard: &Shard, mutation: Mutation) -> Result<(), WriteError> {
+pub(crate) async fn apply(shard: &Rc<Shard>, mutation: Mutation) -> Result<(), WriteError> {
     let owner = shard.owner(mutation.key().token());
     if owner == shard.index() {
-        return shard.store.apply(mutation).await;
+        return views::apply(shard, mutation, None).await;
     }
     have_applied(shard, owner, ShardRequest::Apply(mutation)).await
 }
 
-/// Writes something that must be on the drive, however writes are acknowledged.
+/// Writes something that must be on the drive, however writes are acknowledged. No view follows from it.
 pub(crate) async fn apply_to_drive(shard: &Shard, mutation: Mutation) -> Result<(), WriteError> {
     let owner = shard.owner(mutation.key().token());
     if owner == shard.index() {
@@ -32,13 +33,13 @@ pub(crate) async fn apply_to_drive(shard: &Shard, mutation: Mutation) -> Result<
 /// Writes what was written before, at that time in microseconds since 1970: but for what was truncated
 /// since.
 pub(crate) async fn apply_late(
-    shard: &Shard,
+    shard: &Rc<Shard>,
     mutation: Mutation,
     written_at: i64,
 ) -> Result<(), WriteError> {
     let owner = shard.owner(mutation.key().token());
     if owner == shard.index() {
-        return apply_late_here(shard, mutation, written_at).await;
+        return views::apply(shard, mutation, Some(written_at)).await;
     }
     let request = ShardRequest::ApplyLate(mutation, written_at);
     have_applied(shard, owner, request).await
@@ -49,19 +50,6 @@ async fn have_applied(shard: &Shard, owner: u16, request: ShardRequest) -> Resul
     match shard.ask(owner, request).await {
         Ok(ShardReply::Applied(result)) => result,
         _ => Err(WriteError::Closed),
-    }
-}
-
-/// The same on the shard that owns the partition.
-pub(crate) async fn apply_late_here(
-    shard: &Shard,
-    mut mutation: Mutation,
-    written_at: i64,
-) -> Result<(), WriteError> {
-    // A truncation that is noted only now waits for this write, and removes it.
-    match shard.truncations.retain(&mut mutation, written_at) {
-        true => shard.store.apply(mutation).await,
-        false => Ok(()),
     }
 }
 

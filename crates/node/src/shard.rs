@@ -35,6 +35,7 @@ use crate::system::LocalNode;
 use crate::timeouts::Timeouts;
 use crate::timestamps::Timestamps;
 use crate::truncations::Truncations;
+use crate::views::Views;
 
 /// What all shards share: nothing of it changes but counters.
 pub(crate) struct SharedState {
@@ -112,6 +113,7 @@ pub(crate) struct Shard {
     pub(crate) most_memory_of_request: usize,
     pub(crate) batch_log: BatchLog,
     pub(crate) truncations: Truncations,
+    pub(crate) views: Views,
     pub(crate) response_buffers: ResponseBuffers,
     /// Is the node about to stop?
     pub(crate) stopping: Cell<bool>,
@@ -186,6 +188,7 @@ impl Shard {
             schema_change: Semaphore::new(1),
             batch_log: BatchLog::default(),
             truncations: Truncations::default(),
+            views: Views::default(),
             response_buffers: ResponseBuffers::default(),
             stopping: Cell::new(false),
             waiting: RefCell::default(),

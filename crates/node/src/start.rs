@@ -33,9 +33,10 @@ use crate::system::{
     LocalNode, SCHEMA_TABLES, SYSTEM_SCHEMA_TIMESTAMP, local_mutation, schema_from_rows,
     schema_to_mutations, unbuilt_mutations,
 };
+use crate::views;
 use crate::{
-    batch_log, compaction_history, coordinator, execute, hints, neighbor, paxos, replica, session,
-    size_estimates, stop, truncate, truncations, virtual_tables,
+    batch_log, compaction_history, coordinator, execute, hints, indexes, neighbor, paxos, replica,
+    session, size_estimates, stop, truncate, truncations, virtual_tables,
 };
 
 /// How often to look for snapshots whose time has passed (`SnapshotManager`).
@@ -165,6 +166,8 @@ pub(crate) async fn run_shard(env: Env, state: Arc<SharedState>, mut seat: Seat)
                 let address = opened.address;
                 *listeners.borrow_mut() = Some(opened);
                 membership::serve(&leader);
+                let indexing = indexes::keep(leader.clone());
+                leader.env.spawn(TaskGroup::Maintenance, indexing).detach();
                 let estimating = size_estimates::keep(leader.clone());
                 leader
                     .env
@@ -328,18 +331,30 @@ async fn perform(shard: &Rc<Shard>, request: ShardRequest) -> ShardReply {
         Err(reason) => ShardReply::Failed(reason),
     };
     match request {
-        ShardRequest::Apply(mutation) => ShardReply::Applied(shard.store.apply(mutation).await),
+        ShardRequest::Apply(mutation) => {
+            ShardReply::Applied(views::apply(shard, mutation, None).await)
+        }
         ShardRequest::ApplyToDrive(mutation) => {
             ShardReply::Applied(shard.store.apply_to_drive(mutation).await)
         }
         ShardRequest::ApplyLate(mutation, written_at) => {
-            ShardReply::Applied(replica::apply_late_here(shard, mutation, written_at).await)
+            ShardReply::Applied(views::apply(shard, mutation, Some(written_at)).await)
         }
         ShardRequest::KeepBatch(batch) => {
             ShardReply::Applied(batch_log::keep_here(shard, batch).await)
         }
         ShardRequest::ForgetBatch(id) => {
             ShardReply::Applied(batch_log::forget_here(shard, id).await)
+        }
+        ShardRequest::SettleViews => {
+            views::settle(shard).await;
+            ShardReply::Done
+        }
+        ShardRequest::TakeTime(past) => ShardReply::Time(views::time::lead(shard, past).await),
+        ShardRequest::HoldViewWrites => done(views::hold(shard).await),
+        ShardRequest::ReleaseViewWrites => {
+            views::release(shard);
+            ShardReply::Done
         }
         ShardRequest::BeginBatches => done(batch_log::begin(shard).await),
         ShardRequest::LeadCounter(addition, consistency) => {
@@ -386,6 +401,7 @@ async fn perform(shard: &Rc<Shard>, request: ShardRequest) -> ShardReply {
             }
         }
         ShardRequest::Inform => ShardReply::Information(Box::new(virtual_tables::inform(shard))),
+        ShardRequest::Indexes => ShardReply::Indexes(shard.store.indexes()),
         ShardRequest::EstimatePartitions(tables) => {
             ShardReply::PartitionEstimates(size_estimates::of_shard(shard, &tables))
         }
@@ -439,7 +455,9 @@ async fn begin(shard: &Rc<Shard>) -> Result<(), StartError> {
         write(mutation).await?;
     }
     let replayed = batch_log::begin_everywhere(shard).await;
-    replayed.map_err(|error| StartError::System(format!("replaying logged batches: {error}")))
+    replayed.map_err(|error| StartError::System(format!("replaying logged batches: {error}")))?;
+    views::build::look_soon(shard);
+    Ok(())
 }
 
 /// Writes the row of `system.local`.

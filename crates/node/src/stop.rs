@@ -6,6 +6,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::hints;
+use crate::indexes;
+use crate::peers::LEADING_SHARD;
 use crate::shard::Shard;
 
 /// How long the clients of a node that stops may take to finish.
@@ -31,6 +33,11 @@ pub(crate) async fn stop_clients(shard: &Rc<Shard>) -> Result<(), String> {
 /// Writes down what replicas missed, and takes no part in decisions any more: they change tables.
 pub(crate) async fn settle(shard: &Rc<Shard>) -> Result<(), String> {
     let kept = hints::close(shard).await;
+    if shard.index() == LEADING_SHARD
+        && let Err(error) = indexes::forget(shard).await
+    {
+        tracing::warn!("what is noted of built indexes stays: {error}");
+    }
     if let Some(service) = shard.cluster_service() {
         service.stop().await;
     }

@@ -18,6 +18,7 @@ use crate::peers::LEADING_SHARD;
 use crate::shard::Shard;
 use crate::timeouts::TimeoutKind;
 use crate::truncations;
+use crate::views;
 
 /// Truncates a table on all nodes.
 pub(crate) async fn everywhere(shard: &Rc<Shard>, table: TableId) -> Result<(), RequestError> {
@@ -61,15 +62,31 @@ async fn lead(shard: &Rc<Shard>, table: TableId) -> Result<(), RequestError> {
 pub(crate) async fn here(shard: &Rc<Shard>, table: TableId) -> Result<(), String> {
     let known: Option<Arc<Table>> = shard.metadata().schema.table_by_id(table).cloned();
     let known = known.ok_or_else(|| format!("there is no table of id {table}"))?;
-    Box::pin(auto_snapshot::truncating(shard, &known)).await?;
-    // What was acknowledged before this began is not later.
-    let at = shard.env.wall_micros().div_euclid(1000);
-    let request = || ShardRequest::Truncate(table, at);
-    let truncated = shard.on_all(request, on_shard(shard, table, at));
-    truncated.await?;
-    truncations::save(shard, table).await?;
+    let views: Vec<_> = shard.metadata().schema.views_of(&known).cloned().collect();
+    for table in std::iter::once(&known).chain(&views) {
+        Box::pin(auto_snapshot::truncating(shard, table)).await?;
+    }
+    let tables = std::iter::once(known.id).chain(views.iter().map(|view| view.id));
+    let truncating = all_of(shard, tables);
+    match views.is_empty() {
+        true => truncating.await?,
+        false => views::while_held(shard, truncating).await?,
+    }
     // What is acknowledged afterwards is not as early (Cassandra waits for the same).
     shard.env.sleep(Duration::from_millis(1)).await;
+    Ok(())
+}
+
+/// Truncates a table and its views.
+async fn all_of(shard: &Rc<Shard>, tables: impl Iterator<Item = TableId>) -> Result<(), String> {
+    // What was acknowledged before this began is not later.
+    let at = shard.env.wall_micros().div_euclid(1000);
+    for table in tables {
+        let request = || ShardRequest::Truncate(table, at);
+        let truncated = shard.on_all(request, on_shard(shard, table, at));
+        truncated.await?;
+        truncations::save(shard, table).await?;
+    }
     Ok(())
 }
 

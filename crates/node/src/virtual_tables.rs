@@ -14,6 +14,7 @@ use storage::{CompactionKind, CompactionStatus, ReadError, SnapshotDetails, Stor
 use crate::message::{ShardInformation, ShardReply, ShardRequest};
 use crate::shard::Shard;
 use crate::system::{self, CacheInfo, NodeInfo, SstableTask, TableInfo, time_uuid};
+use crate::views;
 
 /// Reads a virtual table.
 pub(crate) async fn read(shard: &Rc<Shard>, command: &ReadCommand) -> Result<ReadPage, ReadError> {
@@ -36,7 +37,10 @@ pub(crate) async fn read(shard: &Rc<Shard>, command: &ReadCommand) -> Result<Rea
         others: others.map(|(_, member)| member.clone()).collect(),
         caches: caches(shards.iter().map(|shard| &shard.store)),
         thread_pools: Vec::new(),
-        sstable_tasks: shards.iter().flat_map(tasks).collect(),
+        sstable_tasks: shards
+            .iter_mut()
+            .flat_map(|shard| tasks(shard).into_iter().chain(shard.view_builds.drain(..)))
+            .collect(),
         snapshots: snapshots(shard, command).await,
         settings: settings::shown(shard),
         prepared_statements: shards[0].prepared_statements,
@@ -98,6 +102,7 @@ pub(crate) fn inform(shard: &Shard) -> ShardInformation {
         store: shard.store.stats(),
         prepared_statements: shard.metrics.prepared_statements.get(),
         prepared_evicted: shard.metrics.prepared_evicted.get(),
+        view_builds: views::build::under_way(shard),
         executed: (
             shard.metrics.prepared_executed.get(),
             shard.metrics.text_executed.get(),

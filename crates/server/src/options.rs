@@ -14,7 +14,7 @@ use crate::encryption::EncryptionOptions;
 use crate::size;
 
 /// The options, by the names they have in a configuration file; on the command line `_` is `-`.
-pub(crate) const NAMES: [&str; 37] = [
+pub(crate) const NAMES: [&str; 38] = [
     "data",
     "address",
     "port",
@@ -41,6 +41,7 @@ pub(crate) const NAMES: [&str; 37] = [
     "auto_snapshot",
     "user_defined_functions_enabled",
     "user_defined_functions_fail_timeout",
+    "materialized_views_enabled",
     "dynamic_data_masking_enabled",
     "incremental_backups",
     "batch_size_warn_threshold",
@@ -194,6 +195,10 @@ pub(crate) struct StartOptions {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) user_defined_functions_fail_timeout: Option<Duration>,
 
+    /// Can materialized views be made? [default: false]
+    #[arg(long, value_name = "true|false", value_parser = truth)]
+    pub(crate) materialized_views_enabled: Option<bool>,
+
     /// May columns be MASKED WITH a function? [default: false]
     #[arg(long, value_name = "true|false", value_parser = truth)]
     pub(crate) dynamic_data_masking_enabled: Option<bool>,
@@ -289,6 +294,7 @@ impl StartOptions {
             "user_defined_functions_fail_timeout" => {
                 self.user_defined_functions_fail_timeout = Some(duration(text)?);
             }
+            "materialized_views_enabled" => self.materialized_views_enabled = Some(truth(text)?),
             "dynamic_data_masking_enabled" => {
                 self.dynamic_data_masking_enabled = Some(truth(text)?);
             }
@@ -354,6 +360,9 @@ impl StartOptions {
             user_defined_functions_fail_timeout: self
                 .user_defined_functions_fail_timeout
                 .or(other.user_defined_functions_fail_timeout),
+            materialized_views_enabled: self
+                .materialized_views_enabled
+                .or(other.materialized_views_enabled),
             dynamic_data_masking_enabled: self
                 .dynamic_data_masking_enabled
                 .or(other.dynamic_data_masking_enabled),
@@ -588,6 +597,7 @@ mod tests {
             ("commit_failure_policy", "stop_commit"),
             ("disk_failure_policy", "best_effort"),
             ("auto_snapshot", "false"),
+            ("materialized_views_enabled", "true"),
             ("user_defined_functions_enabled", "true"),
             ("user_defined_functions_fail_timeout", "250ms"),
             ("dynamic_data_masking_enabled", "true"),

@@ -58,6 +58,8 @@ pub(crate) struct Settings {
     pub(crate) auto_snapshot: bool,
     /// How long a user-defined function may run; `None`: they are switched off.
     pub(crate) user_functions: Option<Duration>,
+    /// May materialized views be made?
+    pub(crate) materialized_views: bool,
     /// May columns be given masks?
     pub(crate) dynamic_data_masking: bool,
     /// Are new sstables linked into the backups from the start on?
@@ -174,6 +176,7 @@ impl Settings {
                     let timeout = options.user_defined_functions_fail_timeout;
                     timeout.unwrap_or(DEFAULT_FUNCTION_TIMEOUT)
                 }),
+            materialized_views: options.materialized_views_enabled.unwrap_or(false),
             dynamic_data_masking: options.dynamic_data_masking_enabled.unwrap_or(false),
             incremental_backups: options.incremental_backups.unwrap_or(false),
             batch_limits,

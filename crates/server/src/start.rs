@@ -274,6 +274,7 @@ fn node_config(settings: &Settings, folder: &DataFolder, archiving: &Archiving) 
         failure_policies: settings.failure_policies,
         auto_snapshot: settings.auto_snapshot,
         user_functions: settings.user_functions,
+        materialized_views: settings.materialized_views,
         dynamic_data_masking: settings.dynamic_data_masking,
         batch_limits: settings.batch_limits,
         tombstones: settings.tombstones,

@@ -25,6 +25,8 @@ enum World {
     Traffic,
     /// What replicas miss while they are away.
     Repairs,
+    /// Tables and their materialized views.
+    Views,
 }
 
 impl World {
@@ -36,6 +38,7 @@ impl World {
             World::Agreements => "agreements",
             World::Traffic => "traffic",
             World::Repairs => "repairs",
+            World::Views => "views",
         }
     }
 }
@@ -89,6 +92,7 @@ fn main() -> ExitCode {
             cluster::repairs::run,
             cluster::repairs::Report::add,
         ),
+        World::Views => live(&options, cluster::views::run, cluster::views::Report::add),
     }
 }
 

@@ -1,6 +1,6 @@
 //! A seed of each world of clusters, which tells the same story twice; `make sim` lives many.
 
-use sim::cluster::{agreements, forming, registers, repairs, traffic};
+use sim::cluster::{agreements, forming, registers, repairs, traffic, views};
 
 #[test]
 fn nodes_form_one_cluster_and_agree_on_its_schema() {
@@ -48,4 +48,11 @@ fn replicas_get_what_they_have_missed() {
     let report = repairs::run(2).expect("nothing is wrong");
     assert!(report.hints > 0 && report.repairs > 0, "{report}");
     assert_eq!(repairs::run(2), Ok(report));
+}
+
+#[test]
+fn views_say_what_their_tables_say() {
+    let report = views::run(1).expect("nothing is wrong");
+    assert!(report.statements > 100 && report.compared > 0, "{report}");
+    assert_eq!(views::run(1), Ok(report));
 }

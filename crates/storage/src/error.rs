@@ -77,6 +77,9 @@ pub enum WriteError {
     /// The commit log failed: the write may be there after a restart, or not.
     #[error("commit log: {0}")]
     CommitLog(Arc<str>),
+    /// What the write changes could not be read, which materialized views need. Nothing was written.
+    #[error("what there was before for materialized views: {0}")]
+    Unread(Arc<str>),
     /// The store was drained. Nothing was written.
     #[error("the node is shutting down")]
     Closed,
@@ -118,6 +121,9 @@ pub enum ReadError {
          ranges instead of rows"
     )]
     TooManyTombstones(u64),
+    /// The index that would have to be asked is not built yet (`IndexNotAvailableException`).
+    #[error("The secondary index '{0}' is not yet available")]
+    IndexNotAvailable(String),
     /// The shard that has the rows takes no more reads.
     #[error("the node is shutting down")]
     Closed,

@@ -7,6 +7,7 @@ mod compaction;
 pub mod dump;
 mod error;
 mod health;
+mod index;
 mod memtable;
 mod merge;
 mod read;
@@ -18,6 +19,7 @@ mod tally;
 #[cfg(test)]
 mod testing;
 mod unfiltered;
+mod view;
 
 #[doc(hidden)]
 pub use any_bytes::decode_component;
@@ -39,8 +41,9 @@ pub use sstable::{
 };
 pub use store::{
     CompactionKind, CompactionRecord, CompactionScope, CompactionStatus, Granularity, ImportError,
-    ImportOptions, PartitionEstimate, SSTableDetails, ScrubOptions, Scrubbed, SnapshotDetails,
-    SnapshotError, SnapshotManifest, Store, StoreConfig, StoreStats, TableDetails, TableStats,
-    VerifyOptions, instant,
+    ImportOptions, IndexState, PartitionEstimate, SSTableDetails, ScrubOptions, Scrubbed,
+    SnapshotDetails, SnapshotError, SnapshotManifest, Store, StoreConfig, StoreStats, TableDetails,
+    TableStats, VerifyOptions, instant,
 };
 pub use unfiltered::{PartitionHead, RangeTombstoneMarker, Unfiltered, is_start, opposite};
+pub use view::{Now, ViewRule, ViewUpdates, slices_touched};

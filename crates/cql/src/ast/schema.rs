@@ -285,6 +285,8 @@ pub struct CreateView {
     pub clustering_order: Vec<(String, Order)>,
     /// The other properties of `WITH`.
     pub properties: Vec<Property>,
+    /// Are there bind markers in it?
+    pub has_markers: bool,
 }
 
 /// `ALTER MATERIALIZED VIEW`

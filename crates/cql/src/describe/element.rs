@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use model::{
-    CqlType, Keyspace, Table, UserAggregate, UserFunction, UserType, argument_list,
+    CqlType, Index, Keyspace, Table, UserAggregate, UserFunction, UserType, argument_list,
     quote_identifier,
 };
 
@@ -18,6 +18,10 @@ pub(super) enum Element<'s> {
     Type(&'s Keyspace, &'s UserType),
     /// A table of a keyspace.
     Table(&'s Keyspace, &'s Table),
+    /// A materialized view of a keyspace.
+    View(&'s Keyspace, &'s Table),
+    /// An index of a table.
+    Index(&'s Keyspace, &'s Table, &'s Index),
     /// A function of a keyspace.
     Function(&'s Keyspace, &'s UserFunction),
     /// An aggregate of a keyspace.
@@ -30,6 +34,8 @@ impl<'s> Element<'s> {
             Element::Keyspace(keyspace)
             | Element::Type(keyspace, _)
             | Element::Table(keyspace, _)
+            | Element::View(keyspace, _)
+            | Element::Index(keyspace, ..)
             | Element::Function(keyspace, _)
             | Element::Aggregate(keyspace, _) => &keyspace.name,
         }
@@ -40,6 +46,8 @@ impl<'s> Element<'s> {
             Element::Keyspace(_) => "keyspace",
             Element::Type(..) => "type",
             Element::Table(..) => "table",
+            Element::View(..) => "materialized_view",
+            Element::Index(..) => "index",
             Element::Function(..) => "function",
             Element::Aggregate(..) => "aggregate",
         }
@@ -49,7 +57,8 @@ impl<'s> Element<'s> {
         match self {
             Element::Keyspace(keyspace) => &keyspace.name,
             Element::Type(_, ty) => &ty.name,
-            Element::Table(_, table) => &table.name,
+            Element::Table(_, table) | Element::View(_, table) => &table.name,
+            Element::Index(_, _, index) => &index.name,
             Element::Function(_, function) => &function.name,
             Element::Aggregate(_, aggregate) => &aggregate.name,
         }
@@ -74,6 +83,8 @@ impl<'s> Element<'s> {
             Element::Keyspace(keyspace) => text::create_keyspace(keyspace),
             Element::Type(_, ty) => text::create_type(ty),
             Element::Table(_, table) => text::create_table(table, with_internals),
+            Element::View(_, view) => text::create_view(view, with_internals),
+            Element::Index(_, table, index) => text::create_index(table, index),
             Element::Function(_, function) => text::create_function(function),
             Element::Aggregate(_, aggregate) => text::create_aggregate(aggregate),
         }

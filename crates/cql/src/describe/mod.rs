@@ -15,7 +15,9 @@ use crate::ast::{Describe, DescribeTarget, QualifiedName};
 use crate::schema::is_system_keyspace;
 
 pub use paging::{DescribePosition, SCHEMA_CHANGED};
-pub use text::{create_aggregate, create_function, create_keyspace, create_table, create_type};
+pub use text::{
+    create_aggregate, create_function, create_keyspace, create_table, create_type, create_view,
+};
 
 use element::Element;
 
@@ -148,8 +150,8 @@ impl DescribePlan {
             DescribeTarget::Table(name) => {
                 let keyspace = self.keyspace_of(schema, name)?;
                 match keyspace.tables.get(name.name.as_str()) {
-                    Some(table) => Ok(vec![Element::Table(keyspace, table)]),
-                    None => not_found(format!(
+                    Some(table) if table.view.is_none() => Ok(table_elements(keyspace, table)),
+                    _ => not_found(format!(
                         "Table '{}' not found in keyspace '{}'",
                         name.name, keyspace.name
                     )),
@@ -164,11 +166,17 @@ impl DescribePlan {
             }
             DescribeTarget::Index(name) => {
                 let keyspace = self.keyspace_of(schema, name)?;
-                missing("Table for existing index", &name.name, keyspace)
+                match index(keyspace, &name.name) {
+                    Some(index) => Ok(vec![index]),
+                    None => missing("Table for existing index", &name.name, keyspace),
+                }
             }
             DescribeTarget::View(name) => {
                 let keyspace = self.keyspace_of(schema, name)?;
-                missing("Materialized view", &name.name, keyspace)
+                match keyspace.tables.get(name.name.as_str()) {
+                    Some(view) if view.view.is_some() => Ok(vec![Element::View(keyspace, view)]),
+                    _ => missing("Materialized view", &name.name, keyspace),
+                }
             }
             DescribeTarget::Function(name) => {
                 let keyspace = self.named_keyspace(schema, name.keyspace.as_deref())?;
@@ -207,7 +215,14 @@ impl DescribePlan {
         let in_keyspace = name.keyspace.as_deref().or(self.keyspace.as_deref());
         let keyspace = find_keyspace(schema, in_keyspace.unwrap_or(&name.name))?;
         match keyspace.tables.get(name.name.as_str()) {
-            Some(table) => Ok(vec![Element::Table(keyspace, table)]),
+            Some(table) if table.view.is_some() => {
+                return Ok(vec![Element::View(keyspace, table)]);
+            }
+            Some(table) => return Ok(table_elements(keyspace, table)),
+            None => {}
+        }
+        match index(keyspace, &name.name) {
+            Some(index) => Ok(vec![index]),
             None => not_found(format!(
                 "'{}' not found in keyspace '{}'",
                 name.name, keyspace.name
@@ -282,8 +297,26 @@ fn sorted_keyspaces(schema: &Schema) -> Vec<&Keyspace> {
 
 fn tables(keyspace: &Keyspace) -> Vec<Element<'_>> {
     let all = keyspace.tables.values();
+    let all = all.filter(|table| table.view.is_none());
     all.map(|table: &Arc<Table>| Element::Table(keyspace, table))
         .collect()
+}
+
+/// A table, its indexes and its views.
+fn table_elements<'s>(keyspace: &'s Keyspace, table: &'s Table) -> Vec<Element<'s>> {
+    let indexes = table.indexes.iter();
+    let indexes = indexes.map(|index| Element::Index(keyspace, table, index));
+    let views = keyspace.views_of(table.id);
+    let views = sorted(views.map(|view| Element::View(keyspace, view)).collect());
+    std::iter::once(Element::Table(keyspace, table))
+        .chain(indexes)
+        .chain(views)
+        .collect()
+}
+
+fn index<'s>(keyspace: &'s Keyspace, name: &str) -> Option<Element<'s>> {
+    let mut tables = keyspace.tables.values();
+    tables.find_map(|table| Some(Element::Index(keyspace, table, table.index(name)?)))
 }
 
 fn functions(keyspace: &Keyspace) -> Vec<Element<'_>> {
@@ -306,7 +339,11 @@ fn keyspace_elements(keyspace: &Keyspace, only: bool) -> Vec<Element<'_>> {
         elements.extend(types.into_iter().map(|ty| Element::Type(keyspace, ty)));
         elements.extend(sorted(functions(keyspace)));
         elements.extend(sorted(aggregates(keyspace)));
-        elements.extend(sorted(tables(keyspace)));
+        for table in sorted(tables(keyspace)) {
+            if let Element::Table(keyspace, table) = table {
+                elements.extend(table_elements(keyspace, table));
+            }
+        }
     }
     elements
 }

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use model::{
-    Column, ColumnKind, CompactForm, CqlType, DroppedColumn, Keyspace, Order, Table, TableOptions,
-    UserAggregate, UserFunction, UserType, argument_list, argument_type, quote_identifier as quote,
+    Column, ColumnKind, CompactForm, CqlType, DroppedColumn, Index, IndexKind, Keyspace, Order,
+    Table, TableOptions, UserAggregate, UserFunction, UserType, argument_list, argument_type,
+    quote_identifier as quote,
 };
 
 use crate::functions::double_text;
@@ -153,7 +154,7 @@ pub fn create_table(table: &Table, with_internals: bool) -> String {
         );
         return text;
     }
-    add_options(&mut text, &table.options);
+    add_options(&mut text, &table.options, false);
     if with_internals {
         add_drops(&mut text, table, &name);
     }
@@ -165,6 +166,86 @@ pub fn create_table(table: &Table, with_internals: bool) -> String {
         );
     }
     format!("CREATE {text}")
+}
+
+/// `CREATE MATERIALIZED VIEW …;` (`ViewMetadata.toCqlString`)
+pub fn create_view(view: &Table, with_internals: bool) -> String {
+    let keyspace = quote(&view.keyspace);
+    let mut text = format!(
+        "CREATE MATERIALIZED VIEW {keyspace}.{} AS\n",
+        quote(&view.name)
+    );
+    let definition = view.view.as_deref();
+    let selected = match definition {
+        Some(definition) if definition.includes_all => "*".to_owned(),
+        _ => {
+            let columns = columns_in_order(view).into_iter();
+            names(columns)
+        }
+    };
+    let (base, rows) = definition.map_or(("", ""), |d| (&d.base_name, &d.where_clause));
+    let partition = names(view.partition_key());
+    let key = match view.partition_key().len() {
+        1 => partition,
+        _ => format!("({partition})"),
+    };
+    let clustering = names(view.clustering_key());
+    let key = match clustering.is_empty() {
+        true => key,
+        false => format!("{key}, {clustering}"),
+    };
+    add(
+        &mut text,
+        format_args!(
+            "    SELECT {selected}\n    FROM {keyspace}.{}\n    WHERE {rows}\n    PRIMARY KEY \
+             ({key})\n WITH ",
+            quote(base)
+        ),
+    );
+    if with_internals {
+        add(&mut text, format_args!("ID = {}\n    AND ", view.id));
+    }
+    let orders: Vec<String> = view
+        .clustering_key()
+        .map(|column| format!("{} {}", quote(&column.name), order(column.order)))
+        .collect();
+    if !orders.is_empty() {
+        add(
+            &mut text,
+            format_args!("CLUSTERING ORDER BY ({})\n    AND ", orders.join(", ")),
+        );
+    }
+    add_options(&mut text, &view.options, true);
+    text
+}
+
+fn names<'c>(columns: impl Iterator<Item = &'c Column>) -> String {
+    let names: Vec<String> = columns.map(|column| quote(&column.name)).collect();
+    names.join(", ")
+}
+
+/// `CREATE INDEX …;` (`IndexMetadata.appendCqlTo`).
+pub(super) fn create_index(table: &Table, index: &Index) -> String {
+    let option = |name: &str| index.options.get(name).map_or("", String::as_str);
+    let custom = index.kind == Some(IndexKind::Custom);
+    let mut text = format!(
+        "CREATE {}INDEX {} ON {}.{} ({})",
+        if custom { "CUSTOM " } else { "" },
+        quote(&index.name),
+        quote(&table.keyspace),
+        quote(&table.name),
+        option("target"),
+    );
+    if custom {
+        add(&mut text, format_args!(" USING '{}'", option("class_name")));
+        let mut options = index.options.clone();
+        options.retain(|name, _| name != "class_name" && name != "target");
+        if !options.is_empty() {
+            add(&mut text, format_args!(" WITH OPTIONS = {}", map(&options)));
+        }
+    }
+    text.push(';');
+    text
 }
 
 /// Writing to a string cannot fail, so that outcome is dropped.
@@ -286,7 +367,8 @@ fn extensions(options: &BTreeMap<String, Vec<u8>>) -> String {
     format!("{{{}}}", entries.join(", "))
 }
 
-fn add_options(text: &mut String, options: &TableOptions) {
+/// The options; a view has no `default_time_to_live`.
+fn add_options(text: &mut String, options: &TableOptions, of_view: bool) {
     let lines = [
         (
             "additional_write_policy",
@@ -328,6 +410,7 @@ fn add_options(text: &mut String, options: &TableOptions) {
     ];
     let lines: Vec<String> = lines
         .iter()
+        .filter(|(name, _)| !(of_view && *name == "default_time_to_live"))
         .map(|(name, value)| format!("{name} = {value}"))
         .collect();
     text.push_str(&lines.join("\n    AND "));

@@ -262,6 +262,11 @@ impl<'a> Parser<'a> {
         result
     }
 
+    /// Have there been bind markers?
+    fn has_markers(&self) -> bool {
+        self.markers > 0
+    }
+
     /// A marker with the next number.
     fn new_marker(&mut self, name: Option<String>) -> Marker {
         let index = self.markers;

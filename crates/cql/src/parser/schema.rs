@@ -358,6 +358,7 @@ impl Parser<'_> {
             primary_key,
             clustering_order: with.clustering_order,
             properties: with.properties,
+            has_markers: self.has_markers(),
         }))
     }
 

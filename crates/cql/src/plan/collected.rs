@@ -9,6 +9,7 @@ use crate::CqlError;
 use crate::error::invalid;
 use crate::term::Expression;
 
+use super::indexing::is_indexed;
 use super::restriction::{Contents, Demand, Edge, OneOf, Restriction, Tuple, key_names};
 use super::restrictions::{ClusteringRestriction, StatementKind};
 
@@ -143,8 +144,10 @@ impl Collected {
         };
         let is_slice = matches!(merged.demand, Demand::Slice { .. });
         let first = merged.first;
+        let is_select = matches!(kind, StatementKind::Select { .. });
+        let indexed = is_select && !table.indexes.is_empty() && is_indexed(table, &merged);
         self.clustering.insert(first, merged);
-        if kind.filters() {
+        if kind.filters() || indexed {
             return Ok(());
         }
         // `ClusteringColumnRestrictions.mergeWith`

@@ -14,10 +14,13 @@ mod collected;
 mod condition;
 mod fetch;
 mod filter;
+mod index_values;
+mod indexing;
 mod json;
 mod keys;
 mod list_paths;
 mod modify;
+mod nearest;
 mod node;
 mod operation;
 mod position;
@@ -30,6 +33,7 @@ mod selection;
 mod selector;
 mod selector_type;
 mod slices;
+mod view;
 mod write;
 
 use std::sync::Arc;
@@ -50,6 +54,8 @@ pub use position::Position;
 pub(crate) use restriction::column_of;
 pub use run::{Paging, RowSink, SelectRun};
 pub use select::SelectPlan;
+pub use view::view_rows;
+pub(crate) use view::{ViewRelations, parse_where};
 
 /// What a statement does.
 #[derive(Clone, Debug)]

@@ -253,6 +253,9 @@ impl ModifyPlan {
     /// What is asked of a statement when all else of it is known, that of a batch after what is
     /// asked of the batch (`ModificationStatement.validate`).
     pub(crate) fn validate(&self) -> Result<(), CqlError> {
+        if self.table.view.is_some() {
+            return invalid!("Cannot directly modify a materialized view");
+        }
         if self.is_counter && self.attributes.has_timestamp() {
             return invalid!("Cannot provide custom timestamp for counter updates");
         }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use model::{Column, ColumnId, ColumnKind, CqlType, Table};
+use model::{Column, ColumnId, ColumnKind, CqlType, IndexKind, Table};
 
 use crate::CqlError;
 use crate::ast::{Comparison, InValues, Relation, RelationTarget, RelationValue, Term};
@@ -106,12 +106,21 @@ pub(crate) fn resolve(
         }
         RelationTarget::Columns(names) => multi(analysis, table, names, relation),
         RelationTarget::Token(names) => token(analysis, table, names, relation),
-        RelationTarget::Expression(index) => invalid!(
-            "Invalid index expression, index {} not found for {}.{}",
-            index.name,
-            table.keyspace,
-            table.name
-        ),
+        RelationTarget::Expression(index) => match table.index(&index.name) {
+            Some(known) if known.kind == Some(IndexKind::Custom) => {
+                invalid!("Index {} does not support custom expressions", index.name)
+            }
+            Some(_) => invalid!(
+                "Only CUSTOM indexes may be used in custom index expressions, {} is not valid",
+                index.name
+            ),
+            None => invalid!(
+                "Invalid index expression, index {} not found for {}.{}",
+                index.name,
+                table.keyspace,
+                table.name
+            ),
+        },
     }
 }
 

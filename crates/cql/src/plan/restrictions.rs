@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use model::{Column, ColumnId, ColumnKind, CompactForm, Order, Table};
+use model::{Column, ColumnId, ColumnKind, CompactForm, CqlType, Order, Table};
 
 use crate::CqlError;
 use crate::ast::Relation;
@@ -16,6 +16,7 @@ use crate::error::invalid;
 use crate::term::{Analysis, Expression};
 
 use super::collected::Collected;
+use super::indexing::Demands;
 use super::restriction::{Contents, Demand, Edge, OneOf, Restriction, Tuple, column_of, resolve};
 
 /// What Cassandra says where a query would have to look at more rows than it gives.
@@ -94,6 +95,10 @@ pub(crate) struct Restrictions {
     pub(crate) restricts_clustering: bool,
     /// Is any regular column restricted?
     pub(crate) restricts_regular: bool,
+    /// Is an index asked?
+    pub(crate) uses_index: bool,
+    /// Would a SELECT look at rows that it does not give, for want of an index?
+    pub(crate) must_filter: bool,
 }
 
 impl Restrictions {
@@ -135,9 +140,6 @@ impl Restrictions {
         only_static: bool,
     ) -> Result<Restrictions, CqlError> {
         let key_count = table.partition_key().len();
-        let keys: Vec<Option<Demand<Expression>>> = (0..key_count)
-            .map(|position| collected.keys.remove(&position))
-            .collect();
         let kind_of = |id: &ColumnId| table.column(*id).map(|column| column.kind);
         let restricts_regular = collected
             .values
@@ -145,7 +147,7 @@ impl Restrictions {
             .chain(collected.contents.keys())
             .any(|id| kind_of(id) == Some(ColumnKind::Regular));
         let mut restrictions = Restrictions {
-            keys,
+            keys: Vec::new(),
             token: collected.token.take(),
             slices: Vec::new(),
             filters: Vec::new(),
@@ -155,10 +157,43 @@ impl Restrictions {
                     .keys()
                     .any(|id| kind_of(id) == Some(ColumnKind::Clustering)),
             restricts_regular,
+            uses_index: false,
+            must_filter: false,
         };
-        restrictions.check_keys(table, kind)?;
-        restrictions.take_clustering(table, &mut collected, kind, only_static)?;
-        restrictions.take_others(table, collected, kind)?;
+        let mut demands = match kind {
+            StatementKind::Select { .. } if !table.indexes.is_empty() => {
+                Demands::new(table, &collected)
+            }
+            _ => Demands::default(),
+        };
+        restrictions.keys = (0..key_count)
+            .map(|position| collected.keys.remove(&position))
+            .collect();
+        let indexed = demands.any_is_indexed();
+        let may_filter = kind.filters() || indexed;
+        restrictions.check_keys(table, kind, may_filter)?;
+        let has_keys = restrictions.has_keys();
+        let is_range = !has_keys || restrictions.token.is_some();
+        restrictions.uses_index = indexed && !has_keys && restrictions.token.is_none();
+        if !has_keys {
+            demands.filter_keys();
+        }
+        let gaps =
+            restrictions.take_clustering(table, &mut collected, kind, (only_static, &demands))?;
+        restrictions.uses_index |= indexed && gaps || is_range && demands.clustering_is_indexed();
+        if restrictions.uses_index || gaps {
+            demands.filter_clustering();
+        }
+        demands.filter_others();
+        restrictions.take_others(table, collected, kind, indexed)?;
+        if restrictions.uses_index && restrictions.has_key_in() {
+            return invalid!(
+                "Select on indexed columns and with IN clause for the PRIMARY KEY are not supported"
+            );
+        }
+        let only_clustering = demands.filtered.is_empty() && restrictions.restricts_clustering;
+        restrictions.must_filter = (is_range || restrictions.uses_index)
+            && (demands.must_filter() || only_clustering && !has_keys);
         Ok(restrictions)
     }
 
@@ -167,11 +202,6 @@ impl Restrictions {
         self.keys
             .iter()
             .all(|key| matches!(key, Some(Demand::Equal(_) | Demand::In(_))))
-    }
-
-    /// Would a SELECT look at rows of many partitions that it does not give?
-    pub(crate) fn must_filter(&self) -> bool {
-        !self.has_keys() && self.restricts_clustering
     }
 
     /// Is the column of the key restricted to one value?
@@ -196,14 +226,19 @@ impl Restrictions {
     }
 
     /// `processPartitionKeyRestrictions`
-    fn check_keys(&self, table: &Table, kind: StatementKind) -> Result<(), CqlError> {
+    fn check_keys(
+        &self,
+        table: &Table,
+        kind: StatementKind,
+        may_filter: bool,
+    ) -> Result<(), CqlError> {
         let sliced = self
             .keys
             .iter()
             .any(|key| matches!(key, Some(Demand::Slice { .. })));
-        if let StatementKind::Select { allow_filtering } = kind {
+        if matches!(kind, StatementKind::Select { .. }) {
             let restricted = self.keys.iter().any(Option::is_some);
-            if restricted && !self.has_keys() && !allow_filtering {
+            if restricted && !self.has_keys() && !may_filter {
                 return invalid!("{NEEDS_FILTERING}");
             }
             return Ok(());
@@ -235,14 +270,16 @@ impl Restrictions {
         Ok(())
     }
 
-    /// `processClusteringColumnsRestrictions`: the leading ones become slices, the others filters.
+    /// `processClusteringColumnsRestrictions`: the leading ones become slices, the others filters, and
+    /// those that an index is asked for both. Says whether there are others.
     fn take_clustering(
         &mut self,
         table: &Table,
         collected: &mut Collected,
         kind: StatementKind,
-        only_static: bool,
-    ) -> Result<(), CqlError> {
+        (only_static, demands): (bool, &Demands<'_>),
+    ) -> Result<bool, CqlError> {
+        let may_filter = kind.filters() || demands.any_is_indexed();
         let clustering: Vec<&Column> = table.clustering_key().collect();
         let restrictions = std::mem::take(&mut collected.clustering);
         if matches!(kind, StatementKind::Insert | StatementKind::Update) {
@@ -257,7 +294,7 @@ impl Restrictions {
         let with_contents = clustering
             .iter()
             .any(|column| collected.contents.contains_key(&column.id));
-        if with_contents && !kind.filters() {
+        if with_contents && !may_filter {
             return invalid!(
                 "Clustering columns can only be restricted with CONTAINS with a secondary index or \
                  filtering"
@@ -268,7 +305,7 @@ impl Restrictions {
         for (first, restriction) in restrictions {
             gap |= first != position;
             if gap {
-                if !kind.filters() {
+                if !may_filter {
                     return invalid!(
                         "PRIMARY KEY column \"{}\" cannot be restricted as preceding column \"{}\" \
                          is not restricted",
@@ -282,9 +319,13 @@ impl Restrictions {
             if !matches!(restriction.demand, Demand::Slice { .. }) {
                 position = first + restriction.count;
             }
+            if restriction.count == 1 && !restriction.of_tuples && demands.indexes_clustering(first)
+            {
+                self.filter_clustering(&clustering, restriction.clone())?;
+            }
             self.slices.push(restriction);
         }
-        Ok(())
+        Ok(gap || with_contents)
     }
 
     /// A restriction of clustering columns that makes no slice.
@@ -333,6 +374,7 @@ impl Restrictions {
         table: &Table,
         collected: Collected,
         kind: StatementKind,
+        indexed: bool,
     ) -> Result<(), CqlError> {
         let others: Vec<&Column> = collected
             .values
@@ -341,6 +383,14 @@ impl Restrictions {
             .filter_map(|id| table.column(*id))
             .filter(|column| matches!(column.kind, ColumnKind::Static | ColumnKind::Regular))
             .collect();
+        let of_vector = |column: &&Column| {
+            let mut indexes = table.indexes.iter();
+            matches!(column.ty, CqlType::Vector { .. })
+                && indexes.any(|i| i.is_storage_attached() && i.column_of(table) == Some(*column))
+        };
+        if others.iter().any(of_vector) {
+            return invalid!("Vector indexes only support ANN queries");
+        }
         if !others.is_empty() {
             if !matches!(kind, StatementKind::Select { .. }) {
                 let names: Vec<&str> = others.iter().map(|column| &*column.name).collect();
@@ -349,11 +399,12 @@ impl Restrictions {
                     names.join(", ")
                 );
             }
-            if !kind.filters() {
+            if !kind.filters() && !indexed {
                 return invalid!("{NEEDS_FILTERING}");
             }
+            self.uses_index |= indexed;
         }
-        if !collected.contents.is_empty() && !kind.filters() {
+        if !collected.contents.is_empty() && !kind.filters() && !indexed {
             return invalid!("{NEEDS_FILTERING}");
         }
         if !self.has_keys() {

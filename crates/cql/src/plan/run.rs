@@ -22,7 +22,9 @@ use crate::functions::Accumulator;
 use crate::term::Request;
 
 use super::fetch::Slots;
+use super::index_values::check_filters;
 use super::keys::Partitions;
+use super::nearest::Nearest;
 use super::position::Position;
 use super::select::SelectPlan;
 
@@ -34,6 +36,8 @@ pub type RowSink<'s> = dyn FnMut(&[Option<&[u8]>]) + 's;
 const PAGE_BYTES: u32 = 1 << 20;
 /// How many rows are read at once for aggregates and sorting.
 const INTERNAL_ROWS: u32 = 10_000;
+/// Of so many rows those are kept that are the nearest: twice as many as may be asked for.
+const MOST_KEPT: usize = 2000;
 /// How many partitions are read at the same time.
 const PARALLEL_READS: usize = 16;
 
@@ -94,6 +98,8 @@ pub struct SelectRun<'p> {
     full: bool,
     group: Option<Group>,
     sorted: Vec<Slots<'static>>,
+    /// To what the nearest rows are wanted, if so.
+    nearest: Option<Nearest>,
     taken: Taken,
 }
 
@@ -120,6 +126,7 @@ impl SelectPlan {
         }
         let slices = self.slices.slices(&self.table, request)?;
         let filters = self.filters.filters(request)?;
+        check_filters(&self.table, filters.as_deref().unwrap_or_default())?;
         let source = if slices.is_empty() && !self.looks_at_key || filters.is_none() {
             self.keys.check(request)?;
             Source::Done
@@ -136,7 +143,9 @@ impl SelectPlan {
             source
         };
         let page_size = paging.page_size.filter(|size| *size > 0);
-        let paged = page_size.is_some_and(|size| size < limit);
+        let paged = page_size.is_some_and(|size| size < limit) && self.nearest.is_none();
+        let nearest = self.nearest.as_ref();
+        let nearest = nearest.map(|plan| plan.start(request, limit)).transpose()?;
         // Whatever LIMIT says: all rows have to be sorted before any can be left out.
         let in_pages = page_size.is_some_and(|size| size < i32::MAX as u32);
         if !self.sort.is_empty() && in_pages && !slices.is_empty() {
@@ -168,6 +177,7 @@ impl SelectPlan {
             full: false,
             group: None,
             sorted: Vec::new(),
+            nearest,
             taken: Taken::default(),
         };
         if let Some(state) = paging.state {
@@ -234,7 +244,7 @@ impl<'p> SelectRun<'p> {
 
     /// How many rows the next reads are to give.
     fn row_limit(&self) -> u32 {
-        if self.plan.is_aggregate() || !self.plan.sort.is_empty() {
+        if self.plan.is_aggregate() || self.plan.keeps_rows() {
             return INTERNAL_ROWS;
         }
         self.remaining.min(self.page_remaining)
@@ -381,7 +391,14 @@ impl<'p> SelectRun<'p> {
             Some((_, allowed)) if *allowed > 0 => allowed - 1,
             _ => return Ok(()),
         };
-        let sorts = !self.plan.sort.is_empty();
+        let sorts = self.plan.keeps_rows();
+        if self
+            .nearest
+            .as_ref()
+            .is_some_and(|nearest| !nearest.takes(&slots))
+        {
+            return Ok(());
+        }
         if !sorts {
             self.plan.selection.emit(&slots, &[], self.request, sink)?;
         }
@@ -390,6 +407,9 @@ impl<'p> SelectRun<'p> {
         }
         if sorts {
             self.sorted.push(owned(slots));
+            if self.sorted.len() >= MOST_KEPT {
+                self.keep_nearest();
+            }
             return Ok(());
         }
         self.count(&slots);
@@ -400,6 +420,13 @@ impl<'p> SelectRun<'p> {
             remaining: self.remaining,
         });
         Ok(())
+    }
+
+    /// Of the rows that were kept, no more than are wanted, the nearest first.
+    fn keep_nearest(&mut self) {
+        if let Some(nearest) = &self.nearest {
+            nearest.sort(&mut self.sorted, self.remaining as usize);
+        }
     }
 
     /// Counts a row of the result.
@@ -542,6 +569,7 @@ impl<'p> SelectRun<'p> {
     }
 
     fn emit_sorted(&mut self, sink: &mut RowSink<'_>) -> Result<(), CqlError> {
+        self.keep_nearest();
         let keys = &self.plan.sort;
         self.sorted.sort_by(|a, b| {
             keys.iter()

@@ -13,6 +13,7 @@ use crate::term::{Analysis, Bound, ColumnSpec, Expression, Receiver, Request, pr
 use super::attributes::Timeout;
 use super::filter::FilterPlan;
 use super::keys::KeyPlan;
+use super::nearest::{self, NearestPlan};
 use super::node::Node;
 use super::restrictions::{NEEDS_FILTERING, Restrictions, StatementKind, named};
 use super::selection::Selection;
@@ -41,6 +42,8 @@ pub struct SelectPlan {
     pub(crate) only_partitions: bool,
     /// Where several partitions are sorted together: the slots, types and orders.
     pub(crate) sort: Vec<SortKey>,
+    /// The vector to which the nearest rows are wanted, if any are.
+    pub(crate) nearest: Option<NearestPlan>,
     /// The slots, or expressions, whose values make a group.
     pub(crate) group_by: Vec<Node>,
     limit: Option<Expression>,
@@ -65,8 +68,9 @@ impl SelectPlan {
         select: &Select,
     ) -> Result<SelectPlan, CqlError> {
         let mut selection = Selection::new(analysis, &table, &select.selection, select.json)?;
+        let nearest_of = nearest::nearest(&table, select)?;
         let kind = StatementKind::Select {
-            allow_filtering: select.allow_filtering,
+            allow_filtering: select.allow_filtering || nearest_of.is_some(),
         };
         let mut restrictions = Restrictions::new(analysis, &table, &select.relations, kind, false)?;
         if restrictions.restricts_clustering
@@ -104,7 +108,17 @@ impl SelectPlan {
                 return invalid!("PER PARTITION LIMIT is not allowed with aggregate queries.");
             }
         }
-        if restrictions.must_filter() && !select.allow_filtering {
+        let nearest = match nearest_of {
+            Some(column) => {
+                let slot = selection.slot_of(column)?;
+                let of = (&*table, column);
+                let plan = NearestPlan::new(analysis, of, select, slot)?;
+                check_nearest(select, &restrictions, aggregated || !group_by.is_empty())?;
+                Some(plan)
+            }
+            None => None,
+        };
+        if restrictions.must_filter && !select.allow_filtering {
             return invalid!("{NEEDS_FILTERING}");
         }
         let shows_static = !restrictions.restricts_clustering && !restrictions.restricts_regular;
@@ -115,7 +129,7 @@ impl SelectPlan {
         }
         let slices = SlicePlan::new(&table, std::mem::take(&mut restrictions.slices));
         let filters = FilterPlan::new(&table, std::mem::take(&mut restrictions.filters));
-        let reversed = reversed(&table, select, &keys, &slices)?;
+        let reversed = reversed(&table, select, &keys, (&slices, restrictions.uses_index))?;
         let sort = if key_in {
             sort_keys(&table, &mut selection, select)?
         } else {
@@ -141,6 +155,7 @@ impl SelectPlan {
             shows_static,
             looks_at_key,
             sort,
+            nearest,
             group_by,
             limit,
             per_partition_limit,
@@ -193,6 +208,11 @@ impl SelectPlan {
     /// Are rows put together, so that pages cannot be taken as they come?
     pub(crate) fn is_aggregate(&self) -> bool {
         !self.selection.aggregates.is_empty() || !self.group_by.is_empty()
+    }
+
+    /// Are all rows kept, to be sorted at the end?
+    pub(crate) fn keeps_rows(&self) -> bool {
+        !self.sort.is_empty() || self.nearest.is_some()
     }
 
     /// The limits of this execution: in all, and of each partition.
@@ -314,25 +334,51 @@ fn check_distinct_range(table: &Table, selection: &Selection) -> Result<(), CqlE
     Ok(())
 }
 
+/// What cannot be asked for with the nearest rows.
+fn check_nearest(
+    select: &Select,
+    restrictions: &Restrictions,
+    is_aggregate: bool,
+) -> Result<(), CqlError> {
+    if restrictions.must_filter {
+        return invalid!("ANN ordering by vector requires all restricted column(s) to be indexed");
+    }
+    if restrictions.has_key_in() {
+        return invalid!(
+            "Select on indexed columns and with IN clause for the PRIMARY KEY are not supported"
+        );
+    }
+    if select.per_partition_limit.is_some() {
+        return invalid!("Top-K queries do not support per-partition limits");
+    }
+    if is_aggregate {
+        return invalid!("Top-K queries can not be run with aggregation");
+    }
+    if select.distinct {
+        return invalid!(
+            "SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or \
+             static columns."
+        );
+    }
+    Ok(())
+}
+
 /// Are rows wanted from the last to the first? (`SelectStatement.isReversed`)
 fn reversed(
     table: &Table,
     select: &Select,
     keys: &KeyPlan,
-    slices: &SlicePlan,
+    (slices, uses_index): (&SlicePlan, bool),
 ) -> Result<bool, CqlError> {
-    if select.order_by.is_empty() {
-        return Ok(false);
-    }
-    if let Some(ordering) = select
+    if select
         .order_by
         .iter()
-        .find(|ordering| ordering.ann.is_some())
+        .all(|ordering| ordering.ann.is_some())
     {
-        return invalid!(
-            "ANN ordering by vector requires the column to be indexed: {} is not",
-            ordering.column
-        );
+        return Ok(false);
+    }
+    if uses_index {
+        return invalid!("ORDER BY with 2ndary indexes is not supported, except for ANN queries.");
     }
     if keys.is_range() {
         return invalid!(
@@ -375,9 +421,9 @@ fn sort_keys(
     selection: &mut Selection,
     select: &Select,
 ) -> Result<Vec<SortKey>, CqlError> {
-    select
-        .order_by
-        .iter()
+    let orderings = select.order_by.iter();
+    orderings
+        .filter(|ordering| ordering.ann.is_none())
         .map(|ordering| {
             let column = named(table, &ordering.column)?;
             Ok(SortKey {

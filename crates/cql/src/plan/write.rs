@@ -14,6 +14,7 @@ use crate::CqlError;
 use crate::error::invalid;
 use crate::term::{Bound, Request};
 
+use super::index_values::check_indexed;
 use super::modify::{ModifyPlan, Place};
 use super::restrictions::StatementKind;
 use super::row_builder::{ListClock, RowBuilder, WriteTime};
@@ -115,6 +116,17 @@ impl ModifyPlan {
 
     /// As [`ModifyPlan::mutations`], with another timestamp for what says none: of a batch.
     pub(crate) fn updates(
+        &self,
+        request: &Request<'_>,
+        default_timestamp: i64,
+        known: &[ReadPage],
+    ) -> Result<Vec<PartitionUpdate>, CqlError> {
+        let updates = self.unchecked_updates(request, default_timestamp, known)?;
+        check_indexed(&self.table, &updates)?;
+        Ok(updates)
+    }
+
+    fn unchecked_updates(
         &self,
         request: &Request<'_>,
         default_timestamp: i64,

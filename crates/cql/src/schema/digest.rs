@@ -91,6 +91,15 @@ fn describe_table(text: &mut String, table: &Table) {
         text,
         format_args!("table {} {} {:?}", table.name, table.id, table.options),
     );
+    if let Some(view) = &table.view {
+        add(
+            text,
+            format_args!(
+                "view {} {} {}",
+                view.base, view.includes_all, view.where_clause
+            ),
+        );
+    }
     // By name: ids of columns are this process's own.
     let mut columns: Vec<&Column> = table.columns().collect();
     columns.sort_by(|a, b| a.name.cmp(&b.name));
@@ -102,6 +111,10 @@ fn describe_table(text: &mut String, table: &Table) {
                 column.name, column.ty, column.kind, column.position, column.order
             ),
         );
+    }
+    for index in &table.indexes {
+        let (name, kind, options) = (&index.name, index.kind, &index.options);
+        add(text, format_args!("index {name} {kind:?} {options:?}"));
     }
     for (column, mask) in &table.masks {
         add(text, format_args!("mask {column} {mask}"));

@@ -1,6 +1,5 @@
-//! CREATE INDEX: what it defines, and what it is refused for (`CreateIndexStatement`,
-//! `IndexAttributes`, `IndexMetadata`). No index is served yet, so that all ends in a refusal; but
-//! a mistake is named as Cassandra names it.
+//! CREATE INDEX and DROP INDEX: what they define, and what they are refused for
+//! (`CreateIndexStatement`, `DropIndexStatement`, `IndexAttributes`, `IndexMetadata`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,9 +9,12 @@ use model::{UserType, quote_identifier};
 
 use super::properties::Properties;
 use super::tables::is_counter_table;
-use super::{SchemaChange, keyspace_of, unserved};
+use super::{
+    ChangeKind, ChangeTarget, SchemaChange, changed, keyspace_of, storage_attached, unchanged,
+    unserved, with_keyspace,
+};
 use crate::CqlError;
-use crate::ast::{CreateIndex, IndexTarget, IndexTargetKind};
+use crate::ast::{CreateIndex, Drop, IndexTarget, IndexTargetKind};
 use crate::error::invalid;
 use crate::plan::column_of;
 
@@ -34,23 +36,83 @@ const CLASS: &str = "class_name";
 
 /// Checks what needs no schema: no property is given twice.
 pub(super) fn check_form(create: &CreateIndex) -> Result<(), CqlError> {
-    Properties::collect(&create.properties).map(drop)
+    Properties::collect(&create.properties).map(|_| ())
 }
 
-/// The schema with the index, which is not there yet.
+/// The schema with the index.
 pub(super) fn create(schema: &Schema, create: &CreateIndex) -> Result<SchemaChange, CqlError> {
-    define(schema, create)?;
-    invalid!("Secondary indexes are not supported yet")
+    let Some(index) = define(schema, create)? else {
+        return Ok(unchanged(schema));
+    };
+    let keyspace = &schema.keyspaces[keyspace_of(&create.table)];
+    let mut table = Table::clone(&keyspace.tables[&index.table]);
+    if !index.is_served(&table) {
+        return invalid!(
+            "Indexes of the class '{}' are not supported",
+            index.options.get(CLASS).map_or("", String::as_str)
+        );
+    }
+    let place = table
+        .indexes
+        .partition_point(|other| other.name < index.name);
+    table.indexes.insert(place, index);
+    Ok(with_table(schema, keyspace, table))
 }
 
-/// The index that the statement is about, if there may be such a one.
-fn define(schema: &Schema, create: &CreateIndex) -> Result<Index, CqlError> {
+/// The schema without an index.
+pub(super) fn drop(schema: &Schema, drop: &Drop) -> Result<SchemaChange, CqlError> {
+    let (keyspace_name, name) = (keyspace_of(&drop.name), drop.name.name.as_str());
+    let keyspace = schema.keyspaces.get(keyspace_name);
+    let tables = keyspace.into_iter().flat_map(|k| k.tables.values());
+    let Some(table) = tables.into_iter().find(|table| table.index(name).is_some()) else {
+        return match keyspace {
+            Some(keyspace) if unserved::has_index(keyspace, name) => {
+                unserved::refuse_index(keyspace, name)
+            }
+            _ if drop.if_exists => Ok(unchanged(schema)),
+            // With the quote that is one too many there.
+            _ => invalid!("Index '{keyspace_name}.{name}' doesn't exist'"),
+        };
+    };
+    let mut table = Table::clone(table);
+    table.indexes.retain(|index| *index.name != *name);
+    Ok(with_table(schema, &schema.keyspaces[keyspace_name], table))
+}
+
+fn with_table(schema: &Schema, keyspace: &Keyspace, table: Table) -> SchemaChange {
+    let name = table.name.clone();
+    let mut keyspace = keyspace.clone();
+    keyspace.tables.insert(name.clone(), Arc::new(table));
+    let keyspace_name = keyspace.name.clone();
+    let schema = with_keyspace(schema, keyspace);
+    let (kind, target) = (ChangeKind::Updated, ChangeTarget::Table);
+    changed(schema, kind, target, &keyspace_name, &name)
+}
+
+/// All indexes of a keyspace, those that are not served too.
+fn indexes(keyspace: &Keyspace) -> impl Iterator<Item = &Index> {
+    let tables = keyspace.tables.values();
+    let served = tables.flat_map(|table| &table.indexes);
+    served.chain(&keyspace.unserved.indexes)
+}
+
+/// The index that the statement is about, if there may be such a one; `None` if it is there already
+/// and may be.
+fn define(schema: &Schema, create: &CreateIndex) -> Result<Option<Index>, CqlError> {
     let implementation = Implementation::of(create)?;
     let keyspace_name = keyspace_of(&create.table);
     let Some(keyspace) = schema.keyspaces.get(keyspace_name) else {
         return invalid!("Keyspace '{keyspace_name}' doesn't exist");
     };
     let table = table_of(keyspace, create)?;
+    if let Some(name) = &create.name
+        && let Some(known) = indexes(keyspace).find(|index| *index.name == **name)
+    {
+        return match create.if_not_exists {
+            true => is_there(keyspace, known),
+            false => invalid!("Index '{name}' already exists"),
+        };
+    }
     if is_counter_table(table) {
         return invalid!("Secondary indexes on counter tables aren't supported");
     }
@@ -68,7 +130,16 @@ fn define(schema: &Schema, create: &CreateIndex) -> Result<Index, CqlError> {
         kind: Some(implementation.kind()),
         options: implementation.options(&targets),
     };
-    unserved::check_new_index(keyspace, &index, create.if_not_exists)?;
+    if let Some(other) = indexes(keyspace).find(|other| other.duplicates(&index)) {
+        return match create.if_not_exists {
+            true => is_there(keyspace, other),
+            false => invalid!(
+                "Index {} is a duplicate of existing index {}",
+                index.name,
+                other.name
+            ),
+        };
+    }
     if index.name.is_empty() || !index.name.chars().all(is_word) {
         return Err(CqlError::Config(format!(
             "Illegal index name {}",
@@ -76,7 +147,19 @@ fn define(schema: &Schema, create: &CreateIndex) -> Result<Index, CqlError> {
         )));
     }
     implementation.check_class()?;
-    Ok(index)
+    if index.is_storage_attached() {
+        let columns: Vec<&Column> = targets.iter().map(|target| target.column).collect();
+        storage_attached::check(&index, &columns, &table.indexes)?;
+    }
+    Ok(Some(index))
+}
+
+/// Nothing is to be done, unless nobody keeps the index: silence would be taken for a yes.
+fn is_there(keyspace: &Keyspace, index: &Index) -> Result<Option<Index>, CqlError> {
+    match unserved::has_index(keyspace, &index.name) {
+        true => unserved::refuse_index(keyspace, &index.name),
+        false => Ok(None),
+    }
 }
 
 /// The table that is to be indexed.
@@ -88,12 +171,9 @@ fn table_of<'k>(keyspace: &'k Keyspace, create: &CreateIndex) -> Result<&'k Tabl
         unserved::check_table(keyspace, name)?;
         return invalid!("Table '{name}' doesn't exist");
     }
-    if let Some(name) = &create.name {
-        unserved::check_index_name(keyspace, name, create.if_not_exists)?;
-    }
     match table {
-        Some(table) => Ok(table),
-        None => invalid!("Secondary indexes on materialized views aren't supported"),
+        Some(table) if table.view.is_none() => Ok(table),
+        _ => invalid!("Secondary indexes on materialized views aren't supported"),
     }
 }
 
@@ -346,7 +426,7 @@ fn free_name(keyspace: &Keyspace, table: &Table, targets: &[Target<'_>]) -> Arc<
     name.retain(is_word);
     let numbered = (1_u64..).map(|number| format!("{name}_{number}"));
     let mut names = std::iter::once(name.clone()).chain(numbered);
-    let free = names.find(|name| !unserved::has_index(keyspace, name));
+    let free = names.find(|name| indexes(keyspace).all(|index| *index.name != **name));
     Arc::from(free.unwrap_or(name))
 }
 
@@ -382,7 +462,8 @@ mod tests {
         let Ok(Statement::CreateIndex(create)) = crate::parse(text) else {
             panic!("no CREATE INDEX: {text}");
         };
-        define(&schema, &create)
+        let defined = define(&schema, &create)?;
+        Ok(defined.expect("an index that is not there"))
     }
 
     /// Names and targets as Cassandra 5.0.6 had them in `system_schema.indexes` after the same

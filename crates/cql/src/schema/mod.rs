@@ -17,12 +17,14 @@ mod options;
 mod properties;
 mod replication;
 mod retry;
+mod storage_attached;
 mod system;
 mod table_changes;
 mod tables;
 mod types;
 mod unserved;
 mod user_types;
+mod views;
 
 use std::sync::Arc;
 
@@ -41,6 +43,7 @@ pub use system::{is_local_system_keyspace, is_system_keyspace, is_virtual_keyspa
 pub use tables::is_counter_table;
 pub use types::UserTypes;
 pub(crate) use unserved::is_function as is_unserved_function;
+pub use views::USAGE_WARNING as VIEW_WARNING;
 
 /// What happened to a part of the schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,6 +110,18 @@ pub(crate) struct Surroundings<'a> {
     trusted: bool,
     /// What functions may be written in; `None` where they are switched off.
     language: Option<&'a dyn FunctionLanguage>,
+    /// May materialized views be made?
+    views: bool,
+}
+
+/// What the configuration allows that Cassandra's does not of itself.
+#[derive(Clone, Copy, Default)]
+pub struct Features<'a> {
+    /// What functions may be written in; `None` where they are switched off
+    /// (`user_defined_functions_enabled`).
+    pub language: Option<&'a dyn FunctionLanguage>,
+    /// May materialized views be made (`materialized_views_enabled`)?
+    pub views: bool,
 }
 
 impl SchemaPlan {
@@ -138,6 +153,8 @@ impl SchemaPlan {
                 indexes::check_form(create)?;
                 qualify(&mut create.table, keyspace)?;
             }
+            Statement::CreateView(create) => views::check_form(create, keyspace)?,
+            Statement::AlterView(alter) => qualify(&mut alter.view, keyspace)?,
             Statement::CreateType(create) => qualify(&mut create.name, keyspace)?,
             Statement::AlterType(alter) => qualify(&mut alter.name, keyspace)?,
             Statement::DropTrigger(drop) => qualify(&mut drop.table, keyspace)?,
@@ -164,6 +181,8 @@ impl SchemaPlan {
             | Statement::DropIndex(drop)
             | Statement::DropView(drop) => keyspace_of(&drop.name),
             Statement::CreateIndex(create) => keyspace_of(&create.table),
+            Statement::CreateView(create) => keyspace_of(&create.view),
+            Statement::AlterView(alter) => keyspace_of(&alter.view),
             Statement::CreateType(create) => keyspace_of(&create.name),
             Statement::AlterType(alter) => keyspace_of(&alter.name),
             Statement::DropTrigger(drop) => keyspace_of(&drop.table),
@@ -176,6 +195,14 @@ impl SchemaPlan {
         }
     }
 
+    /// What clients are warned of who execute it.
+    pub fn warning(&self) -> Option<&'static str> {
+        match self.statement {
+            Statement::CreateView(_) => Some(VIEW_WARNING),
+            _ => None,
+        }
+    }
+
     /// Does it give a column a mask? That is for whoever has `dynamic_data_masking_enabled`; others are
     /// told [`masks_disabled`].
     pub fn gives_mask(&self) -> bool {
@@ -184,7 +211,7 @@ impl SchemaPlan {
 
     /// The schema after the statement. `ids` gives ids to new tables, `now_micros` is when columns
     /// are dropped (microseconds since 1970), `datacenters` are those that replication may name.
-    /// Functions are switched off.
+    /// Functions and views are switched off.
     pub fn apply(
         &self,
         schema: &Schema,
@@ -192,17 +219,17 @@ impl SchemaPlan {
         now_micros: i64,
         datacenters: &[&str],
     ) -> Result<SchemaChange, CqlError> {
-        self.apply_with(schema, ids, now_micros, datacenters, None)
+        self.apply_with(schema, ids, now_micros, datacenters, Features::default())
     }
 
-    /// As [`SchemaPlan::apply`], where functions may be written in `language`.
+    /// As [`SchemaPlan::apply`], with what else is allowed.
     pub fn apply_with(
         &self,
         schema: &Schema,
         mut ids: impl FnMut() -> Uuid,
         now_micros: i64,
         datacenters: &[&str],
-        language: Option<&dyn FunctionLanguage>,
+        features: Features<'_>,
     ) -> Result<SchemaChange, CqlError> {
         system::authorize(&self.statement, self.keyspace())?;
         let surroundings = Surroundings {
@@ -210,7 +237,8 @@ impl SchemaPlan {
             now_micros,
             datacenters,
             trusted: false,
-            language,
+            language: features.language,
+            views: features.views,
         };
         let mut changed = self.change(schema, surroundings)?;
         if changed.schema.keyspaces == schema.keyspaces {
@@ -234,6 +262,7 @@ impl SchemaPlan {
             datacenters: &[],
             trusted: true,
             language: None,
+            views: false,
         };
         Ok(self.change(schema, surroundings)?.schema)
     }
@@ -249,6 +278,10 @@ impl SchemaPlan {
             Statement::AlterTable(alter) => table_changes::alter(schema, alter, with),
             Statement::DropTable(drop) => tables::drop(schema, drop),
             Statement::CreateIndex(create) => indexes::create(schema, create),
+            Statement::CreateView(create) => views::create(schema, create, with),
+            Statement::AlterView(alter) => views::alter(schema, alter),
+            Statement::DropView(drop) => views::drop(schema, drop),
+            Statement::DropIndex(drop) => indexes::drop(schema, drop),
             Statement::CreateType(create) => user_types::create(schema, create),
             Statement::AlterType(alter) => user_types::alter(schema, alter),
             Statement::DropType(drop) => user_types::drop(schema, drop),
@@ -333,7 +366,6 @@ fn keyspace_of(name: &QualifiedName) -> &str {
 /// What cannot be created yet, in one place.
 fn refuse_unsupported(statement: &Statement) -> Result<(), CqlError> {
     let what = match statement {
-        Statement::CreateView(_) | Statement::AlterView(_) => "Materialized views are",
         Statement::CreateTrigger(_) => "Triggers are",
         _ => return Ok(()),
     };
@@ -342,20 +374,8 @@ fn refuse_unsupported(statement: &Statement) -> Result<(), CqlError> {
 
 /// DROP of what only Cassandra can have created.
 fn drop_unsupported(schema: &Schema, statement: &Statement) -> Result<SchemaChange, CqlError> {
-    unserved::check_drop(schema, statement)?;
     let qualified = |name: &QualifiedName| format!("{}.{}", keyspace_of(name), name.name);
     let (if_exists, message) = match statement {
-        Statement::DropIndex(drop) => (
-            drop.if_exists,
-            format!("Index '{}' doesn't exist'", qualified(&drop.name)),
-        ),
-        Statement::DropView(drop) => (
-            drop.if_exists,
-            format!(
-                "Materialized view '{}' doesn't exist",
-                qualified(&drop.name)
-            ),
-        ),
         Statement::DropTrigger(drop) => (
             drop.if_exists,
             format!(

@@ -14,7 +14,7 @@ use super::properties::Properties;
 use super::tables::{self, invalid};
 use super::{
     ChangeKind, ChangeTarget, SchemaChange, Surroundings, changed, keyspace_of, options, unchanged,
-    unserved, with_keyspace,
+    unserved, views, with_keyspace,
 };
 use crate::CqlError;
 use crate::ast::{AlterTable, AlterTableAction, ColumnDefinition, Mask};
@@ -36,6 +36,7 @@ pub(super) fn alter(
         }
         return invalid(format!("Table '{keyspace_name}.{name}' doesn't exist"));
     };
+    views::check_alter_table(table)?;
     let altered = match &statement.action {
         AlterTableAction::AlterType { .. } => {
             return invalid("Altering column types is no longer supported".to_owned());
@@ -80,8 +81,13 @@ pub(super) fn alter(
         }
     };
     let altered = altered.build(table);
+    let renames = match &statement.action {
+        AlterTableAction::Rename { renames, .. } => renames.as_slice(),
+        _ => &[],
+    };
     let mut keyspace = Keyspace::clone(keyspace);
     unserved::forget_masks(&mut keyspace, table, &altered);
+    views::follow(&mut keyspace, table, &altered, renames)?;
     keyspace
         .tables
         .insert(altered.name.clone(), Arc::new(altered));
@@ -206,6 +212,8 @@ impl Parts {
         built.masks = self.masks;
         built.is_virtual = table.is_virtual;
         built.compact = table.compact;
+        built.view = table.view.clone();
+        built.indexes = table.indexes.clone();
         built.reserve_column_ids(self.next);
         built
     }

@@ -12,7 +12,7 @@ use super::masks::{self, MaskedColumn};
 use super::properties::Properties;
 use super::{
     ChangeKind, ChangeTarget, SchemaChange, Surroundings, changed, keyspace_of, options, unchanged,
-    unserved, with_keyspace,
+    unserved, views, with_keyspace,
 };
 use crate::CqlError;
 use crate::ast::{ColumnDefinition, CreateTable, Drop, PrimaryKey};
@@ -146,7 +146,7 @@ pub(super) fn declared_mask(
 }
 
 /// What is stored is found by the id of its table: two with the same one would share it.
-fn check_id(schema: &Schema, id: TableId) -> Result<(), CqlError> {
+pub(super) fn check_id(schema: &Schema, id: TableId) -> Result<(), CqlError> {
     let served = schema.table_by_id(id);
     let user = served.map(|table| format!("{}.{}", table.keyspace, table.name));
     match user.or_else(|| unserved::user_of_id(schema, id)) {
@@ -504,6 +504,9 @@ pub(super) fn drop(schema: &Schema, statement: &Drop) -> Result<SchemaChange, Cq
         }
         return invalid(format!("Table '{keyspace}.{name}' doesn't exist"));
     };
+    if let Some(table) = found.tables.get(name) {
+        views::check_drop_table(found, table)?;
+    }
     let mut rest = Keyspace::clone(found);
     rest.tables.remove(name);
     // Their rows go with those of the table.

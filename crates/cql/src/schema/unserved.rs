@@ -2,13 +2,11 @@
 //! with it all that it needs. Where Cassandra refuses a change for the same reason, the text is
 //! its own (`AlterTableStatement`, `DropTableStatement`, `DropTypeStatement`).
 
-use model::{Column, CqlType, Index, Keyspace, Schema, Table, TableId};
+use model::{Column, CqlType, Keyspace, Schema, Table, TableId};
 
-use super::keyspace_of;
 use super::tables::invalid;
 use super::user_types::uses;
 use crate::CqlError;
-use crate::ast::{Drop, Statement};
 
 /// Why the statement is refused, and what can be done. `IF EXISTS` and `IF NOT EXISTS` change
 /// nothing: whoever writes them takes silence for a yes.
@@ -45,7 +43,7 @@ pub(super) fn check_alter_table(keyspace: &Keyspace, name: &str) -> Result<(), C
     Ok(())
 }
 
-/// Refuses to drop a table that is not served or has views, or a view.
+/// Refuses to drop a table that is not served or has views that are not, or such a view.
 pub(super) fn check_drop_table(keyspace: &Keyspace, name: &str) -> Result<(), CqlError> {
     check_table(keyspace, name)?;
     if keyspace.unserved.views.contains_key(name) {
@@ -72,45 +70,16 @@ pub(super) fn is_view(keyspace: &Keyspace, name: &str) -> bool {
     keyspace.unserved.views.contains_key(name)
 }
 
-/// Has an index this name?
+/// Has an index that is not served this name?
 pub(super) fn has_index(keyspace: &Keyspace, name: &str) -> bool {
     let mut indexes = keyspace.unserved.indexes.iter();
     indexes.any(|index| *index.name == *name)
 }
 
-/// Refuses to create an index with the name of another.
-pub(super) fn check_index_name(
-    keyspace: &Keyspace,
-    name: &str,
-    if_not_exists: bool,
-) -> Result<(), CqlError> {
-    match has_index(keyspace, name) {
-        true if if_not_exists => refuse_index(keyspace, name),
-        true => invalid(format!("Index '{name}' already exists")),
-        false => Ok(()),
-    }
-}
-
-/// Refuses to create an index that differs from another by its name alone.
-pub(super) fn check_new_index(
-    keyspace: &Keyspace,
-    index: &Index,
-    if_not_exists: bool,
-) -> Result<(), CqlError> {
-    let mut others = keyspace.unserved.indexes.iter();
-    match others.find(|other| other.duplicates(index)) {
-        Some(other) if if_not_exists => refuse_index(keyspace, &other.name),
-        Some(other) => invalid(format!(
-            "Index {} is a duplicate of existing index {}",
-            index.name, other.name
-        )),
-        None => Ok(()),
-    }
-}
-
-fn refuse_index(keyspace: &Keyspace, name: &str) -> Result<(), CqlError> {
+/// Refuses what is about an index that is not served.
+pub(super) fn refuse_index<T>(keyspace: &Keyspace, name: &str) -> Result<T, CqlError> {
     refuse(&format!(
-        "index {}.{name} is not served: indexes are not supported yet",
+        "index {}.{name} is not served: indexes of its kind are not supported",
         keyspace.name
     ))
 }
@@ -141,7 +110,7 @@ pub(super) fn check_drop_column(
 ) -> Result<(), CqlError> {
     let name = &column.name;
     check_indexes("Cannot drop", keyspace, table, column)?;
-    if !views_of(keyspace, table).is_empty() {
+    if has_views(keyspace, table) {
         return invalid(format!(
             "Cannot drop column {name} on base table {} with materialized views",
             table.name
@@ -162,8 +131,8 @@ pub(super) fn check_rename_column(
     let views = views_of(keyspace, table);
     if !views.is_empty() {
         return invalid(format!(
-            "Cannot rename column {name} of base table {} with materialized views ({}): views are \
-             not supported yet",
+            "Cannot rename column {name} of base table {} with materialized views ({}) that are \
+             not served",
             table.name,
             views.join(", ")
         ));
@@ -183,6 +152,7 @@ pub(super) fn check_rename_column(
 pub(super) fn without_mask(keyspace: &Keyspace, table: &Table, column: &str) -> Keyspace {
     let mut masked = views_of(keyspace, table);
     masked.push(&table.name);
+    masked.extend(keyspace.views_of(table.id).map(|view| &*view.name));
     let mut rest = keyspace.clone();
     let masks = &mut rest.unserved.masks;
     masks.retain(|(of, name)| **name != *column || !masked.contains(&&**of));
@@ -205,7 +175,7 @@ pub(super) fn check_gc_grace(
     table: &Table,
     gc_grace_seconds: i32,
 ) -> Result<(), CqlError> {
-    if gc_grace_seconds == 0 && !views_of(keyspace, table).is_empty() {
+    if gc_grace_seconds == 0 && has_views(keyspace, table) {
         return invalid(
             "Cannot alter gc_grace_seconds of the base table of a materialized view to 0, since \
              this value is used to TTL undelivered updates. Setting gc_grace_seconds too low might \
@@ -216,20 +186,26 @@ pub(super) fn check_gc_grace(
     Ok(())
 }
 
-fn indexes_on<'k>(keyspace: &'k Keyspace, table: &Table, column: &Column) -> Vec<&'k str> {
-    let indexes = keyspace.unserved.indexes.iter();
+fn indexes_on<'k>(keyspace: &'k Keyspace, table: &'k Table, column: &Column) -> Vec<&'k str> {
+    let indexes = table.indexes.iter().chain(&keyspace.unserved.indexes);
     indexes
         .filter(|index| index.table == table.name && index.column.as_ref() == Some(&column.name))
         .map(|index| &*index.name)
         .collect()
 }
 
+/// The views of a table that are not served.
 fn views_of<'k>(keyspace: &'k Keyspace, table: &Table) -> Vec<&'k str> {
     let views = keyspace.unserved.views.iter();
     views
         .filter(|(_, view)| view.base == Some(table.id))
         .map(|(name, _)| &**name)
         .collect()
+}
+
+/// Has a table views, be they served or not?
+fn has_views(keyspace: &Keyspace, table: &Table) -> bool {
+    !views_of(keyspace, table).is_empty() || keyspace.views_of(table.id).next().is_some()
 }
 
 /// Refuses to create, alter or drop a type that is not served.
@@ -281,10 +257,11 @@ fn qualified(keyspace: &Keyspace, name: &str) -> String {
     format!("{}.{name}", keyspace.name)
 }
 
-fn check_view(keyspace: &Keyspace, name: &str) -> Result<(), CqlError> {
+/// Refuses what is about a view that is not served.
+pub(super) fn check_view(keyspace: &Keyspace, name: &str) -> Result<(), CqlError> {
     if keyspace.unserved.views.contains_key(name) {
         return refuse(&format!(
-            "materialized view {}.{name} is not served: views are not supported yet",
+            "materialized view {}.{name} is not served",
             keyspace.name
         ));
     }
@@ -306,21 +283,6 @@ pub(super) fn check_function(keyspace: &Keyspace, name: &str) -> Result<(), CqlE
 pub(crate) fn is_function(keyspace: &Keyspace, name: &str) -> bool {
     let mut functions = keyspace.unserved.functions.iter();
     functions.any(|function| *function.name == *name)
-}
-
-/// Refuses to drop what is there, but not served.
-pub(super) fn check_drop(schema: &Schema, statement: &Statement) -> Result<(), CqlError> {
-    match statement {
-        Statement::DropView(Drop { name, .. }) => match schema.keyspaces.get(keyspace_of(name)) {
-            Some(keyspace) => check_view(keyspace, &name.name),
-            None => Ok(()),
-        },
-        Statement::DropIndex(Drop { name, .. }) => match schema.keyspaces.get(keyspace_of(name)) {
-            Some(keyspace) if has_index(keyspace, &name.name) => refuse_index(keyspace, &name.name),
-            _ => Ok(()),
-        },
-        _ => Ok(()),
-    }
 }
 
 /// The table or view that has this id.

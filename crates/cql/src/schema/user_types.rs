@@ -243,7 +243,11 @@ pub(super) fn drop(schema: &Schema, statement: &Drop) -> Result<SchemaChange, Cq
             .map(|ty| &*ty.name),
     );
     in_use(&types, "user types")?;
-    let served = keyspace.tables.values();
+    // A view has its types from its table.
+    let served = keyspace
+        .tables
+        .values()
+        .filter(|table| table.view.is_none());
     tables.extend(
         served
             .filter(|table| table.columns().any(|column| uses(&column.ty, name)))

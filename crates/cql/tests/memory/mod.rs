@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use cql::functions::FunctionLanguage;
+use cql::schema::Features;
 use cql::{
     CasRequest, ColumnSpec, Context, CqlError, Paging, Plan, Prepared, Request, Value, prepare,
 };
@@ -140,9 +141,13 @@ impl Memory {
                     ids += 1;
                     Uuid::from_u128(ids)
                 };
-                let (now, language) = (self.now_micros, self.language.as_deref());
+                let now = self.now_micros;
+                let features = Features {
+                    language: self.language.as_deref(),
+                    views: true,
+                };
                 let datacenters = ["datacenter1"];
-                let change = plan.apply_with(&self.schema, next, now, &datacenters, language)?;
+                let change = plan.apply_with(&self.schema, next, now, &datacenters, features)?;
                 self.ids = ids;
                 self.schema = change.schema;
             }

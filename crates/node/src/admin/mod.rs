@@ -14,6 +14,7 @@ mod information;
 mod settings;
 mod snapshots;
 mod tables;
+mod views;
 
 use std::fmt::Display;
 use std::pin::Pin;

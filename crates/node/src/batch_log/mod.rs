@@ -106,6 +106,16 @@ pub(crate) fn batch_of(shard: &Shard, mutations: &[Mutation]) -> Batch {
     }
 }
 
+/// The same, of which this shard owns the id: what it keeps it keeps beside its writes.
+pub(crate) fn own_batch_of(shard: &Shard, mutations: &[Mutation]) -> Batch {
+    let mut batch = batch_of(shard, mutations);
+    while shard.owner(key_of(batch.id).token()) != shard.index() {
+        let now = shard.timestamps.next(&shard.env);
+        batch.id = time_uuid(now, 0, shard.env.random_u64());
+    }
+    batch
+}
+
 /// The partition of `system.batches` that has a batch.
 pub(crate) fn key_of(id: Uuid) -> DecoratedKey {
     DecoratedKey::new(Bytes::copy_from_slice(id.as_bytes()))

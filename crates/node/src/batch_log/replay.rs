@@ -17,6 +17,7 @@ use crate::coordinator;
 use crate::message::ShardRequest;
 use crate::shard::Shard;
 use crate::system::{SavedBatch, saved_batch};
+use crate::views;
 
 /// How often a shard looks for batches to complete (`BatchlogManager.REPLAY_INTERVAL`).
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -86,7 +87,7 @@ fn rate(shard: &Shard) -> Option<u64> {
 }
 
 /// Looks which batches this shard keeps.
-async fn find(shard: &Rc<Shard>) -> Result<(), ReadError> {
+async fn find(shard: &Rc<Shard>) -> Result<(), String> {
     let schema = shard.metadata().schema.clone();
     let Some(table) = schema.table("system", "batches").cloned() else {
         return Ok(());
@@ -97,13 +98,15 @@ async fn find(shard: &Rc<Shard>) -> Result<(), ReadError> {
             start,
             end: PartitionBound::Unbounded,
         };
-        let page = read(shard, &table, page).await?;
+        let page = read(shard, &table, page).await;
+        let page = page.map_err(|error| error.to_string())?;
         for batch in page.iter().filter_map(|p| saved_batch(&table, p)) {
             let bytes = batch.mutations.iter().map(|bytes| bytes.len() as u64).sum();
             shard.batch_log.held.borrow_mut().find(batch.id, bytes);
             shard.batch_log.count(shard);
             // Whatever the clock says now, it is forgotten later than it was written.
             shard.timestamps.pass(batch.timestamp);
+            recover(shard, &batch).await?;
         }
         // A page may be short of rows that were deleted: it ends where there is nothing left.
         let Some(last) = page.last() else {
@@ -112,6 +115,24 @@ async fn find(shard: &Rc<Shard>) -> Result<(), ReadError> {
         start = PartitionBound::KeyExclusive(last.key.clone());
         shard.env.maybe_yield().await;
     }
+}
+
+/// Writes of tables with views that a crash cut off are applied before others come, which derive from what
+/// these leave.
+async fn recover(shard: &Rc<Shard>, batch: &SavedBatch) -> Result<(), String> {
+    let mutations = left_of(shard, batch);
+    if !views::is_of_views(&mutations) {
+        return Ok(());
+    }
+    let is_of_table = |mutation: &Mutation| {
+        mutation
+            .updates
+            .iter()
+            .all(|update| update.table.view.is_none())
+    };
+    let written = mutations.into_iter().filter(is_of_table).collect();
+    let applied = views::apply_tables(shard, written).await;
+    applied.map_err(|error| format!("batch {}: {error}", batch.id))
 }
 
 /// Reads what this shard has of `system.batches`, some of it.
@@ -202,7 +223,10 @@ async fn complete(shard: &Rc<Shard>, id: Uuid) -> Result<bool, String> {
         return Ok(false);
     };
     let mutations = left_of(shard, &batch);
-    let completed = coordinator::complete(shard, mutations, batch.begun_at).await;
+    let completed = match views::is_of_views(&mutations) {
+        true => views::complete(shard, mutations, batch.begun_at).await,
+        false => coordinator::complete(shard, mutations, batch.begun_at).await,
+    };
     completed.map_err(|error| failed(&error))?;
     let forgotten = forget_here(shard, id).await;
     forgotten.map_err(|error| failed(&error))?;

@@ -168,7 +168,7 @@ impl Write {
     /// Has a replica apply it.
     pub(super) async fn apply_at(
         &self,
-        shard: &Shard,
+        shard: &Rc<Shard>,
         node: NodeId,
         deadline: Instant,
     ) -> Result<(), Unwritten> {

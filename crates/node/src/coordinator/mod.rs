@@ -247,7 +247,7 @@ pub(crate) fn write_failure(error: WriteError) -> Result<FailureReason, RequestE
             Err(RequestError::invalid(error.to_string()))
         }
         WriteError::UnknownTable(_) => Ok(FailureReason::IncompatibleSchema),
-        WriteError::CommitLog(_) => {
+        WriteError::CommitLog(_) | WriteError::Unread(_) => {
             tracing::error!("{error}");
             Ok(FailureReason::Unknown)
         }
@@ -262,6 +262,7 @@ pub(crate) fn read_failure(command: &ReadCommand, error: &ReadError) -> FailureR
         ReadError::UnknownTable(_) => FailureReason::IncompatibleSchema,
         ReadError::SSTable(_) | ReadError::LeftOut(_) => FailureReason::Unknown,
         ReadError::TooManyTombstones(_) => FailureReason::ReadTooManyTombstones,
+        ReadError::IndexNotAvailable(_) => FailureReason::IndexNotAvailable,
         ReadError::Closed => FailureReason::NodeDown,
     }
 }

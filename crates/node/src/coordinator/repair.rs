@@ -51,6 +51,11 @@ impl Readers<'_> {
         participants: &[NodeId],
         mut repairs: Vec<Vec<PartitionUpdate>>,
     ) -> Result<(), RequestError> {
+        // A replica of a view has what its replica of the table has derived, and nothing else: that one also
+        // takes away what it has once derived, but knows nothing of what others have (`views::pairs`).
+        for repairs in &mut repairs {
+            repairs.retain(|update| update.table.view.is_none());
+        }
         let strangers = repairs.split_off(participants.len().min(repairs.len()));
         let strangers = strangers.concat();
         let mut partitions: BTreeMap<DecoratedKey, Vec<(NodeId, PartitionUpdate)>> =

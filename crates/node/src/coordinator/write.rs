@@ -114,7 +114,7 @@ pub(super) async fn complete(
 
 /// Has a node take a write that it missed, which others have since then, in microseconds since 1970; has it?
 pub(crate) async fn deliver(
-    shard: &Shard,
+    shard: &Rc<Shard>,
     node: NodeId,
     (mutation, written_at): (Mutation, i64),
     time: Duration,

@@ -65,6 +65,8 @@ fn with_ids_of(old: &Table, new: &Table) -> Option<Table> {
     kept.masks = new.masks.clone();
     kept.is_virtual = new.is_virtual;
     kept.compact = new.compact;
+    kept.view = new.view.clone();
+    kept.indexes = new.indexes.clone();
     kept.reserve_column_ids(next);
     Some(kept)
 }

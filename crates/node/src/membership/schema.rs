@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cluster::{EntryRefused, MetadataEntry, SchemaEntry};
-use cql::schema::{SchemaPlan, masks_disabled};
+use cql::schema::{Features, SchemaPlan, masks_disabled};
 use model::{Mutation, PartitionUpdate, Schema};
 use wire::{Event, SchemaChange};
 
@@ -23,6 +23,7 @@ use crate::replica;
 use crate::shard::Shard;
 use crate::start::{local_row, own_table, read_schema, read_whole};
 use crate::system::{SCHEMA_TABLES, schema_to_mutations};
+use crate::views;
 
 /// How often a change is made anew before whoever wants it is told that too many others do too.
 const TRIES: usize = 20;
@@ -56,9 +57,12 @@ pub(crate) async fn change(
         let now = shard.schema_timestamps.next(&shard.env);
         let datacenters = datacenters(base.topology(), &local.data_center);
         let datacenters: Vec<&str> = datacenters.iter().map(String::as_str).collect();
-        let language = shard.functions.as_deref();
+        let features = Features {
+            language: shard.functions.as_deref(),
+            views: shard.state.config.materialized_views,
+        };
         let ids = || random_uuid(shard);
-        let change = plan.apply_with(&old, ids, now, &datacenters, language)?;
+        let change = plan.apply_with(&old, ids, now, &datacenters, features)?;
         let Some(event) = change.event else {
             return Ok(None);
         };
@@ -174,11 +178,13 @@ async fn go_over(
         // All nodes drop it; this one cannot say no any more.
         tracing::error!("what is dropped cannot be kept as a snapshot: {error}");
     }
+    views::build::forget_dropped(shard, &old, &new).await?;
     metadata::set_everywhere(shard, &new).await?;
     if let Some(mutation) = local_row(shard) {
         let applied = replica::apply(shard, mutation).await;
         applied.map_err(|error| format!("writing system.local: {error}"))?;
     }
+    views::build::look_soon(shard);
     events::save_peers(shard).await?;
     Ok(true)
 }

@@ -26,6 +26,7 @@ use crate::message::{ShardReply, ShardRequest};
 use crate::remote::Refusal;
 use crate::shard::Shard;
 use crate::system::{SavedProposal, paxos_read, paxos_update, saved_paxos};
+use crate::views;
 pub(crate) use message::{answer_for, ask_other};
 pub(crate) use update::encode as encode_update;
 
@@ -61,7 +62,7 @@ struct Slot {
 
 /// An acceptor, for as long as a request is worked on.
 struct InUse<'s> {
-    shard: &'s Shard,
+    shard: &'s Rc<Shard>,
     ask: &'s Ask,
     paxos: Arc<Table>,
     slot: Rc<Slot>,
@@ -125,7 +126,7 @@ pub(crate) async fn answer(shard: &Rc<Shard>, ask: Ask) -> Result<Answer<Version
 }
 
 impl<'s> InUse<'s> {
-    fn new(shard: &'s Shard, ask: &'s Ask) -> Result<InUse<'s>, Refusal> {
+    fn new(shard: &'s Rc<Shard>, ask: &'s Ask) -> Result<InUse<'s>, Refusal> {
         let paxos = shard.metadata().schema.table("system", "paxos").cloned();
         let paxos = paxos.ok_or(Refusal::Failed(FailureReason::IncompatibleSchema))?;
         let key = (ask.table.id, ask.key.key().clone());
@@ -285,7 +286,7 @@ impl<'s> InUse<'s> {
     }
 
     async fn apply(&self, updates: Vec<PartitionUpdate>) -> Result<(), WriteError> {
-        self.shard.store.apply(mutation(updates)).await
+        views::apply(self.shard, mutation(updates), None).await
     }
 
     fn row(&self, write: &Write) -> PartitionUpdate {

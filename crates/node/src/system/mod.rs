@@ -27,13 +27,14 @@ mod unserved_read;
 mod unserved_tests;
 #[cfg(test)]
 mod view_tests;
+mod views;
 mod virtual_schema;
 mod virtual_tables;
 
 pub(crate) use batches::{
     SavedBatch, batch_mutation, forget_mutation, saved_batch, time_of, time_uuid,
 };
-pub(crate) use built::unbuilt_mutations;
+pub(crate) use built::{IndexName, built_mutations, unbuilt_mutations};
 pub use definitions::system_keyspaces;
 pub(crate) use estimates::{KeyspaceEstimates, RangeEstimate, estimates_mutations};
 pub use history::PastCompaction;
@@ -47,6 +48,10 @@ pub use schema_read::{SCHEMA_TABLES, SchemaProblem, schema_from_rows};
 pub use schema_write::{SYSTEM_SCHEMA_TIMESTAMP, schema_to_mutations};
 pub(crate) use traces::{TracedRequest, trace_mutations};
 pub(crate) use truncated::{SavedTruncation, saved_truncations, truncation_mutation};
+pub(crate) use views::{
+    BuildProgress, build_status_mutation, builds_in_progress, built_mutation, built_views,
+    forget_view_mutation, progress_mutation,
+};
 pub use virtual_tables::{
     CacheInfo, ClientInfo, Latencies, NodeInfo, SstableTask, TableInfo, ThreadPoolInfo,
     virtual_rows,

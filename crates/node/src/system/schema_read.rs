@@ -7,6 +7,7 @@ use cql::schema::{is_local_system_keyspace, is_system_keyspace, normalize_retry,
 use model::{
     Column, ColumnId, ColumnKind, CompactForm, CqlType, DroppedColumn, Keyspace, Order, Partition,
     Schema, Table, TableOptions, Unserved, UnservedTable, UnservedType, UserFunctions, UserType,
+    View,
 };
 
 use super::rows::RowReader;
@@ -47,6 +48,16 @@ pub enum SchemaProblem {
         keyspace: String,
         /// Its name.
         name: String,
+        /// Why.
+        reason: String,
+    },
+    /// A materialized view that was left out.
+    #[error("materialized view {keyspace}.{view} is not served: {reason}")]
+    View {
+        /// Its keyspace.
+        keyspace: String,
+        /// Its name.
+        view: String,
         /// Why.
         reason: String,
     },
@@ -153,11 +164,7 @@ impl<'a> Reader<'a> {
             keyspace.types = defined.types.clone();
             return Some(keyspace);
         }
-        for (table, what) in [
-            ("indexes", "secondary indexes"),
-            ("triggers", "triggers"),
-            ("views", "materialized views"),
-        ] {
+        for (table, what) in [("triggers", "triggers")] {
             if !self.rows_of(table, name).is_empty() {
                 self.problems.push(SchemaProblem::Unsupported {
                     keyspace: name.to_owned(),
@@ -167,6 +174,7 @@ impl<'a> Reader<'a> {
         }
         self.read_types(&mut keyspace);
         self.read_tables(&mut keyspace);
+        self.read_views(&mut keyspace);
         functions_read::read(&mut keyspace, |table| self.rows_of(table, name));
         for (table, what) in [
             (
@@ -186,6 +194,12 @@ impl<'a> Reader<'a> {
         }
         masks_read::read(&mut keyspace, &self.rows_of("column_masks", name));
         unserved_read::complete(&mut keyspace, |table| self.rows_of(table, name));
+        if !keyspace.unserved.indexes.is_empty() {
+            self.problems.push(SchemaProblem::Unsupported {
+                keyspace: name.to_owned(),
+                what: "secondary indexes of kinds that are not kept",
+            });
+        }
         let is_there = |(table, _): &(Arc<str>, Arc<str>)| keyspace.tables.contains_key(table);
         if keyspace.unserved.masks.iter().any(is_there) {
             let keyspace = name.to_owned();
@@ -281,6 +295,76 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Views come after tables: each has to find its own.
+    fn read_views(&mut self, keyspace: &mut Keyspace) {
+        for row in self.rows_of("views", &keyspace.name) {
+            let Some(name) = row.text("view_name") else {
+                continue;
+            };
+            match self.view(keyspace, name, &row) {
+                Ok(view) => {
+                    keyspace.tables.insert(view.name.clone(), Arc::new(view));
+                }
+                Err(reason) => self.problems.push(SchemaProblem::View {
+                    keyspace: keyspace.name.to_string(),
+                    view: name.to_owned(),
+                    reason,
+                }),
+            }
+        }
+    }
+
+    fn view(&self, keyspace: &Keyspace, name: &str, row: &RowReader<'_>) -> Result<Table, String> {
+        if keyspace.tables.contains_key(name) {
+            return Err("a table has its name".to_owned());
+        }
+        let id = row.uuid("id").ok_or("its id is missing")?;
+        let of_base = row
+            .uuid("base_table_id")
+            .ok_or("its base_table_id is missing")?;
+        let base = keyspace.tables.values().find(|table| table.id == of_base);
+        let base = base.ok_or("the table that it is a view of is not served")?;
+        let where_clause = row.text("where_clause").unwrap_or_default();
+        cql::view_rows(base, &keyspace.types, where_clause)
+            .map_err(|error| format!("its WHERE is not understood: {error}"))?;
+        let columns = self.columns(keyspace, name)?;
+        let of_base = |column: &Column| {
+            let of_base = base.column_named(&column.name);
+            of_base.is_some_and(|of_base| of_base.ty == column.ty)
+        };
+        if let Some(own) = columns.iter().find(|column| !of_base(column)) {
+            return Err(format!("its column {} is none of {}", own.name, base.name));
+        }
+        let is_key = |kind| matches!(kind, ColumnKind::PartitionKey | ColumnKind::Clustering);
+        let is_value = |column: &&Column| {
+            let of_base = base.column_named(&column.name);
+            is_key(column.kind) && !of_base.is_some_and(|of_base| is_key(of_base.kind))
+        };
+        let definition = View {
+            base: base.id,
+            base_name: base.name.clone(),
+            includes_all: row.boolean("include_all_columns").unwrap_or(false),
+            where_clause: where_clause.to_owned(),
+            strict_liveness: columns.iter().any(|column| is_value(&column)),
+        };
+        let mut view = Table::new(id, keyspace.name.clone(), name, columns, options(row));
+        view.view = Some(Arc::new(definition));
+        Ok(view)
+    }
+
+    /// The columns of a table or view.
+    fn columns(&self, keyspace: &Keyspace, table: &str) -> Result<Vec<Column>, String> {
+        let mut columns = Vec::new();
+        for row in self.rows_of("columns", &keyspace.name) {
+            if row.text("table_name") == Some(table) {
+                columns.push(column(keyspace, &row, columns.len())?);
+            }
+        }
+        check_keys(&columns)?;
+        check_orders(&columns)?;
+        Ok(columns)
+    }
+
     fn table(&self, keyspace: &Keyspace, name: &str, row: &RowReader<'_>) -> Result<Table, String> {
         let flags = row.texts("flags").unwrap_or_default();
         if flags.contains(&"super") {
@@ -292,14 +376,7 @@ impl<'a> Reader<'a> {
             (false, false) => Some(CompactForm::Static),
         };
         let id = row.uuid("id").ok_or("its id is missing")?;
-        let mut columns = Vec::new();
-        for row in self.rows_of("columns", &keyspace.name) {
-            if row.text("table_name") == Some(name) {
-                columns.push(column(keyspace, &row, columns.len())?);
-            }
-        }
-        check_keys(&columns)?;
-        check_orders(&columns)?;
+        let columns = self.columns(keyspace, name)?;
         let mut table = Table::new(id, keyspace.name.clone(), name, columns, options(row));
         table.compact = compact;
         check_compact(&table)?;

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cql::schema::is_counter_table;
 use model::{
-    Clustering, Column, ColumnMask, CompactForm, CqlType, DecoratedKey, DroppedColumn, Keyspace,
-    Mutation, PartitionUpdate, RangeTombstone, Schema, Slice, Table, TableOptions, UserAggregate,
-    UserType, collection,
+    Clustering, Column, ColumnMask, CompactForm, CqlType, DecoratedKey, DroppedColumn, IndexKind,
+    Keyspace, Mutation, PartitionUpdate, RangeTombstone, Schema, Slice, Table, TableOptions,
+    UserAggregate, UserType, View, collection,
 };
 
 use super::rows::{
@@ -239,7 +239,7 @@ impl<'a> KeyspaceWriter<'a> {
         let deletion = self.time.deletion();
         for name in OF_TABLES {
             if name == "tables" {
-                self.delete_row(name, clustering([&*table.name]));
+                self.delete_row(definitions_of(table), clustering([&*table.name]));
             } else if let Some(update) = self.update(name) {
                 update.add_range_tombstone(RangeTombstone {
                     slice: Slice::of_prefix(clustering([&*table.name])),
@@ -254,12 +254,19 @@ impl<'a> KeyspaceWriter<'a> {
         let same_row = before.is_some_and(|before| {
             before.id == after.id
                 && before.options == after.options
+                && before.view == after.view
                 && is_counter_table(before) == is_counter_table(after)
         });
         if !same_row {
             let before = before.map(|before| &before.options);
-            self.row("tables", clustering([name]), |row| {
-                row.set("flags", flags(after)).set("id", uuid(after.id));
+            self.row(definitions_of(after), clustering([name]), |row| {
+                match &after.view {
+                    Some(view) => write_view(row, view),
+                    None => {
+                        row.set("flags", flags(after));
+                    }
+                }
+                row.set("id", uuid(after.id));
                 write_options(row, before, &after.options);
             });
         }
@@ -274,6 +281,7 @@ impl<'a> KeyspaceWriter<'a> {
                 self.write_column(name, column);
             }
         }
+        self.write_indexes(before, after);
         self.write_masks(before, after);
         let dropped_before = before.map_or(&[][..], |before| &before.dropped);
         for column in dropped_before {
@@ -285,6 +293,24 @@ impl<'a> KeyspaceWriter<'a> {
             if !dropped_before.contains(column) {
                 self.write_dropped(name, column);
             }
+        }
+    }
+
+    fn write_indexes(&mut self, before: Option<&Table>, after: &Table) {
+        let name = &*after.name;
+        for index in before.iter().flat_map(|before| &before.indexes) {
+            if after.index(&index.name).is_none() {
+                self.delete_row("indexes", clustering([name, &*index.name]));
+            }
+        }
+        for index in &after.indexes {
+            if before.and_then(|before| before.index(&index.name)) == Some(index) {
+                continue;
+            }
+            self.row("indexes", clustering([name, &*index.name]), |row| {
+                row.set("kind", text(index.kind.map_or("", IndexKind::name)))
+                    .set("options", text_map(&index.options));
+            });
         }
     }
 
@@ -332,6 +358,22 @@ impl<'a> KeyspaceWriter<'a> {
             },
         );
     }
+}
+
+/// The table of `system_schema` that a table or view has its row in.
+fn definitions_of(table: &Table) -> &'static str {
+    match table.view {
+        Some(_) => "views",
+        None => "tables",
+    }
+}
+
+/// What a view says besides what any table does (`SchemaKeyspace.addViewToSchemaMutation`).
+fn write_view(row: &mut RowWriter<'_>, view: &View) {
+    row.set("base_table_id", uuid(view.base))
+        .set("base_table_name", text(&view.base_name))
+        .set("include_all_columns", boolean(view.includes_all))
+        .set("where_clause", text(&view.where_clause));
 }
 
 fn signature_key(name: &str, types: &[CqlType]) -> Clustering {

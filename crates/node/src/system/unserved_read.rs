@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cql::schema::UserTypes;
-use model::{CqlType, Function, Index, IndexKind, Keyspace, TypeNameError, UserType, View};
+use model::{CqlType, Function, Index, IndexKind, Keyspace, TypeNameError, UnservedView, UserType};
 
 use super::functions_read;
 use super::rows::RowReader;
@@ -31,8 +31,21 @@ pub(super) fn complete<'a>(
                 .extend(parse_all(row.text("type"), &mut types));
         }
     }
-    unserved.indexes = rows_of("indexes").iter().filter_map(index).collect();
-    unserved.views = rows_of("views").iter().filter_map(view).collect();
+    for index in rows_of("indexes").iter().filter_map(index) {
+        match keyspace.tables.get_mut(&index.table) {
+            Some(table) if index.is_served(table) => Arc::make_mut(table).indexes.push(index),
+            _ => unserved.indexes.push(index),
+        }
+    }
+    let served = |(name, _): &(Arc<str>, UnservedView)| {
+        keyspace
+            .tables
+            .get(name)
+            .is_some_and(|table| table.view.is_some())
+    };
+    let views = rows_of("views");
+    let views = views.iter().filter_map(view);
+    unserved.views = views.filter(|view| !served(view)).collect();
     for (table, name) in [
         ("functions", "function_name"),
         ("aggregates", "aggregate_name"),
@@ -80,7 +93,8 @@ fn parse(text: &str, types: &mut UserTypes) -> Option<CqlType> {
 
 fn index(row: &RowReader<'_>) -> Option<Index> {
     let options = row.text_map("options").unwrap_or_default();
-    let target = options.get("target").map(|target| target_column(target));
+    let target = options.get("target");
+    let target = target.map(|target| Index::parse_target(target).1);
     Some(Index {
         name: Arc::from(row.text("index_name")?),
         table: Arc::from(row.text("table_name")?),
@@ -91,29 +105,12 @@ fn index(row: &RowReader<'_>) -> Option<Index> {
 }
 
 fn index_kind(name: &str) -> Option<IndexKind> {
-    match name {
-        "KEYS" => Some(IndexKind::Keys),
-        "COMPOSITES" => Some(IndexKind::Composites),
-        "CUSTOM" => Some(IndexKind::Custom),
-        _ => None,
-    }
+    let kinds = [IndexKind::Keys, IndexKind::Composites, IndexKind::Custom];
+    kinds.into_iter().find(|kind| kind.name() == name)
 }
 
-/// The column of a target: `v`, `"V"`, `values(v)` (`TargetParser`).
-fn target_column(target: &str) -> String {
-    let inner = ["keys", "entries", "values", "full"]
-        .iter()
-        .find_map(|part| {
-            let rest = target.strip_prefix(part)?;
-            rest.strip_prefix('(')?.strip_suffix(')')
-        });
-    let name = inner.unwrap_or(target);
-    let quoted = name.strip_prefix('"').and_then(|n| n.strip_suffix('"'));
-    quoted.map_or_else(|| name.to_owned(), |name| name.replace("\"\"", "\""))
-}
-
-fn view(row: &RowReader<'_>) -> Option<(Arc<str>, View)> {
-    let view = View {
+fn view(row: &RowReader<'_>) -> Option<(Arc<str>, UnservedView)> {
+    let view = UnservedView {
         id: row.uuid("id"),
         base: row.uuid("base_table_id"),
     };
@@ -134,23 +131,5 @@ fn function(name: &str, row: &RowReader<'_>, types: &mut UserTypes) -> Function 
         name: Arc::from(name),
         uses: parse_all(used.chain(state), types),
         initial: initial.and_then(|state| parse(state, types)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::target_column;
-
-    #[test]
-    fn targets_name_their_column() {
-        for (target, column) in [
-            ("v", "v"),
-            ("\"V\"", "V"),
-            ("values(v)", "v"),
-            ("full(\"a\"\"b\")", "a\"b"),
-            ("keys", "keys"),
-        ] {
-            assert_eq!(target_column(target), column, "{target}");
-        }
     }
 }

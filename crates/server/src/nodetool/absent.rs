@@ -10,7 +10,8 @@ struct Absent {
 const MOVING: &str = "Helenus does not move data between nodes yet";
 const USERS: &str = "Helenus has no users and permissions yet";
 const AUDIT: &str = "Helenus does not log queries and logins yet";
-const INDEXES: &str = "Helenus has no indexes and views yet";
+const INDEXES: &str = "Helenus has no indexes yet";
+const VIEWS: &str = "not yet; system_distributed.view_build_status and system_views.sstable_tasks say how far views are";
 const HINTS: &str = "hints are not limited by data centre or by rate yet";
 const WATCHING: &str = "Helenus does not sample what clients do yet; /metrics counts it";
 const JVM: &str = "there is no JVM; /metrics has what the process does";
@@ -71,13 +72,16 @@ const ABSENT: &[Absent] = &[
         reason: AUDIT,
     },
     Absent {
+        names: &["rebuild_index"],
+        reason: INDEXES,
+    },
+    Absent {
         names: &[
             "getconcurrentviewbuilders",
-            "rebuild_index",
             "setconcurrentviewbuilders",
             "viewbuildstatus",
         ],
-        reason: INDEXES,
+        reason: VIEWS,
     },
     Absent {
         names: &[

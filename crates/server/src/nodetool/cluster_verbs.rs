@@ -97,7 +97,7 @@ Example:
 
     /// Print how long clients waited for this node since its start
     #[command(after_help = "\
-Batches count with writes, reads at SERIAL with reads and by themselves. There are no views.
+Batches count with writes, reads at SERIAL with reads and by themselves; what views get is not counted.
 
 Example:
   helenus nodetool proxyhistograms")]

@@ -15,6 +15,7 @@ mod requests;
 mod routes;
 mod setting_routes;
 mod statistics;
+mod view_routes;
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -37,10 +38,17 @@ use hint_routes::HINT_ROUTES;
 use routes::ROUTES;
 pub(crate) use routes::Route;
 use setting_routes::SETTING_ROUTES;
+use view_routes::VIEW_ROUTES;
 
 /// All that can be done.
 pub(crate) fn routes() -> impl Iterator<Item = &'static Route> {
-    let parts = [CLUSTER_ROUTES, HINT_ROUTES, SETTING_ROUTES, ROUTES];
+    let parts = [
+        CLUSTER_ROUTES,
+        HINT_ROUTES,
+        SETTING_ROUTES,
+        VIEW_ROUTES,
+        ROUTES,
+    ];
     parts.into_iter().flatten()
 }
 

@@ -13,7 +13,7 @@ use wire::internode::Verb;
 const SHARES: [f64; 5] = [0.5, 0.75, 0.95, 0.98, 0.99];
 
 /// How long requests took. As in Cassandra, reads at SERIAL count with reads, too; writes are single ones and
-/// batches. There are no views.
+/// batches; what views get is not counted.
 pub(super) fn latencies(shards: &[Arc<ShardMetrics>]) -> Value {
     let of = |kinds: &[RequestKind]| percentiles(&counts(shards, kinds));
     json!({

@@ -11,6 +11,7 @@ pub mod repairs;
 mod session;
 pub mod traffic;
 mod trouble;
+pub mod views;
 mod world;
 
 pub use client::{Answer, Client, Failure};

@@ -153,6 +153,7 @@ impl World {
             tombstones: Default::default(),
             auto_snapshot: false,
             user_functions: None,
+            materialized_views: true,
             dynamic_data_masking: false,
             incremental_backups: false,
             cluster_name: None,

@@ -12,6 +12,7 @@ use model::{
 };
 use storage::{CompactionError, CompactionScope, Granularity, ScrubOptions, Store, WriteError};
 
+use super::indexes;
 use super::operation;
 use super::oracle::Shown;
 use super::snapshots;
@@ -56,7 +57,8 @@ impl Client {
                 0..550 => self.write().await,
                 550..800 => self.read_row().await,
                 800..900 => self.read().await,
-                900..960 => self.read_pages().await,
+                900..940 => self.read_pages().await,
+                940..960 => self.read_by_index().await,
                 960..975 => self.flush().await,
                 975..980 => self.compact().await,
                 980..984 => {
@@ -298,6 +300,26 @@ impl Client {
         }
     }
 
+    /// Reads a partition by an index, while nobody writes to it.
+    async fn read_by_index(&mut self) -> Result<(), String> {
+        let Some(key) = self.world.pick_key(&self.env, &mut self.random) else {
+            self.env.yield_now().await;
+            return Ok(());
+        };
+        self.world.lock(&key);
+        let under_way = self.world.oracle.borrow().is_undecided(&key);
+        let result = match under_way {
+            true => Ok(true),
+            false => {
+                let (store, world) = (&self.store, &self.world);
+                let now = world.now_seconds(&self.env);
+                indexes::check(store, world, &mut self.random, &key, now).await
+            }
+        };
+        self.world.unlock(&key);
+        result.map(drop)
+    }
+
     async fn flush(&mut self) -> Result<(), String> {
         match self.store.flush(None).await {
             Err(error) if !self.world.may_writing_fail() => Err(format!("a flush failed: {error}")),
@@ -432,6 +454,9 @@ pub(crate) async fn settle(
                 shown.remove(&key);
             }
         }
+    }
+    for key in world.keys_of(env) {
+        indexes::check_all(env, store, world, random, (&key, now)).await?;
     }
     for table in world.tables() {
         let scanned = scan(store, &table, now, random).await?;

@@ -4,6 +4,7 @@
 mod client;
 #[cfg(test)]
 mod faults;
+mod indexes;
 mod operation;
 mod oracle;
 #[cfg(test)]

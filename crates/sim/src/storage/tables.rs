@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::{
-    Column, ColumnId, ColumnKind, CqlType, Keyspace, Order, Schema, Table, TableId, TableOptions,
+    Column, ColumnId, ColumnKind, CqlType, Index, IndexKind, Keyspace, Order, Schema, Table,
+    TableId, TableOptions,
 };
 
 use crate::Random;
@@ -65,13 +66,36 @@ fn table(name: &str, id: u128, order: Order, gc_grace_seconds: i32) -> Arc<Table
         gc_grace_seconds,
         ..TableOptions::default()
     };
-    Arc::new(Table::new(
-        TableId::from_u128(id),
-        "sim",
-        name,
-        columns,
-        options,
-    ))
+    let mut table = Table::new(TableId::from_u128(id), "sim", name, columns, options);
+    table.indexes = indexes(name);
+    Arc::new(table)
+}
+
+/// The indexes of a table: of each kind of column, and of both kinds of indexes.
+fn indexes(table: &str) -> Vec<Index> {
+    let targets: &[(&str, &str)] = match table {
+        "up" => &[("c", ""), ("number", "sai"), ("values(set)", "")],
+        "down" => &[("fixed", ""), ("c", "sai")],
+        _ => &[("number", "")],
+    };
+    let index = |(target, class): &(&str, &str)| {
+        let mut options = BTreeMap::from([("target".to_owned(), (*target).to_owned())]);
+        if !class.is_empty() {
+            options.insert("class_name".to_owned(), (*class).to_owned());
+        }
+        let (_, column) = Index::parse_target(target);
+        Index {
+            name: Arc::from(format!("{table}_{column}_idx")),
+            table: Arc::from(table),
+            column: Some(Arc::from(column)),
+            kind: Some(match class.is_empty() {
+                true => IndexKind::Composites,
+                false => IndexKind::Custom,
+            }),
+            options,
+        }
+    };
+    targets.iter().map(index).collect()
 }
 
 /// The tables: two that are written together, and one whose deletions are purged at once. Each

@@ -43,6 +43,8 @@ const MOST_SCRATCH: usize = 64 << 10;
 pub(crate) struct Memtable {
     partitions: RefCell<Partitions>,
     bytes: Cell<usize>,
+    /// Rows, static ones left out.
+    rows: Cell<usize>,
     /// Updates taken in; with every one it changes.
     updates: Cell<u64>,
     times: Cell<EncodingStatsCollector>,
@@ -85,7 +87,9 @@ impl Memtable {
         let key = &update.key;
         let partition = partitions.get_or_insert(key.token(), key.key(), &mut grown);
         let mut scratch = self.scratch.borrow_mut();
+        let rows = partition.len();
         grown += partition.apply(update, table, &mut scratch);
+        self.rows.set(self.rows.get() + partition.len() - rows);
         if scratch.capacity() > MOST_SCRATCH {
             *scratch = Vec::new();
         }
@@ -118,6 +122,11 @@ impl Memtable {
     /// How many partitions.
     pub(crate) fn len(&self) -> usize {
         self.partitions.borrow().len()
+    }
+
+    /// Partitions and rows together, static rows left out.
+    pub(crate) fn items(&self) -> usize {
+        self.len() + self.rows.get()
     }
 
     /// Nothing in it?

@@ -54,6 +54,11 @@ impl MemPartition {
         DecoratedKey::new(Bytes::copy_from_slice(&self.key))
     }
 
+    /// How many rows, without the static one.
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
     /// The deletion of the whole partition.
     pub(crate) fn deletion(&self) -> DeletionTime {
         self.rest

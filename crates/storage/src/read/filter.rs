@@ -3,17 +3,17 @@
 use std::cmp::Ordering;
 
 use model::{
-    Column, ColumnId, ColumnKind, CqlType, DecoratedKey, FilterOperator, Row, RowFilter, Table,
-    collection, counter, decode_key,
+    Analyzer, Column, ColumnId, ColumnKind, CqlType, DecoratedKey, FilterOperator, Index, Row,
+    RowFilter, Table, collection, counter, decode_key,
 };
 
 /// The filters of a command, sorted by what they are about.
 #[derive(Default)]
 pub(crate) struct Filters<'c> {
     /// On key columns and static ones: they hold for a partition or not.
-    partition: Vec<(&'c Column, &'c RowFilter)>,
+    partition: Vec<Check<'c>>,
     /// On clustering and regular columns.
-    row: Vec<(&'c Column, &'c RowFilter)>,
+    row: Vec<Check<'c>>,
     /// On a column that the table does not have: nothing fulfils it.
     impossible: bool,
 }
@@ -25,14 +25,15 @@ impl<'c> Filters<'c> {
         for filter in filters {
             match table.column(filter.column) {
                 None => sorted.impossible = true,
-                Some(column) => match column.kind {
-                    ColumnKind::PartitionKey | ColumnKind::Static => {
-                        sorted.partition.push((column, filter));
+                Some(column) => {
+                    let check = Check::new(table, column, filter);
+                    match column.kind {
+                        ColumnKind::PartitionKey | ColumnKind::Static => {
+                            sorted.partition.push(check);
+                        }
+                        ColumnKind::Clustering | ColumnKind::Regular => sorted.row.push(check),
                     }
-                    ColumnKind::Clustering | ColumnKind::Regular => {
-                        sorted.row.push((column, filter));
-                    }
-                },
+                }
             }
         }
         sorted
@@ -53,56 +54,91 @@ impl<'c> Filters<'c> {
         if self.impossible {
             return false;
         }
-        self.partition.iter().all(|(column, filter)| {
+        self.partition.iter().all(|check| {
+            let column = check.column;
             if column.kind == ColumnKind::Static {
-                return static_row.is_some_and(|row| cells_pass(row, column, filter));
+                return static_row.is_some_and(|row| cells_pass(row, check));
             }
             let components = decode_key(key.key(), table.partition_key().len());
             components.is_ok_and(|components| {
                 components
                     .get(column.position)
-                    .is_some_and(|value| value_passes(value, &column.ty, filter))
+                    .is_some_and(|value| value_passes(value, &column.ty, check))
             })
         })
     }
 
     /// Does a (live) row fulfil all?
     pub(crate) fn row_passes(&self, row: &Row) -> bool {
-        self.row.iter().all(|(column, filter)| match column.kind {
+        self.row.iter().all(|check| match check.column.kind {
             ColumnKind::Clustering => row
                 .clustering
                 .0
-                .get(column.position)
-                .is_some_and(|value| value_passes(value, &column.ty, filter)),
-            _ => cells_pass(row, column, filter),
+                .get(check.column.position)
+                .is_some_and(|value| value_passes(value, &check.column.ty, check)),
+            _ => cells_pass(row, check),
         })
     }
 
     /// The regular and static columns whose values the filters need.
     pub(crate) fn columns(&self) -> impl Iterator<Item = ColumnId> {
         let all = self.partition.iter().chain(&self.row);
-        all.filter(|(column, _)| matches!(column.kind, ColumnKind::Static | ColumnKind::Regular))
-            .map(|(column, _)| column.id)
+        all.map(|check| check.column)
+            .filter(|column| matches!(column.kind, ColumnKind::Static | ColumnKind::Regular))
+            .map(|column| column.id)
     }
 }
 
-fn cells_pass(row: &Row, column: &Column, filter: &RowFilter) -> bool {
+/// A filter, and how it looks at its column.
+struct Check<'c> {
+    column: &'c Column,
+    filter: &'c RowFilter,
+    /// What a storage-attached index that the filter may be decided by makes of texts.
+    analyzer: Analyzer,
+}
+
+impl<'c> Check<'c> {
+    fn new(table: &Table, column: &'c Column, filter: &'c RowFilter) -> Check<'c> {
+        // No index decides IN.
+        let supports = |index: &&Index| {
+            filter.values.len() == 1 && index.supports(table, column, filter.operator)
+        };
+        let index = table.indexes.iter().filter(supports);
+        let analyzers = index.map(Index::analyzer);
+        let analyzer = analyzers.into_iter().find(|a| *a != Analyzer::NONE);
+        Check {
+            column,
+            filter,
+            analyzer: analyzer.unwrap_or(Analyzer::NONE),
+        }
+    }
+
+    fn equals(&self, ty: &CqlType, value: &[u8], wanted: &[u8]) -> bool {
+        if self.analyzer == Analyzer::NONE {
+            return ty.compare(value, wanted) == Ordering::Equal;
+        }
+        self.analyzer.analyze(value) == self.analyzer.analyze(wanted)
+    }
+}
+
+fn cells_pass(row: &Row, check: &Check<'_>) -> bool {
+    let (column, filter) = (check.column, check.filter);
     let cells = row.cells_of(column.id);
     if column.ty.is_counter() {
         // What it has counted, not what its replicas have.
         return cells.first().is_some_and(|cell| {
             let total = counter::total(&cell.value).to_be_bytes();
-            value_passes(&total, &CqlType::Bigint, filter)
+            value_passes(&total, &CqlType::Bigint, check)
         });
     }
     if !column.ty.is_multi_cell() {
         return cells
             .first()
-            .is_some_and(|cell| value_passes(&cell.value, &column.ty, filter));
+            .is_some_and(|cell| value_passes(&cell.value, &column.ty, check));
     }
     let one_of = |ty: &CqlType, value: &[u8]| {
         let mut wanted = filter.values.iter();
-        wanted.any(|wanted| ty.compare(value, wanted) == Ordering::Equal)
+        wanted.any(|wanted| check.equals(ty, value, wanted))
     };
     match (filter.operator, &column.ty) {
         (FilterOperator::Contains, CqlType::Set { element, .. }) => cells
@@ -128,11 +164,12 @@ fn cells_pass(row: &Row, column: &Column, filter: &RowFilter) -> bool {
     }
 }
 
-fn value_passes(value: &[u8], ty: &CqlType, filter: &RowFilter) -> bool {
+fn value_passes(value: &[u8], ty: &CqlType, check: &Check<'_>) -> bool {
+    let filter = check.filter;
     filter.values.iter().any(|wanted| {
         let order = || ty.compare(value, wanted);
         match filter.operator {
-            FilterOperator::Equal => order() == Ordering::Equal,
+            FilterOperator::Equal => check.equals(ty, value, wanted),
             FilterOperator::Less => order() == Ordering::Less,
             FilterOperator::LessOrEqual => order() != Ordering::Greater,
             FilterOperator::Greater => order() == Ordering::Greater,

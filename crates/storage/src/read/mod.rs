@@ -1,6 +1,7 @@
 //! Answering a [`ReadCommand`]: from memtables and sstables to a page of live rows.
 
 mod cached;
+mod candidates;
 mod filter;
 mod page;
 mod reconcile;
@@ -26,6 +27,8 @@ use crate::sstable::{ColumnSelection, SSTable, SSTableError, ScanOptions};
 use crate::tally::Tally;
 use crate::{PartitionHead, Unfiltered};
 pub(crate) use cached::CachedTable;
+pub(crate) use candidates::IndexView;
+pub(crate) use filter::Filters;
 use page::{Flow, PageBuilder};
 pub use reconcile::{Reconciled, Reconciliation, Step, command_for_replicas};
 use smallvec::SmallVec;
@@ -50,6 +53,8 @@ pub(crate) struct View {
     pub(crate) cached: Option<CachedTable>,
     /// With more tombstones than this a page ends: whoever asked is told that there are too many.
     pub(crate) most_tombstones: u64,
+    /// The index that a read asks, if it asks one.
+    pub(crate) index: Option<Box<IndexView>>,
 }
 
 /// What reads count.
@@ -109,7 +114,12 @@ impl View {
             PartitionSelection::Range { start, end } => {
                 count(&counters.ranges);
                 // Boxed, as the state of a read of one row, the most frequent, should be small.
-                Box::pin(reading.range(start, end, page)).await
+                match &self.index {
+                    Some(index) => {
+                        Box::pin(reading.range_by_index(index, (start, end), page)).await
+                    }
+                    None => Box::pin(reading.range(start, end, page)).await,
+                }
             }
         }
     }
@@ -148,6 +158,7 @@ impl View {
             number: 0,
             cached: None,
             most_tombstones: u64::MAX,
+            index: None,
         }
     }
 }

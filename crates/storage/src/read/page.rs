@@ -155,7 +155,7 @@ impl<'c> PageBuilder<'c> {
             return Flow::PartitionDone;
         }
         self.page.scanned.row(&row, &self.purge);
-        if !row.is_live(self.command.now_seconds) {
+        if !self.command.table.shows(&row, self.command.now_seconds) {
             return self.flow();
         }
         row.retain_live(self.command.now_seconds);

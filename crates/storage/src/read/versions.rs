@@ -412,7 +412,7 @@ impl<'c> VersionBuilder<'c> {
         let bytes = row.answer_bytes();
         detach_small(&mut row, bytes, rows.len());
         self.bytes_left = self.bytes_left.saturating_sub(bytes);
-        if row.is_live(self.command.now_seconds) {
+        if self.table.shows(&row, self.command.now_seconds) {
             current.rows_left -= 1;
             current.live_rows += 1;
             self.rows_left -= 1;

@@ -129,6 +129,7 @@ impl Inner {
             number: 0,
             cached: None,
             most_tombstones: u64::MAX,
+            index: None,
         };
         let mut columns: Vec<_> = host.into_iter().chain(truncated).collect();
         columns.sort();

@@ -6,6 +6,7 @@
 //! memory stays bounded because writers are refused meanwhile. Where it is not the drive that fails
 //! but what is to be written, it is tried behind the others: they have nothing to do with it.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -267,6 +268,12 @@ impl Inner {
         let Some(position) = self.log.flushed_to(table) else {
             return;
         };
+        if self.table(table).is_some_and(|table| table.is_index.get()) {
+            // Its entries are derived by each replay, whatever was flushed of them; and what it has deleted
+            // may come back.
+            self.log.is_noted(table);
+            return;
+        }
         self.truncations.borrow_mut()[0].note_flush(table, position);
         match self.save_truncations().await {
             Ok(()) => self.log.is_noted(table),
@@ -309,6 +316,7 @@ impl Inner {
         let mut writer = Writer::create(&self.env, descriptor.clone(), &schema, options).await?;
         let all = std::rc::Rc::new([model::Slice::ALL]);
         let unbounded = model::PartitionBound::Unbounded;
+        let progress = Progress::new(self, memtable);
         let mut at = None;
         while let Some(partition) = memtable.next(&unbounded, &unbounded, at.as_ref()) {
             let key = partition.key();
@@ -320,13 +328,18 @@ impl Inner {
             let merged = MergedPartition::new(&self.env, schema.clone(), sources, false);
             if let Some(mut partition) = merged {
                 let now = || self.now_seconds();
-                let written =
-                    |row: &Row| table.refresh_cached(memtable, (&key, &row.clustering), now);
+                let written = |row: &Row| {
+                    progress.add_item();
+                    table.refresh_cached(memtable, (&key, &row.clustering), now);
+                };
                 write_partition((&mut writer, &mut partition), &schema, written, &self.env).await?;
             }
+            progress.add_item();
             self.env.maybe_yield().await;
         }
-        writer.finish().await
+        let written = writer.finish().await;
+        progress.end();
+        written
     }
 
     /// How sstables of this shard are marked.
@@ -335,6 +348,53 @@ impl Inner {
             shard: self.env.shard().0,
             shards: self.config.sharder.shards(),
         }
+    }
+}
+
+/// How much of a memtable is written: those who wait for memory are let in by it.
+struct Progress<'i> {
+    inner: &'i Inner,
+    bytes: usize,
+    items: usize,
+    done: Cell<usize>,
+}
+
+impl<'i> Progress<'i> {
+    fn new(inner: &'i Inner, memtable: &Memtable) -> Progress<'i> {
+        let progress = Progress {
+            inner,
+            bytes: memtable.bytes(),
+            items: memtable.items().max(1),
+            done: Cell::new(0),
+        };
+        progress.tell(0);
+        progress
+    }
+
+    /// A partition or a row of it is written.
+    fn add_item(&self) {
+        let done = self.done.get() + 1;
+        self.done.set(done);
+        if done.is_multiple_of(ITEMS_A_LOOK as usize) {
+            self.tell(done);
+        }
+    }
+
+    fn tell(&self, done: usize) {
+        let part = done.min(self.items) as f64 / self.items as f64;
+        let bytes = (self.bytes as f64 * part) as usize;
+        self.inner.memory.flushes(bytes, self.inner.env.now());
+    }
+
+    /// All is written.
+    fn end(&self) {
+        self.tell(self.items);
+    }
+}
+
+impl Drop for Progress<'_> {
+    fn drop(&mut self) {
+        self.inner.memory.ends_writing();
     }
 }
 

@@ -53,6 +53,9 @@ pub enum ImportError {
     /// No such table here.
     #[error("no table with id {0}")]
     UnknownTable(TableId),
+    /// What comes in cannot be indexed.
+    #[error("indexing it: {0}")]
+    Index(String),
     /// There is no such folder, or it cannot be read.
     #[error("{path}: {error}", path = .path.display())]
     Io {
@@ -148,9 +151,13 @@ impl Store {
         Ok(found)
     }
 
-    /// The highest generation of all files in a table's folder, whoever put them there.
+    /// The highest generation of all files in a table's folder, whoever put them there. Asked of all
+    /// shards before anything is placed there: from now on until that is part of the table, a start
+    /// builds the table's indexes anew.
     pub async fn highest_generation(&self, table: TableId) -> Result<u64, ImportError> {
         let table = self.importing(table)?;
+        let doubted = self.inner.doubt_indexes(&table).await;
+        doubted.map_err(at(&table.dir))?;
         let numbers = sstable_folder::numbers(&self.inner.env, &table.dir).await;
         Ok(numbers.map_err(in_folder)?.last().copied().unwrap_or(0))
     }
@@ -250,6 +257,8 @@ impl Store {
             let opened = SSTable::open(&inner.env, descriptor, &schema, &inner.cache).await;
             arrivals.push(opened.inspect_err(|error| inner.tell_of(error))?);
         }
+        let indexed = inner.index_arrivals(&table, &arrivals).await;
+        indexed.map_err(ImportError::Index)?;
         table.arrivals.replace(Some((arrivals, entered)));
         Ok(())
     }
@@ -262,6 +271,7 @@ impl Store {
         };
         table.replace_sstables(&[], arrivals.clone(), inner.now_seconds());
         inner.memory.tell_caches();
+        inner.trust_indexes(&table).await;
         drop(entered);
         inner.back_up(&table, &arrivals).await;
         inner.compaction_work.notify_one();

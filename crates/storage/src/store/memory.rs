@@ -9,8 +9,9 @@
 //! A write reserves what it may make memtables grow by before it is logged, so that memtables,
 //! those being flushed and the writes under way never take more than their limit. At half of it
 //! the largest memtable is flushed: the other half is what writers fill meanwhile. Where the drive
-//! does not follow, each write waits a little, the longer the less is left, so that all are slowed
-//! alike and early; at the limit they wait in turn, and are refused after a while. From then on
+//! does not follow, writes are let in at the rate at which what is left lasts until the flush is over
+//! (`inflow`), so that all are slowed alike and early; at the limit they wait in turn, and are refused
+//! after a while. From when they are slowed
 //! a flush leaves the drive to nobody else ([`Env::set_hurry`](io::Env::set_hurry)). For a write that
 //! needs more than that half, the largest memtables are flushed until there is room for it. One that
 //! there can never be room for is refused at once.
@@ -21,10 +22,11 @@ use std::cmp::Reverse;
 use std::rc::Rc;
 use std::time::Duration;
 
-use io::{Notify, Semaphore};
+use io::{Instant, Notify, Semaphore};
 use model::Mutation;
 
 use super::Inner;
+use super::inflow::{Inflow, Room};
 use super::pressure::Pressure;
 use super::table::add;
 use crate::cache::RowCache;
@@ -35,8 +37,6 @@ use crate::memtable::{Growth, most_growth};
 const WRITE_WAIT: Duration = Duration::from_secs(1);
 /// How many writes may wait for memory at once.
 const MAX_WAITING: usize = 1024;
-/// How long a write waits when there is hardly anything left.
-const MAX_PACE: Duration = Duration::from_millis(10);
 
 /// The log is long when memtables could be full twice, and it has so many segments. Then it is not what
 /// is written most that holds it, but a table that is hardly written to: flushing that one costs next
@@ -69,6 +69,10 @@ pub(super) struct Memory {
     pub(super) flushing: Cell<usize>,
     /// What writes under way may add.
     reserved: Cell<usize>,
+    /// Who may write when there is little left.
+    inflow: RefCell<Inflow>,
+    /// Wakes those who wait for their time: a flush is over.
+    relieved: Notify,
     /// Wakes the one whose turn it is.
     pub(super) freed: Notify,
     pub(super) waiting: Cell<usize>,
@@ -95,6 +99,8 @@ impl Memory {
             active: Cell::new(0),
             flushing: Cell::new(0),
             reserved: Cell::new(0),
+            inflow: RefCell::new(Inflow::new()),
+            relieved: Notify::new(),
             freed: Notify::new(),
             waiting: Cell::new(0),
             hurries: Cell::new(false),
@@ -123,7 +129,18 @@ impl Memory {
     pub(super) fn end_flush(&self, bytes: usize) {
         self.flushing.set(self.flushing.get().saturating_sub(bytes));
         self.freed.notify_all();
+        self.relieved.notify_all();
         self.tell_caches();
+    }
+
+    /// So many bytes of the memtable that is being flushed are written.
+    pub(super) fn flushes(&self, done: usize, now: Instant) {
+        self.inflow.borrow_mut().flushes(done, now);
+    }
+
+    /// No flush is under way.
+    pub(super) fn ends_writing(&self) {
+        self.inflow.borrow_mut().ends();
     }
 
     /// Lets caches have what memtables and sstables leave.
@@ -153,6 +170,10 @@ impl Memory {
     }
 
     /// Is there room for so much?
+    pub(super) fn is_full(&self) -> bool {
+        !self.has_room(0)
+    }
+
     fn has_room(&self, bytes: usize) -> bool {
         self.committed().saturating_add(bytes) <= self.limit
     }
@@ -163,22 +184,28 @@ impl Memory {
         active.saturating_add(growth.beside(active)) > self.limit
     }
 
-    /// By so many bytes there is more than flushes should let it come to.
-    fn over(&self) -> usize {
-        match self.flushing.get() {
-            0 => 0,
-            _ => self.committed().saturating_sub(self.limit / 4 * 3),
-        }
+    /// Is there more than flushes should let it come to?
+    fn is_short(&self) -> bool {
+        self.flushing.get() > 0 && self.free() < self.plenty()
+    }
+
+    fn free(&self) -> usize {
+        self.limit.saturating_sub(self.committed())
+    }
+
+    /// So much is left where writers need not be slowed.
+    fn plenty(&self) -> usize {
+        self.limit / 4
     }
 
     /// How long a write should wait although there is room.
-    fn pace(&self) -> Duration {
-        let (from, over) = (self.limit / 4 * 3, self.over());
-        if over == 0 {
-            return Duration::ZERO;
-        }
-        let share = over as f64 / (self.limit - from).max(1) as f64;
-        MAX_PACE.mul_f64((share * share).min(1.0))
+    fn pace(&self, bytes: usize, now: Instant) -> Duration {
+        let room = Room {
+            free: self.free(),
+            plenty: self.plenty(),
+            flushing: self.flushing.get(),
+        };
+        self.inflow.borrow_mut().wait(bytes, &room, now)
     }
 
     fn reserve(&self, bytes: usize) -> Reserved<'_> {
@@ -229,13 +256,22 @@ impl Inner {
         let bytes = most_growth(mutation);
         if memory.waiting.get() == 0 && memory.has_room(bytes) && !self.closed.get() {
             let reserved = memory.reserve(bytes);
-            let pace = memory.pace();
-            if !pace.is_zero() {
-                self.env.sleep(pace).await;
+            if memory.is_short() {
+                self.wait_in_line(bytes).await;
             }
             return Ok(reserved);
         }
         Box::pin(self.admit_later(Growth::of(mutation))).await
+    }
+
+    /// Waits until a write for which there is room may begin.
+    async fn wait_in_line(&self, bytes: usize) {
+        let wait = self.memory.pace(bytes, self.env.now());
+        if !wait.is_zero() {
+            // Whether its time has come or there is room for all, it goes on.
+            let relieved = self.memory.relieved.notified();
+            let _ = self.env.timeout(wait, relieved).await;
+        }
     }
 
     async fn admit_later(&self, growth: Growth) -> Result<Reserved<'_>, WriteError> {
@@ -291,7 +327,7 @@ impl Inner {
     /// Where writers wait for a flush, it waits for nobody.
     pub(super) fn set_hurry(&self) {
         let memory = &self.memory;
-        let hurries = memory.over() > 0 || memory.waiting.get() > 0;
+        let hurries = memory.is_short() || memory.waiting.get() > 0;
         if memory.hurries.replace(hurries) != hurries {
             self.env.set_hurry(hurries);
         }

@@ -26,6 +26,8 @@ mod folder_tests;
 #[cfg(test)]
 mod full_drive_tests;
 mod import;
+mod indexes;
+mod inflow;
 mod inspect;
 mod log_room;
 #[cfg(test)]
@@ -74,6 +76,7 @@ pub use compact::{
     Scrubbed,
 };
 pub use import::{ImportError, ImportOptions};
+pub use indexes::IndexState;
 pub use inspect::{PartitionEstimate, SSTableDetails, TableDetails, VerifyOptions};
 pub use snapshot::{SnapshotDetails, SnapshotError, SnapshotManifest, instant};
 pub use stats::{StoreStats, TableStats};
@@ -285,7 +288,10 @@ impl Store {
     pub async fn read(&self, command: &ReadCommand) -> Result<ReadPage, ReadError> {
         let inner = &self.inner;
         let table = inner.readable(command.table.id)?;
-        let view = inner.view_of(&table, command);
+        let mut view = inner.view_of(&table, command);
+        if !command.filters.is_empty() {
+            view.index = inner.index_for(&table, command)?;
+        }
         let begun = inner.env.now();
         let page = view.read(&inner.env, command, &table.reads).await;
         let page = inner.have_read(&table, begun, page)?;
@@ -299,6 +305,9 @@ impl Store {
         let inner = &self.inner;
         let table = inner.readable(command.table.id)?;
         let view = inner.view_of(&table, command);
+        if !command.filters.is_empty() {
+            inner.index_for(&table, command)?;
+        }
         let begun = inner.env.now();
         let page = view.versions(&inner.env, command, &table.reads).await;
         let page = inner.have_read(&table, begun, page)?;
@@ -484,6 +493,9 @@ impl<'s> Write<'s> {
             }
             add(&table.counters.writes, 1);
             let segment = ticket.map(|ticket| ticket.segment);
+            for index in table.indexes.borrow().iter() {
+                self.inner.add_entries(index, &update, segment);
+            }
             let grown = table.active().apply(update, &schema, segment);
             self.inner.memory.grow_active(grown);
         }

@@ -37,7 +37,11 @@ impl Inner {
         }
         if all {
             for table in self.all_tables() {
-                if !wanted.contains_key(&table.table().id) {
+                if !wanted.contains_key(&table.table().id) && !table.is_index.get() {
+                    let indexes = table.indexes.replace(Rc::new([]));
+                    for index in indexes.iter() {
+                        self.drop_index(index).await;
+                    }
                     self.drop_table(&table).await;
                 }
             }
@@ -55,14 +59,16 @@ impl Inner {
                     if before != period {
                         self.begin_period(&known);
                     }
+                    self.set_indexes(&known, &table, false).await?;
                     // Its strategy may be another one now.
                     self.compaction_work.notify_one();
                 }
                 None => {
                     self.doubt_compression(&table);
-                    let opened = Rc::new(self.open_table(table, durable).await?);
+                    let opened = Rc::new(self.open_table(table.clone(), durable).await?);
                     self.tables.borrow_mut().insert(id, opened.clone());
                     self.begin_period(&opened);
+                    self.set_indexes(&opened, &table, true).await?;
                 }
             }
         }
@@ -119,6 +125,16 @@ impl Inner {
 
     async fn open_table(&self, table: Arc<Table>, durable: bool) -> Result<TableStore, OpenError> {
         let dir = folder::of_table(&self.env, &self.config.sstables, &table).await?;
+        self.open_table_in(table, dir, durable).await
+    }
+
+    /// Opens a table that lies in this folder.
+    pub(super) async fn open_table_in(
+        &self,
+        table: Arc<Table>,
+        dir: PathBuf,
+        durable: bool,
+    ) -> Result<TableStore, OpenError> {
         let found = folder::open_table(&self.env, &self.config, &dir).await?;
         let mut there = Vec::new();
         for sstable in found.sstables {
@@ -364,12 +380,17 @@ impl Inner {
             }
             for mut update in mutation.updates {
                 let id = update.table.id;
-                if self.is_truncated(id, token, group.position) {
-                    continue;
-                }
                 let Some(table) = tables.get(&id) else {
                     continue;
                 };
+                // What is flushed of the table need not be flushed of its indexes. Where the table was
+                // truncated they name what is not there, which does no harm.
+                for index in table.indexes.borrow().iter() {
+                    self.add_entries(index, &update, Some(group.segment));
+                }
+                if self.is_truncated(id, token, group.position) {
+                    continue;
+                }
                 for misfit in take_out_misfits(&mut update) {
                     tracing::error!("left out of what the commit log holds: {misfit}");
                 }

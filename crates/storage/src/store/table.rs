@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 
 use super::compact::TableCompaction;
 use super::import::Entered;
+use super::indexes::ShardIndex;
 use crate::cache::RowCache;
 use crate::memtable::Memtable;
 use crate::read::{CachedTable, ReadCounters, View};
@@ -79,6 +80,10 @@ pub(crate) struct TableStore {
     changed: Notify,
     /// How many have to find the files there that they know of.
     keepers: Cell<usize>,
+    /// Its indexes.
+    pub(crate) indexes: RefCell<Rc<[Rc<ShardIndex>]>>,
+    /// Is it the hidden table of one?
+    pub(crate) is_index: Cell<bool>,
     /// What reads counted.
     pub(crate) reads: ReadCounters,
     /// What was done to it.
@@ -156,6 +161,8 @@ impl TableStore {
             in_flight: Cell::new(0),
             changed: Notify::new(),
             keepers: Cell::new(0),
+            indexes: RefCell::new(Rc::new([])),
+            is_index: Cell::new(false),
             reads: ReadCounters::default(),
             counters: TableCounters::default(),
         };
@@ -206,6 +213,7 @@ impl TableStore {
             number: self.number.get(),
             cached: self.cached.borrow().clone(),
             most_tombstones: u64::MAX,
+            index: None,
         }
     }
 

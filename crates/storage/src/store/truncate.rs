@@ -23,7 +23,14 @@ impl Store {
             .table(table)
             .ok_or(TruncateError::UnknownTable(table))?;
         table.block().await;
-        let result = inner.truncate(&table).await;
+        let mut result = Ok(());
+        let indexes = table.indexes.borrow().clone();
+        for index in indexes.iter() {
+            index.entries.block().await;
+            result = result.and(inner.truncate(&index.entries).await);
+            index.entries.unblock();
+        }
+        result = result.and(inner.truncate(&table).await);
         table.unblock();
         result
     }

@@ -38,7 +38,6 @@ use crate::message::{Message, ShardReply, ShardRequest};
 use crate::metadata::{Membership, Metadata};
 use crate::paxos;
 use crate::remote;
-use crate::replica;
 use crate::shard::{Shard, SharedState};
 use crate::system::{LocalNode, system_keyspaces};
 use crate::truncations;
@@ -260,6 +259,7 @@ fn config(shards: u16) -> NodeConfig {
         tombstones: crate::config::TombstoneLimits::default(),
         auto_snapshot: false,
         user_functions: None,
+        materialized_views: true,
         dynamic_data_masking: false,
         incremental_backups: false,
         cluster_name: None,
@@ -363,7 +363,7 @@ async fn receive(shard: Rc<Shard>) {
                         ShardReply::Applied(shard.store.apply(mutation).await)
                     }
                     ShardRequest::ApplyLate(mutation, written_at) => {
-                        let applied = replica::apply_late_here(&shard, mutation, written_at);
+                        let applied = crate::views::apply(&shard, mutation, Some(written_at));
                         ShardReply::Applied(applied.await)
                     }
                     ShardRequest::KeepBatch(batch) => {

@@ -262,7 +262,8 @@ impl<'c> Reconciliation<'c> {
         match flow {
             Flow::PageDone => {
                 let now = self.command.now_seconds;
-                let more = self.page.partition_may_go_on() && rows.any(|row| row.is_live(now));
+                let more = self.page.partition_may_go_on()
+                    && rows.any(|row| self.command.table.shows(&row, now));
                 self.end_page(more);
                 Step::Done
             }
@@ -365,7 +366,8 @@ impl<'c> Reconciliation<'c> {
         shown.feed(&mut self.page, reversed);
         let seen = shown.end(reversed).or(end.clone());
         self.note_repairs(&key, &merged, &versions, seen.as_ref());
-        let behind_segment = wanted && (shown.is_more(self.command.now_seconds) || end.is_some());
+        let behind_segment = wanted
+            && (shown.is_more(&self.command.table, self.command.now_seconds) || end.is_some());
         match shown.flow {
             Flow::PageDone => {
                 let more = self.page.partition_may_go_on() && behind_segment;
@@ -497,8 +499,9 @@ impl Shown {
     }
 
     /// Are there live rows that the page has not seen?
-    fn is_more(&self, now_seconds: u32) -> bool {
-        self.rows.iter().any(|row| row.is_live(now_seconds))
+    fn is_more(&self, table: &model::Table, now_seconds: u32) -> bool {
+        let mut rows = self.rows.iter();
+        rows.any(|row| table.shows(row, now_seconds))
     }
 }
 

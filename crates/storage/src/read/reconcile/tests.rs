@@ -52,6 +52,7 @@ fn replica<'w>(table: &Arc<Table>, writes: impl Iterator<Item = &'w Write>, apar
         number: 0,
         cached: None,
         most_tombstones: u64::MAX,
+        index: None,
     }
 }
 

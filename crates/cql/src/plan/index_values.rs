@@ -1,0 +1,68 @@
+//! Values that are too long to be indexed (`CassandraIndex.validateIndexedValue`,
+//! `RowFilter.Expression.validateForIndexing`).
+
+use model::{Cell, ColumnKind, Index, IndexPart, PartitionUpdate, Row, RowFilter, Table};
+
+use crate::CqlError;
+use crate::error::invalid;
+
+/// The most bytes that what is indexed may have.
+const LONGEST: usize = u16::MAX as usize;
+
+/// Refuses updates that write what an index of their table cannot hold. Storage-attached indexes pass
+/// over it.
+pub(crate) fn check_indexed(table: &Table, updates: &[PartitionUpdate]) -> Result<(), CqlError> {
+    let indexes = table.indexes.iter();
+    for index in indexes.filter(|index| !index.is_storage_attached()) {
+        let Some(column) = index.column_of(table) else {
+            continue;
+        };
+        if !matches!(column.kind, ColumnKind::Static | ColumnKind::Regular) {
+            // Keys are no longer than that.
+            continue;
+        }
+        let rows = updates.iter();
+        let rows = rows.flat_map(|update| update.static_row.iter().chain(&update.rows));
+        for cell in rows.flat_map(|row: &Row| row.cells_of(column.id)) {
+            let length = indexed_length(index, cell);
+            if length > LONGEST {
+                return invalid!(
+                    "Cannot index value of size {length} for index {} on {}.{}({}) (maximum \
+                     allowed size={LONGEST})",
+                    index.name,
+                    table.keyspace,
+                    table.name,
+                    column.name
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+fn indexed_length(index: &Index, cell: &Cell) -> usize {
+    let path = cell.path.as_ref().map_or(0, bytes::Bytes::len);
+    match index.part() {
+        IndexPart::Keys => path,
+        IndexPart::Entries => path + cell.value.len(),
+        // The elements of a set are paths, and have no values.
+        IndexPart::Values if cell.value.is_empty() => path,
+        _ => cell.value.len(),
+    }
+}
+
+/// Refuses to look for what an index cannot hold.
+pub(crate) fn check_filters(table: &Table, filters: &[RowFilter]) -> Result<(), CqlError> {
+    let is_long = |filter: &RowFilter| filter.values.iter().any(|value| value.len() > LONGEST);
+    let asked = |filter: &RowFilter| {
+        let column = table.column(filter.column);
+        column.is_some_and(|column| {
+            let mut indexes = table.indexes.iter();
+            indexes.any(|index| index.supports(table, column, filter.operator))
+        })
+    };
+    match filters.iter().any(asked) && filters.iter().any(is_long) {
+        true => invalid!("Index expression values may not be larger than 64K"),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,141 @@
+//! What may be a storage-attached index (`StorageAttachedIndex.validateOptions`, `IndexTermType`,
+//! `NonTokenizingOptions`, `IndexWriterConfig`).
+
+use model::{Column, CqlType, Index, IndexPart};
+
+use crate::CqlError;
+use crate::error::invalid;
+
+/// The options of its own that it has (`StorageAttachedIndex.VALID_OPTIONS`).
+const OPTIONS: [&str; 11] = [
+    "ascii",
+    "case_sensitive",
+    "class_name",
+    "construction_beam_width",
+    "enable_hierarchy",
+    "maximum_node_connections",
+    "normalize",
+    "optimize_for",
+    "similarity_function",
+    "target",
+    "index_name",
+];
+
+/// How vectors are compared.
+const SIMILARITIES: [&str; 3] = ["EUCLIDEAN", "DOT_PRODUCT", "COSINE"];
+
+/// Refuses what no such index is. `others` are those of the table.
+pub(super) fn check(index: &Index, columns: &[&Column], others: &[Index]) -> Result<(), CqlError> {
+    let unknown: Vec<&str> = index.options.keys().map(String::as_str).collect();
+    let unknown: Vec<&str> = unknown
+        .into_iter()
+        .filter(|name| !OPTIONS.contains(name))
+        .collect();
+    if !unknown.is_empty() {
+        return Err(CqlError::Config(format!(
+            "Properties specified [{}] are not understood by StorageAttachedIndex",
+            unknown.join(", ")
+        )));
+    }
+    let target = index.options.get("target").map_or("", String::as_str);
+    let column = match columns {
+        [column] => *column,
+        [] => return invalid!("Failed to retrieve target column for: {target}"),
+        _ => {
+            return invalid!(
+                "A storage-attached index cannot be created over multiple columns: {target}"
+            );
+        }
+    };
+    let mut others = others.iter().filter(|other| other.is_storage_attached());
+    if others.any(|other| other.options.get("target") == index.options.get("target")) {
+        return invalid!(
+            "Cannot create more than one storage-attached index on the same column: {}",
+            column.name
+        );
+    }
+    check_type(index, column)?;
+    check_analyzer(index, column)?;
+    check_vector(index, column)
+}
+
+fn check_type(index: &Index, column: &Column) -> Result<(), CqlError> {
+    use CqlType::{Blob, Counter, Custom, Duration, Empty};
+    if let CqlType::Vector { element, .. } = &column.ty
+        && **element != CqlType::Float
+    {
+        return invalid!("SAI ANN indexes are only allowed on vector columns with float elements");
+    }
+    let types: Vec<CqlType> = match index.part() {
+        IndexPart::Entries => column.ty.parts().cloned().collect(),
+        _ => index.value_type(column).into_iter().collect(),
+    };
+    let is_unknown = |ty: &&CqlType| matches!(ty, Blob | Counter | Custom(_) | Duration | Empty);
+    match types.iter().find(is_unknown) {
+        Some(ty) => invalid!("Unsupported type: {ty}"),
+        None => Ok(()),
+    }
+}
+
+fn check_analyzer(index: &Index, column: &Column) -> Result<(), CqlError> {
+    let given = ["case_sensitive", "normalize", "ascii"].into_iter();
+    let given: Vec<(&str, &String)> = given
+        .filter_map(|name| Some((name, index.options.get(name)?)))
+        .collect();
+    if given.is_empty() {
+        return Ok(());
+    }
+    let is_text = index
+        .value_type(column)
+        .is_some_and(|ty| matches!(ty, CqlType::Text | CqlType::Ascii));
+    if !is_text {
+        return match &column.ty {
+            CqlType::Map { key, value, .. } if index.part() == IndexPart::Entries => invalid!(
+                "CQL type 'org.apache.cassandra.db.marshal.CompositeType({},{})' cannot be analyzed.",
+                key.to_marshal(),
+                value.to_marshal()
+            ),
+            ty => invalid!("CQL type {ty} cannot be analyzed."),
+        };
+    }
+    for (name, value) in given {
+        if value.is_empty() {
+            return invalid!("Empty value for boolean option '{name}'");
+        }
+        let is_boolean = ["true", "false"]
+            .iter()
+            .any(|b| value.eq_ignore_ascii_case(b));
+        if !is_boolean {
+            return invalid!("Illegal value for boolean option '{name}': {value}");
+        }
+    }
+    Ok(())
+}
+
+fn check_vector(index: &Index, column: &Column) -> Result<(), CqlError> {
+    let options = [
+        "maximum_node_connections",
+        "construction_beam_width",
+        "similarity_function",
+        "optimize_for",
+    ];
+    let CqlType::Vector { dimension, .. } = &column.ty else {
+        if options.iter().any(|name| index.options.contains_key(*name)) {
+            return invalid!("CQL type {} cannot have vector options", column.ty);
+        }
+        return Ok(());
+    };
+    let similarity = index.options.get("similarity_function");
+    let similarity = similarity.map_or_else(|| "COSINE".to_owned(), |name| name.to_uppercase());
+    if !SIMILARITIES.contains(&similarity.as_str()) {
+        return invalid!(
+            "Similarity function {similarity} was not recognized for index null. Valid values are: \
+             {}",
+            SIMILARITIES.join(", ")
+        );
+    }
+    if *dimension == 1 && similarity == "COSINE" {
+        return invalid!("Cosine similarity is not supported for single-dimension vectors");
+    }
+    Ok(())
+}

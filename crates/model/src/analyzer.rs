@@ -1,0 +1,130 @@
+//! What a storage-attached index makes of text before it compares it (`NonTokenizingAnalyzer`).
+
+use std::borrow::Cow;
+
+use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::char::is_combining_mark;
+
+/// How texts are made alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Analyzer {
+    /// Are capital letters others than small ones?
+    pub case_sensitive: bool,
+    /// In the composed form of Unicode (NFC)?
+    pub normalize: bool,
+    /// Without what ASCII does not have on Latin letters?
+    pub ascii: bool,
+}
+
+/// Latin letters that are no letter of ASCII with marks, as Lucene's `ASCIIFoldingFilter` folds them.
+const FOLDED: [(char, &str); 20] = [
+    ('ß', "ss"),
+    ('ẞ', "SS"),
+    ('æ', "ae"),
+    ('Æ', "AE"),
+    ('œ', "oe"),
+    ('Œ', "OE"),
+    ('ø', "o"),
+    ('Ø', "O"),
+    ('đ', "d"),
+    ('Đ', "D"),
+    ('ð', "d"),
+    ('Ð', "D"),
+    ('ł', "l"),
+    ('Ł', "L"),
+    ('þ', "th"),
+    ('Þ', "TH"),
+    ('ı', "i"),
+    ('ħ', "h"),
+    ('Ħ', "H"),
+    ('ŋ', "n"),
+];
+
+impl Analyzer {
+    /// Leaves texts as they are.
+    pub const NONE: Analyzer = Analyzer {
+        case_sensitive: true,
+        normalize: false,
+        ascii: false,
+    };
+
+    /// The form of a text that is compared; what is no text stays as it is.
+    pub fn analyze<'t>(&self, text: &'t [u8]) -> Cow<'t, [u8]> {
+        if *self == Analyzer::NONE {
+            return Cow::Borrowed(text);
+        }
+        let Ok(text) = std::str::from_utf8(text) else {
+            return Cow::Borrowed(text);
+        };
+        let mut text = Cow::Borrowed(text);
+        if self.normalize {
+            text = Cow::Owned(text.nfc().collect());
+        }
+        if !self.case_sensitive {
+            text = Cow::Owned(text.chars().map(small).collect());
+        }
+        if self.ascii {
+            text = Cow::Owned(fold(&text));
+        }
+        match text {
+            Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+            Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+        }
+    }
+}
+
+/// One for one, as Java's `Character.toLowerCase`.
+fn small(c: char) -> char {
+    c.to_lowercase().next().unwrap_or(c)
+}
+
+fn fold(text: &str) -> String {
+    let mut folded = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_ascii() {
+            folded.push(c);
+            continue;
+        }
+        if let Some((_, plain)) = FOLDED.iter().find(|(letter, _)| *letter == c) {
+            folded.push_str(plain);
+            continue;
+        }
+        let mut parts = std::iter::once(c).nfkd();
+        let is_latin = parts.next().is_some_and(|first| first.is_ascii());
+        let marked = parts.all(|part| part.is_ascii() || is_combining_mark(part));
+        match is_latin && marked {
+            true => folded.extend(std::iter::once(c).nfkd().filter(char::is_ascii)),
+            false => folded.push(c),
+        }
+    }
+    folded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_made_alike() {
+        let plain = Analyzer::NONE;
+        let shown = |analyzer: Analyzer, text: &str| {
+            String::from_utf8(analyzer.analyze(text.as_bytes()).into_owned()).expect("text")
+        };
+        let small = Analyzer {
+            case_sensitive: false,
+            ..plain
+        };
+        assert_eq!(shown(small, "ÁbC"), "ábc");
+        let ascii = Analyzer {
+            ascii: true,
+            ..plain
+        };
+        assert_eq!(shown(ascii, "Ábç Straße ﬁ 漢"), "Abc Strasse fi 漢");
+        let composed = Analyzer {
+            normalize: true,
+            ..plain
+        };
+        assert_eq!(shown(composed, "e\u{301}"), "\u{e9}");
+        assert_eq!(shown(plain, "ÁbC"), "ÁbC");
+    }
+}

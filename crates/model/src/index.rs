@@ -1,0 +1,222 @@
+//! Secondary indexes, as the schema knows them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::{Analyzer, Column, ColumnKind, CqlType, FilterOperator, Table};
+
+/// How the entries of a secondary index are kept (`IndexMetadata.Kind`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IndexKind {
+    /// `KEYS`: in a hidden table, as Cassandra 2 did it for tables of Thrift.
+    Keys,
+    /// `COMPOSITES`: in a hidden table whose clustering leads back to the row.
+    Composites,
+    /// `CUSTOM`: as the class of the option `class_name` does it.
+    Custom,
+}
+
+impl IndexKind {
+    /// As `system_schema.indexes` calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            IndexKind::Keys => "KEYS",
+            IndexKind::Composites => "COMPOSITES",
+            IndexKind::Custom => "CUSTOM",
+        }
+    }
+}
+
+/// A secondary index of any kind, as `system_schema.indexes` says it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Index {
+    /// Its name, which no other index of the keyspace has.
+    pub name: Arc<str>,
+    /// Its table.
+    pub table: Arc<str>,
+    /// The column it is on, if it is on one.
+    pub column: Option<Arc<str>>,
+    /// How its entries are kept; `None` for a kind that nobody knows.
+    pub kind: Option<IndexKind>,
+    /// What it is on (`target`: `v`, `keys("M")`), its class (`class_name`) if it is custom, and
+    /// what that class was told.
+    pub options: BTreeMap<String, String>,
+}
+
+impl Index {
+    /// Is it the same index but for its name (`IndexMetadata.equalsWithoutName`)?
+    pub fn duplicates(&self, other: &Index) -> bool {
+        self.table == other.table && self.kind == other.kind && self.options == other.options
+    }
+}
+
+/// What of its column an index is on (`IndexTarget.Type`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IndexPart {
+    /// The value of a column that is no collection.
+    Simple,
+    /// `keys(m)`: the keys of a map.
+    Keys,
+    /// `values(c)`: the values of a map, the elements of a list or a set.
+    Values,
+    /// `entries(m)`: the entries of a map.
+    Entries,
+    /// `full(f)`: a frozen collection as a whole.
+    Full,
+}
+
+impl IndexPart {
+    /// Its name in CQL.
+    pub fn name(self) -> &'static str {
+        match self {
+            IndexPart::Simple => "simple",
+            IndexPart::Keys => "keys",
+            IndexPart::Values => "values",
+            IndexPart::Entries => "entries",
+            IndexPart::Full => "full",
+        }
+    }
+}
+
+/// The option that says what an index is on.
+const TARGET: &str = "target";
+
+/// The option that says which class keeps a custom index.
+const CLASS: &str = "class_name";
+
+/// The class of storage-attached indexes.
+const STORAGE_ATTACHED: &str = "org.apache.cassandra.index.sai.StorageAttachedIndex";
+
+/// Its other names, in whatever case (`IndexMetadata.indexNameAliases`).
+const STORAGE_ATTACHED_ALIASES: [&str; 2] = ["sai", "storageattachedindex"];
+
+/// Does a storage-attached index find ranges of values of a type (`IndexTermType.EQ_ONLY_TYPES`)?
+fn has_ranges(ty: &CqlType) -> bool {
+    use CqlType::{Ascii, Boolean, Text, Uuid, Vector};
+    !matches!(ty, Ascii | Boolean | Text | Uuid | Vector { .. }) && ty.parts().next().is_none()
+}
+
+impl Index {
+    /// What of which column a target says (`v`, `"V"`, `values(v)`: `TargetParser`).
+    pub fn parse_target(target: &str) -> (IndexPart, String) {
+        use IndexPart::{Entries, Full, Keys, Simple, Values};
+        let found = [Keys, Entries, Values, Full].into_iter().find_map(|part| {
+            let rest = target.strip_prefix(part.name())?;
+            Some((part, rest.strip_prefix('(')?.strip_suffix(')')?))
+        });
+        let (part, name) = found.unwrap_or((Simple, target));
+        let quoted = name.strip_prefix('"').and_then(|n| n.strip_suffix('"'));
+        let name = quoted.map_or_else(|| name.to_owned(), |name| name.replace("\"\"", "\""));
+        (part, name)
+    }
+
+    /// What of its column it is on.
+    pub fn part(&self) -> IndexPart {
+        let target = self.options.get(TARGET);
+        target.map_or(IndexPart::Simple, |target| Index::parse_target(target).0)
+    }
+
+    /// The column it is on, if its table has that.
+    pub fn column_of<'t>(&self, table: &'t Table) -> Option<&'t Column> {
+        table.column_named(self.column.as_ref()?)
+    }
+
+    /// Is it a storage-attached one?
+    pub fn is_storage_attached(&self) -> bool {
+        let class = self.options.get(CLASS).map_or("", String::as_str);
+        let mut aliases = STORAGE_ATTACHED_ALIASES.iter();
+        self.kind == Some(IndexKind::Custom)
+            && (class == STORAGE_ATTACHED || aliases.any(|alias| class.eq_ignore_ascii_case(alias)))
+    }
+
+    /// Are its entries kept here?
+    pub fn is_served(&self, table: &Table) -> bool {
+        let is_table = matches!(self.kind, Some(IndexKind::Keys | IndexKind::Composites));
+        (is_table || self.is_storage_attached()) && self.column_of(table).is_some()
+    }
+
+    /// What it makes of texts before it compares them.
+    pub fn analyzer(&self) -> Analyzer {
+        let is = |option: &str, or: bool| match self.options.get(option) {
+            Some(value) => value.eq_ignore_ascii_case("true"),
+            None => or,
+        };
+        match self.is_storage_attached() {
+            true => Analyzer {
+                case_sensitive: is("case_sensitive", true),
+                normalize: is("normalize", false),
+                ascii: is("ascii", false),
+            },
+            false => Analyzer::NONE,
+        }
+    }
+
+    /// Does it find the rows whose column compares so with one value
+    /// (`CassandraIndex.supportsExpression`, `IndexTermType.supports`)?
+    pub fn supports(&self, table: &Table, column: &Column, operator: FilterOperator) -> bool {
+        if self.column.as_ref() != Some(&column.name) || !self.is_served(table) {
+            return false;
+        }
+        let simple = self.part() == IndexPart::Simple;
+        if self.is_storage_attached() && simple && operator.is_range() {
+            return has_ranges(&column.ty);
+        }
+        if matches!(column.ty, CqlType::Vector { .. }) && self.is_storage_attached() {
+            return false;
+        }
+        match self.part() {
+            IndexPart::Simple | IndexPart::Full => operator == FilterOperator::Equal,
+            IndexPart::Keys => operator == FilterOperator::ContainsKey,
+            IndexPart::Values => operator == FilterOperator::Contains,
+            IndexPart::Entries => operator == FilterOperator::ContainsEntry,
+        }
+    }
+
+    /// Has it entries? The nearest vectors are found by looking at all.
+    pub fn has_entries(&self, column: &Column) -> bool {
+        !(self.is_storage_attached() && matches!(column.ty, CqlType::Vector { .. }))
+    }
+
+    /// The type of what it keeps; `None` if its column has no such part.
+    pub fn value_type(&self, column: &Column) -> Option<CqlType> {
+        let ty = match (self.part(), &column.ty) {
+            (IndexPart::Simple | IndexPart::Full, ty) => ty.clone(),
+            (IndexPart::Keys, CqlType::Map { key, .. }) => (**key).clone(),
+            (IndexPart::Values, CqlType::Map { value, .. }) => (**value).clone(),
+            (IndexPart::Values, CqlType::List { element, .. } | CqlType::Set { element, .. }) => {
+                (**element).clone()
+            }
+            (IndexPart::Entries, CqlType::Map { key, value, .. }) => CqlType::Map {
+                key: key.clone(),
+                value: value.clone(),
+                frozen: true,
+            },
+            _ => return None,
+        };
+        Some(ty)
+    }
+
+    /// Does an entry stand for all rows of a partition?
+    pub fn is_of_partitions(column: &Column) -> bool {
+        matches!(column.kind, ColumnKind::PartitionKey | ColumnKind::Static)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_name_their_column() {
+        for (target, part, column) in [
+            ("v", IndexPart::Simple, "v"),
+            ("\"V\"", IndexPart::Simple, "V"),
+            ("values(v)", IndexPart::Values, "v"),
+            ("full(\"a\"\"b\")", IndexPart::Full, "a\"b"),
+            ("keys", IndexPart::Simple, "keys"),
+        ] {
+            let parsed = Index::parse_target(target);
+            assert_eq!(parsed, (part, column.to_owned()), "{target}");
+        }
+    }
+}
