@@ -37,6 +37,10 @@ pub(super) fn shown(shard: &Shard) -> BTreeMap<String, String> {
             config.user_functions.is_some().to_string(),
         ),
         (
+            "materialized_views_enabled",
+            config.materialized_views.to_string(),
+        ),
+        (
             "dynamic_data_masking_enabled",
             config.dynamic_data_masking.to_string(),
         ),

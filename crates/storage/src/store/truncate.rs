@@ -23,14 +23,17 @@ impl Store {
             .table(table)
             .ok_or(TruncateError::UnknownTable(table))?;
         table.block().await;
-        let mut result = Ok(());
+        let mut result = inner.truncate(&table).await;
+        // Entries without rows are stale, rows without entries would not be found: the table goes first.
         let indexes = table.indexes.borrow().clone();
         for index in indexes.iter() {
+            if result.is_err() {
+                break;
+            }
             index.entries.block().await;
-            result = result.and(inner.truncate(&index.entries).await);
+            result = inner.truncate(&index.entries).await;
             index.entries.unblock();
         }
-        result = result.and(inner.truncate(&table).await);
         table.unblock();
         result
     }
