@@ -35,6 +35,10 @@ impl Store {
             index.entries.unblock();
         }
         table.unblock();
+        // A flush that ended while the indexes were emptied could not say so of a blocked table.
+        if result.is_ok() {
+            inner.finish_truncation(&table).await;
+        }
         result
     }
 }
