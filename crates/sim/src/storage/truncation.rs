@@ -164,7 +164,7 @@ fn a_crash_leaves_all_or_nothing() {
         let world = World::new(&mut random);
         let mut simulation = Simulation::new(seed, SimConfig::default());
         let node = simulation.add_node([10, 0, 0, 1].into(), 1, 1 << 32);
-        let time = Duration::from_micros(random.below(6_000));
+        let time = Duration::from_micros(random.below(20_000));
         truncate(&mut simulation, node, &world, (FULL, time));
         let acknowledged = world.stage.get() == TRUNCATED;
         simulation.crash(node, how(&mut random));

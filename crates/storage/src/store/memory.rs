@@ -230,7 +230,8 @@ impl Inner {
     /// Waits until there is memory for a write.
     pub(super) async fn admit(&self, mutation: &Mutation) -> Result<Reserved<'_>, WriteError> {
         let memory = &self.memory;
-        let bytes = most_growth(mutation);
+        let entries = self.entries_of(mutation);
+        let bytes = most_growth(mutation) + entries.as_ref().map_or(0, most_growth);
         if memory.waiting.get() == 0 && memory.has_room(bytes) && !self.closed.get() {
             let reserved = memory.reserve(bytes);
             let pace = memory.pace();
@@ -239,7 +240,12 @@ impl Inner {
             }
             return Ok(reserved);
         }
-        Box::pin(self.admit_later(Growth::of(mutation))).await
+        let growth = Growth::of(mutation);
+        let growth = match &entries {
+            Some(entries) => growth.and(&Growth::of(entries)),
+            None => growth,
+        };
+        Box::pin(self.admit_later(growth)).await
     }
 
     async fn admit_later(&self, growth: Growth) -> Result<Reserved<'_>, WriteError> {
