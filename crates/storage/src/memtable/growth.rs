@@ -29,6 +29,14 @@ impl Growth {
         }
     }
 
+    /// Of this and another one together.
+    pub(crate) fn and(&self, other: &Growth) -> Growth {
+        Growth {
+            most: self.most.saturating_add(other.most),
+            new: self.new.saturating_add(other.new),
+        }
+    }
+
     /// Where what is written to takes so many bytes.
     pub(crate) fn beside(&self, there: usize) -> usize {
         self.most.min(self.new.saturating_add(there))

@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use io::TaskGroup;
-use model::{PartitionBound, PartitionUpdate, ReadCommand, Slice, Table};
+use model::{Mutation, PartitionBound, PartitionUpdate, ReadCommand, Slice, Table};
 
 use super::table::TableStore;
 use super::{Inner, Store, folder};
@@ -378,6 +378,18 @@ impl Inner {
         while self.memory.is_full() && !self.closed.get() {
             self.env.sleep(ROOM_WAIT).await;
         }
+    }
+
+    /// All entries that a write makes, to know what memory they take; `None` if it makes none.
+    pub(super) fn entries_of(&self, mutation: &Mutation) -> Option<Mutation> {
+        let mut updates = Vec::new();
+        for update in &mutation.updates {
+            let table = self.table(update.table.id)?;
+            for index in table.indexes.borrow().iter() {
+                updates.extend(index.definition.entries_of(update));
+            }
+        }
+        (!updates.is_empty()).then_some(Mutation { updates })
     }
 
     /// Takes the entries that an update makes into the memtable of an index.

@@ -253,7 +253,8 @@ impl Inner {
     /// Waits until there is memory for a write.
     pub(super) async fn admit(&self, mutation: &Mutation) -> Result<Reserved<'_>, WriteError> {
         let memory = &self.memory;
-        let bytes = most_growth(mutation);
+        let entries = self.entries_of(mutation);
+        let bytes = most_growth(mutation) + entries.as_ref().map_or(0, most_growth);
         if memory.waiting.get() == 0 && memory.has_room(bytes) && !self.closed.get() {
             let reserved = memory.reserve(bytes);
             if memory.is_short() {
@@ -261,7 +262,12 @@ impl Inner {
             }
             return Ok(reserved);
         }
-        Box::pin(self.admit_later(Growth::of(mutation))).await
+        let growth = Growth::of(mutation);
+        let growth = match &entries {
+            Some(entries) => growth.and(&Growth::of(entries)),
+            None => growth,
+        };
+        Box::pin(self.admit_later(growth)).await
     }
 
     /// Waits until a write for which there is room may begin.
