@@ -124,7 +124,7 @@ class Sequence:
             "drop type": lambda: f"DROP TYPE {udt}",
             "alter type": lambda: self.rng.choice([
                 f"ALTER TYPE {udt} ADD g{self.spare} int", f"ALTER TYPE {udt} ADD IF NOT EXISTS f0 text",
-                f"ALTER TYPE {udt} RENAME IF EXISTS nosuch TO g{self.spare}", f"ALTER TYPE {udt} ALTER f0 TYPE text",
+                f"ALTER TYPE {udt} RENAME nosuch TO g{self.spare}", f"ALTER TYPE {udt} ALTER f0 TYPE text",
             ]),
             "read schema": lambda: "SELECT column_name, kind, position, type, clustering_order FROM "
             f"system_schema.columns WHERE keyspace_name = '{{keyspace}}' AND table_name = '{table.name}'",

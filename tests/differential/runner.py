@@ -14,7 +14,7 @@ from harness.protocol import UNSET, Closed, Connection, Failure
 SYNTAX, READ_FAILURE, PROTOCOL = 0x2000, 0x1300, 0x000A
 TTL_SLACK = 30
 # What Cassandra says once a minute, to whoever comes then.
-RARE_WARNINGS = ("`USE <keyspace>` with prepared statements",)
+RARE_WARNINGS = ("`USE <keyspace>` with prepared statements", "SAI ANN indexes on vector columns are experimental")
 PAGES = 2000
 
 
