@@ -74,6 +74,7 @@ impl Display for WriteTimeKind {
         f.write_str(match self {
             WriteTimeKind::WriteTime => "writetime",
             WriteTimeKind::MaxWriteTime => "maxwritetime",
+            WriteTimeKind::MinWriteTime => "minwritetime",
             WriteTimeKind::Ttl => "ttl",
         })
     }
@@ -137,6 +138,7 @@ impl Display for Relation {
         match &self.value {
             RelationValue::Term(term) => term.fmt(f),
             RelationValue::In(values) => values.fmt(f),
+            RelationValue::Between(ends) => write!(f, "{} AND {}", ends.0, ends.1),
         }
     }
 }

@@ -22,9 +22,9 @@ pub use modify::{
 };
 pub use schema::{
     AlterKeyspace, AlterTable, AlterTableAction, AlterType, AlterTypeAction, AlterView,
-    ColumnDefinition, CreateAggregate, CreateFunction, CreateIndex, CreateKeyspace, CreateTable,
-    CreateTrigger, CreateType, CreateView, Drop, DropFunction, DropTrigger, IndexTarget,
-    IndexTargetKind, Mask, PrimaryKey, Property, PropertyValue,
+    ColumnDefinition, CopyTable, CreateAggregate, CreateFunction, CreateIndex, CreateKeyspace,
+    CreateTable, CreateTrigger, CreateType, CreateView, Drop, DropFunction, DropTrigger,
+    IndexTarget, IndexTargetKind, Mask, PrimaryKey, Property, PropertyValue,
 };
 pub use select::{
     Comparison, InValues, Ordering, Relation, RelationTarget, RelationValue, Select, SelectClause,
@@ -70,6 +70,8 @@ pub enum Statement {
     },
     /// `CREATE TABLE`
     CreateTable(CreateTable),
+    /// `CREATE TABLE … LIKE …`
+    CopyTable(CopyTable),
     /// `ALTER TABLE`
     AlterTable(AlterTable),
     /// `DROP TABLE`

@@ -105,6 +105,19 @@ pub struct CreateTable {
     pub properties: Vec<Property>,
 }
 
+/// `CREATE TABLE … LIKE …`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopyTable {
+    /// Its name.
+    pub table: QualifiedName,
+    /// `IF NOT EXISTS`
+    pub if_not_exists: bool,
+    /// The table it is to be like.
+    pub source: QualifiedName,
+    /// `WITH`: what it is to have otherwise.
+    pub properties: Vec<Property>,
+}
+
 /// `ALTER TABLE`
 #[derive(Clone, Debug, PartialEq)]
 pub struct AlterTable {

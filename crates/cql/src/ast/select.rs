@@ -59,6 +59,8 @@ pub enum WriteTimeKind {
     WriteTime,
     /// `MAXWRITETIME`
     MaxWriteTime,
+    /// `MINWRITETIME`: of Cassandra after 5.0
+    MinWriteTime,
     /// `TTL`
     Ttl,
 }
@@ -141,6 +143,8 @@ pub enum Comparison {
     GreaterOrEqual,
     /// `IN`
     In,
+    /// `BETWEEN` two values, both included: of Cassandra after 5.0
+    Between,
     /// `CONTAINS`
     Contains,
     /// `CONTAINS KEY`
@@ -149,6 +153,16 @@ pub enum Comparison {
     Like,
     /// `IS NOT` (NULL)
     IsNot,
+}
+
+impl WriteTimeKind {
+    /// Is it one time of all cells of a column?
+    pub fn is_of_all(self) -> bool {
+        matches!(
+            self,
+            WriteTimeKind::MaxWriteTime | WriteTimeKind::MinWriteTime
+        )
+    }
 }
 
 impl Comparison {
@@ -162,6 +176,7 @@ impl Comparison {
             Comparison::Greater => ">",
             Comparison::GreaterOrEqual => ">=",
             Comparison::In => "IN",
+            Comparison::Between => "BETWEEN",
             Comparison::Contains => "CONTAINS",
             Comparison::ContainsKey => "CONTAINS KEY",
             Comparison::Like => "LIKE",
@@ -201,6 +216,8 @@ pub enum RelationValue {
     Term(Term),
     /// The values of `IN`.
     In(InValues),
+    /// The lowest and the highest of `BETWEEN`.
+    Between(Box<(Term, Term)>),
 }
 
 /// One relation of `WHERE`. For [`RelationTarget::Expression`] the operator is without meaning.

@@ -20,11 +20,13 @@ impl Parser<'_> {
             }
             if parser.is(Keyword::Token) {
                 parser.next();
-                let columns = parser.column_names()?;
-                let comparison = parser.comparison()?;
+                let target = RelationTarget::Token(parser.column_names()?);
+                if parser.take_keyword(Keyword::Between) {
+                    return parser.between(target, Self::term);
+                }
                 return Ok(Relation {
-                    target: RelationTarget::Token(columns),
-                    comparison,
+                    target,
+                    comparison: parser.comparison()?,
                     value: RelationValue::Term(parser.term()?),
                 });
             }
@@ -80,6 +82,9 @@ impl Parser<'_> {
                 value: RelationValue::In(self.in_values()?),
             });
         }
+        if self.take_keyword(Keyword::Between) {
+            return self.between(target, Self::term);
+        }
         if self.take_keyword(Keyword::Is) {
             self.expect_keywords(&[Keyword::Not, Keyword::Null])?;
             return Ok(Relation {
@@ -99,6 +104,22 @@ impl Parser<'_> {
             target,
             comparison,
             value: RelationValue::Term(self.term()?),
+        })
+    }
+
+    /// What follows `BETWEEN`: two values of one kind.
+    fn between(
+        &mut self,
+        target: RelationTarget,
+        value: impl Fn(&mut Self) -> Parsed<Term>,
+    ) -> Parsed<Relation> {
+        let lowest = value(self)?;
+        self.expect_keyword(Keyword::And)?;
+        let highest = value(self)?;
+        Ok(Relation {
+            target,
+            comparison: Comparison::Between,
+            value: RelationValue::Between(Box::new((lowest, highest))),
         })
     }
 
@@ -139,7 +160,7 @@ impl Parser<'_> {
     fn columns_or_parentheses(&mut self) -> Parsed<Relation> {
         let columns = self.attempt(|parser| {
             let columns = parser.column_names()?;
-            if !parser.is(Keyword::In) {
+            if !parser.is(Keyword::In) && !parser.is(Keyword::Between) {
                 let operator = parser.at;
                 parser.comparison()?;
                 parser.at = operator;
@@ -159,6 +180,9 @@ impl Parser<'_> {
                 comparison: Comparison::In,
                 value: RelationValue::In(self.tuples()?),
             });
+        }
+        if self.take_keyword(Keyword::Between) {
+            return self.between(target, Self::tuple_or_marker);
         }
         let comparison = self.comparison()?;
         Ok(Relation {

@@ -251,7 +251,7 @@ impl Parser<'_> {
         Ok(Selector::Column(self.identifier()?))
     }
 
-    /// `COUNT(*)`, `WRITETIME`, `MAXWRITETIME`, `TTL`, `CAST`
+    /// `COUNT(*)`, `WRITETIME`, `MAXWRITETIME`, `MINWRITETIME`, `TTL`, `CAST`
     fn special_function(&mut self, keyword: Keyword) -> Parsed<Option<Selector>> {
         let kind = match keyword {
             Keyword::Count if self.is_symbol_at(2, Symbol::Star) => {
@@ -272,6 +272,7 @@ impl Parser<'_> {
             }
             Keyword::WriteTime => WriteTimeKind::WriteTime,
             Keyword::MaxWriteTime => WriteTimeKind::MaxWriteTime,
+            Keyword::MinWriteTime => WriteTimeKind::MinWriteTime,
             Keyword::Ttl => WriteTimeKind::Ttl,
             _ => return Ok(None),
         };

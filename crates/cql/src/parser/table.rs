@@ -4,8 +4,8 @@ use model::Order;
 
 use crate::CqlError;
 use crate::ast::{
-    AlterTable, AlterTableAction, ColumnDefinition, CreateTable, FunctionName, Mask, PrimaryKey,
-    Property, Statement,
+    AlterTable, AlterTableAction, ColumnDefinition, CopyTable, CreateTable, FunctionName, Mask,
+    PrimaryKey, Property, QualifiedName, Statement,
 };
 use crate::lexer::{Keyword, Symbol, TokenKind};
 
@@ -27,6 +27,9 @@ impl Parser<'_> {
         self.next();
         let if_not_exists = self.if_not_exists()?;
         let table = self.table_name()?;
+        if self.take_keyword(Keyword::Like) {
+            return Ok(Statement::CopyTable(self.copy_table(table, if_not_exists)?));
+        }
         let (columns, primary_keys) = self.table_elements()?;
         let with = if self.take_keyword(Keyword::With) {
             self.table_properties()?
@@ -42,6 +45,19 @@ impl Parser<'_> {
             compact_storage: with.compact_storage,
             properties: with.properties,
         }))
+    }
+
+    /// `copyTableStatement`, of Cassandra after 5.0
+    fn copy_table(&mut self, table: QualifiedName, if_not_exists: bool) -> Parsed<CopyTable> {
+        Ok(CopyTable {
+            table,
+            if_not_exists,
+            source: self.table_name()?,
+            properties: match self.is(Keyword::With) {
+                true => self.with_properties()?,
+                false => Vec::new(),
+            },
+        })
     }
 
     fn table_elements(&mut self) -> Parsed<TableElements> {

@@ -201,7 +201,7 @@ fn fits(
             }
             _ => false,
         },
-        Comparison::In | Comparison::Like | Comparison::IsNot => {
+        Comparison::In | Comparison::Between | Comparison::Like | Comparison::IsNot => {
             return invalid!("{} is no comparison with one value", comparison.symbol());
         }
     })

@@ -311,7 +311,7 @@ fn field_index(path: &[u8]) -> Option<usize> {
     Some(usize::from(u16::from_be_bytes(path)))
 }
 
-/// `writetime`, `maxwritetime` or `ttl` of cells.
+/// `writetime`, `maxwritetime`, `minwritetime` or `ttl` of cells.
 fn times(
     cells: &[Cell],
     ty: &CqlType,
@@ -326,7 +326,7 @@ fn times(
         frozen: false,
     } = ty
         && *part == Part::Whole
-        && kind != WriteTimeKind::MaxWriteTime
+        && !kind.is_of_all()
         && !cells.is_empty()
     {
         // One for each field; null for those that are.
@@ -344,9 +344,13 @@ fn times(
     if cells.is_empty() {
         return Ok(None);
     }
-    if kind == WriteTimeKind::MaxWriteTime {
-        let latest = cells.iter().map(|cell| cell.timestamp).max();
-        return Ok(latest.map(|time| time.to_be_bytes().to_vec()));
+    if kind.is_of_all() {
+        let times = cells.iter().map(|cell| cell.timestamp);
+        let time = match kind {
+            WriteTimeKind::MinWriteTime => times.min(),
+            _ => times.max(),
+        };
+        return Ok(time.map(|time| time.to_be_bytes().to_vec()));
     }
     if single {
         return Ok(time(cells[0], kind, now));
@@ -443,7 +447,7 @@ fn keys_of<'v>(ty: &CqlType, value: &'v [u8]) -> impl Iterator<Item = &'v [u8]> 
 
 fn time(cell: &Cell, kind: WriteTimeKind, now_seconds: u32) -> Option<Vec<u8>> {
     match kind {
-        WriteTimeKind::WriteTime | WriteTimeKind::MaxWriteTime => {
+        WriteTimeKind::WriteTime | WriteTimeKind::MaxWriteTime | WriteTimeKind::MinWriteTime => {
             Some(cell.timestamp.to_be_bytes().to_vec())
         }
         WriteTimeKind::Ttl if cell.ttl == NO_TTL => None,

@@ -128,7 +128,9 @@ pub(crate) fn resolve(
 fn term(relation: &Relation) -> Result<&Term, CqlError> {
     match &relation.value {
         RelationValue::Term(term) => Ok(term),
-        RelationValue::In(_) => invalid!("Unsupported restriction: {relation}"),
+        RelationValue::In(_) | RelationValue::Between(_) => {
+            invalid!("Unsupported restriction: {relation}")
+        }
     }
 }
 
@@ -160,10 +162,7 @@ fn single(
         Comparison::Equal => Demand::Equal(prepare(analysis, term(relation)?, &receiver)?),
         _ => {
             refuse_duration(&column.ty)?;
-            slice(
-                relation.comparison,
-                prepare(analysis, term(relation)?, &receiver)?,
-            )
+            slices(relation, |term| prepare(analysis, term, &receiver))?
         }
     };
     Ok(Restriction::Single(column.id, simplify(demand)))
@@ -212,6 +211,26 @@ fn refuse_duration(ty: &CqlType) -> Result<(), CqlError> {
         _ => "duration columns",
     };
     invalid!("Slice restrictions are not supported on {what}")
+}
+
+/// What `<`, `<=`, `>`, `>=` or `BETWEEN` demands; `value` resolves a term.
+fn slices<V>(
+    relation: &Relation,
+    mut value: impl FnMut(&Term) -> Result<V, CqlError>,
+) -> Result<Demand<V>, CqlError> {
+    if let RelationValue::Between(ends) = &relation.value {
+        let mut edge = |term: &Term| -> Result<Option<Edge<V>>, CqlError> {
+            Ok(Some(Edge {
+                value: value(term)?,
+                inclusive: true,
+            }))
+        };
+        return Ok(Demand::Slice {
+            start: edge(&ends.0)?,
+            end: edge(&ends.1)?,
+        });
+    }
+    Ok(slice(relation.comparison, value(term(relation)?)?))
 }
 
 fn slice<V>(comparison: Comparison, value: V) -> Demand<V> {
@@ -368,11 +387,11 @@ fn multi(
         }
         Comparison::Equal => Demand::Equal(tuple(analysis, &columns, term(relation)?)?),
         Comparison::In => Demand::In(tuples(analysis, &columns, relation)?),
-        comparison => {
+        _ => {
             for column in &columns {
                 refuse_duration(&column.ty)?;
             }
-            slice(comparison, tuple(analysis, &columns, term(relation)?)?)
+            slices(relation, |term| tuple(analysis, &columns, term))?
         }
     };
     Ok(Restriction::Multi(
@@ -439,7 +458,7 @@ fn tuples(
             let receiver = Receiver::new(format!("in({})", joined(columns)), ty);
             Ok(OneOf::Marker(analysis.marker(marker, &receiver)))
         }
-        RelationValue::Term(_) => invalid!("Unsupported restriction: {relation}"),
+        _ => invalid!("Unsupported restriction: {relation}"),
     }
 }
 
@@ -456,10 +475,10 @@ fn token(
         return invalid!("Unsupported \"!=\" relation: {relation}");
     }
     let receiver = Receiver::new("partition key token", CqlType::Bigint);
-    let value = prepare(analysis, term(relation)?, &receiver)?;
+    let value = |term: &Term| prepare(analysis, term, &receiver);
     Ok(Restriction::Token(match relation.comparison {
-        Comparison::Equal => Demand::Equal(value),
-        comparison => slice(comparison, value),
+        Comparison::Equal => Demand::Equal(value(term(relation)?)?),
+        _ => slices(relation, value)?,
     }))
 }
 

@@ -520,7 +520,7 @@ impl<'a> Compiler<'a> {
         })
     }
 
-    /// `writetime`, `maxwritetime`, `ttl`
+    /// `writetime`, `maxwritetime`, `minwritetime`, `ttl`
     fn write_time(&mut self, kind: WriteTimeKind, inner: &Selector) -> Result<Typed, CqlError> {
         let mut column = inner;
         let mut part = None;
@@ -550,7 +550,7 @@ impl<'a> Compiler<'a> {
         };
         let many = column.ty.is_multi_cell()
             && matches!(part, Part::Whole | Part::Slice(..))
-            && kind != WriteTimeKind::MaxWriteTime;
+            && !kind.is_of_all();
         let single = match kind {
             WriteTimeKind::Ttl => CqlType::Int,
             _ => CqlType::Bigint,

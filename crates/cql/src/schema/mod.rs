@@ -7,6 +7,7 @@
 mod aggregates;
 mod compaction;
 mod compression;
+mod copies;
 mod digest;
 mod dropped_types;
 mod functions;
@@ -141,6 +142,11 @@ impl SchemaPlan {
                 qualify(&mut create.table, keyspace)?;
                 tables::check_form(create)?;
             }
+            Statement::CopyTable(copy) => {
+                qualify(&mut copy.table, keyspace)?;
+                qualify(&mut copy.source, keyspace)?;
+                copies::check_form(copy)?;
+            }
             Statement::AlterTable(alter) => {
                 qualify(&mut alter.table, keyspace)?;
                 table_changes::check_form(alter)?;
@@ -175,6 +181,7 @@ impl SchemaPlan {
             Statement::AlterKeyspace(alter) => &alter.name,
             Statement::DropKeyspace { name, .. } => name,
             Statement::CreateTable(create) => keyspace_of(&create.table),
+            Statement::CopyTable(copy) => keyspace_of(&copy.table),
             Statement::AlterTable(alter) => keyspace_of(&alter.table),
             Statement::DropTable(drop)
             | Statement::DropType(drop)
@@ -275,6 +282,7 @@ impl SchemaPlan {
                 keyspaces::drop(schema, name, *if_exists)
             }
             Statement::CreateTable(create) => tables::create(schema, create, with),
+            Statement::CopyTable(copy) => copies::create(schema, copy, with),
             Statement::AlterTable(alter) => table_changes::alter(schema, alter, with),
             Statement::DropTable(drop) => tables::drop(schema, drop),
             Statement::CreateIndex(create) => indexes::create(schema, create),

@@ -54,7 +54,7 @@ pub(super) fn authorize(statement: &Statement, keyspace: &str) -> Result<(), Cql
     }
     let (permission, resource) = match statement {
         Statement::DropKeyspace { .. } => ("DROP", format!("keyspace {keyspace}")),
-        Statement::CreateTable(_) | Statement::CreateType(_) => {
+        Statement::CreateTable(_) | Statement::CopyTable(_) | Statement::CreateType(_) => {
             ("CREATE", format!("all tables in {keyspace}"))
         }
         Statement::AlterTable(alter) => ("ALTER", format!("table {keyspace}.{}", alter.table.name)),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use model::{
     Column, ColumnId, ColumnKind, ColumnMask, CqlType, DroppedColumn, Keyspace, Order, Schema,
-    Table, TableOptions,
+    Table, TableId, TableOptions,
 };
 
 use super::dropped_types::reads_dropped;
@@ -177,7 +177,7 @@ impl Parts {
         }
     }
 
-    fn with_options(mut self, options: TableOptions) -> Parts {
+    pub(super) fn with_options(mut self, options: TableOptions) -> Parts {
         self.options = options;
         self
     }
@@ -197,6 +197,24 @@ impl Parts {
 
     fn column(&mut self, name: &str) -> Option<&mut Column> {
         self.columns.iter_mut().find(|c| &*c.name == name)
+    }
+
+    /// Another table, in the form of `like`: its columns are numbered anew, what was dropped is forgotten.
+    pub(super) fn build_new(
+        mut self,
+        like: &Table,
+        id: TableId,
+        keyspace: &Keyspace,
+        name: &str,
+    ) -> Table {
+        for (number, column) in (0..).zip(&mut self.columns) {
+            column.id = ColumnId(number);
+        }
+        let keyspace = keyspace.name.clone();
+        let mut built = Table::new(id, keyspace, name, self.columns, self.options);
+        built.masks = self.masks;
+        built.compact = like.compact;
+        built
     }
 
     /// The changed table; ids of dropped columns stay taken.

@@ -348,7 +348,7 @@ fn redefine(keyspace: &Keyspace, altered: UserType) -> Keyspace {
 }
 
 /// The type with all user types as they are defined now.
-fn substitute(ty: &CqlType, types: &UserTypes) -> CqlType {
+pub(super) fn substitute(ty: &CqlType, types: &UserTypes) -> CqlType {
     let inner = |ty: &CqlType| Box::new(substitute(ty, types));
     match ty {
         CqlType::Udt { definition, frozen } => {
