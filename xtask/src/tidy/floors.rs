@@ -11,11 +11,11 @@ const FLOORS: [&[&str]; 5] = [
     &["cql", "cluster", "lua"],
     &["wire", "storage"],
     &["node"],
-    &["server", "sim", "bench"],
+    &["server", "sim", "bench", "limit"],
 ];
 
 /// What a crate must not know, though it lies below.
-const FORBIDDEN: [(&str, &[&str], &str); 5] = [
+const FORBIDDEN: [(&str, &[&str], &str); 6] = [
     ("cql", &["io"], "it decides and does no I/O"),
     ("cluster", &["io"], "it decides and does no I/O"),
     ("wire", &["io", "cql"], "bytes in, bytes out"),
@@ -28,6 +28,11 @@ const FORBIDDEN: [(&str, &[&str], &str); 5] = [
         "bench",
         &["model", "io", "cql", "cluster", "wire", "storage", "node"],
         "it speaks to any CQL server",
+    ),
+    (
+        "limit",
+        &["model", "cql", "cluster", "wire", "storage", "node"],
+        "it does I/O and nothing else",
     ),
 ];
 
