@@ -11,7 +11,8 @@ use bytes::Bytes;
 use cluster::{ClusterMetadata, MetadataEntry, NodeId};
 use uuid::Uuid;
 
-use super::{events, schema, set_everywhere};
+use super::schema::{self, Decided};
+use super::{events, set_everywhere};
 use crate::metadata::Membership;
 use crate::raft::{Applied, Subscriber};
 use crate::shard::Shard;
@@ -25,6 +26,10 @@ pub(super) struct Follower {
     /// The changes of the schema that this node proposes at this moment: whoever proposes one has
     /// kept what it drops.
     own_changes: Rc<RefCell<BTreeSet<Uuid>>>,
+    /// What was decided and is not in force yet.
+    decided: RefCell<Decided>,
+    /// The metadata with all that was decided, unless all shards have them.
+    metadata: RefCell<Option<Rc<ClusterMetadata>>>,
 }
 
 impl Follower {
@@ -39,6 +44,8 @@ impl Follower {
             own,
             known: RefCell::default(),
             own_changes,
+            decided: RefCell::default(),
+            metadata: RefCell::default(),
         }
     }
 
@@ -81,10 +88,25 @@ impl Subscriber for Follower {
         if let (MetadataEntry::Schema(entry), Ok(()), true) = (change.entry, change.result, is_new)
         {
             let proposed_here = self.own_changes.borrow().contains(&entry.id);
-            let taken = schema::take(&shard, entry, proposed_here).await;
-            taken.map_err(Error::other)?;
+            if !self.decided.borrow().has_room_for(proposed_here) {
+                self.settle().await?;
+            }
+            let mut decided = self.decided.borrow_mut();
+            let added = decided.add(&shard, entry, proposed_here);
+            added.map_err(Error::other)?;
         }
-        self.publish(&shard, change.metadata).await
+        self.metadata.replace(Some(change.metadata.clone()));
+        Ok(())
+    }
+
+    async fn settle(&self) -> IoResult<()> {
+        let shard = self.shard()?;
+        let taken = self.decided.take().take(&shard).await;
+        taken.map_err(Error::other)?;
+        match self.metadata.take() {
+            Some(metadata) => self.publish(&shard, &metadata).await,
+            None => Ok(()),
+        }
     }
 
     async fn schema_snapshot(&self) -> IoResult<Bytes> {

@@ -12,6 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use cluster::{EntryRefused, MetadataEntry, SchemaEntry};
 use cql::schema::{Features, SchemaPlan, masks_disabled};
+use io::TaskGroup;
 use model::{Mutation, PartitionUpdate, Schema};
 use wire::{Event, SchemaChange};
 
@@ -30,6 +31,10 @@ const TRIES: usize = 20;
 /// How long the other nodes may take until they know of a change. A node that takes longer has its
 /// clients see the old schema for as long.
 const AGREEMENT: Duration = Duration::from_secs(5);
+/// How many mutations that were decided wait to be gone over to at once.
+const DECIDED: usize = 1000;
+/// How many mutations are written at once.
+const WRITES: usize = 64;
 
 /// Why a change was not made. Whether it will be, nobody knows where there was no answer.
 fn not_made(reason: impl ToString) -> RequestError {
@@ -131,26 +136,61 @@ fn encode_event(change: &SchemaChange) -> Vec<u8> {
     event
 }
 
-/// A change was decided: applies it.
-///
-/// # Errors
-/// The drive fails, or the entry was made by a newer version; in words.
-pub(super) async fn take(
-    shard: &Rc<Shard>,
-    entry: &SchemaEntry,
+/// Changes that were decided and are not in force yet: one or, after a start, many, which are gone over
+/// to at once.
+#[derive(Debug, Default)]
+pub(super) struct Decided {
+    mutations: Vec<Mutation>,
+    /// What clients are told of each.
+    events: Vec<SchemaChange>,
+    /// Were they proposed here? Then what they drop has been kept.
     proposed_here: bool,
-) -> Result<(), String> {
-    let old = shard.metadata().schema.clone();
-    let mutations: Result<Vec<Mutation>, String> = entry
-        .mutations
-        .iter()
-        .map(|bytes| encoding::decode(bytes.clone().into(), &old))
-        .collect();
-    let changed = go_over(shard, mutations?, !proposed_here).await?;
-    if changed && let Ok(Event::Schema(event)) = Event::decode(&entry.event) {
-        events::tell(shard, Event::Schema(event)).await;
+}
+
+impl Decided {
+    /// Can another one wait with them?
+    pub(super) fn has_room_for(&self, proposed_here: bool) -> bool {
+        let is_of_a_kind = self.mutations.is_empty() || self.proposed_here == proposed_here;
+        is_of_a_kind && self.mutations.len() < DECIDED
     }
-    Ok(())
+
+    /// One more, behind the others.
+    ///
+    /// # Errors
+    /// The entry was made by a newer version; in words.
+    pub(super) fn add(
+        &mut self,
+        shard: &Shard,
+        entry: &SchemaEntry,
+        proposed_here: bool,
+    ) -> Result<(), String> {
+        let schema = shard.metadata().schema.clone();
+        for bytes in &entry.mutations {
+            let mutation = encoding::decode(bytes.clone().into(), &schema)?;
+            self.mutations.push(mutation);
+        }
+        if let Ok(Event::Schema(event)) = Event::decode(&entry.event) {
+            self.events.push(event);
+        }
+        self.proposed_here = proposed_here;
+        Ok(())
+    }
+
+    /// Has the node go over to what they say.
+    ///
+    /// # Errors
+    /// The drive fails; in words.
+    pub(super) async fn take(self, shard: &Rc<Shard>) -> Result<(), String> {
+        if self.mutations.is_empty() {
+            return Ok(());
+        }
+        if go_over(shard, self.mutations, !self.proposed_here).await? {
+            for event in self.events {
+                events::tell(shard, Event::Schema(event)).await;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Applies mutations of `system_schema` and has all shards go over to what it says then. Has anything
@@ -164,10 +204,7 @@ async fn go_over(
     // The next change must be later than all before it, deletions too, whatever the clock says now.
     let latest = updates_of(&mutations).filter_map(latest_of).max();
     shard.schema_timestamps.pass(latest.unwrap_or(0));
-    for mutation in mutations {
-        let applied = replica::apply(shard, mutation).await;
-        applied.map_err(|error| format!("writing system_schema: {error}"))?;
-    }
+    write_all(shard, mutations).await?;
     let new = read_schema(shard, &shard.state.system).await;
     let new = new.map_err(|error| error.to_string())?;
     let new = Arc::new(column_ids::keep(&old, new));
@@ -187,6 +224,24 @@ async fn go_over(
     views::build::look_soon(shard);
     events::save_peers(shard).await?;
     Ok(true)
+}
+
+/// Writes many at once: their timestamps say which is the later one.
+async fn write_all(shard: &Rc<Shard>, mutations: Vec<Mutation>) -> Result<(), String> {
+    let mut mutations = mutations.into_iter().peekable();
+    while mutations.peek().is_some() {
+        let begin = |mutation| {
+            let writer = shard.clone();
+            let writing = async move { replica::apply(&writer, mutation).await };
+            shard.env.spawn(TaskGroup::Foreground, writing)
+        };
+        let writes: Vec<_> = mutations.by_ref().take(WRITES).map(begin).collect();
+        for write in writes {
+            let written = write.await;
+            written.map_err(|error| format!("writing system_schema: {error}"))?;
+        }
+    }
+    Ok(())
 }
 
 fn updates_of(mutations: &[Mutation]) -> impl Iterator<Item = &PartitionUpdate> {

@@ -22,7 +22,7 @@ use super::snapshot::{self, Contents, SnapshotFileError};
 use super::types::{Answer, Entry, LogId, Metadata, Snapshot, SnapshotMeta, StoredMembership};
 
 /// What the node does with metadata. One call at a time, in the order of the log; Raft waits for
-/// each, and who proposed an entry has the answer only afterwards.
+/// each, and who proposed an entry has the answer only after [`Subscriber::settle`].
 ///
 /// After a start entries come again, from the snapshot of the drive on, and the schema of that
 /// snapshot comes before them. So whoever keeps the schema elsewhere keeps with it the epoch it is of
@@ -30,8 +30,12 @@ use super::types::{Answer, Entry, LogId, Metadata, Snapshot, SnapshotMeta, Store
 ///
 /// An error ends this Raft, which is made anew then: it is for what no repetition of the call mends.
 pub trait Subscriber: 'static {
-    /// An entry was decided, and `change.metadata` is what it makes of the metadata.
+    /// An entry was decided, and `change.metadata` is what it makes of the metadata. It may be put off:
+    /// entries come many at once after a start, or where a node was away.
     fn applied(&self, change: &Applied<'_>) -> impl Future<Output = IoResult<()>>;
+
+    /// No other entry is known for now: all that was told is in force when this returns.
+    fn settle(&self) -> impl Future<Output = IoResult<()>>;
 
     /// All of the schema, for a snapshot behind the entry that was told last.
     fn schema_snapshot(&self) -> impl Future<Output = IoResult<Bytes>>;
@@ -251,11 +255,14 @@ impl<S: Subscriber> RaftStateMachine<Metadata> for Machine<S> {
     where
         Entries: Stream<Item = IoResult<EntryResponder<Metadata>>> + Unpin + OptionalSend,
     {
+        let mut answers = Vec::new();
         while let Some((entry, responder)) = entries.try_next().await? {
             let answer = self.apply_one(entry).await?;
-            if let Some(responder) = responder {
-                responder.send(answer);
-            }
+            answers.extend(responder.map(|responder| (responder, answer)));
+        }
+        self.shared.subscriber.settle().await?;
+        for (responder, answer) in answers {
+            responder.send(answer);
         }
         Ok(())
     }

@@ -40,6 +40,8 @@ const ANSWER: Duration = Duration::from_millis(500);
 #[derive(Default)]
 pub(super) struct Tables {
     numbers: RefCell<Vec<u64>>,
+    /// Those that were decided and are not among them yet.
+    decided: RefCell<Vec<u64>>,
     /// How many snapshots came from others.
     received: Rc<Cell<u64>>,
 }
@@ -58,12 +60,22 @@ impl Subscriber for Tables {
         if let (MetadataEntry::Schema(schema), Ok(()), true) = (change.entry, change.result, is_new)
         {
             let number = schema.event.first_chunk().expect("a number");
-            self.numbers.borrow_mut().push(u64::from_le_bytes(*number));
+            self.decided.borrow_mut().push(u64::from_le_bytes(*number));
         }
         Ok(())
     }
 
+    async fn settle(&self) -> IoResult<()> {
+        let decided = self.decided.take();
+        self.numbers.borrow_mut().extend(decided);
+        Ok(())
+    }
+
     async fn schema_snapshot(&self) -> IoResult<Bytes> {
+        assert!(
+            self.decided.borrow().is_empty(),
+            "between two of what settles"
+        );
         let numbers = self.numbers.borrow();
         let bytes = numbers.iter().flat_map(|number| number.to_le_bytes());
         Ok(bytes.collect())
