@@ -178,10 +178,7 @@ pub fn create_view(view: &Table, with_internals: bool) -> String {
     let definition = view.view.as_deref();
     let selected = match definition {
         Some(definition) if definition.includes_all => "*".to_owned(),
-        _ => {
-            let columns = columns_in_order(view).into_iter();
-            names(columns)
-        }
+        _ => names(columns_as_selected(view).into_iter()),
     };
     let (base, rows) = definition.map_or(("", ""), |d| (&d.base_name, &d.where_clause));
     let partition = names(view.partition_key());
@@ -280,6 +277,15 @@ fn columns_in_order(table: &Table) -> Vec<&Column> {
     columns.extend(table.clustering_key());
     columns.extend(values);
     columns.retain(|column| !table.hides(column));
+    columns
+}
+
+/// All columns of a view as `SELECT *` shows them: the key, the others by name
+/// (`allColumnsInSelectOrder`).
+fn columns_as_selected(view: &Table) -> Vec<&Column> {
+    let mut columns = columns_in_order(view);
+    let keys = view.partition_key().len() + view.clustering_key().len();
+    columns[keys..].sort_by(|a, b| a.name.as_bytes().cmp(b.name.as_bytes()));
     columns
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use model::{Column, ColumnId, ColumnKind, CqlType, IndexKind, Table};
+use model::{Column, ColumnId, ColumnKind, CqlType, IndexKind, Order, Table};
 
 use crate::CqlError;
 use crate::ast::{Comparison, InValues, Relation, RelationTarget, RelationValue, Term};
@@ -168,14 +168,19 @@ fn single(
     Ok(Restriction::Single(column.id, simplify(demand)))
 }
 
+/// Is the column ordered downwards? Its type is none of a collection to Cassandra then (`ReversedType`).
+fn is_reversed(column: &Column) -> bool {
+    column.order == Order::Descending
+}
+
 /// What the type of the column does not allow (`SingleColumnRelation.toReceivers`).
 fn check_type(column: &Column, relation: &Relation) -> Result<(), CqlError> {
     let (name, ty) = (&column.name, &column.ty);
     match relation.comparison {
-        Comparison::ContainsKey if !matches!(ty, CqlType::Map { .. }) => {
+        Comparison::ContainsKey if !matches!(ty, CqlType::Map { .. }) || is_reversed(column) => {
             return invalid!("Cannot use CONTAINS KEY on non-map column {name}");
         }
-        Comparison::Contains if !ty.is_collection() => {
+        Comparison::Contains if !ty.is_collection() || is_reversed(column) => {
             return invalid!("Cannot use CONTAINS on non-collection column {name}");
         }
         _ => {}
@@ -323,6 +328,7 @@ fn element(
 ) -> Result<Restriction, CqlError> {
     let name = &column.name;
     let (key_type, value_type) = match &column.ty {
+        _ if is_reversed(column) => return invalid!("Column {name} cannot be used as a map"),
         CqlType::List { .. } => {
             return invalid!(
                 "Indexes on list entries ({name}[index] = value) are not currently supported."

@@ -386,7 +386,7 @@ impl Restrictions {
         let of_vector = |column: &&Column| {
             let mut indexes = table.indexes.iter();
             matches!(column.ty, CqlType::Vector { .. })
-                && indexes.any(|i| i.is_storage_attached() && i.column_of(table) == Some(*column))
+                && indexes.any(|i| i.column_of(table) == Some(*column))
         };
         if others.iter().any(of_vector) {
             return invalid!("Vector indexes only support ANN queries");

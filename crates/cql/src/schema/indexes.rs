@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use model::{Column, ColumnKind, CompactForm, CqlType, Index, IndexKind, Keyspace, Schema, Table};
-use model::{UserType, quote_identifier};
+use model::{Order, UserType, quote_identifier};
 
 use super::properties::Properties;
 use super::tables::is_counter_table;
@@ -294,7 +294,12 @@ impl<'t> Target<'t> {
     fn of(table: &'t Table, target: &IndexTarget) -> Result<Target<'t>, CqlError> {
         let column = column_of(table, &target.column)?;
         let kind = match target.kind {
-            IndexTargetKind::Simple if column.ty.is_collection() => IndexTargetKind::Values,
+            // What is ordered downwards is no collection to Cassandra (`ReversedType`).
+            IndexTargetKind::Simple
+                if column.ty.is_collection() && column.order == Order::Ascending =>
+            {
+                IndexTargetKind::Values
+            }
             kind => kind,
         };
         Ok(Target { kind, column })
@@ -357,7 +362,10 @@ impl<'t> Target<'t> {
         use IndexTargetKind::{Entries, Full, Keys, Simple};
         let (name, ty) = (&self.column.name, &self.column.ty);
         let is_frozen_collection = ty.is_collection() && !ty.is_multi_cell();
-        let part = part(self.kind);
+        let part = match self.kind {
+            Simple if is_frozen_collection => "",
+            kind => part(kind),
+        };
         if is_frozen_collection && self.kind != Full {
             return invalid!(
                 "Cannot create {part}() index on frozen column {name}. Frozen collections are \
