@@ -102,12 +102,8 @@ impl KeyPlan {
         }
         let mut keys = self.unchecked_keys(request)?;
         if self.token.is_some() {
-            let range = token_range(self.token.as_ref(), request)?;
-            keys.retain(|key| {
-                range
-                    .as_ref()
-                    .is_some_and(|(start, end)| lies_between(key.token(), start, end))
-            });
+            let (start, end) = token_bounds(self.token.as_ref(), request)?;
+            keys.retain(|key| lies_between(key.token(), &start, &end));
         }
         check_keys(&keys)?;
         Ok(Partitions::Keys(keys))
@@ -235,9 +231,30 @@ fn token_range(
     demand: Option<&Demand<Expression>>,
     request: &Request<'_>,
 ) -> Result<Option<(PartitionBound, PartitionBound)>, CqlError> {
+    let (start, end) = token_bounds(demand, request)?;
+    if let (Some(low), Some(high)) = (token_of(&start), token_of(&end)) {
+        let touching = matches!(
+            (&start, &end),
+            (
+                PartitionBound::TokenInclusive(_),
+                PartitionBound::TokenInclusive(_)
+            )
+        );
+        if low > high || (low == high && !touching) {
+            return Ok(None);
+        }
+    }
+    Ok(Some((start, end)))
+}
+
+/// The bounds that the token is restricted to, in whichever order.
+fn token_bounds(
+    demand: Option<&Demand<Expression>>,
+    request: &Request<'_>,
+) -> Result<(PartitionBound, PartitionBound), CqlError> {
     let unbounded = PartitionBound::Unbounded;
-    let (start, end) = match demand {
-        None => return Ok(Some((unbounded.clone(), unbounded))),
+    Ok(match demand {
+        None => (unbounded.clone(), unbounded),
         Some(Demand::In(_)) => return invalid!("IN cannot be used with the token function"),
         Some(Demand::Equal(value)) => {
             let token = token(value, request)?;
@@ -270,20 +287,7 @@ fn token_range(
                 end.unwrap_or(unbounded),
             )
         }
-    };
-    if let (Some(low), Some(high)) = (token_of(&start), token_of(&end)) {
-        let touching = matches!(
-            (&start, &end),
-            (
-                PartitionBound::TokenInclusive(_),
-                PartitionBound::TokenInclusive(_)
-            )
-        );
-        if low > high || (low == high && !touching) {
-            return Ok(None);
-        }
-    }
-    Ok(Some((start, end)))
+    })
 }
 
 fn token(value: &Expression, request: &Request<'_>) -> Result<Token, CqlError> {
@@ -306,6 +310,8 @@ fn token_of(bound: &PartitionBound) -> Option<Token> {
     }
 }
 
+/// Is a key with this token meant, where keys are named too? Bounds that are not in order mean what is
+/// not between them (`TokenFilter.toRangeSet`).
 fn lies_between(token: Token, start: &PartitionBound, end: &PartitionBound) -> bool {
     let above = match start {
         PartitionBound::TokenInclusive(low) => token >= *low,
@@ -317,5 +323,8 @@ fn lies_between(token: Token, start: &PartitionBound, end: &PartitionBound) -> b
         PartitionBound::TokenExclusive(high) => token < *high,
         _ => true,
     };
-    above && below
+    match (token_of(start), token_of(end)) {
+        (Some(low), Some(high)) if low > high => above || below,
+        _ => above && below,
+    }
 }
