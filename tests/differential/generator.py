@@ -12,6 +12,7 @@ import random
 
 from .statements import Statements, Writer, spoil
 from .tables import create_udt, draw_table, draw_udt
+from .views import alter_view, create_view, draw_view
 from .weights import happens, pick
 
 
@@ -27,7 +28,7 @@ class Sequence:
         # Does it write on conditions?
         self.conditional = conditional
         self.statements = Statements(self.rng, self.conditional)
-        self.steps, self.tables, self.udts = [], [], []
+        self.steps, self.tables, self.udts, self.views = [], [], [], []
         self.spare = 0
 
     def step(self, **step):
@@ -46,9 +47,11 @@ class Sequence:
             self.step(cql=table.create(self.rng, self.rng.random() < 0.4))
             while happens(self.rng, "indexed from the start"):
                 self.step(cql=self.index(table))
+            while happens(self.rng, "viewed from the start"):
+                self.view(table)
         while len(self.steps) < length:
             self.draw()
-        for table in self.tables:
+        for table in self.tables + self.views:
             self.step(cql=f"SELECT * FROM {table.name}")
             if happens(self.rng, "described at the end"):
                 self.step(cql=f"DESCRIBE TABLE {table.name}")
@@ -60,6 +63,8 @@ class Sequence:
             return self.schema_change(table)
         if kind == "batch":
             return self.batch()
+        if kind == "read" and self.views and happens(self.rng, "read of a view"):
+            table = self.rng.choice(self.views)
         w = Writer(self.rng, happens(self.rng, "bound"))
         text = self.statements.write(table, w) if kind == "write" else self.statements.select(table, w)
         if happens(self.rng, "spoiled") and not w.bound and not table.counters:
@@ -108,6 +113,15 @@ class Sequence:
             # One that is there when its statement returns, on either server.
             self.step(cql=f"TRUNCATE {table.name}")
             return self.step(cql=self.index(table))
+        if kind == "view":
+            self.step(cql=f"TRUNCATE {table.name}")
+            return self.view(table)
+        if kind in ("drop view", "alter view") and self.views:
+            view = self.rng.choice(self.views)
+            if kind == "alter view":
+                return self.step(cql=alter_view(self.rng, view))
+            self.views.remove(view)
+            return self.step(cql=f"DROP MATERIALIZED VIEW {self.rng.choice(['', 'IF EXISTS '])}{view.name}")
         if kind == "drop index":
             name = self.rng.choice([f"{table.name}_{self.rng.choice(table.columns).name}_idx", f"i{self.spare}"])
             return self.step(cql=f"DROP INDEX {self.rng.choice(['', 'IF EXISTS '])}{name}")
@@ -138,6 +152,8 @@ class Sequence:
                 f"ALTER TABLE {table.name} DROP IF EXISTS nosuch", f"ALTER TABLE {table.name} RENAME IF EXISTS nosuch TO x",
                 f"ALTER TABLE {table.name} ALTER k0 TYPE text",
             ]),
+            "drop view": lambda: f"DROP MATERIALIZED VIEW {self.rng.choice(['', 'IF EXISTS '])}{table.name}",
+            "alter view": lambda: f"ALTER MATERIALIZED VIEW {self.rng.choice(['', 'IF EXISTS '])}nosuch WITH comment = 'x'",
             "trigger": lambda: f"CREATE TRIGGER tr ON {table.name} USING 'nosuch'",
         }
         self.step(cql=texts[kind]())
@@ -168,12 +184,20 @@ class Sequence:
         name = self.rng.choice(["", "", f"i{self.spare} "])
         return f"CREATE INDEX {self.rng.choice(['', '', 'IF NOT EXISTS '])}{name}ON {table.name} ({target}){using}"
 
+    def view(self, table):
+        """CREATE MATERIALIZED VIEW of a table, which is empty: it is there when its statement returns."""
+        self.spare += 1
+        view = draw_view(self.rng, f"m{self.spare}", table)
+        self.step(cql=create_view(self.rng, view, table))
+        self.views.append(view)
+
     def describe(self, table) -> str:
         kind = pick(self.rng, "describe")
         udt = self.rng.choice(self.udts).name if self.udts else "nosuch"
         return "DESCRIBE " + {
             "table": f"TABLE {table.name}", "keyspace": "KEYSPACE {keyspace}", "only keyspace": "ONLY KEYSPACE {keyspace}",
             "type": f"TYPE {udt}", "name": table.name, "nothing": "TABLE nosuch",
+            "view": f"MATERIALIZED VIEW {self.rng.choice(self.views).name if self.views else 'nosuch'}",
             "index": f"INDEX {table.name}_{self.rng.choice(table.columns).name}_idx",
         }[kind]
 

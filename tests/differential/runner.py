@@ -197,6 +197,8 @@ def compare(left: Runner, right: Runner, steps: list, keyspace: str, restart=Non
     try:
         for i, step in enumerate(steps):
             if restart and i in (len(steps) // 3, len(steps) * 2 // 3):
+                # Who stays connected and silent is waited for by a server that stops.
+                left.connection.close()
                 restart()
                 left.reconnect()
             ours, theirs = left.run(step), right.run(step)

@@ -13,9 +13,12 @@ WEIGHTS = {
         "add": 20, "drop": 10, "rename": 8, "option": 12, "truncate": 8, "create again": 10, "exists": 8,
         "spoiled": 6, "drop type": 3, "alter type": 8, "read schema": 5, "drop nothing": 4, "alter nothing": 4,
         "describe": 12, "mask": 2, "trigger": 1, "index": 14, "drop index": 5,
+        "view": 3, "drop view": 2, "alter view": 1,
     },
     "index": {"column": 20, "part": 8, "attached": 14, "nonsense": 2},
-    "describe": {"table": 6, "keyspace": 2, "only keyspace": 1, "type": 4, "name": 2, "nothing": 1, "index": 2},
+    "describe": {"table": 6, "keyspace": 2, "only keyspace": 1, "type": 4, "name": 2, "nothing": 1, "index": 2, "view": 2},
+    # What a view is made wrong by.
+    "view": {"as it must be": 30, "a key left out": 1, "null keys": 1, "a static column": 1, "another function": 1},
     "delete": {"columns": 35, "row": 25, "slice": 25, "partition": 15},
     # What comes between SELECT and FROM.
     "selection": {
@@ -41,6 +44,9 @@ WEIGHTS = {
 # name -> chance
 CHANCES = {
     "indexed from the start": 0.5,
+    "viewed from the start": 0.12,
+    # Of the reads, in a sequence with views.
+    "read of a view": 0.4,
     "bound": 0.5,
     "spoiled": 0.06,
     "prepared": 0.6,
