@@ -9,6 +9,7 @@ const LONGEST_BODY: usize = 256 << 20;
 pub(crate) const ERROR: u8 = 0x00;
 pub(crate) const STARTUP: u8 = 0x01;
 pub(crate) const SUPPORTED: u8 = 0x06;
+pub(crate) const RESULT: u8 = 0x08;
 pub(crate) const EXECUTE: u8 = 0x0A;
 
 /// Why bytes are no frame that is served here.

@@ -134,7 +134,7 @@ async fn run_shard(
     let mesh = seat.join(&env);
     let shard = Rc::new(Shard {
         env: env.clone(),
-        answers: RefCell::new(Answers::default()),
+        answers: RefCell::new(Answers::new(upstream.ip(), listen.ip())),
         upstream,
     });
     if env.shard().0 == 0 {
