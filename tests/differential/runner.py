@@ -11,7 +11,7 @@ import struct
 from harness.protocol import UNSET, Closed, Connection, Failure
 
 # Codes of errors.
-SYNTAX, READ_FAILURE, PROTOCOL = 0x2000, 0x1300, 0x000A
+SYNTAX, READ_FAILURE, WRITE_FAILURE, PROTOCOL = 0x2000, 0x1300, 0x1500, 0x000A
 TTL_SLACK = 30
 # What Cassandra says once a minute, to whoever comes then.
 RARE_WARNINGS = ("`USE <keyspace>` with prepared statements", "SAI ANN indexes on vector columns are experimental")
@@ -149,9 +149,9 @@ def was_not_applied(answer) -> bool:
 
 
 def has_tripped(answer) -> bool:
-    """Whether the oracle tripped over its own bug, an exception nobody caught, maybe where it reads: then it has no
-    answer."""
-    return answer[0] == "error" and answer[1] in (0, READ_FAILURE)
+    """Whether the oracle tripped over its own bug, an exception nobody caught, maybe where it reads or
+    writes: then it has no answer."""
+    return answer[0] == "error" and answer[1] in (0, READ_FAILURE, WRITE_FAILURE)
 
 
 def known_columns(columns):

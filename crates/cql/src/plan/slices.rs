@@ -34,7 +34,8 @@ pub(crate) struct SlicePlan {
     names: Vec<std::sync::Arc<str>>,
 }
 
-/// Where a slice of one execution begins or ends: values, and whether they are part of it.
+/// Where a slice of one execution begins or ends: values, and whether they are part of it. No values
+/// stand for null, which lies before all others in the order of the table.
 struct Limit {
     values: Vec<Bytes>,
     inclusive: bool,
@@ -107,12 +108,8 @@ impl SlicePlan {
             );
             return Ok(slices);
         };
-        let Some(start) = self.limit(*first, start.as_ref(), request)? else {
-            return Ok(Vec::new());
-        };
-        let Some(end) = self.limit(*first, end.as_ref(), request)? else {
-            return Ok(Vec::new());
-        };
+        let start = self.limit(*first, start.as_ref(), request)?;
+        let end = self.limit(*first, end.as_ref(), request)?;
         for prefix in &prefixes {
             let above = ranges(comparator, prefix, start.as_ref(), true);
             let below = ranges(comparator, prefix, end.as_ref(), false);
@@ -233,7 +230,13 @@ impl SlicePlan {
         tuple: &Tuple,
         request: &Request<'_>,
     ) -> Result<Vec<Bytes>, CqlError> {
-        self.tuple(first, tuple, request)?
+        let bounds = self.tuple(first, tuple, request)?;
+        self.required(first, bounds)
+    }
+
+    /// The values of a tuple, none of which may be null.
+    fn required(&self, first: usize, bounds: SmallVec<[Bound; 1]>) -> Result<Vec<Bytes>, CqlError> {
+        bounds
             .into_iter()
             .enumerate()
             .map(|(i, value)| required(value, &self.names[first + i]))
@@ -282,35 +285,42 @@ impl SlicePlan {
         }
     }
 
-    /// One end of a slice; the outer `None` where it is null: nothing is less or greater.
-    #[allow(clippy::option_option)]
+    /// The slices of this execution, none of whose ends may be null: for statements that delete.
+    pub(crate) fn slices_between_values(
+        &self,
+        table: &Table,
+        request: &Request<'_>,
+    ) -> Result<Vec<Slice>, CqlError> {
+        for restriction in &self.restrictions {
+            if let Demand::Slice { start, end } = &restriction.demand {
+                for edge in [start, end].into_iter().flatten() {
+                    self.required_tuple(restriction.first, &edge.value, request)?;
+                }
+            }
+        }
+        self.slices(table, request)
+    }
+
+    /// One end of a slice.
     fn limit(
         &self,
         first: usize,
         edge: Option<&Edge<Tuple>>,
         request: &Request<'_>,
-    ) -> Result<Option<Option<Limit>>, CqlError> {
+    ) -> Result<Option<Limit>, CqlError> {
         let Some(edge) = edge else {
-            return Ok(Some(None));
+            return Ok(None);
         };
-        let mut values = Vec::new();
-        for (i, bound) in self
-            .tuple(first, &edge.value, request)?
-            .into_iter()
-            .enumerate()
-        {
-            match bound {
-                Bound::Value(value) => values.push(value),
-                Bound::Null => return Ok(None),
-                Bound::Unset => {
-                    return invalid!("Invalid unset value for column {}", self.names[first + i]);
-                }
-            }
-        }
-        Ok(Some(Some(Limit {
+        let bounds = self.tuple(first, &edge.value, request)?;
+        let is_null = matches!(bounds[..], [Bound::Null]) && matches!(edge.value, Tuple::Terms(_));
+        let values = match is_null {
+            true => Vec::new(),
+            false => self.required(first, bounds)?,
+        };
+        Ok(Some(Limit {
             values,
             inclusive: edge.inclusive,
-        })))
+        }))
     }
 }
 
@@ -324,6 +334,11 @@ fn ranges(
     let Some(limit) = limit else {
         return vec![Slice::of_prefix(Clustering(prefix.clone()))];
     };
+    if limit.values.is_empty() {
+        let (_, order) = &comparator.columns()[prefix.len()];
+        let whole = Slice::of_prefix(Clustering(prefix.clone()));
+        return Vec::from_iter((above == (*order == Order::Ascending)).then_some(whole));
+    }
     let orders = &comparator.columns()[prefix.len()..prefix.len() + limit.values.len()];
     let count = limit.values.len();
     if orders.iter().all(|(_, order)| *order == orders[0].1) {
