@@ -204,9 +204,13 @@ impl Restrictions {
             .all(|key| matches!(key, Some(Demand::Equal(_) | Demand::In(_))))
     }
 
-    /// Is the column of the key restricted to one value?
+    /// Is the column of the key restricted to one value, be it by a filter?
     pub(crate) fn fixes(&self, column: &Column) -> bool {
+        let filtered = self.filters.iter().any(|(id, demand)| {
+            *id == column.id && matches!(demand, FilterDemand::Value(Demand::Equal(_)))
+        });
         match column.kind {
+            _ if filtered => true,
             ColumnKind::PartitionKey => {
                 matches!(self.keys.get(column.position), Some(Some(Demand::Equal(_))))
             }

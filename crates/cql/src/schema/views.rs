@@ -130,15 +130,15 @@ fn build(
     check_relations(schema, base, statement, &key)?;
     let properties = Properties::collect(&statement.properties)?;
     options::check_form(&properties)?;
-    if properties.has("default_time_to_live") {
+    options::check_memtable(schema, &properties)?;
+    let options = options::create(&properties)?;
+    if options.default_time_to_live > 0 {
         return invalid(
             "Cannot set default_time_to_live for a materialized view. Data in a materialized view \
              always expire at the same time than the corresponding data in the parent table."
                 .to_owned(),
         );
     }
-    options::check_memtable(schema, &properties)?;
-    let options = options::create(&properties)?;
     let mut columns: Vec<Column> = Vec::new();
     let partition = statement.primary_key.partition.len();
     for (at, column) in key.iter().enumerate() {
