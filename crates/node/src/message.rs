@@ -74,7 +74,9 @@ pub(crate) enum ShardRequest {
     HoldViewWrites,
     /// Let them go on.
     ReleaseViewWrites,
-    /// Find the logged batches that it keeps, and complete them from now on.
+    /// Find the logged batches that it keeps.
+    FindBatches,
+    /// Complete the logged batches that it keeps from now on.
     BeginBatches,
     /// Keep a statement that this shard prepared.
     Keep(Arc<Statement>),

@@ -356,6 +356,7 @@ async fn perform(shard: &Rc<Shard>, request: ShardRequest) -> ShardReply {
             views::release(shard);
             ShardReply::Done
         }
+        ShardRequest::FindBatches => done(batch_log::find(shard).await),
         ShardRequest::BeginBatches => done(batch_log::begin(shard).await),
         ShardRequest::LeadCounter(addition, consistency) => {
             ShardReply::Written(coordinator::lead(shard, addition, consistency).await)
@@ -436,6 +437,8 @@ async fn begin(shard: &Rc<Shard>) -> Result<(), StartError> {
     let request = || ShardRequest::Begin(local.clone());
     let begun = shard.on_all(request, begin_shard(shard, local.clone()));
     begun.await.map_err(StartError::System)?;
+    let found = batch_log::find_everywhere(shard).await;
+    found.map_err(|error| StartError::System(format!("replaying logged batches: {error}")))?;
     // Its identity must be on the drive before others know it.
     save_local(shard).await?;
     let service = Rc::new(ClusterService::new(shard));

@@ -26,7 +26,7 @@ use self::held::{Full, Held};
 use crate::message::{ShardReply, ShardRequest};
 use crate::shard::Shard;
 use crate::system::{batch_mutation, forget_mutation, time_uuid};
-pub(crate) use replay::{begin, begin_everywhere, replay_old};
+pub(crate) use replay::{begin, begin_everywhere, find, find_everywhere, replay_old};
 
 /// What a shard knows of batches.
 pub(crate) struct BatchLog {

@@ -25,8 +25,19 @@ const INTERVAL: Duration = Duration::from_secs(10);
 const LOOK_ROWS: u32 = 128;
 const LOOK_BYTES: u32 = 4 << 20;
 
-/// Finds what all shards keep; what a crash has left here is completed before clients come if there is no
-/// other node. On shard 0.
+/// Finds what all shards keep, and applies what writes of tables with views a crash has cut off: before anybody
+/// else can have this node write something, or a view is built. On shard 0.
+///
+/// # Errors
+/// In words.
+pub(crate) async fn find_everywhere(shard: &Rc<Shard>) -> Result<(), String> {
+    shard
+        .on_all(|| ShardRequest::FindBatches, find(shard))
+        .await
+}
+
+/// What a crash has left is completed before clients come if there is no other node, and later what nobody else
+/// completes. On shard 0.
 ///
 /// # Errors
 /// In words.
@@ -36,13 +47,11 @@ pub(crate) async fn begin_everywhere(shard: &Rc<Shard>) -> Result<(), String> {
         .await
 }
 
-/// Finds what this shard keeps, and completes from now on what nobody else does.
+/// Completes from now on what nobody else does of what this shard keeps.
 ///
 /// # Errors
 /// In words.
 pub(crate) async fn begin(shard: &Rc<Shard>) -> Result<(), String> {
-    let found = find(shard).await;
-    found.map_err(|error| format!("shard {}: reading system.batches: {error}", shard.index()))?;
     let is_alone = shard.metadata().others().next().is_none();
     if is_alone {
         let left = replay(shard, i64::MAX, None).await;
@@ -87,7 +96,15 @@ fn rate(shard: &Shard) -> Option<u64> {
 }
 
 /// Looks which batches this shard keeps.
-async fn find(shard: &Rc<Shard>) -> Result<(), String> {
+///
+/// # Errors
+/// In words.
+pub(crate) async fn find(shard: &Rc<Shard>) -> Result<(), String> {
+    let found = look_for(shard).await;
+    found.map_err(|error| format!("shard {}: reading system.batches: {error}", shard.index()))
+}
+
+async fn look_for(shard: &Rc<Shard>) -> Result<(), String> {
     let schema = shard.metadata().schema.clone();
     let Some(table) = schema.table("system", "batches").cloned() else {
         return Ok(());

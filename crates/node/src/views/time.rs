@@ -18,6 +18,9 @@ use crate::timestamps::Timestamps;
 
 /// How many microseconds are taken at a time.
 const SPAN: i64 = 10_000_000;
+/// How far ahead a time may be that is passed, in microseconds: a day. Clocks differ by less; what a client makes up,
+/// as nanoseconds, is no reason to live in the future.
+const FARTHEST: i64 = 24 * 60 * 60 * 1_000_000;
 
 /// From when on, and until when, markers may be written, in microseconds since 1970.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,6 +51,24 @@ pub(super) async fn next(shard: &Rc<Shard>) -> Result<i64, WriteError> {
         time.used.pass(span.from);
         time.span.set(span);
     }
+}
+
+/// A marker has been given this time: those that are written from now on are later, also in the next life.
+///
+/// # Errors
+/// As of [`next`].
+pub(super) async fn pass(shard: &Rc<Shard>, marker: Option<i64>) -> Result<(), WriteError> {
+    let farthest = shard.env.wall_micros().saturating_add(FARTHEST);
+    let Some(marker) = marker.filter(|marker| *marker < farthest) else {
+        return Ok(());
+    };
+    let time = &shard.views.time;
+    time.used.pass(marker);
+    while marker >= time.span.get().until {
+        let span = take(shard, marker).await?;
+        time.span.set(span);
+    }
+    Ok(())
 }
 
 /// A time that is earlier than that of any marker which this life writes: not the clock's, which may be set back.

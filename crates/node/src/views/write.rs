@@ -121,6 +121,7 @@ async fn derive(shard: &Rc<Shard>, mutation: &Mutation) -> Result<Derived, Write
         }
         let mut views = updates_on(shard, &rules, &update.key).await?;
         views.add(update, &before);
+        time::pass(shard, views.latest_marker()).await?;
         derived.updates.extend(views.finish());
     }
     check(&derived.updates)?;
@@ -206,6 +207,7 @@ async fn follow_large(
             });
             let mut views = updates_on(shard, &rules, &update.key).await?;
             views.add(&part, &before);
+            time::pass(shard, views.latest_marker()).await?;
             let updates = views.finish();
             check(&updates)?;
             kept.tell(shard, updates).await;

@@ -6,7 +6,7 @@ use model::{
     NO_TIMESTAMP, NO_TTL, Row, compare_cells, encode_key,
 };
 
-use super::{Now, Source, ViewRule};
+use super::{Lateness, Now, Source, ViewRule};
 
 /// The rows of a view that one row of its table gives.
 pub(super) struct Entry<'r> {
@@ -15,6 +15,7 @@ pub(super) struct Entry<'r> {
     pub(super) key: &'r DecoratedKey,
     pub(super) components: &'r [Bytes],
     pub(super) now: Now,
+    pub(super) lateness: Lateness,
 }
 
 /// A row of a view, and its partition.
@@ -150,7 +151,7 @@ impl Entry<'_> {
         if self.rule.includes_all() {
             return Some(own);
         }
-        let timestamp = self.latest(row).max(self.now.micros);
+        let timestamp = self.time_of_marker(self.latest(row));
         let unseen = row.cells.iter().filter(|cell| self.is_unseen(cell));
         let unseen = unseen.filter(|cell| cell.is_live(self.now.seconds));
         let all = unseen.map(|cell| liveness_like(cell, timestamp));
@@ -175,8 +176,17 @@ impl Entry<'_> {
         if self.rule.includes_all() {
             return Some(after.deletion.timestamp.max(before.liveness.timestamp));
         }
-        let latest = self.latest(before).max(self.latest(after));
-        Some(latest.max(self.now.micros))
+        Some(self.time_of_marker(self.latest(before).max(self.latest(after))))
+    }
+
+    /// When a marker is written of a row of which this is the latest that is known: now, but never before that, or a
+    /// deletion whose clock was ahead would take it along.
+    fn time_of_marker(&self, latest: i64) -> i64 {
+        let earliest = match self.lateness {
+            Lateness::Build => latest,
+            Lateness::Write => latest.saturating_add(1),
+        };
+        earliest.max(self.now.micros)
     }
 
     /// The latest of what is known of a row but for what the view has of it itself.

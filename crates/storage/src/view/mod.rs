@@ -182,6 +182,14 @@ pub struct Now {
     pub micros: i64,
 }
 
+/// Whether a marker that is as late as it is written is later than all that is known of its row, or as late: what a
+/// write means comes after what a view was built from.
+#[derive(Clone, Copy, Debug)]
+enum Lateness {
+    Build,
+    Write,
+}
+
 /// What is to be written to views for one partition of their table.
 pub struct ViewUpdates<'r> {
     rules: &'r [ViewRule],
@@ -189,6 +197,7 @@ pub struct ViewUpdates<'r> {
     components: Vec<bytes::Bytes>,
     now: Now,
     updates: BTreeMap<(usize, DecoratedKey), PartitionUpdate>,
+    latest_marker: Option<i64>,
 }
 
 impl<'r> ViewUpdates<'r> {
@@ -203,6 +212,7 @@ impl<'r> ViewUpdates<'r> {
             key: key.clone(),
             now,
             updates: BTreeMap::new(),
+            latest_marker: None,
         }
     }
 
@@ -242,13 +252,23 @@ impl<'r> ViewUpdates<'r> {
             let range = model::covering(&known.range_tombstones, comparator, &row.clustering);
             let around = known.deletion.merge(range);
             if let Some(row) = row_or_deletion(Some(row), &row.clustering, around) {
-                self.add_row(None, row);
+                self.follow(None, row, Lateness::Build);
             }
         }
     }
 
     /// Adds what the write of a row means, where `before` is what was known of it.
     pub fn add_row(&mut self, before: Option<Row>, written: Row) {
+        self.follow(before, written, Lateness::Write);
+    }
+
+    /// The latest time of a marker that is as late as it is written, if there is one ([`ViewRule::has_late_markers`]):
+    /// it is later than [`Now::micros`] where something of the row is. The next write has to be later.
+    pub fn latest_marker(&self) -> Option<i64> {
+        self.latest_marker
+    }
+
+    fn follow(&mut self, before: Option<Row>, written: Row, lateness: Lateness) {
         let Some(first) = self.rules.first() else {
             return;
         };
@@ -269,8 +289,12 @@ impl<'r> ViewUpdates<'r> {
                 key: &self.key,
                 components: &self.components,
                 now: self.now,
+                lateness,
             };
             for (key, row) in entry.changes(before.as_ref(), &merged) {
+                if rule.has_late_markers() {
+                    self.latest_marker = self.latest_marker.max(Some(row.liveness.timestamp));
+                }
                 let update = self.updates.entry((number, key));
                 let update = update.or_insert_with_key(|(_, key)| {
                     PartitionUpdate::new(rule.view.clone(), key.clone())
@@ -297,8 +321,8 @@ impl<'r> ViewUpdates<'r> {
     }
 }
 
-/// The row with a deletion around it as its own, where it has none; or that deletion alone; `None` if there is
-/// neither.
+/// The row with a deletion around it as its own, where its own is not later; or that deletion alone; `None` if
+/// there is neither.
 fn row_or_deletion(
     row: Option<&Row>,
     clustering: &Clustering,
@@ -309,8 +333,6 @@ fn row_or_deletion(
         None if around.is_live() => return None,
         None => Row::new(clustering.clone()),
     };
-    if row.deletion.is_live() {
-        row.deletion = around;
-    }
+    row.deletion = row.deletion.merge(around);
     Some(row)
 }
