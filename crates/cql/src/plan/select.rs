@@ -89,13 +89,7 @@ impl SelectPlan {
         )?;
         let limit = limit_term(analysis, select.limit.as_ref(), "[limit]")?;
 
-        let group_by = group_by(
-            analysis,
-            &table,
-            &mut selection,
-            &select.group_by,
-            &restrictions,
-        )?;
+        let group_by = group_by(analysis, &table, &mut selection, select, &restrictions)?;
         if select.distinct {
             check_distinct(&selection, &restrictions)?;
         }
@@ -452,9 +446,10 @@ fn group_by(
     analysis: &Analysis<'_>,
     table: &Arc<Table>,
     selection: &mut Selection,
-    selectors: &[Selector],
+    select: &Select,
     restrictions: &Restrictions,
 ) -> Result<Vec<Node>, CqlError> {
+    let selectors = &select.group_by;
     if selectors.is_empty() {
         return Ok(Vec::new());
     }
@@ -478,6 +473,11 @@ fn group_by(
             if !restrictions.fixes(next) {
                 return wrong_order();
             }
+        }
+        if select.distinct && column.kind == ColumnKind::Clustering {
+            return invalid!(
+                "Grouping on clustering columns is not allowed for SELECT DISTINCT queries"
+            );
         }
         nodes.push(match selector {
             Selector::Column(_) => Node::Slot(selection.slot_of(column)?),

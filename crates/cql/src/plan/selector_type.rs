@@ -37,6 +37,13 @@ impl Argument for SelectorArgument<'_, '_> {
     fn compatible_type(&self) -> Option<CqlType> {
         self.compiler.compatible_type(self.selector)
     }
+
+    fn bracketed(&self) -> Option<usize> {
+        match self.selector {
+            Selector::List(items) => Some(items.len()),
+            _ => None,
+        }
+    }
 }
 
 impl Compiler<'_> {
@@ -62,8 +69,7 @@ impl Compiler<'_> {
                 types.map(|types| CqlType::Tuple(types.iter().map(CqlType::freeze).collect()))
             }
             Selector::Parentheses(_) | Selector::Map(_) => None,
-            Selector::WriteTime(WriteTimeKind::Ttl, _) => Some(CqlType::Int),
-            Selector::WriteTime(..) => Some(CqlType::Bigint),
+            Selector::WriteTime(kind, inner) => Some(self.time_type(*kind, inner)),
             Selector::Field(inner, field) => match self.exact_type(inner)? {
                 CqlType::Udt { definition, .. } => definition
                     .fields
@@ -93,6 +99,28 @@ impl Compiler<'_> {
                 Some(function.result().clone())
             }
             Selector::Negation(inner) => self.operand_type(inner),
+        }
+    }
+
+    /// The type of `writetime`, `maxwritetime` or `ttl`: a list of what consists of many cells.
+    fn time_type(&self, kind: WriteTimeKind, inner: &Selector) -> CqlType {
+        let single = match kind {
+            WriteTimeKind::Ttl => CqlType::Int,
+            _ => CqlType::Bigint,
+        };
+        let whole = match inner {
+            Selector::Slice(of, ..) => of,
+            other => other,
+        };
+        let many = kind != WriteTimeKind::MaxWriteTime
+            && matches!(whole, Selector::Column(_))
+            && self.exact_type(whole).is_some_and(|ty| ty.is_multi_cell());
+        match many {
+            true => CqlType::List {
+                element: single.into(),
+                frozen: false,
+            },
+            false => single,
         }
     }
 
@@ -153,6 +181,10 @@ impl Compiler<'_> {
             .assignment(ty),
             Selector::Parentheses(items) => match (&items[..], ty) {
                 (_, CqlType::Tuple(types)) => self.all_fit(items.iter().zip(types)),
+                (_, CqlType::Udt { definition, .. }) if items.len() > 1 => {
+                    let types = definition.fields.iter().map(|(_, ty)| ty);
+                    self.all_fit(items.iter().zip(types))
+                }
                 ([only], _) => self.assignment(only, ty),
                 _ => Assignment::No,
             },

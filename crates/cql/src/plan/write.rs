@@ -282,6 +282,7 @@ impl ModifyPlan {
                 update.rows.push(row.deleted().finish());
             }
         } else {
+            place.rows.refuse_null(request)?;
             for slice in place.rows.slices(&self.table, request)? {
                 update.add_range_tombstone(RangeTombstone {
                     slice,

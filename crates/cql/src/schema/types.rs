@@ -89,9 +89,19 @@ impl DataType {
                 if parts.iter().any(DataType::is_counter) {
                     return invalid("Counters are not allowed inside tuples".to_owned());
                 }
+                // What is in a tuple is frozen, and so is what is in that.
+                let resolve = |part: &DataType| match part {
+                    DataType::List(_) | DataType::Set(_) | DataType::Map(..) => part
+                        .resolve_collection(
+                            &DataType::Frozen(part.clone().into()),
+                            keyspace,
+                            types,
+                        ),
+                    _ => part.resolve_part(keyspace, types),
+                };
                 let parts: Result<Vec<CqlType>, CqlError> = parts
                     .iter()
-                    .map(|part| Ok(part.resolve_part(keyspace, types)?.freeze()))
+                    .map(|part| Ok(resolve(part)?.freeze()))
                     .collect();
                 Ok(CqlType::Tuple(parts?).freeze())
             }
@@ -214,7 +224,7 @@ impl DataType {
 
 impl DataType {
     /// The type with the keyspace of user types named, as some messages show it.
-    pub(super) fn qualified(&self, keyspace: &str) -> DataType {
+    pub(crate) fn qualified(&self, keyspace: &str) -> DataType {
         let inner = |ty: &DataType| Box::new(ty.qualified(keyspace));
         match self {
             DataType::User { name, .. } => DataType::User {
