@@ -69,8 +69,10 @@ impl SelectPlan {
     ) -> Result<SelectPlan, CqlError> {
         let mut selection = Selection::new(analysis, &table, &select.selection, select.json)?;
         let nearest_of = nearest::nearest(&table, select)?;
+        // Virtual tables are small: they are filtered without being told to.
+        let allow_filtering = select.allow_filtering || table.is_virtual;
         let kind = StatementKind::Select {
-            allow_filtering: select.allow_filtering || nearest_of.is_some(),
+            allow_filtering: allow_filtering || nearest_of.is_some(),
         };
         let mut restrictions = Restrictions::new(analysis, &table, &select.relations, kind, false)?;
         if restrictions.restricts_clustering
@@ -112,7 +114,7 @@ impl SelectPlan {
             }
             None => None,
         };
-        if restrictions.must_filter && !select.allow_filtering {
+        if restrictions.must_filter && !allow_filtering {
             return invalid!("{NEEDS_FILTERING}");
         }
         let shows_static = !restrictions.restricts_clustering && !restrictions.restricts_regular;

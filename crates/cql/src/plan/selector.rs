@@ -120,14 +120,14 @@ impl<'a> Compiler<'a> {
 
     fn type_hint(&mut self, hint: &DataType, inner: &Selector) -> Result<Typed, CqlError> {
         let ty = self.resolve(hint)?;
+        let shown = hint.qualified(self.analysis.keyspace);
         if self.assignment(inner, &ty) == Assignment::No {
             return invalid!(
-                "Cannot assign value ({hint}){inner} to ({hint}){inner} of type {}",
+                "Cannot assign value ({shown}){inner} to ({shown}){inner} of type {}",
                 ty.freeze()
             );
         }
         let inner = self.compile(inner, Some(&ty))?;
-        let shown = hint.qualified(self.analysis.keyspace);
         Ok(Typed {
             node: inner.node,
             ty,

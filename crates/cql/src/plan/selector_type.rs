@@ -201,8 +201,23 @@ impl Compiler<'_> {
                 CqlType::Map { .. } if items.is_empty() => Assignment::Weak,
                 _ => Assignment::No,
             },
-            Selector::Map(_) => match ty {
-                CqlType::Map { .. } | CqlType::Udt { .. } => Assignment::Weak,
+            Selector::Map(entries) => match ty {
+                CqlType::Map { key, value, .. } => {
+                    let keys = entries.iter().map(|(part, _)| (part, &**key));
+                    let values = entries.iter().map(|(_, part)| (part, &**value));
+                    self.all_fit(keys.chain(values))
+                }
+                // A field that is not there is told of in words of its own.
+                CqlType::Udt { definition, .. } => {
+                    self.all_fit(entries.iter().filter_map(|(field, part)| {
+                        let Selector::Column(field) = field else {
+                            return None;
+                        };
+                        let known = &definition.fields;
+                        let found = known.iter().find(|(name, _)| **name == **field);
+                        found.map(|(_, ty)| (part, ty))
+                    }))
+                }
                 _ => Assignment::No,
             },
             other => match self.exact_type(other) {

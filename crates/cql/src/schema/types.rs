@@ -47,9 +47,14 @@ pub(super) fn check_size(ty: &CqlType, shown: impl Display) -> Result<(), CqlErr
 /// The type that a Java class stands for. Classes that Helenus does not know as a type are
 /// refused: it could not order their values.
 fn known_class(class: &str) -> Result<CqlType, CqlError> {
+    // A name without a package is one of Cassandra's.
+    let package = match class.contains('.') {
+        true => "",
+        false => "org.apache.cassandra.db.marshal.",
+    };
     match CqlType::from_marshal(class) {
         Ok(CqlType::Custom(_)) | Err(_) => Err(CqlError::Syntax(format!(
-            "Error setting type {class}: Unable to find abstract-type class '{class}'"
+            "Error setting type {class}: Unable to find abstract-type class '{package}{class}'"
         ))),
         Ok(ty) => Ok(ty),
     }
