@@ -70,7 +70,7 @@ fn shown(json: &Value) -> String {
             } else {
                 "BigInteger"
             };
-            format!("{class}: {text}")
+            format!("{class}: {}", number_text(number))
         }
     }
 }
@@ -87,6 +87,7 @@ fn java_text(json: &Value) -> String {
             let entry = |(name, value)| format!("{name}={}", java_text(value));
             format!("{{{}}}", joined(entries.iter().map(entry).collect()))
         }
+        Value::Number(number) => number_text(number),
         other => other.to_string(),
     }
 }
@@ -114,7 +115,7 @@ fn value_at(json: &Value, ty: &CqlType, depth: usize) -> Result<Option<Bytes>, V
         CqlType::Tuple(types) => tuple(json, types, depth)?,
         CqlType::Udt { definition, .. } => user_type(json, definition, depth)?,
         CqlType::Vector { element, dimension } => {
-            let items = elements(json, element, "vector", "a list", depth)?;
+            let items = elements(json, element, "list", "a list", depth)?;
             if items.len() != *dimension as usize {
                 return refuse(format!(
                     "List had incorrect size: expected {dimension} but given {}; {}",
@@ -254,7 +255,11 @@ fn simple_value(json: &Value, ty: &CqlType) -> Result<Bytes, ValueError> {
     let unexpected = |what: &str| refuse(format!("Expected {what}, but got a {}", shown(json)));
     match (ty, json) {
         (CqlType::Blob, Value::String(text)) => match text.strip_prefix("0x") {
-            Some(digits) => CqlType::Blob.parse_string(digits),
+            Some(digits) => CqlType::Blob.parse_string(digits).map_err(|error| {
+                ValueError::new(format!(
+                    "Value '{text}' is not a valid blob representation: {error}"
+                ))
+            }),
             None => refuse(format!(
                 "Value '{text}' is not a valid blob representation: String representation of blob \
                  is missing 0x prefix: {text}"
@@ -277,9 +282,14 @@ fn simple_value(json: &Value, ty: &CqlType) -> Result<Bytes, ValueError> {
         (CqlType::Decimal | CqlType::Float | CqlType::Double, Value::Number(number)) => {
             ty.parse_string(&number_text(number))
         }
-        (CqlType::Int | CqlType::Smallint | CqlType::Tinyint, Value::Number(number))
-            if number.to_string().parse::<i32>().is_ok() =>
-        {
+        (CqlType::Blob, _) => refuse(format!(
+            "Value '{}' is not a valid blob representation: it is no string",
+            java_text(json)
+        )),
+        (CqlType::Smallint | CqlType::Tinyint, Value::Number(number)) => {
+            ty.parse_string(&number_text(number))
+        }
+        (CqlType::Int, Value::Number(number)) if number.to_string().parse::<i32>().is_ok() => {
             ty.parse_string(&number.to_string())
         }
         (CqlType::Bigint | CqlType::Counter, Value::Number(number))
@@ -314,6 +324,8 @@ fn simple_value(json: &Value, ty: &CqlType) -> Result<Bytes, ValueError> {
         (CqlType::Uuid | CqlType::Timeuuid, _) => {
             unexpected(&format!("a string representation of a {ty}"))
         }
+        (CqlType::Duration, _) => unexpected("a string representation of a duration"),
+        (CqlType::Inet, _) => unexpected("a string representation of an inet value"),
         _ => unexpected(&format!("a string representation of a {ty} value")),
     }
 }

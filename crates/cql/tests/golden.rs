@@ -165,6 +165,11 @@ fn lists() {
 }
 
 #[test]
+fn null_and_unset() {
+    check(include_str!("golden/null_and_unset.cql"));
+}
+
+#[test]
 fn restrictions() {
     check(include_str!("golden/restrictions.cql"));
 }
@@ -172,6 +177,11 @@ fn restrictions() {
 #[test]
 fn statements() {
     check(include_str!("golden/statements.cql"));
+}
+
+#[test]
+fn types() {
+    check(include_str!("golden/types.cql"));
 }
 
 #[test]

@@ -21,7 +21,13 @@ impl CqlType {
             CqlType::Text => text.as_bytes().to_vec(),
             CqlType::Ascii if text.is_ascii() => text.as_bytes().to_vec(),
             CqlType::Ascii => {
-                return refuse!("Invalid ASCII character in string literal: '{text}'");
+                // How many of Java's characters the first one takes that is none of ASCII.
+                let first = text.chars().find(|c| !c.is_ascii());
+                return refuse!(
+                    "Invalid ASCII character in string literal: \
+                     java.nio.charset.UnmappableCharacterException: Input length = {}",
+                    first.map_or(1, char::len_utf16)
+                );
             }
             CqlType::Blob
             | CqlType::List { .. }

@@ -104,6 +104,10 @@ impl Call<'_> {
         }
         let prepared = self.plan(query.text, parameters.keyspace, &mut { MAX_TOKENS })?;
         self.trace(|| "Preparing statement");
+        if parameters.names.is_empty() && parameters.values.len() != prepared.bind_variables.len() {
+            let message = "Invalid amount of bind variables";
+            return Err(cql::CqlError::Invalid(message.to_owned()).into());
+        }
         self.shard.metrics.text_executed.add(1);
         let columns = prepared.result_columns.as_ref();
         let columns = columns.map(|columns| encode_columns(columns, self.version));

@@ -316,3 +316,18 @@ def test_overlapping_connections_come_and_go(connect):
     for _ in range(200):
         with Connection(connect().socket.getpeername()[0]) as connection:
             assert connection.query("SELECT key FROM system.local").rows
+
+
+def test_a_query_without_its_values(connect):
+    with connect() as connection, pytest.raises(Failure) as failure:
+        connection.query("SELECT key FROM system.local WHERE key = ?")
+    assert (failure.value.code, failure.value.message) == (0x2200, "Invalid amount of bind variables")
+
+
+def test_tables_are_told_of_as_they_are_written(connect, keyspace):
+    with connect() as connection:
+        connection.query(f"USE {keyspace}")
+        for name in ["unnamed", f"{keyspace}.named"]:
+            with pytest.raises(Failure) as failure:
+                connection.query(f"CREATE TABLE {name} (k int, v int)")
+            assert failure.value.message == f"No PRIMARY KEY specifed for table '{name}' (exactly one required)"

@@ -133,3 +133,27 @@ def test_settings_say_what_holds(connect, server):
         (b"read_request_timeout", b"5000ms"),
         (b"tombstone_warn_threshold", b"1000"),
     ]
+
+
+def test_virtual_tables_are_filtered_without_being_told_to(connect):
+    query = "SELECT name FROM system_views.settings WHERE value = 'Murmur3Partitioner'"
+    unsaid = connect().query(query)
+    assert unsaid.rows == connect().query(query + " ALLOW FILTERING").rows
+    named = connect().query("SELECT name FROM system_views.settings WHERE name > 'a' AND name < 'b'")
+    assert (b"auto_snapshot",) in named.rows
+
+
+@pytest.mark.parametrize(
+    "statement, message",
+    [
+        ("INSERT INTO system_views.settings (name) VALUES ('a')", "Modification is not supported by table system_views.settings"),
+        ("INSERT INTO system_views.settings (name) VALUES ('a') IF NOT EXISTS", "Conditional updates are not supported by virtual tables"),
+        ("DELETE FROM system_views.settings WHERE name = 'a' IF EXISTS", "Conditional updates are not supported by virtual tables"),
+        ("UPDATE system_views.settings USING TTL 1 SET value = 'a' WHERE name = 'a'", "Expiring columns are not supported by virtual tables"),
+        ("DELETE FROM system_views.settings USING TIMESTAMP 1 WHERE name = 'a'", "Custom timestamp is not supported by virtual tables"),
+    ],
+)
+def test_virtual_tables_say_why_they_are_not_written(connect, statement, message):
+    with pytest.raises(Failure) as failure:
+        connect().query(statement)
+    assert (failure.value.code, failure.value.message) == (0x2200, message)

@@ -41,6 +41,16 @@ pub struct QualifiedName {
     pub name: String,
 }
 
+/// As it is written, without quotes.
+impl std::fmt::Display for QualifiedName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some(keyspace) = &self.keyspace {
+            write!(f, "{keyspace}.")?;
+        }
+        f.write_str(&self.name)
+    }
+}
+
 /// A statement.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Statement {

@@ -31,11 +31,11 @@ pub(super) fn named(
         "collection_sum" => fold("collection_sum", NUMERIC, arguments, fold_sum)?,
         "collection_avg" => fold("collection_avg", NUMERIC, arguments, fold_avg)?,
         "mask_null" => {
-            let ty = only("mask_null", "any", arguments, None)?;
+            let ty = only("mask_null", "any", arguments, None)?.freeze();
             Scalar::new("mask_null", [ty.clone()], ty, |_| Ok(None))
         }
         "mask_default" => {
-            let ty = only("mask_default", "any", arguments, None)?;
+            let ty = only("mask_default", "any", arguments, None)?.freeze();
             Scalar::new("mask_default", [ty.clone()], ty, |call| {
                 Ok(default_value(&call.function.result).map(Bytes::from))
             })
@@ -60,7 +60,7 @@ fn only(
     receiver: Option<&CqlType>,
 ) -> Result<CqlType, CqlError> {
     match arguments {
-        [argument] => Ok(infer(name, parameter, *argument, receiver)?.freeze()),
+        [argument] => infer(name, parameter, *argument, receiver),
         _ => wrong_count(name, parameter),
     }
 }
@@ -120,7 +120,7 @@ fn of_map(name: &'static str, arguments: &[&dyn Argument], keys: bool) -> Result
             frozen: true,
         }
     };
-    Ok(Scalar::new(name, [ty], result, |call| {
+    Ok(Scalar::new(name, [ty.freeze()], result, |call| {
         let Some(map) = call.argument(0) else {
             return Ok(None);
         };
@@ -143,7 +143,7 @@ fn count(arguments: &[&dyn Argument]) -> Result<Scalar, CqlError> {
     if !ty.is_collection() {
         return requires(NAME, "collection", arguments[0], &ty);
     }
-    Ok(Scalar::new(NAME, [ty], CqlType::Int, |call| {
+    Ok(Scalar::new(NAME, [ty.freeze()], CqlType::Int, |call| {
         // Every collection starts with the count of its elements.
         let value = call.argument(0).and_then(|value| value.get(..4));
         Ok(value.map(Bytes::copy_from_slice))
@@ -165,7 +165,7 @@ fn fold(
         }
         _ => return requires(name, wanted, arguments[0], &ty),
     };
-    Ok(Scalar::new(name, [ty], element, body))
+    Ok(Scalar::new(name, [ty.freeze()], element, body))
 }
 
 fn fold_min(call: &Call<'_>) -> Outcome {
@@ -331,8 +331,18 @@ fn similarity(
     let of_other = left.exact_type().or_else(|| right.exact_type());
     let mut types = Vec::new();
     for argument in [*left, *right] {
+        // Brackets are taken for a vector of as many numbers.
+        if let Some(count) = argument.bracketed() {
+            if count == 0 {
+                return invalid("vectors may only have positive dimensions; given 0".to_owned());
+            }
+            types.push(CqlType::Vector {
+                element: CqlType::Float.into(),
+                dimension: u32::try_from(count).unwrap_or(u32::MAX),
+            });
+            continue;
+        }
         let ty = match (argument.exact_type(), &of_other) {
-            // Brackets are a list or a vector.
             (None, Some(other)) if argument.assignment(other) != Assignment::No => other.clone(),
             _ => infer(name, PARAMETERS, argument, of_other.as_ref())?,
         };

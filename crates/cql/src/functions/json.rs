@@ -56,7 +56,7 @@ fn from_json(call: &Call<'_>) -> Result<Option<Bytes>, CqlError> {
     let value = json::value_of(&json, &call.function.result);
     value.map_err(|error| match call.function.result {
         // As there: durations are refused in another way than all else.
-        CqlType::Duration => CqlError::Invalid(error.to_string()),
+        CqlType::Duration if json.is_string() => CqlError::Invalid(error.to_string()),
         _ => call.failure(format!("{MARSHAL_EXCEPTION}: {error}")),
     })
 }

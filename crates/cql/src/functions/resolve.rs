@@ -34,6 +34,11 @@ pub trait Argument: fmt::Display {
     fn compatible_type(&self) -> Option<CqlType> {
         self.exact_type()
     }
+
+    /// How many terms it has, if it is a literal in brackets: a list or a vector.
+    fn bracketed(&self) -> Option<usize> {
+        None
+    }
 }
 
 /// What is to become of the result of a call.

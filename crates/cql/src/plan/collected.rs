@@ -237,7 +237,7 @@ fn merge_clustering(
 ) -> Result<ClusteringRestriction, CqlError> {
     let shared_first = known.first.max(new.first);
     let shared_end = (known.first + known.count).min(new.first + new.count);
-    let shared = names[shared_first..shared_end].join(", ");
+    let shared = names[shared_first..shared_end].join(" ,");
     let both_slices =
         matches!(known.demand, Demand::Slice { .. }) && matches!(new.demand, Demand::Slice { .. });
     if both_slices && known.first != new.first {

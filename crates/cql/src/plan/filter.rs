@@ -7,10 +7,10 @@ use model::{ColumnId, FilterOperator, RowFilter, Table, collection};
 
 use crate::CqlError;
 use crate::error::invalid;
-use crate::term::{Bound, Expression, Request};
+use crate::term::{Bound, BoundList, Expression, Request};
 
 use super::keys::in_values;
-use super::restriction::{Contents, Demand, Edge};
+use super::restriction::{Contents, Demand, Edge, OneOf};
 use super::restrictions::FilterDemand;
 
 /// What rows must fulfil besides their place.
@@ -129,7 +129,7 @@ impl FilterColumn {
                 filters.push(self.filter(FilterOperator::Equal, vec![value]));
             }
             Demand::In(one_of) => {
-                let values = in_values(one_of, &self.name, request)?;
+                let values = self.values(one_of, request)?;
                 if values.is_empty() {
                     return Ok(false);
                 }
@@ -153,6 +153,20 @@ impl FilterColumn {
             }
         }
         Ok(true)
+    }
+
+    /// The values of IN; a null among those of a marker is equal to nothing.
+    fn values(
+        &self,
+        one_of: &OneOf<Expression>,
+        request: &Request<'_>,
+    ) -> Result<Vec<Bytes>, CqlError> {
+        if let OneOf::Marker(marker) = one_of
+            && let BoundList::Values(values) = marker.evaluate_list(request)?
+        {
+            return Ok(values.into_iter().flatten().collect());
+        }
+        in_values(one_of, &self.name, request)
     }
 
     fn contents(

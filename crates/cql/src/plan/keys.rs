@@ -7,7 +7,7 @@ use model::{CqlType, DecoratedKey, PartitionBound, PartitionSelection, Table, To
 
 use crate::CqlError;
 use crate::error::invalid;
-use crate::term::{Bound, Expression, Request};
+use crate::term::{Bound, BoundList, Expression, Request};
 
 use super::restriction::{Demand, OneOf};
 use super::restrictions::Restrictions;
@@ -211,17 +211,13 @@ pub(crate) fn in_values(
             .iter()
             .map(|term| required(term.evaluate(request)?, name))
             .collect(),
-        OneOf::Marker(marker) => match marker.evaluate(request)? {
-            Bound::Null => invalid!("Invalid null value for IN restriction"),
-            Bound::Unset => invalid!("Invalid unset value for IN restriction"),
-            Bound::Value(list) => {
-                let elements = model::collection::elements(&list)
-                    .map_err(|error| CqlError::Invalid(error.to_string()))?;
-                Ok(elements
-                    .into_iter()
-                    .map(|element| list.slice_ref(element))
-                    .collect())
-            }
+        OneOf::Marker(marker) => match marker.evaluate_list(request)? {
+            BoundList::Null => invalid!("Invalid null value for column {name}"),
+            BoundList::Unset => invalid!("Invalid unset value for column {name}"),
+            BoundList::Values(values) => values
+                .into_iter()
+                .map(|value| required(value.map_or(Bound::Null, Bound::Value), name))
+                .collect(),
         },
     }
 }

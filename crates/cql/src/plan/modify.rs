@@ -8,7 +8,7 @@ use model::{ColumnId, ColumnKind, Table};
 
 use crate::CqlError;
 use crate::ast::{
-    Assignment, Delete, Deletion, Insert, InsertJson, Modification, Relation, Update,
+    self, Assignment, Delete, Deletion, Insert, InsertJson, Modification, Relation, Update,
 };
 use crate::error::invalid;
 use crate::schema::is_counter_table;
@@ -57,11 +57,7 @@ impl ModifyPlan {
         statement: &Modification,
     ) -> Result<ModifyPlan, CqlError> {
         if table.is_virtual {
-            return invalid!(
-                "Modification is not supported by table {}.{}",
-                table.keyspace,
-                table.name
-            );
+            return refuse_virtual(&table, statement);
         }
         match statement {
             Modification::Insert(insert) => ModifyPlan::insert(analysis, table, insert),
@@ -316,4 +312,34 @@ fn only_static(kind: StatementKind, actions: &[ColumnAction], conditions: &Condi
         && !conditions.look_at_regulars()
         && actions.iter().all(is_static)
         && (!actions.is_empty() || conditions.look_at_statics())
+}
+
+/// What is wrong with writing to a virtual table: none of them takes it.
+fn refuse_virtual<T>(table: &Table, statement: &Modification) -> Result<T, CqlError> {
+    let (attributes, is_conditional) = match statement {
+        Modification::Insert(insert) => (&insert.attributes, insert.if_not_exists),
+        Modification::InsertJson(insert) => (&insert.attributes, insert.if_not_exists),
+        Modification::Update(update) => (
+            &update.attributes,
+            update.conditions != ast::Conditions::None,
+        ),
+        Modification::Delete(delete) => (
+            &delete.attributes,
+            delete.conditions != ast::Conditions::None,
+        ),
+    };
+    if is_conditional {
+        return invalid!("Conditional updates are not supported by virtual tables");
+    }
+    if attributes.ttl.is_some() {
+        return invalid!("Expiring columns are not supported by virtual tables");
+    }
+    if attributes.timestamp.is_some() {
+        return invalid!("Custom timestamp is not supported by virtual tables");
+    }
+    invalid!(
+        "Modification is not supported by table {}.{}",
+        table.keyspace,
+        table.name
+    )
 }

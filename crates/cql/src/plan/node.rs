@@ -141,6 +141,8 @@ impl Node {
                 name,
             } => {
                 let edge = |term: &Option<Expression>| match term {
+                    // An edge that is not set is none.
+                    Some(term) if term.evaluate(request)? == Bound::Unset => Ok(None),
                     Some(term) => edge(term, ("slice", name), request).map(Some),
                     None => Ok(None),
                 };

@@ -281,10 +281,7 @@ fn add(
         CqlType::List { .. } => Ok(Action::Append(prepare(analysis, term, receiver)?)),
         CqlType::Map { .. } => match prepare(analysis, term, receiver) {
             Ok(value) => Ok(Action::Add(value)),
-            Err(error) => match term {
-                Term::Map(_) | Term::Marker(_) => Err(error),
-                _ => invalid!("Value for a map addition has to be a map, but was: '{term}'"),
-            },
+            Err(_) => invalid!("Value for a map addition has to be a map, but was: '{term}'"),
         },
         _ => Ok(Action::Add(prepare(analysis, term, receiver)?)),
     }
@@ -320,12 +317,9 @@ fn subtract(
             let receiver = Receiver::new(name.clone(), keys);
             match prepare(analysis, term, &receiver) {
                 Ok(keys) => Ok(Action::Remove(keys)),
-                Err(error) => match term {
-                    Term::Set(_) | Term::Marker(_) => Err(error),
-                    _ => {
-                        invalid!("Value for a map substraction has to be a set, but was: '{term}'")
-                    }
-                },
+                Err(_) => {
+                    invalid!("Value for a map substraction has to be a set, but was: '{term}'")
+                }
             }
         }
         _ => Ok(Action::Remove(prepare(analysis, term, receiver)?)),

@@ -183,6 +183,9 @@ fn check_type(column: &Column, relation: &Relation) -> Result<(), CqlError> {
         Comparison::Contains if !ty.is_collection() || is_reversed(column) => {
             return invalid!("Cannot use CONTAINS on non-collection column {name}");
         }
+        Comparison::NotEqual if ty.is_collection() => {
+            return invalid!("Unsupported \"!=\" relation: {relation}");
+        }
         _ => {}
     }
     if !ty.is_multi_cell() {

@@ -441,6 +441,12 @@ fn check_written(
     let sliced = restrictions
         .values()
         .any(|restriction| matches!(restriction.demand, Demand::Slice { .. }));
+    if sliced && only_static && kind == StatementKind::Update {
+        return invalid!(
+            "Invalid restrictions on clustering columns since the UPDATE statement modifies only \
+             static columns"
+        );
+    }
     if sliced {
         return invalid!(
             "Slice restrictions are not supported on the clustering columns in {} statements",

@@ -69,8 +69,10 @@ impl SelectPlan {
     ) -> Result<SelectPlan, CqlError> {
         let mut selection = Selection::new(analysis, &table, &select.selection, select.json)?;
         let nearest_of = nearest::nearest(&table, select)?;
+        // Virtual tables are small: they are filtered without being told to.
+        let allow_filtering = select.allow_filtering || table.is_virtual;
         let kind = StatementKind::Select {
-            allow_filtering: select.allow_filtering || nearest_of.is_some(),
+            allow_filtering: allow_filtering || nearest_of.is_some(),
         };
         let mut restrictions = Restrictions::new(analysis, &table, &select.relations, kind, false)?;
         if restrictions.restricts_clustering
@@ -89,13 +91,7 @@ impl SelectPlan {
         )?;
         let limit = limit_term(analysis, select.limit.as_ref(), "[limit]")?;
 
-        let group_by = group_by(
-            analysis,
-            &table,
-            &mut selection,
-            &select.group_by,
-            &restrictions,
-        )?;
+        let group_by = group_by(analysis, &table, &mut selection, select, &restrictions)?;
         if select.distinct {
             check_distinct(&selection, &restrictions)?;
         }
@@ -118,7 +114,7 @@ impl SelectPlan {
             }
             None => None,
         };
-        if restrictions.must_filter && !select.allow_filtering {
+        if restrictions.must_filter && !allow_filtering {
             return invalid!("{NEEDS_FILTERING}");
         }
         let shows_static = !restrictions.restricts_clustering && !restrictions.restricts_regular;
@@ -452,9 +448,10 @@ fn group_by(
     analysis: &Analysis<'_>,
     table: &Arc<Table>,
     selection: &mut Selection,
-    selectors: &[Selector],
+    select: &Select,
     restrictions: &Restrictions,
 ) -> Result<Vec<Node>, CqlError> {
+    let selectors = &select.group_by;
     if selectors.is_empty() {
         return Ok(Vec::new());
     }
@@ -478,6 +475,11 @@ fn group_by(
             if !restrictions.fixes(next) {
                 return wrong_order();
             }
+        }
+        if select.distinct && column.kind == ColumnKind::Clustering {
+            return invalid!(
+                "Grouping on clustering columns is not allowed for SELECT DISTINCT queries"
+            );
         }
         nodes.push(match selector {
             Selector::Column(_) => Node::Slot(selection.slot_of(column)?),

@@ -120,16 +120,14 @@ impl<'a> Compiler<'a> {
 
     fn type_hint(&mut self, hint: &DataType, inner: &Selector) -> Result<Typed, CqlError> {
         let ty = self.resolve(hint)?;
+        let shown = hint.qualified(self.analysis.keyspace);
         if self.assignment(inner, &ty) == Assignment::No {
-            return invalid!("Cannot cast value {inner} to type {hint}");
+            return invalid!(
+                "Cannot assign value ({shown}){inner} to ({shown}){inner} of type {}",
+                ty.freeze()
+            );
         }
         let inner = self.compile(inner, Some(&ty))?;
-        let shown = match &ty {
-            CqlType::Udt { definition, .. } => {
-                format!("{}.{}", definition.keyspace, definition.name)
-            }
-            _ => hint.to_string(),
-        };
         Ok(Typed {
             node: inner.node,
             ty,
@@ -360,8 +358,10 @@ impl<'a> Compiler<'a> {
                 );
             }
             other => {
+                // Two messages, two wordings.
+                let is = if what == "Element" { "is " } else { "" };
                 return invalid!(
-                    "Invalid {} selection: {name} is of type {other} is not a collection",
+                    "Invalid {} selection: {name} {is}of type {other} is not a collection",
                     what.to_lowercase()
                 );
             }
@@ -422,6 +422,12 @@ impl<'a> Compiler<'a> {
         };
         let (node, name) = match (selector, ty) {
             (Selector::Parentheses(items), CqlType::Tuple(types)) => {
+                let parts = self.parts(items.iter().zip(types))?;
+                let name = format!("({})", joined(&parts));
+                (Node::Tuple(nodes(parts)), name)
+            }
+            (Selector::Parentheses(items), CqlType::Udt { definition, .. }) if items.len() > 1 => {
+                let types = definition.fields.iter().map(|(_, ty)| ty);
                 let parts = self.parts(items.iter().zip(types))?;
                 let name = format!("({})", joined(&parts));
                 (Node::Tuple(nodes(parts)), name)

@@ -37,6 +37,13 @@ impl Argument for SelectorArgument<'_, '_> {
     fn compatible_type(&self) -> Option<CqlType> {
         self.compiler.compatible_type(self.selector)
     }
+
+    fn bracketed(&self) -> Option<usize> {
+        match self.selector {
+            Selector::List(items) => Some(items.len()),
+            _ => None,
+        }
+    }
 }
 
 impl Compiler<'_> {
@@ -62,8 +69,7 @@ impl Compiler<'_> {
                 types.map(|types| CqlType::Tuple(types.iter().map(CqlType::freeze).collect()))
             }
             Selector::Parentheses(_) | Selector::Map(_) => None,
-            Selector::WriteTime(WriteTimeKind::Ttl, _) => Some(CqlType::Int),
-            Selector::WriteTime(..) => Some(CqlType::Bigint),
+            Selector::WriteTime(kind, inner) => Some(self.time_type(*kind, inner)),
             Selector::Field(inner, field) => match self.exact_type(inner)? {
                 CqlType::Udt { definition, .. } => definition
                     .fields
@@ -93,6 +99,28 @@ impl Compiler<'_> {
                 Some(function.result().clone())
             }
             Selector::Negation(inner) => self.operand_type(inner),
+        }
+    }
+
+    /// The type of `writetime`, `maxwritetime` or `ttl`: a list of what consists of many cells.
+    fn time_type(&self, kind: WriteTimeKind, inner: &Selector) -> CqlType {
+        let single = match kind {
+            WriteTimeKind::Ttl => CqlType::Int,
+            _ => CqlType::Bigint,
+        };
+        let whole = match inner {
+            Selector::Slice(of, ..) => of,
+            other => other,
+        };
+        let many = kind != WriteTimeKind::MaxWriteTime
+            && matches!(whole, Selector::Column(_))
+            && self.exact_type(whole).is_some_and(|ty| ty.is_multi_cell());
+        match many {
+            true => CqlType::List {
+                element: single.into(),
+                frozen: false,
+            },
+            false => single,
         }
     }
 
@@ -153,6 +181,10 @@ impl Compiler<'_> {
             .assignment(ty),
             Selector::Parentheses(items) => match (&items[..], ty) {
                 (_, CqlType::Tuple(types)) => self.all_fit(items.iter().zip(types)),
+                (_, CqlType::Udt { definition, .. }) if items.len() > 1 => {
+                    let types = definition.fields.iter().map(|(_, ty)| ty);
+                    self.all_fit(items.iter().zip(types))
+                }
                 ([only], _) => self.assignment(only, ty),
                 _ => Assignment::No,
             },
@@ -169,8 +201,23 @@ impl Compiler<'_> {
                 CqlType::Map { .. } if items.is_empty() => Assignment::Weak,
                 _ => Assignment::No,
             },
-            Selector::Map(_) => match ty {
-                CqlType::Map { .. } | CqlType::Udt { .. } => Assignment::Weak,
+            Selector::Map(entries) => match ty {
+                CqlType::Map { key, value, .. } => {
+                    let keys = entries.iter().map(|(part, _)| (part, &**key));
+                    let values = entries.iter().map(|(_, part)| (part, &**value));
+                    self.all_fit(keys.chain(values))
+                }
+                // A field that is not there is told of in words of its own.
+                CqlType::Udt { definition, .. } => {
+                    self.all_fit(entries.iter().filter_map(|(field, part)| {
+                        let Selector::Column(field) = field else {
+                            return None;
+                        };
+                        let known = &definition.fields;
+                        let found = known.iter().find(|(name, _)| **name == **field);
+                        found.map(|(_, ty)| (part, ty))
+                    }))
+                }
                 _ => Assignment::No,
             },
             other => match self.exact_type(other) {

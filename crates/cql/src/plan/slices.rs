@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 
 use crate::CqlError;
 use crate::error::invalid;
-use crate::term::{Bound, Expression, Request};
+use crate::term::{Bound, BoundList, Expression, Request};
 
 use super::keys::{in_values, required};
 use super::restriction::{Demand, Edge, OneOf, Tuple};
@@ -34,11 +34,29 @@ pub(crate) struct SlicePlan {
     names: Vec<std::sync::Arc<str>>,
 }
 
-/// Where a slice of one execution begins or ends: values, and whether they are part of it. No values
-/// stand for null, which lies before all others in the order of the table.
+/// Where a slice of one execution begins or ends: values, and whether they are part of it.
 struct Limit {
     values: Vec<Bytes>,
     inclusive: bool,
+}
+
+/// One end of a slice in one execution.
+enum Edged {
+    /// It has no such end.
+    Open,
+    /// Its value is null.
+    Null,
+    /// It ends here.
+    At(Limit),
+}
+
+impl Edged {
+    fn limit(self) -> Option<Limit> {
+        match self {
+            Edged::At(limit) => Some(limit),
+            Edged::Open | Edged::Null => None,
+        }
+    }
 }
 
 impl SlicePlan {
@@ -95,11 +113,13 @@ impl SlicePlan {
         let comparator = table.comparator();
         let (prefixes, last) = self.prefixes(comparator, request)?;
         let mut slices = Vec::with_capacity(prefixes.len());
-        let Some(ClusteringRestriction {
-            first,
-            demand: Demand::Slice { start, end },
-            ..
-        }) = last
+        let Some(
+            restriction @ ClusteringRestriction {
+                first,
+                demand: Demand::Slice { start, end },
+                ..
+            },
+        ) = last
         else {
             slices.extend(
                 prefixes
@@ -108,8 +128,16 @@ impl SlicePlan {
             );
             return Ok(slices);
         };
-        let start = self.limit(*first, start.as_ref(), request)?;
-        let end = self.limit(*first, end.as_ref(), request)?;
+        // Null lies before all values in the order of the table, wherever the column descends.
+        let ascends = comparator.columns()[*first].1 == Order::Ascending;
+        let start = match self.limit(restriction, start.as_ref(), request)? {
+            Edged::Null if !ascends => return Ok(Vec::new()),
+            edge => edge.limit(),
+        };
+        let end = match self.limit(restriction, end.as_ref(), request)? {
+            Edged::Null if ascends => return Ok(Vec::new()),
+            edge => edge.limit(),
+        };
         for prefix in &prefixes {
             let above = ranges(comparator, prefix, start.as_ref(), true);
             let below = ranges(comparator, prefix, end.as_ref(), false);
@@ -121,6 +149,23 @@ impl SlicePlan {
         }
         slices.sort_by(|a, b| comparator.compare_bounds(&a.start, &b.start));
         Ok(slices)
+    }
+
+    /// Refuses a slice that begins or ends at null: what a SELECT takes for all rows or none is no
+    /// range to delete.
+    pub(crate) fn refuse_null(&self, request: &Request<'_>) -> Result<(), CqlError> {
+        for restriction in &self.restrictions {
+            let Demand::Slice { start, end } = &restriction.demand else {
+                continue;
+            };
+            for edge in [start, end] {
+                if let Edged::Null = self.limit(restriction, edge.as_ref(), request)? {
+                    let name = &self.names[restriction.first];
+                    return invalid!("Invalid null value in condition for column {name}");
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The clusterings of this execution: for statements that name rows; sorted, each once.
@@ -144,12 +189,7 @@ impl SlicePlan {
             let tuples = match &restriction.demand {
                 Demand::Slice { .. } => return Ok((prefixes, Some(restriction))),
                 Demand::Equal(tuple) => {
-                    for (i, value) in self
-                        .tuple(restriction.first, tuple, request)?
-                        .into_iter()
-                        .enumerate()
-                    {
-                        let value = required(value, &self.names[restriction.first + i])?;
+                    for value in self.required_tuple(restriction, tuple, request)? {
                         for prefix in &mut prefixes {
                             prefix.push(value.clone());
                         }
@@ -192,20 +232,18 @@ impl SlicePlan {
             OneOf::Terms(terms) => {
                 let mut tuples = Vec::with_capacity(terms.len());
                 for tuple in terms {
-                    tuples.push(self.required_tuple(first, tuple, request)?);
+                    tuples.push(self.required_tuple(restriction, tuple, request)?);
                 }
                 tuples
+            }
+            OneOf::Marker(marker) if restriction.of_tuples => {
+                let types: Vec<CqlType> = columns.iter().map(|(ty, _)| ty.clone()).collect();
+                self.marked_tuples(restriction, marker, &types, request)?
             }
             OneOf::Marker(marker) => {
                 let marker = OneOf::Marker(marker.clone());
                 let values = in_values(&marker, &self.names[first], request)?;
-                if restriction.of_tuples {
-                    let types: Vec<CqlType> = columns.iter().map(|(ty, _)| ty.clone()).collect();
-                    let tuple = |value: Bytes| self.components(first, &value, &types);
-                    values.into_iter().map(tuple).collect::<Result<_, _>>()?
-                } else {
-                    values.into_iter().map(|value| vec![value]).collect()
-                }
+                values.into_iter().map(|value| vec![value]).collect()
             }
         };
         let compare = |a: &Vec<Bytes>, b: &Vec<Bytes>| {
@@ -224,104 +262,134 @@ impl SlicePlan {
         Ok(tuples)
     }
 
+    /// The tuples of a marker that stands for all of them.
+    fn marked_tuples(
+        &self,
+        restriction: &ClusteringRestriction,
+        marker: &Expression,
+        types: &[CqlType],
+        request: &Request<'_>,
+    ) -> Result<Vec<Vec<Bytes>>, CqlError> {
+        let values = match marker.evaluate_list(request)? {
+            BoundList::Null => return invalid!("Invalid null value for IN restriction"),
+            BoundList::Unset => {
+                return invalid!("Invalid unset value for in{}", self.shown(restriction));
+            }
+            BoundList::Values(values) => values,
+        };
+        let mut tuples = Vec::with_capacity(values.len());
+        for value in values {
+            let components = match &value {
+                Some(value) => components(value, types)?,
+                None => vec![Bound::Null],
+            };
+            let mut tuple = Vec::with_capacity(components.len());
+            for component in components {
+                let Bound::Value(value) = component else {
+                    let names =
+                        &self.names[restriction.first..restriction.first + restriction.count];
+                    return invalid!(
+                        "Invalid null value in condition for columns: [{}]",
+                        names.join(", ")
+                    );
+                };
+                tuple.push(value);
+            }
+            tuples.push(tuple);
+        }
+        Ok(tuples)
+    }
+
+    /// The values of `=` or of one tuple of IN: all of them are there.
     fn required_tuple(
         &self,
-        first: usize,
+        restriction: &ClusteringRestriction,
         tuple: &Tuple,
         request: &Request<'_>,
     ) -> Result<Vec<Bytes>, CqlError> {
-        let bounds = self.tuple(first, tuple, request)?;
-        self.required(first, bounds)
-    }
-
-    /// The values of a tuple, none of which may be null.
-    fn required(&self, first: usize, bounds: SmallVec<[Bound; 1]>) -> Result<Vec<Bytes>, CqlError> {
-        bounds
-            .into_iter()
-            .enumerate()
-            .map(|(i, value)| required(value, &self.names[first + i]))
-            .collect()
-    }
-
-    /// The components of a bound tuple: none may be null.
-    fn components(
-        &self,
-        first: usize,
-        value: &Bytes,
-        types: &[CqlType],
-    ) -> Result<Vec<Bytes>, CqlError> {
-        let components = collection::components(value, types.len())
-            .map_err(|error| CqlError::Invalid(error.to_string()))?;
-        components
-            .into_iter()
-            .enumerate()
-            .map(|(i, component)| match component {
-                Some(bytes) => Ok(value.slice_ref(bytes)),
-                None => required(Bound::Null, &self.names[first + i]),
-            })
-            .collect()
+        let values = self.tuple(restriction, tuple, request)?;
+        let mut required_values = Vec::with_capacity(values.len());
+        for (value, name) in values.into_iter().zip(&self.names[restriction.first..]) {
+            required_values.push(match value {
+                Bound::Null if restriction.of_tuples => {
+                    return invalid!("Invalid null value for column {name}");
+                }
+                value => required(value, name)?,
+            });
+        }
+        Ok(required_values)
     }
 
     fn tuple(
         &self,
-        first: usize,
+        restriction: &ClusteringRestriction,
         tuple: &Tuple,
         request: &Request<'_>,
     ) -> Result<SmallVec<[Bound; 1]>, CqlError> {
         match tuple {
-            Tuple::Terms(terms) => terms
-                .iter()
-                .map(|term: &Expression| term.evaluate(request))
-                .collect(),
+            Tuple::Terms(terms) => {
+                let mut bounds = SmallVec::with_capacity(terms.len());
+                for (i, term) in terms.iter().enumerate() {
+                    let bound = term.evaluate(request)?;
+                    if restriction.of_tuples && bound == Bound::Unset {
+                        return invalid!("Invalid unset value for tuple field number {i}");
+                    }
+                    bounds.push(bound);
+                }
+                Ok(bounds)
+            }
             Tuple::Marker(marker, types) => match marker.evaluate(request)? {
-                Bound::Value(value) => Ok(self
-                    .components(first, &value, types)?
-                    .into_iter()
-                    .map(Bound::Value)
-                    .collect()),
+                Bound::Value(value) => Ok(components(&value, types)?.into()),
                 Bound::Null => Ok(std::iter::repeat_n(Bound::Null, types.len()).collect()),
-                Bound::Unset => invalid!("Invalid unset value for tuple {}", self.names[first]),
+                Bound::Unset => {
+                    invalid!("Invalid unset value for tuple {}", self.shown(restriction))
+                }
             },
         }
-    }
-
-    /// The slices of this execution, none of whose ends may be null: for statements that delete.
-    pub(crate) fn slices_between_values(
-        &self,
-        table: &Table,
-        request: &Request<'_>,
-    ) -> Result<Vec<Slice>, CqlError> {
-        for restriction in &self.restrictions {
-            if let Demand::Slice { start, end } = &restriction.demand {
-                for edge in [start, end].into_iter().flatten() {
-                    self.required_tuple(restriction.first, &edge.value, request)?;
-                }
-            }
-        }
-        self.slices(table, request)
     }
 
     /// One end of a slice.
     fn limit(
         &self,
-        first: usize,
+        restriction: &ClusteringRestriction,
         edge: Option<&Edge<Tuple>>,
         request: &Request<'_>,
-    ) -> Result<Option<Limit>, CqlError> {
+    ) -> Result<Edged, CqlError> {
         let Some(edge) = edge else {
-            return Ok(None);
+            return Ok(Edged::Open);
         };
-        let bounds = self.tuple(first, &edge.value, request)?;
-        let is_null = matches!(bounds[..], [Bound::Null]) && matches!(edge.value, Tuple::Terms(_));
-        let values = match is_null {
-            true => Vec::new(),
-            false => self.required(first, bounds)?,
-        };
-        Ok(Some(Limit {
+        let mut values = Vec::new();
+        let bounds = self.tuple(restriction, &edge.value, request)?;
+        for (bound, name) in bounds.into_iter().zip(&self.names[restriction.first..]) {
+            match bound {
+                Bound::Null if !restriction.of_tuples => return Ok(Edged::Null),
+                bound => values.push(required(bound, name)?),
+            }
+        }
+        Ok(Edged::At(Limit {
             values,
             inclusive: edge.inclusive,
         }))
     }
+
+    /// The columns of a restriction as messages show them: `(b,c)`.
+    fn shown(&self, restriction: &ClusteringRestriction) -> String {
+        let names = &self.names[restriction.first..restriction.first + restriction.count];
+        format!("({})", names.join(","))
+    }
+}
+
+/// The components of a bound tuple.
+fn components(value: &Bytes, types: &[CqlType]) -> Result<Vec<Bound>, CqlError> {
+    let components = collection::components(value, types.len())
+        .map_err(|error| CqlError::Invalid(error.to_string()))?;
+    Ok(components
+        .into_iter()
+        .map(|component| match component {
+            Some(bytes) => Bound::Value(value.slice_ref(bytes)),
+            None => Bound::Null,
+        })
+        .collect())
 }
 
 /// The ranges of a prefix that lie above, or below, a limit.
@@ -334,11 +402,6 @@ fn ranges(
     let Some(limit) = limit else {
         return vec![Slice::of_prefix(Clustering(prefix.clone()))];
     };
-    if limit.values.is_empty() {
-        let (_, order) = &comparator.columns()[prefix.len()];
-        let whole = Slice::of_prefix(Clustering(prefix.clone()));
-        return Vec::from_iter((above == (*order == Order::Ascending)).then_some(whole));
-    }
     let orders = &comparator.columns()[prefix.len()..prefix.len() + limit.values.len()];
     let count = limit.values.len();
     if orders.iter().all(|(_, order)| *order == orders[0].1) {

@@ -282,7 +282,8 @@ impl ModifyPlan {
                 update.rows.push(row.deleted().finish());
             }
         } else {
-            for slice in place.rows.slices_between_values(&self.table, request)? {
+            place.rows.refuse_null(request)?;
+            for slice in place.rows.slices(&self.table, request)? {
                 update.add_range_tombstone(RangeTombstone {
                     slice,
                     deletion: time.deletion(),

@@ -28,7 +28,7 @@ pub(super) fn reads_dropped(ty: &CqlType, dropped: &CqlType) -> bool {
 /// Is a value of the dropped type one of the new type (`isValueCompatibleWith`)?
 fn reads(ty: &CqlType, dropped: &CqlType) -> bool {
     use CqlType::{
-        Bigint, Blob, Date, Int, List, Map, Time, Timestamp, Timeuuid, Tuple, Udt, Uuid, Varint,
+        Bigint, Blob, Date, Int, List, Map, Time, Timestamp, Timeuuid, Tuple, Uuid, Varint,
     };
     match (ty, dropped) {
         (Blob, _) | (Uuid, Timeuuid) | (Date, Int) | (Time, Bigint) => true,
@@ -43,11 +43,8 @@ fn reads(ty: &CqlType, dropped: &CqlType) -> bool {
             },
         ) => sorts_as(a, b) && reads(v, w),
         (Tuple(a), Tuple(b)) => a.len() >= b.len() && a.iter().zip(b).all(|(a, b)| reads(a, b)),
-        // User types are kept as tuples once they are dropped.
-        (Udt { definition, .. }, Tuple(b)) => {
-            let fields = &definition.fields;
-            fields.len() >= b.len() && fields.iter().zip(b).all(|((_, a), b)| reads(a, b))
-        }
+        // User types are kept as tuples once they are dropped, and Cassandra lets no user type read
+        // a tuple.
         _ => sorts_as(ty, dropped),
     }
 }
@@ -108,7 +105,6 @@ mod tests {
             ("frozen<set<text>>", "frozen<set<ascii>>"),
             ("set<blob>", "set<text>"),
             ("map<text, uuid>", "map<ascii, timeuuid>"),
-            ("frozen<u>", "frozen<tuple<ascii>>"),
             ("vector<int, 3>", "vector<int, 3>"),
         ] {
             assert!(reads_dropped(&ty(new), &ty(dropped)), "{dropped} → {new}");
@@ -130,6 +126,9 @@ mod tests {
             ("map<uuid, int>", "map<timeuuid, int>"),
             ("vector<text, 3>", "vector<ascii, 3>"),
             ("frozen<tuple<text>>", "frozen<u>"),
+            ("frozen<u>", "frozen<tuple<text>>"),
+            ("list<frozen<u>>", "list<frozen<tuple<text>>>"),
+            ("map<text, frozen<u>>", "map<text, frozen<tuple<text>>>"),
         ] {
             assert!(!reads_dropped(&ty(new), &ty(dropped)), "{dropped} → {new}");
         }

@@ -79,15 +79,8 @@ fn check_form(
     language: Option<&dyn FunctionLanguage>,
 ) -> Result<(), CqlError> {
     check_directives(statement.or_replace, statement.if_not_exists)?;
-    let Some(language) = language else {
+    if language.is_none() {
         return invalid(DISABLED.to_owned());
-    };
-    if statement.language != language.name() {
-        return invalid(format!(
-            "Currently only {} UDFs are available in Helenus: LANGUAGE {} is not supported",
-            language.shown(),
-            statement.language
-        ));
     }
     let name = &statement.name.name;
     let names: Vec<&str> = statement.arguments.iter().map(|(n, _)| &**n).collect();
@@ -127,6 +120,13 @@ pub(super) fn create(
         body: Arc::from(statement.body.as_str()),
     };
     if let Some(language) = language {
+        if *function.language != *language.name() {
+            return invalid(format!(
+                "Currently only {} UDFs are available in Helenus: LANGUAGE {} is not supported",
+                language.shown(),
+                statement.language
+            ));
+        }
         let checked = language.check(&function);
         checked.map_err(|error| {
             let shown = language.shown();

@@ -139,8 +139,9 @@ impl SchemaPlan {
             | Statement::AlterKeyspace(_)
             | Statement::DropKeyspace { .. } => {}
             Statement::CreateTable(create) => {
+                let written = create.table.clone();
                 qualify(&mut create.table, keyspace)?;
-                tables::check_form(create)?;
+                tables::check_form(create, &written)?;
             }
             Statement::CopyTable(copy) => {
                 qualify(&mut copy.table, keyspace)?;

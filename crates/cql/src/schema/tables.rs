@@ -15,7 +15,7 @@ use super::{
     unserved, views, with_keyspace,
 };
 use crate::CqlError;
-use crate::ast::{ColumnDefinition, CreateTable, Drop, PrimaryKey};
+use crate::ast::{ColumnDefinition, CreateTable, Drop, PrimaryKey, QualifiedName};
 
 /// With the id behind it, the name of a table is the name of a folder of at most 255 bytes.
 const MAX_NAME: usize = 222;
@@ -25,10 +25,9 @@ pub(super) fn invalid<T>(message: String) -> Result<T, CqlError> {
 }
 
 /// Checks what needs no schema: columns are declared once, there is one primary key, and the
-/// clustering order speaks of clustering columns.
-pub(super) fn check_form(create: &CreateTable) -> Result<(), CqlError> {
+/// clustering order speaks of clustering columns. `table`: its name as it is written.
+pub(super) fn check_form(create: &CreateTable, table: &QualifiedName) -> Result<(), CqlError> {
     Properties::collect(&create.properties)?;
-    let table = format!("{}.{}", keyspace_of(&create.table), create.table.name);
     let mut declared = BTreeSet::new();
     for column in &create.columns {
         if !declared.insert(column.name.as_str()) {

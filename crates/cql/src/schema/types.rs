@@ -47,9 +47,14 @@ pub(super) fn check_size(ty: &CqlType, shown: impl Display) -> Result<(), CqlErr
 /// The type that a Java class stands for. Classes that Helenus does not know as a type are
 /// refused: it could not order their values.
 fn known_class(class: &str) -> Result<CqlType, CqlError> {
+    // A name without a package is one of Cassandra's.
+    let package = match class.contains('.') {
+        true => "",
+        false => "org.apache.cassandra.db.marshal.",
+    };
     match CqlType::from_marshal(class) {
         Ok(CqlType::Custom(_)) | Err(_) => Err(CqlError::Syntax(format!(
-            "Error setting type {class}: Unable to find abstract-type class '{class}'"
+            "Error setting type {class}: Unable to find abstract-type class '{package}{class}'"
         ))),
         Ok(ty) => Ok(ty),
     }
@@ -89,9 +94,19 @@ impl DataType {
                 if parts.iter().any(DataType::is_counter) {
                     return invalid("Counters are not allowed inside tuples".to_owned());
                 }
+                // What is in a tuple is frozen, and so is what is in that.
+                let resolve = |part: &DataType| match part {
+                    DataType::List(_) | DataType::Set(_) | DataType::Map(..) => part
+                        .resolve_collection(
+                            &DataType::Frozen(part.clone().into()),
+                            keyspace,
+                            types,
+                        ),
+                    _ => part.resolve_part(keyspace, types),
+                };
                 let parts: Result<Vec<CqlType>, CqlError> = parts
                     .iter()
-                    .map(|part| Ok(part.resolve_part(keyspace, types)?.freeze()))
+                    .map(|part| Ok(resolve(part)?.freeze()))
                     .collect();
                 Ok(CqlType::Tuple(parts?).freeze())
             }
@@ -214,7 +229,7 @@ impl DataType {
 
 impl DataType {
     /// The type with the keyspace of user types named, as some messages show it.
-    pub(super) fn qualified(&self, keyspace: &str) -> DataType {
+    pub(crate) fn qualified(&self, keyspace: &str) -> DataType {
         let inner = |ty: &DataType| Box::new(ty.qualified(keyspace));
         match self {
             DataType::User { name, .. } => DataType::User {

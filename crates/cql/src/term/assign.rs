@@ -43,6 +43,13 @@ impl Argument for TermArgument<'_> {
             term => exact_type(self.analysis, term),
         }
     }
+
+    fn bracketed(&self) -> Option<usize> {
+        match self.term {
+            Term::List(items) => Some(items.len()),
+            _ => None,
+        }
+    }
 }
 
 /// Can the term be taken for a value of the type?

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use model::{CqlType, collection};
+use model::{CqlType, UserType, collection};
 
 use crate::CqlError;
 use crate::functions::Scalar;
@@ -40,7 +40,12 @@ pub(crate) enum Expression {
     /// A map with keys of this type.
     Map(CqlType, Vec<(Expression, Expression)>),
     /// A tuple or a user type.
-    Tuple(Vec<Expression>),
+    Tuple {
+        /// The user type, if it is one: for messages.
+        of: Option<Arc<UserType>>,
+        /// Its components, or fields.
+        items: Vec<Expression>,
+    },
     /// A vector with elements of this type.
     Vector(CqlType, Vec<Expression>),
 }
@@ -86,7 +91,7 @@ impl Expression {
             Expression::Function { arguments: all, .. }
             | Expression::List(all)
             | Expression::Set(_, all)
-            | Expression::Tuple(all)
+            | Expression::Tuple { items: all, .. }
             | Expression::Vector(_, all) => all.iter().any(Expression::has_marker),
             Expression::Map(_, entries) => entries
                 .iter()
@@ -135,29 +140,23 @@ impl Expression {
             }
             Expression::Map(ty, entries) => map(ty, entries, request)?,
             Expression::Vector(element, items) => {
-                let packed = collection::pack_vector(element, values(items, request)?);
+                let mut values = Vec::with_capacity(items.len());
+                for item in items {
+                    match item.evaluate(request)? {
+                        Bound::Value(value) => values.push(value),
+                        Bound::Null | Bound::Unset => {
+                            return crate::error::invalid!("null is not supported inside vectors");
+                        }
+                    }
+                }
+                let packed = collection::pack_vector(element, values);
                 Bound::Value(
                     packed
                         .map_err(|error| CqlError::Invalid(error.to_string()))?
                         .into(),
                 )
             }
-            Expression::Tuple(items) => {
-                let mut components = Vec::with_capacity(items.len());
-                for item in items {
-                    components.push(match item.evaluate(request)? {
-                        Bound::Value(value) => Some(value),
-                        Bound::Null => None,
-                        Bound::Unset => {
-                            return crate::error::invalid!(
-                                "Invalid unset value for a component of a tuple or a field of a \
-                                 user type"
-                            );
-                        }
-                    });
-                }
-                Bound::Value(collection::pack_tuple(components).into())
-            }
+            Expression::Tuple { of, items } => tuple(of.as_deref(), items, request)?,
         })
     }
 
@@ -208,7 +207,7 @@ impl Expression {
             } => !function.is_pure() || arguments.iter().any(Expression::is_impure),
             Expression::List(all)
             | Expression::Set(_, all)
-            | Expression::Tuple(all)
+            | Expression::Tuple { items: all, .. }
             | Expression::Vector(_, all) => all.iter().any(Expression::is_impure),
             Expression::Map(_, entries) => entries
                 .iter()
@@ -223,13 +222,13 @@ fn call(
     request: &Request<'_>,
 ) -> Result<Bound, CqlError> {
     let mut values = Vec::with_capacity(arguments.len());
-    for (i, argument) in arguments.iter().enumerate() {
+    for argument in arguments {
         values.push(match argument.evaluate(request)? {
             Bound::Value(value) => Some(value),
             Bound::Null => None,
             Bound::Unset => {
                 return crate::error::invalid!(
-                    "Invalid unset value for argument in call to function {} (argument {i})",
+                    "Invalid unset value for argument in call to function {}",
                     function.name()
                 );
             }
@@ -239,6 +238,31 @@ fn call(
         Some(value) => Bound::Value(value),
         None => Bound::Null,
     })
+}
+
+fn tuple(
+    of: Option<&UserType>,
+    items: &[Expression],
+    request: &Request<'_>,
+) -> Result<Bound, CqlError> {
+    let mut components = Vec::with_capacity(items.len());
+    for (i, item) in items.iter().enumerate() {
+        components.push(match (item.evaluate(request)?, of) {
+            (Bound::Value(value), _) => Some(value),
+            (Bound::Null, _) => None,
+            (Bound::Unset, None) => {
+                return crate::error::invalid!("Invalid unset value for tuple field number {i}");
+            }
+            (Bound::Unset, Some(of)) => {
+                return crate::error::invalid!(
+                    "Invalid unset value for field '{}' of user defined type {}",
+                    of.fields[i].0,
+                    of.name
+                );
+            }
+        });
+    }
+    Ok(Bound::Value(collection::pack_tuple(components).into()))
 }
 
 /// The values of the elements of a collection: none of them may be null.

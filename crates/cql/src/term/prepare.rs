@@ -564,7 +564,11 @@ fn user(
         let inner = Receiver::new(format!("{name}.{field}"), ty.clone());
         components.push(prepare(analysis, term, &inner)?);
     }
-    Expression::Tuple(components).fold()
+    Expression::Tuple {
+        of: Some(definition.clone()),
+        items: components,
+    }
+    .fold()
 }
 
 fn tuple(
@@ -595,7 +599,11 @@ fn tuple(
         let inner = Receiver::new(format!("{name}[{i}]"), ty.clone());
         components.push(prepare(analysis, item, &inner)?);
     }
-    Expression::Tuple(components).fold()
+    Expression::Tuple {
+        of: None,
+        items: components,
+    }
+    .fold()
 }
 
 /// The value of a term that belongs to no statement on a table, if it is constant.
