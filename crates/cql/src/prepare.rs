@@ -91,15 +91,10 @@ pub fn prepare_statement(
                 Some(table.keyspace.to_string()),
             ))
         }
-        Statement::Use(keyspace) => {
-            if !context.schema.keyspaces.contains_key(keyspace.as_str()) {
-                return invalid!("Keyspace '{keyspace}' does not exist");
-            }
-            Ok(Prepared::simple(
-                Plan::Use(keyspace.clone()),
-                Some(keyspace.clone()),
-            ))
-        }
+        Statement::Use(keyspace) => Ok(Prepared::simple(
+            Plan::Use(keyspace.clone()),
+            Some(keyspace.clone()),
+        )),
         Statement::Describe(describe) => {
             let plan = DescribePlan::new(describe, context.keyspace);
             let spec = |(name, ty): (&str, model::CqlType)| ColumnSpec {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use cluster::NodeId;
 use cql::describe::{ClusterDescription, DescribePlan, DescribePosition};
-use cql::{Context, MAX_TOKENS, ModifyPlan, Paging, Plan, Prepared, SelectPlan};
+use cql::{Context, CqlError, MAX_TOKENS, ModifyPlan, Paging, Plan, Prepared, SelectPlan};
 use model::{CounterMutation, Mutation, PartitionSelection, ReadCommand, ReadPage, Scanned, Table};
 use wire::{
     Consistency, EncodedColumns, Execute, Prepare, Query, QueryParameters, ResponseExtras,
@@ -207,6 +207,11 @@ impl Call<'_> {
                 self.truncate(table).await
             }
             Plan::Use(keyspace) => {
+                let metadata = self.shard.metadata();
+                if !metadata.schema.keyspaces.contains_key(keyspace.as_str()) {
+                    let missing = format!("Keyspace '{keyspace}' does not exist");
+                    return Err(CqlError::Invalid(missing).into());
+                }
                 *self.client.keyspace.borrow_mut() = Some(keyspace.as_str().into());
                 self.response().set_keyspace(keyspace);
                 Ok(())
@@ -494,7 +499,11 @@ pub(crate) async fn prepare(
         variables: statement.variables(version),
         partition_key_indexes: &statement.prepared.partition_key_indexes,
         extension_flags: 0,
-        result_columns: statement.columns(version),
+        // What DESCRIBE shows is told with the rows only, as the statement may be of another keyspace by then.
+        result_columns: match statement.prepared.plan {
+            Plan::Describe(_) => None,
+            _ => statement.columns(version),
+        },
     });
     Ok(())
 }

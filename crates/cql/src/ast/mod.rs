@@ -12,6 +12,8 @@ mod schema;
 mod select;
 mod term;
 
+use std::fmt;
+
 pub use auth::{
     AlterRole, CreateRole, DataCenters, Grant, ListPermissions, Permission, Resource, RoleOptions,
 };
@@ -39,6 +41,16 @@ pub struct QualifiedName {
     pub keyspace: Option<String>,
     /// The name within the keyspace.
     pub name: String,
+}
+
+impl fmt::Display for QualifiedName {
+    /// As it is written, without quotes.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(keyspace) = &self.keyspace {
+            write!(f, "{keyspace}.")?;
+        }
+        f.write_str(&self.name)
+    }
 }
 
 /// A statement.

@@ -10,7 +10,7 @@ use crate::error::invalid;
 use crate::term::{Bound, Expression, Request};
 
 use super::keys::in_values;
-use super::restriction::{Contents, Demand, Edge};
+use super::restriction::{Contents, Demand, Edge, OneOf};
 use super::restrictions::FilterDemand;
 
 /// What rows must fulfil besides their place.
@@ -129,7 +129,10 @@ impl FilterColumn {
                 filters.push(self.filter(FilterOperator::Equal, vec![value]));
             }
             Demand::In(one_of) => {
-                let values = in_values(one_of, &self.name, request)?;
+                let values = match one_of {
+                    OneOf::Terms(terms) => values_before_null(terms, request)?,
+                    marker => in_values(marker, &self.name, request)?,
+                };
                 if values.is_empty() {
                     return Ok(false);
                 }
@@ -179,4 +182,17 @@ impl FilterColumn {
         }
         Ok(())
     }
+}
+
+/// The values of IN as far as they are searched: Cassandra looks at nothing behind the first null
+/// (`ListSerializer.anyMatch`).
+fn values_before_null(terms: &[Expression], request: &Request<'_>) -> Result<Vec<Bytes>, CqlError> {
+    let mut values = Vec::with_capacity(terms.len());
+    for term in terms {
+        match term.evaluate(request)?.value() {
+            Some(value) => values.push(value),
+            None => break,
+        }
+    }
+    Ok(values)
 }

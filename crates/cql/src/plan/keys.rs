@@ -216,8 +216,8 @@ pub(crate) fn in_values(
             .map(|term| required(term.evaluate(request)?, name))
             .collect(),
         OneOf::Marker(marker) => match marker.evaluate(request)? {
-            Bound::Null => invalid!("Invalid null value for IN restriction"),
-            Bound::Unset => invalid!("Invalid unset value for IN restriction"),
+            Bound::Null => invalid!("Invalid null value for column {name}"),
+            Bound::Unset => invalid!("Invalid unset value for column {name}"),
             Bound::Value(list) => {
                 let elements = model::collection::elements(&list)
                     .map_err(|error| CqlError::Invalid(error.to_string()))?;

@@ -209,12 +209,19 @@ impl<'a> RowBuilder<'a> {
                 Ok(())
             }
             Action::DeleteIndex(index) => {
+                if index.evaluate(self.request)? == Bound::Unset {
+                    return Ok(());
+                }
                 let path = self.list_path(column, index, "delete an element from")?;
                 self.put(self.tombstone(column, Some(path)));
                 Ok(())
             }
             Action::DeleteElement(key, what) => {
-                let key = required_part(key.evaluate(self.request)?, what)?;
+                let key = key.evaluate(self.request)?;
+                if key == Bound::Unset && matches!(column.ty, CqlType::Set { .. }) {
+                    return Ok(());
+                }
+                let key = required_part(key, what)?;
                 self.put(self.tombstone(column, Some(key)));
                 Ok(())
             }

@@ -94,11 +94,12 @@ impl SlicePlan {
         let comparator = table.comparator();
         let (prefixes, last) = self.prefixes(comparator, request)?;
         let mut slices = Vec::with_capacity(prefixes.len());
-        let Some(ClusteringRestriction {
-            first,
-            demand: Demand::Slice { start, end },
-            ..
-        }) = last
+        let Some(
+            restriction @ ClusteringRestriction {
+                demand: Demand::Slice { start, end },
+                ..
+            },
+        ) = last
         else {
             slices.extend(
                 prefixes
@@ -107,10 +108,12 @@ impl SlicePlan {
             );
             return Ok(slices);
         };
-        let Some(start) = self.limit(*first, start.as_ref(), request)? else {
+        let (_, order) = &comparator.columns()[restriction.first];
+        let ascends = *order == Order::Ascending;
+        let Some(start) = self.limit(restriction, (start.as_ref(), ascends), request)? else {
             return Ok(Vec::new());
         };
-        let Some(end) = self.limit(*first, end.as_ref(), request)? else {
+        let Some(end) = self.limit(restriction, (end.as_ref(), !ascends), request)? else {
             return Ok(Vec::new());
         };
         for prefix in &prefixes {
@@ -124,6 +127,27 @@ impl SlicePlan {
         }
         slices.sort_by(|a, b| comparator.compare_bounds(&a.start, &b.start));
         Ok(slices)
+    }
+
+    /// As [`SlicePlan::slices`], to delete them: a slice from null, which Cassandra fails to write, is
+    /// refused instead of deleting what was not meant.
+    pub(crate) fn slices_to_delete(
+        &self,
+        table: &Table,
+        request: &Request<'_>,
+    ) -> Result<Vec<Slice>, CqlError> {
+        for restriction in &self.restrictions {
+            let Demand::Slice { start, end } = &restriction.demand else {
+                continue;
+            };
+            for edge in [start, end].into_iter().flatten() {
+                let values = self.tuple(restriction, &edge.value, request)?;
+                for (bound, name) in values.into_iter().zip(&self.names[restriction.first..]) {
+                    required(bound, name)?;
+                }
+            }
+        }
+        self.slices(table, request)
     }
 
     /// The clusterings of this execution: for statements that name rows; sorted, each once.
@@ -147,12 +171,7 @@ impl SlicePlan {
             let tuples = match &restriction.demand {
                 Demand::Slice { .. } => return Ok((prefixes, Some(restriction))),
                 Demand::Equal(tuple) => {
-                    for (i, value) in self
-                        .tuple(restriction.first, tuple, request)?
-                        .into_iter()
-                        .enumerate()
-                    {
-                        let value = required(value, &self.names[restriction.first + i])?;
+                    for value in self.required_tuple(restriction, tuple, request)? {
                         for prefix in &mut prefixes {
                             prefix.push(value.clone());
                         }
@@ -192,14 +211,41 @@ impl SlicePlan {
         let first = restriction.first;
         let columns = &comparator.columns()[first..first + restriction.count];
         let mut tuples: Vec<Vec<Bytes>> = match one_of {
+            // One tuple is as good as `=`, and is refused in its words.
+            OneOf::Terms(terms) if !restriction.of_tuples || terms.len() == 1 => terms
+                .iter()
+                .map(|tuple| self.required_tuple(restriction, tuple, request))
+                .collect::<Result<_, _>>()?,
             OneOf::Terms(terms) => {
                 let mut tuples = Vec::with_capacity(terms.len());
                 for tuple in terms {
-                    tuples.push(self.required_tuple(first, tuple, request)?);
+                    let mut values = Vec::with_capacity(restriction.count);
+                    for bound in self.tuple(restriction, tuple, request)? {
+                        match bound.value() {
+                            Some(value) => values.push(value),
+                            None => {
+                                return invalid!(
+                                    "Invalid null value in condition for columns: [{}]",
+                                    self.names_of(restriction).join(", ")
+                                );
+                            }
+                        }
+                    }
+                    tuples.push(values);
                 }
                 tuples
             }
             OneOf::Marker(marker) => {
+                if restriction.of_tuples {
+                    match marker.evaluate(request)? {
+                        Bound::Null => return invalid!("Invalid null value for IN restriction"),
+                        Bound::Unset => {
+                            let names = self.names_of(restriction).join(",");
+                            return invalid!("Invalid unset value for in({names})");
+                        }
+                        Bound::Value(_) => {}
+                    }
+                }
                 let marker = OneOf::Marker(marker.clone());
                 let values = in_values(&marker, &self.names[first], request)?;
                 if restriction.of_tuples {
@@ -227,16 +273,29 @@ impl SlicePlan {
         Ok(tuples)
     }
 
+    fn names_of(&self, restriction: &ClusteringRestriction) -> Vec<&str> {
+        self.names[restriction.first..restriction.first + restriction.count]
+            .iter()
+            .map(|name| &**name)
+            .collect()
+    }
+
+    /// A tuple that has all of its values.
     fn required_tuple(
         &self,
-        first: usize,
+        restriction: &ClusteringRestriction,
         tuple: &Tuple,
         request: &Request<'_>,
     ) -> Result<Vec<Bytes>, CqlError> {
-        self.tuple(first, tuple, request)?
+        self.tuple(restriction, tuple, request)?
             .into_iter()
-            .enumerate()
-            .map(|(i, value)| required(value, &self.names[first + i]))
+            .zip(&self.names[restriction.first..])
+            .map(|(value, name)| match value {
+                Bound::Null if restriction.of_tuples => {
+                    invalid!("Invalid null value for column {name}")
+                }
+                value => required(value, name),
+            })
             .collect()
     }
 
@@ -261,50 +320,61 @@ impl SlicePlan {
 
     fn tuple(
         &self,
-        first: usize,
+        restriction: &ClusteringRestriction,
         tuple: &Tuple,
         request: &Request<'_>,
     ) -> Result<SmallVec<[Bound; 1]>, CqlError> {
         match tuple {
             Tuple::Terms(terms) => terms
                 .iter()
-                .map(|term: &Expression| term.evaluate(request))
+                .enumerate()
+                .map(
+                    |(i, term): (usize, &Expression)| match term.evaluate(request)? {
+                        Bound::Unset if restriction.of_tuples => {
+                            invalid!("Invalid unset value for tuple field number {i}")
+                        }
+                        bound => Ok(bound),
+                    },
+                )
                 .collect(),
             Tuple::Marker(marker, types) => match marker.evaluate(request)? {
                 Bound::Value(value) => Ok(self
-                    .components(first, &value, types)?
+                    .components(restriction.first, &value, types)?
                     .into_iter()
                     .map(Bound::Value)
                     .collect()),
                 Bound::Null => Ok(std::iter::repeat_n(Bound::Null, types.len()).collect()),
-                Bound::Unset => invalid!("Invalid unset value for tuple {}", self.names[first]),
+                Bound::Unset => invalid!(
+                    "Invalid unset value for tuple ({})",
+                    self.names_of(restriction).join(",")
+                ),
             },
         }
     }
 
-    /// One end of a slice; the outer `None` where it is null: nothing is less or greater.
+    /// One end of a slice; the outer `None` where nothing lies on its side. A null stands before all
+    /// that is in the partition, whatever the order: what begins there is everything, what ends
+    /// there is nothing. Within a tuple it is refused.
     #[allow(clippy::option_option)]
     fn limit(
         &self,
-        first: usize,
-        edge: Option<&Edge<Tuple>>,
+        restriction: &ClusteringRestriction,
+        (edge, begins): (Option<&Edge<Tuple>>, bool),
         request: &Request<'_>,
     ) -> Result<Option<Option<Limit>>, CqlError> {
         let Some(edge) = edge else {
             return Ok(Some(None));
         };
         let mut values = Vec::new();
-        for (i, bound) in self
-            .tuple(first, &edge.value, request)?
+        let names = &self.names[restriction.first..];
+        for (bound, name) in self
+            .tuple(restriction, &edge.value, request)?
             .into_iter()
-            .enumerate()
+            .zip(names)
         {
             match bound {
-                Bound::Value(value) => values.push(value),
-                Bound::Null => return Ok(None),
-                Bound::Unset => {
-                    return invalid!("Invalid unset value for column {}", self.names[first + i]);
-                }
+                Bound::Null if !restriction.of_tuples => return Ok(begins.then_some(None)),
+                bound => values.push(required(bound, name)?),
             }
         }
         Ok(Some(Some(Limit {

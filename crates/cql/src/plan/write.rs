@@ -282,7 +282,7 @@ impl ModifyPlan {
                 update.rows.push(row.deleted().finish());
             }
         } else {
-            for slice in place.rows.slices(&self.table, request)? {
+            for slice in place.rows.slices_to_delete(&self.table, request)? {
                 update.add_range_tombstone(RangeTombstone {
                     slice,
                     deletion: time.deletion(),

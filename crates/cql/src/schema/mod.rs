@@ -138,8 +138,10 @@ impl SchemaPlan {
             | Statement::AlterKeyspace(_)
             | Statement::DropKeyspace { .. } => {}
             Statement::CreateTable(create) => {
+                // Messages name it as it is written.
+                let written = create.table.clone();
                 qualify(&mut create.table, keyspace)?;
-                tables::check_form(create)?;
+                tables::check_form(create, &written)?;
             }
             Statement::AlterTable(alter) => {
                 qualify(&mut alter.table, keyspace)?;

@@ -65,6 +65,7 @@ pub(super) fn alter(
 ) -> Result<TableOptions, CqlError> {
     create(properties)?;
     if properties.has("id") {
+        id(properties)?;
         return refuse("Cannot alter table id.".to_owned());
     }
     let mut options = previous.clone();

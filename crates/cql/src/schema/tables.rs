@@ -15,7 +15,7 @@ use super::{
     unserved, views, with_keyspace,
 };
 use crate::CqlError;
-use crate::ast::{ColumnDefinition, CreateTable, Drop, PrimaryKey};
+use crate::ast::{ColumnDefinition, CreateTable, Drop, PrimaryKey, QualifiedName};
 
 /// With the id behind it, the name of a table is the name of a folder of at most 255 bytes.
 const MAX_NAME: usize = 222;
@@ -24,11 +24,10 @@ pub(super) fn invalid<T>(message: String) -> Result<T, CqlError> {
     Err(CqlError::Invalid(message))
 }
 
-/// Checks what needs no schema: columns are declared once, there is one primary key, and the
-/// clustering order speaks of clustering columns.
-pub(super) fn check_form(create: &CreateTable) -> Result<(), CqlError> {
+/// Checks what needs no schema: columns are declared once, there is one primary key, and one order of
+/// each column. `table`: its name as it is written.
+pub(super) fn check_form(create: &CreateTable, table: &QualifiedName) -> Result<(), CqlError> {
     Properties::collect(&create.properties)?;
-    let table = format!("{}.{}", keyspace_of(&create.table), create.table.name);
     let mut declared = BTreeSet::new();
     for column in &create.columns {
         if !declared.insert(column.name.as_str()) {
@@ -38,31 +37,26 @@ pub(super) fn check_form(create: &CreateTable) -> Result<(), CqlError> {
             ));
         }
     }
-    let key = match create.primary_keys.as_slice() {
+    match create.primary_keys.as_slice() {
         [] => {
             return invalid(format!(
                 "No PRIMARY KEY specifed for table '{table}' (exactly one required)"
             ));
         }
-        [key] => key,
+        [_] => {}
         _ => {
             return invalid(format!(
                 "Multiple PRIMARY KEY specified for table '{table}' (exactly one required)"
             ));
         }
-    };
-    let strangers: Vec<&str> = create
-        .clustering_order
-        .iter()
-        .map(|(name, _)| name.as_str())
-        .filter(|name| !key.clustering.iter().any(|column| column == name))
-        .collect();
-    if !strangers.is_empty() {
-        return invalid(format!(
-            "Only clustering key columns can be defined in CLUSTERING ORDER directive: [{}] are \
-             not clustering columns",
-            strangers.join(", ")
-        ));
+    }
+    let mut ordered = BTreeSet::new();
+    for (name, _) in &create.clustering_order {
+        if !ordered.insert(name) {
+            return invalid(format!(
+                "Duplicate column '{name}' in CLUSTERING ORDER BY clause for table '{table}'"
+            ));
+        }
     }
     Ok(())
 }
@@ -157,6 +151,24 @@ pub(super) fn check_id(schema: &Schema, id: TableId) -> Result<(), CqlError> {
     }
 }
 
+/// The clustering order speaks of clustering columns only.
+fn check_order(statement: &CreateTable, clustering: &[String]) -> Result<(), CqlError> {
+    let strangers: Vec<&str> = statement
+        .clustering_order
+        .iter()
+        .map(|(name, _)| name.as_str())
+        .filter(|name| !clustering.iter().any(|column| column == name))
+        .collect();
+    if strangers.is_empty() {
+        return Ok(());
+    }
+    invalid(format!(
+        "Only clustering key columns can be defined in CLUSTERING ORDER directive: [{}] are not \
+         clustering columns",
+        strangers.join(", ")
+    ))
+}
+
 fn build(
     keyspace: &Keyspace,
     statement: &CreateTable,
@@ -178,6 +190,7 @@ fn build(
         }
     }
     let (key, in_key) = check_key(keyspace, statement, &types)?;
+    check_order(statement, &key.clustering)?;
     let orders = clustering_orders(statement, &key.clustering)?;
     let mut compact = None;
     if statement.compact_storage {
