@@ -87,6 +87,11 @@ impl Call<'_> {
     ) -> Result<Prepared, RequestError> {
         let keyspace = self.keyspace(of_request);
         let metadata = self.shard.metadata();
+        if let Some(name) = of_request
+            && !metadata.schema.keyspaces.contains_key(name)
+        {
+            return Err(CqlError::Invalid(format!("Keyspace '{name}' does not exist")).into());
+        }
         let context = Context {
             schema: &metadata.schema,
             keyspace: keyspace.as_deref(),
@@ -104,6 +109,10 @@ impl Call<'_> {
         }
         let prepared = self.plan(query.text, parameters.keyspace, &mut { MAX_TOKENS })?;
         self.trace(|| "Preparing statement");
+        let given = prepared.values_for_markers(parameters.values.len(), &parameters.names);
+        if given != prepared.bind_variables.len() {
+            return Err(RequestError::invalid("Invalid amount of bind variables"));
+        }
         self.shard.metrics.text_executed.add(1);
         let columns = prepared.result_columns.as_ref();
         let columns = columns.map(|columns| encode_columns(columns, self.version));

@@ -1,6 +1,6 @@
 //! `INSERT`, `UPDATE`, `DELETE` and `BATCH`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::CqlError;
 use crate::ast::{
@@ -320,13 +320,19 @@ impl Parser<'_> {
     }
 }
 
-/// A column that is set whole may not be set in any other way (`Parser.addRawUpdate`).
+/// A column that is set whole may not be set in any other way, nor a field twice
+/// (`Parser.addRawUpdate`).
 fn check_compatible(assignments: &[Assignment]) -> Parsed<()> {
     let mut set_whole: BTreeMap<&str, bool> = BTreeMap::new();
+    let mut fields = BTreeSet::new();
     for assignment in assignments {
         let whole = matches!(assignment.operation, Operation::Set(_));
         let before = set_whole.insert(&assignment.column, whole);
-        if before.is_some_and(|before| before || whole) {
+        let again = match &assignment.operation {
+            Operation::SetField(field, _) => !fields.insert((&assignment.column, field)),
+            _ => false,
+        };
+        if again || before.is_some_and(|before| before || whole) {
             return Err(CqlError::Syntax(format!(
                 "Multiple incompatible setting of column {}",
                 assignment.column
