@@ -25,9 +25,9 @@ pub(super) fn invalid<T>(message: String) -> Result<T, CqlError> {
 }
 
 /// Checks what needs no schema: columns are declared once, there is one primary key, and one order of
-/// each column. `table`: its name as it is written.
+/// each column, and options have possible values. `table`: its name as it is written.
 pub(super) fn check_form(create: &CreateTable, table: &QualifiedName) -> Result<(), CqlError> {
-    Properties::collect(&create.properties)?;
+    let properties = Properties::collect(&create.properties)?;
     let mut declared = BTreeSet::new();
     for column in &create.columns {
         if !declared.insert(column.name.as_str()) {
@@ -58,7 +58,7 @@ pub(super) fn check_form(create: &CreateTable, table: &QualifiedName) -> Result<
             ));
         }
     }
-    Ok(())
+    options::check_form(&properties)
 }
 
 pub(super) fn create(
@@ -66,6 +66,7 @@ pub(super) fn create(
     statement: &CreateTable,
     with: Surroundings<'_>,
 ) -> Result<SchemaChange, CqlError> {
+    options::check_memtable(schema, &Properties::collect(&statement.properties)?)?;
     let name = statement.table.name.as_str();
     let Some(keyspace) = schema.keyspaces.get(keyspace_of(&statement.table)) else {
         return invalid(format!(
@@ -83,7 +84,6 @@ pub(super) fn create(
         });
     }
     unserved::check_new_table(keyspace, name)?;
-    options::check_memtable(schema, &Properties::collect(&statement.properties)?)?;
     let mut table = build(keyspace, statement, || (with.ids)())?;
     validate(&table)?;
     mask_columns(schema, keyspace, &mut table, &statement.columns)?;
