@@ -91,15 +91,10 @@ pub fn prepare_statement(
                 Some(table.keyspace.to_string()),
             ))
         }
-        Statement::Use(keyspace) => {
-            if !context.schema.keyspaces.contains_key(keyspace.as_str()) {
-                return invalid!("Keyspace '{keyspace}' does not exist");
-            }
-            Ok(Prepared::simple(
-                Plan::Use(keyspace.clone()),
-                Some(keyspace.clone()),
-            ))
-        }
+        Statement::Use(keyspace) => Ok(Prepared::simple(
+            Plan::Use(keyspace.clone()),
+            Some(keyspace.clone()),
+        )),
         Statement::Describe(describe) => {
             let plan = DescribePlan::new(describe, context.keyspace);
             let spec = |(name, ty): (&str, model::CqlType)| ColumnSpec {
@@ -293,6 +288,16 @@ impl Prepared {
         self.plan.is_valid_in(schema) && functions.all(|function| function.is_valid_in(schema))
     }
 
+    /// For how many of the bind markers there is a value in a request that has `count` values, with
+    /// these names or none; without names it is `count` itself.
+    pub fn values_for_markers(&self, count: usize, names: &[&str]) -> usize {
+        if names.is_empty() {
+            return count;
+        }
+        let markers = self.bind_variables.iter();
+        markers.filter(|m| names.contains(&&*m.name)).count()
+    }
+
     /// Puts the values of a request in the order of the bind markers. `names`: those the values
     /// come with, as many, or none where they go by position. A name may serve several markers.
     pub fn bind<'v>(
@@ -313,15 +318,13 @@ impl Prepared {
         let mut ordered = Vec::with_capacity(markers);
         for marker in &self.bind_variables {
             let found = names.iter().position(|name| **name == *marker.name);
-            match found.and_then(|at| values.get(at)) {
-                Some(value) => ordered.push(*value),
-                None => {
-                    return invalid!(
-                        "there were {markers} markers(?) in CQL but no bound variable for :{}",
-                        marker.name
-                    );
-                }
-            }
+            ordered.extend(found.and_then(|at| values.get(at)).copied());
+        }
+        if ordered.len() != markers {
+            return invalid!(
+                "there were {markers} markers(?) in CQL but {} bound variables",
+                ordered.len()
+            );
         }
         Ok(Values::owned(ordered))
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cql::{MAX_TOKENS, ModifyPlan, Plan};
+use cql::{MAX_TOKENS, ModifyPlan, Plan, Prepared};
 use model::{CounterMutation, Mutation};
 use wire::{Batch, BatchKind, BatchTarget, Consistency, WriteType};
 
@@ -52,7 +52,7 @@ impl Call<'_> {
         if plans.iter().any(|plan| plan.is_conditional()) {
             let mut requests = Vec::with_capacity(plans.len());
             for (statement, target) in statements.iter().zip(&batch.statements) {
-                let values = statement.prepared.bind(&target.values, &[])?;
+                let values = bound(&statement.prepared, &target.values)?;
                 let mut request = self.request_of(Some(&statement.prepared), values, parameters);
                 request.now_seconds = time.now_seconds;
                 requests.push(request);
@@ -68,7 +68,7 @@ impl Call<'_> {
         let (mut mutations, mut additions) = (Vec::new(), Vec::new());
         let mut limit = None;
         for ((statement, plan), target) in statements.iter().zip(&plans).zip(&batch.statements) {
-            let values = statement.prepared.bind(&target.values, &[])?;
+            let values = bound(&statement.prepared, &target.values)?;
             let mut request = self.request_of(Some(&statement.prepared), values, parameters);
             request.timestamp_micros = time.timestamp_micros;
             request.now_seconds = time.now_seconds;
@@ -160,4 +160,19 @@ fn write_type(kind: cql::ast::BatchKind) -> WriteType {
         cql::ast::BatchKind::Unlogged => WriteType::UnloggedBatch,
         cql::ast::BatchKind::Counter => WriteType::Counter,
     }
+}
+
+/// The values of one statement of a batch.
+fn bound<'v>(
+    prepared: &Prepared,
+    values: &'v [cql::Value<'v>],
+) -> Result<cql::Values<'v>, RequestError> {
+    let markers = prepared.bind_variables.len();
+    if values.len() != markers {
+        return Err(RequestError::invalid(format!(
+            "There were {markers} markers(?) in CQL but {} bound variables",
+            values.len()
+        )));
+    }
+    Ok(prepared.bind(values, &[])?)
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use cluster::NodeId;
 use cql::describe::{ClusterDescription, DescribePlan, DescribePosition};
-use cql::{Context, MAX_TOKENS, ModifyPlan, Paging, Plan, Prepared, SelectPlan};
+use cql::{Context, CqlError, MAX_TOKENS, ModifyPlan, Paging, Plan, Prepared, SelectPlan};
 use model::{CounterMutation, Mutation, PartitionSelection, ReadCommand, ReadPage, Scanned, Table};
 use wire::{
     Consistency, EncodedColumns, Execute, Prepare, Query, QueryParameters, ResponseExtras,
@@ -87,6 +87,11 @@ impl Call<'_> {
     ) -> Result<Prepared, RequestError> {
         let keyspace = self.keyspace(of_request);
         let metadata = self.shard.metadata();
+        if let Some(name) = of_request
+            && !metadata.schema.keyspaces.contains_key(name)
+        {
+            return Err(CqlError::Invalid(format!("Keyspace '{name}' does not exist")).into());
+        }
         let context = Context {
             schema: &metadata.schema,
             keyspace: keyspace.as_deref(),
@@ -104,9 +109,9 @@ impl Call<'_> {
         }
         let prepared = self.plan(query.text, parameters.keyspace, &mut { MAX_TOKENS })?;
         self.trace(|| "Preparing statement");
-        if parameters.names.is_empty() && parameters.values.len() != prepared.bind_variables.len() {
-            let message = "Invalid amount of bind variables";
-            return Err(cql::CqlError::Invalid(message.to_owned()).into());
+        let given = prepared.values_for_markers(parameters.values.len(), &parameters.names);
+        if given != prepared.bind_variables.len() {
+            return Err(RequestError::invalid("Invalid amount of bind variables"));
         }
         self.shard.metrics.text_executed.add(1);
         let columns = prepared.result_columns.as_ref();
@@ -211,6 +216,11 @@ impl Call<'_> {
                 self.truncate(table).await
             }
             Plan::Use(keyspace) => {
+                let metadata = self.shard.metadata();
+                if !metadata.schema.keyspaces.contains_key(keyspace.as_str()) {
+                    let missing = format!("Keyspace '{keyspace}' does not exist");
+                    return Err(CqlError::Invalid(missing).into());
+                }
                 *self.client.keyspace.borrow_mut() = Some(keyspace.as_str().into());
                 self.response().set_keyspace(keyspace);
                 Ok(())
@@ -498,7 +508,11 @@ pub(crate) async fn prepare(
         variables: statement.variables(version),
         partition_key_indexes: &statement.prepared.partition_key_indexes,
         extension_flags: 0,
-        result_columns: statement.columns(version),
+        // What DESCRIBE shows is told with the rows only, as the statement may be of another keyspace by then.
+        result_columns: match statement.prepared.plan {
+            Plan::Describe(_) => None,
+            _ => statement.columns(version),
+        },
     });
     Ok(())
 }

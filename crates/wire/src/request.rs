@@ -364,7 +364,11 @@ fn query_parameters<'a>(
     }
     parameters.skip_metadata = has(query_flag::SKIP_METADATA);
     if has(query_flag::PAGE_SIZE) {
-        parameters.page_size = Some(body.int()?);
+        let rows = body.int()?;
+        if rows == 0 {
+            return Err(DecodeError::new("The page size cannot be 0".to_owned()));
+        }
+        parameters.page_size = Some(rows);
     }
     if has(query_flag::PAGING_STATE) {
         parameters.paging_state = body.bytes()?;

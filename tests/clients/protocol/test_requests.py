@@ -10,6 +10,7 @@ from harness.protocol import (
     ERROR,
     EVENT,
     EXECUTE,
+    PREPARE,
     QUERY,
     READY,
     REGISTER,
@@ -106,6 +107,73 @@ def test_timestamp_and_wrong_number_of_values(connect, keyspace, version):
         connection.query("SELECT v FROM raw.t WHERE k = ?", [number(1), number(2)])
     assert caught.value.code == 0x2200
     connection.query("TRUNCATE raw.t")
+
+
+@VERSIONS
+def test_values_are_counted_before_a_statement_runs(connect, keyspace, version):
+    """Each kind of request has its own words for it."""
+    connection = connect(version=version)
+    one, two = value(number(1)), value(number(2))
+
+    def refusal(opcode, body) -> str:
+        with pytest.raises(Failure) as error:
+            connection.request(opcode, body)
+        assert error.value.code == 0x2200
+        return error.value.message
+
+    def parameters(bits: int, tail: bytes) -> bytes:
+        return struct.pack(">H", 1) + flags(version, bits) + tail
+
+    named = "SELECT v FROM raw.t WHERE k = :k AND c = :c"
+    missing = struct.pack(">H", 2) + string("k") + one + string("z") + two
+    for text, bits, tail in [
+        ("SELECT v FROM raw.t WHERE k = ?", 0, b""),
+        ("SELECT v FROM raw.t WHERE k = ?", 1, struct.pack(">H", 2) + one + two),
+        ("SELECT v FROM raw.t WHERE k = 1", 1, struct.pack(">H", 1) + one),
+        (named, 0x41, missing),
+    ]:
+        assert refusal(QUERY, long_string(text) + parameters(bits, tail)) == "Invalid amount of bind variables"
+    prepared = connection.prepare(named)
+    ids = [part for part in prepared.detail if part]
+    head = b"".join(struct.pack(">H", len(part)) + part for part in ids)
+    text = "there were 2 markers(?) in CQL but 1 bound variables"
+    assert refusal(EXECUTE, head + parameters(0x41, missing)) == text
+    with pytest.raises(Failure, match="There were 2 markers.* in CQL but 1 bound variables"):
+        connection.batch([("INSERT INTO raw.t (k, c) VALUES (?, ?)", [number(1)])])
+
+
+@VERSIONS
+def test_a_page_has_rows(connect, keyspace, version):
+    connection = connect(version=version)
+    body = struct.pack(">H", 1) + flags(version, 4) + struct.pack(">i", 0)
+    for text in ["SELECT v FROM raw.t WHERE k = 1", "INSERT INTO raw.t (k, c) VALUES (1, 1)", "no CQL"]:
+        with pytest.raises(Failure, match="The page size cannot be 0") as error:
+            connection.request(QUERY, long_string(text) + body)
+        assert error.value.code == 0x0A
+
+
+def test_v5_keyspace_of_the_request_exists(connect, keyspace):
+    connection = connect(version=5)
+    body = struct.pack(">HI", 1, 0x80) + string("nowhere")
+    for text in ["SELECT v FROM raw.t WHERE k = 1", "SELECT v FROM t WHERE k = 1", "no CQL"]:
+        with pytest.raises(Failure, match="Keyspace 'nowhere' does not exist") as error:
+            connection.request(QUERY, long_string(text) + body)
+        assert error.value.code == 0x2200
+
+
+def test_use_and_describe_are_prepared(connect, keyspace):
+    """USE without the keyspace, DESCRIBE without its columns: both are known when it is executed."""
+    connection = connect()
+    missing = connection.prepare("USE nowhere")
+    with pytest.raises(Failure, match="Keyspace 'nowhere' does not exist"):
+        connection.execute(missing)
+    connection.execute(connection.prepare("USE raw"))
+    connection.send(PREPARE, long_string("DESCRIBE TABLE t"))
+    body = Reader(connection.receive()[4])
+    assert body.int() == 4 and body.short_bytes()
+    assert [body.int() for _ in range(5)] == [0, 0, 0, 4, 0], "no markers, no metadata of the result"
+    described = connection.execute(connection.prepare("DESCRIBE TABLE t"))
+    assert [name for name, _ in described.columns] == ["keyspace_name", "type", "name", "create_statement"]
 
 
 @VERSIONS

@@ -155,18 +155,29 @@ impl FilterColumn {
         Ok(true)
     }
 
-    /// The values of IN; a null among those of a marker is equal to nothing.
+    /// The values of IN. A null among those of a marker is equal to nothing; of those that are written out, none is
+    /// looked at behind the first null (`ListSerializer.anyMatch`).
     fn values(
         &self,
         one_of: &OneOf<Expression>,
         request: &Request<'_>,
     ) -> Result<Vec<Bytes>, CqlError> {
-        if let OneOf::Marker(marker) = one_of
-            && let BoundList::Values(values) = marker.evaluate_list(request)?
-        {
-            return Ok(values.into_iter().flatten().collect());
+        match one_of {
+            OneOf::Marker(marker) => match marker.evaluate_list(request)? {
+                BoundList::Values(values) => Ok(values.into_iter().flatten().collect()),
+                _ => in_values(one_of, &self.name, request),
+            },
+            OneOf::Terms(terms) => {
+                let mut values = Vec::with_capacity(terms.len());
+                for term in terms {
+                    match term.evaluate(request)?.value() {
+                        Some(value) => values.push(value),
+                        None => break,
+                    }
+                }
+                Ok(values)
+            }
         }
-        in_values(one_of, &self.name, request)
     }
 
     fn contents(

@@ -93,7 +93,7 @@ impl SelectPlan {
 
         let group_by = group_by(analysis, &table, &mut selection, select, &restrictions)?;
         if select.distinct {
-            check_distinct(&selection, &restrictions)?;
+            check_distinct(&table, select, &selection, &restrictions)?;
         }
         let aggregated = !selection.aggregates.is_empty();
         if select.per_partition_limit.is_some() {
@@ -295,14 +295,25 @@ fn has_map(clause: &SelectClause) -> bool {
     }
 }
 
-fn check_distinct(selection: &Selection, restrictions: &Restrictions) -> Result<(), CqlError> {
+fn check_distinct(
+    table: &Table,
+    select: &Select,
+    selection: &Selection,
+    restrictions: &Restrictions,
+) -> Result<(), CqlError> {
     if restrictions.restricts_clustering || restrictions.restricts_regular {
         return invalid!(
             "SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or \
              static columns."
         );
     }
-    let columns: Vec<Column> = selection.fetch.used_columns();
+    let mut columns: Vec<Column> = selection.fetch.used_columns();
+    // What rows of several partitions are sorted by is read, too.
+    if restrictions.has_key_in() {
+        for ordering in &select.order_by {
+            columns.push(named(table, &ordering.column)?.clone());
+        }
+    }
     for column in &columns {
         if matches!(column.kind, ColumnKind::Clustering | ColumnKind::Regular) {
             return invalid!(
@@ -372,6 +383,9 @@ fn reversed(
         .all(|ordering| ordering.ann.is_some())
     {
         return Ok(false);
+    }
+    for ordering in &select.order_by {
+        named(table, &ordering.column)?;
     }
     if uses_index {
         return invalid!("ORDER BY with 2ndary indexes is not supported, except for ANN queries.");

@@ -229,6 +229,14 @@ impl SlicePlan {
         let first = restriction.first;
         let columns = &comparator.columns()[first..first + restriction.count];
         let mut tuples: Vec<Vec<Bytes>> = match one_of {
+            OneOf::Terms(terms) if restriction.of_tuples && terms.len() > 1 => {
+                let mut tuples = Vec::with_capacity(terms.len());
+                for tuple in terms {
+                    let bounds = self.tuple(restriction, tuple, request)?;
+                    tuples.push(self.each_of_tuple(restriction, bounds)?);
+                }
+                tuples
+            }
             OneOf::Terms(terms) => {
                 let mut tuples = Vec::with_capacity(terms.len());
                 for tuple in terms {
@@ -283,21 +291,29 @@ impl SlicePlan {
                 Some(value) => components(value, types)?,
                 None => vec![Bound::Null],
             };
-            let mut tuple = Vec::with_capacity(components.len());
-            for component in components {
-                let Bound::Value(value) = component else {
-                    let names =
-                        &self.names[restriction.first..restriction.first + restriction.count];
-                    return invalid!(
-                        "Invalid null value in condition for columns: [{}]",
-                        names.join(", ")
-                    );
-                };
-                tuple.push(value);
-            }
-            tuples.push(tuple);
+            tuples.push(self.each_of_tuple(restriction, components)?);
         }
         Ok(tuples)
+    }
+
+    /// The values of one tuple of several: all of them are there.
+    fn each_of_tuple(
+        &self,
+        restriction: &ClusteringRestriction,
+        bounds: impl IntoIterator<Item = Bound>,
+    ) -> Result<Vec<Bytes>, CqlError> {
+        let mut tuple = Vec::with_capacity(restriction.count);
+        for bound in bounds {
+            let Bound::Value(value) = bound else {
+                let names = &self.names[restriction.first..restriction.first + restriction.count];
+                return invalid!(
+                    "Invalid null value in condition for columns: [{}]",
+                    names.join(", ")
+                );
+            };
+            tuple.push(value);
+        }
+        Ok(tuple)
     }
 
     /// The values of `=` or of one tuple of IN: all of them are there.

@@ -13,6 +13,8 @@ const DEFAULT_MAX_THRESHOLD: &str = "32";
 
 type Options = BTreeMap<String, String>;
 
+const OVERLAPPING_TOMBSTONES: &str = "provide_overlapping_tombstones";
+
 fn refuse<T>(message: String) -> Result<T, CqlError> {
     Err(CqlError::Config(message))
 }
@@ -63,6 +65,13 @@ pub(super) fn normalize(given: &Options) -> Result<Options, CqlError> {
     }
     options.insert("class".to_owned(), class);
     Ok(options)
+}
+
+/// The same of the class alone, and of what Cassandra checks together with it.
+pub(super) fn class_of(given: &Options) -> Result<Options, CqlError> {
+    let mut alone = given.clone();
+    alone.retain(|name, _| name == "class" || name == OVERLAPPING_TOMBSTONES);
+    normalize(&alone)
 }
 
 /// Is this the class that has another default bloom filter?
@@ -148,7 +157,7 @@ fn check_thresholds(options: &Options) -> Result<(), CqlError> {
 }
 
 fn check_overlapping_tombstones(options: &Options) -> Result<(), CqlError> {
-    match options.get("provide_overlapping_tombstones") {
+    match options.get(OVERLAPPING_TOMBSTONES) {
         Some(text) if !["NONE", "ROW", "CELL"].contains(&text.to_uppercase().as_str()) => {
             refuse(format!(
                 "Invalid value {} for 'provide_overlapping_tombstones' compaction sub-option - \
@@ -251,7 +260,7 @@ fn base(options: &Options) -> Result<&'static [&'static str], CqlError> {
         "log_all",
         "enabled",
         "only_purge_repaired_tombstones",
-        "provide_overlapping_tombstones",
+        OVERLAPPING_TOMBSTONES,
     ])
 }
 

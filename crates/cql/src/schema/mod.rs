@@ -139,6 +139,7 @@ impl SchemaPlan {
             | Statement::AlterKeyspace(_)
             | Statement::DropKeyspace { .. } => {}
             Statement::CreateTable(create) => {
+                // Messages name it as it is written.
                 let written = create.table.clone();
                 qualify(&mut create.table, keyspace)?;
                 tables::check_form(create, &written)?;

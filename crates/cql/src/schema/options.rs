@@ -65,6 +65,7 @@ pub(super) fn alter(
 ) -> Result<TableOptions, CqlError> {
     create(properties)?;
     if properties.has("id") {
+        id(properties)?;
         return refuse("Cannot alter table id.".to_owned());
     }
     let mut options = previous.clone();
@@ -74,9 +75,13 @@ pub(super) fn alter(
 }
 
 /// Have they possible values? Whether there are such options, and whether they fit together, is
-/// looked at together with the table.
+/// looked at together with the table; what is within `compaction`, too, but for its class.
 pub(super) fn check_form(properties: &Properties) -> Result<(), CqlError> {
-    apply(&mut TableOptions::default(), properties)
+    apply_with(
+        &mut TableOptions::default(),
+        properties,
+        compaction::class_of,
+    )
 }
 
 /// Refuses memtable configurations that nobody knows. They mean nothing here, but a schema that
@@ -109,6 +114,17 @@ fn set<T>(target: &mut T, given: Option<T>) {
 }
 
 fn apply(options: &mut TableOptions, given: &Properties) -> Result<(), CqlError> {
+    apply_with(options, given, compaction::normalize)
+}
+
+/// What a map of options comes to.
+type Normalize = fn(&BTreeMap<String, String>) -> Result<BTreeMap<String, String>, CqlError>;
+
+fn apply_with(
+    options: &mut TableOptions,
+    given: &Properties,
+    compaction: Normalize,
+) -> Result<(), CqlError> {
     let o = options;
     set(
         &mut o.allow_auto_snapshot,
@@ -123,7 +139,7 @@ fn apply(options: &mut TableOptions, given: &Properties) -> Result<(), CqlError>
     }
     set(&mut o.comment, given.text("comment")?.map(str::to_owned));
     if let Some(map) = given.map("compaction")? {
-        o.compaction = compaction::normalize(map)?;
+        o.compaction = compaction(map)?;
     }
     if let Some(map) = given.map("compression")? {
         o.compression = compression::normalize(map)?;

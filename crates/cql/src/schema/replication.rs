@@ -79,6 +79,15 @@ fn network_topology(
     previous: &Options,
     datacenters: &[&str],
 ) -> Result<(), CqlError> {
+    if options
+        .keys()
+        .any(|name| name != FACTOR && name.eq_ignore_ascii_case(FACTOR))
+    {
+        return refuse(format!(
+            "{FACTOR} should not appear as an option at construction time for \
+             NetworkTopologyStrategy"
+        ));
+    }
     let mut factor = options.remove(FACTOR);
     if factor.is_none() && options.is_empty() {
         factor = previous

@@ -42,7 +42,7 @@ pub fn normalize(text: &str) -> Result<String, CqlError> {
             return hybrid(function, rest, text);
         }
     }
-    match simple(&upper)? {
+    match simple(text.trim())? {
         Some(policy) => Ok(policy.text()),
         None => refuse(text),
     }
@@ -71,7 +71,8 @@ fn hybrid(function: &str, rest: &str, text: &str) -> Result<String, CqlError> {
 }
 
 /// `99p`, `99PERCENTILE` or `50ms`.
-fn simple(upper: &str) -> Result<Option<Policy>, CqlError> {
+fn simple(text: &str) -> Result<Option<Policy>, CqlError> {
+    let upper = text.to_uppercase();
     if let Some(millis) = upper.strip_suffix("MS") {
         return Ok(plain_number(millis).map(|n| Policy::Fixed(n as i32)));
     }
@@ -84,9 +85,8 @@ fn simple(upper: &str) -> Result<Option<Policy>, CqlError> {
     };
     if percent <= 0.0 || percent >= 100.0 {
         return Err(CqlError::Config(format!(
-            "Invalid value {} for PERCENTILE option 'speculative_retry': must be between (0.0 and \
-             100.0)",
-            upper.to_lowercase()
+            "Invalid value {text} for PERCENTILE option 'speculative_retry': must be between (0.0 and \
+             100.0)"
         )));
     }
     Ok(Some(Policy::Percentile(percent)))

@@ -24,10 +24,10 @@ pub(super) fn invalid<T>(message: String) -> Result<T, CqlError> {
     Err(CqlError::Invalid(message))
 }
 
-/// Checks what needs no schema: columns are declared once, there is one primary key, and the
-/// clustering order speaks of clustering columns. `table`: its name as it is written.
+/// Checks what needs no schema: columns are declared once, there is one primary key, and one order of
+/// each column, and options have possible values. `table`: its name as it is written.
 pub(super) fn check_form(create: &CreateTable, table: &QualifiedName) -> Result<(), CqlError> {
-    Properties::collect(&create.properties)?;
+    let properties = Properties::collect(&create.properties)?;
     let mut declared = BTreeSet::new();
     for column in &create.columns {
         if !declared.insert(column.name.as_str()) {
@@ -37,33 +37,28 @@ pub(super) fn check_form(create: &CreateTable, table: &QualifiedName) -> Result<
             ));
         }
     }
-    let key = match create.primary_keys.as_slice() {
+    match create.primary_keys.as_slice() {
         [] => {
             return invalid(format!(
                 "No PRIMARY KEY specifed for table '{table}' (exactly one required)"
             ));
         }
-        [key] => key,
+        [_] => {}
         _ => {
             return invalid(format!(
                 "Multiple PRIMARY KEY specified for table '{table}' (exactly one required)"
             ));
         }
-    };
-    let strangers: Vec<&str> = create
-        .clustering_order
-        .iter()
-        .map(|(name, _)| name.as_str())
-        .filter(|name| !key.clustering.iter().any(|column| column == name))
-        .collect();
-    if !strangers.is_empty() {
-        return invalid(format!(
-            "Only clustering key columns can be defined in CLUSTERING ORDER directive: [{}] are \
-             not clustering columns",
-            strangers.join(", ")
-        ));
     }
-    Ok(())
+    let mut ordered = BTreeSet::new();
+    for (name, _) in &create.clustering_order {
+        if !ordered.insert(name) {
+            return invalid(format!(
+                "Duplicate column '{name}' in CLUSTERING ORDER BY clause for table '{table}'"
+            ));
+        }
+    }
+    options::check_form(&properties)
 }
 
 pub(super) fn create(
@@ -71,6 +66,7 @@ pub(super) fn create(
     statement: &CreateTable,
     with: Surroundings<'_>,
 ) -> Result<SchemaChange, CqlError> {
+    options::check_memtable(schema, &Properties::collect(&statement.properties)?)?;
     let name = statement.table.name.as_str();
     let Some(keyspace) = schema.keyspaces.get(keyspace_of(&statement.table)) else {
         return invalid(format!(
@@ -88,7 +84,6 @@ pub(super) fn create(
         });
     }
     unserved::check_new_table(keyspace, name)?;
-    options::check_memtable(schema, &Properties::collect(&statement.properties)?)?;
     let mut table = build(keyspace, statement, || (with.ids)())?;
     validate(&table)?;
     mask_columns(schema, keyspace, &mut table, &statement.columns)?;
@@ -156,6 +151,24 @@ pub(super) fn check_id(schema: &Schema, id: TableId) -> Result<(), CqlError> {
     }
 }
 
+/// The clustering order speaks of clustering columns only.
+fn check_order(statement: &CreateTable, clustering: &[String]) -> Result<(), CqlError> {
+    let strangers: Vec<&str> = statement
+        .clustering_order
+        .iter()
+        .map(|(name, _)| name.as_str())
+        .filter(|name| !clustering.iter().any(|column| column == name))
+        .collect();
+    if strangers.is_empty() {
+        return Ok(());
+    }
+    invalid(format!(
+        "Only clustering key columns can be defined in CLUSTERING ORDER directive: [{}] are not \
+         clustering columns",
+        strangers.join(", ")
+    ))
+}
+
 fn build(
     keyspace: &Keyspace,
     statement: &CreateTable,
@@ -177,6 +190,7 @@ fn build(
         }
     }
     let (key, in_key) = check_key(keyspace, statement, &types)?;
+    check_order(statement, &key.clustering)?;
     let orders = clustering_orders(statement, &key.clustering)?;
     let mut compact = None;
     if statement.compact_storage {

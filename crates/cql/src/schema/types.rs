@@ -178,6 +178,14 @@ impl DataType {
                     "Counters are not allowed inside collections: {shown}"
                 ));
             }
+            // A type that is not frozen is refused whether it is there or not.
+            if let DataType::User { .. } = ty
+                && !frozen
+            {
+                return invalid(format!(
+                    "Non-frozen UDTs are not allowed inside collections: {shown}"
+                ));
+            }
             let resolved = match ty {
                 DataType::List(_) | DataType::Set(_) | DataType::Map(..) if frozen => {
                     ty.resolve_collection(&DataType::Frozen(ty.clone().into()), keyspace, types)?

@@ -151,7 +151,13 @@ impl Memory {
                 self.ids = ids;
                 self.schema = change.schema;
             }
-            Plan::Use(_) | Plan::Describe(_) => {}
+            Plan::Use(keyspace) => {
+                if !self.schema.keyspaces.contains_key(keyspace.as_str()) {
+                    let missing = format!("Keyspace '{keyspace}' does not exist");
+                    return Err(CqlError::Invalid(missing));
+                }
+            }
+            Plan::Describe(_) => {}
         }
         Ok(Answer::default())
     }

@@ -333,6 +333,8 @@ async fn live(
         let hinting = hints::run(shard.clone());
         env.spawn(TaskGroup::Maintenance, hinting).detach();
     }
+    let found = batch_log::find(&shard).await;
+    found.expect("the drive is fine");
     let begun = batch_log::begin(&shard).await;
     begun.expect("the drive is fine");
     let key = (number, shard.index());
