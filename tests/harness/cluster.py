@@ -58,5 +58,12 @@ class Cluster:
 
 
 def states(node: Helenus) -> dict[str, str]:
-    """What `nodetool status` says of each node, by address: UN, DN …"""
-    return {address: state for state, address in re.findall(r"^([UD?][NLJM]) +(\S+)", node.nodetool("status"), re.M)}
+    """What `nodetool status` says of each node, by address: UN, DN …; nothing as long as the node says that it starts,
+    which may be a moment longer than clients have to wait."""
+    try:
+        status = node.nodetool("status")
+    except ServerError as error:
+        if "the node is starting" in str(error):
+            return {}
+        raise
+    return {address: state for state, address in re.findall(r"^([UD?][NLJM]) +(\S+)", status, re.M)}
