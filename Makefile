@@ -147,7 +147,7 @@ in-place: $(PYTHON)/.installed $(HELENUS) ## a Cassandra's folder is opened in p
 	$(PYTHON)/bin/python -m in_place
 
 ##  beside `make test`
-.PHONY: fuzz compare soak wide tools clean
+.PHONY: fuzz compare soak wide bench-check bench-record valgrind tools clean
 
 fuzz: ## SECONDS=N: each fuzz target for so long
 	tests/fuzz.sh $(SECONDS)
@@ -166,6 +166,18 @@ wide: ## SIZE=bytes: one partition so large (10G needs 6 GB of disk), written, c
 		rm -rf $(CACHE)/wide && target/release/examples/wide $(CACHE)/wide $(SIZE) $$format 256M; \
 	done
 	rm -rf $(CACHE)/wide
+
+bench-check: valgrind ## instructions of a request's way, beside those recorded: fails if one has risen by more than 3 %
+	cargo xtask bench-check
+
+bench-record: valgrind ## the same, recorded in bench/instructions.txt: for a commit that says why
+	cargo xtask bench-check --record
+
+valgrind:
+	@command -v valgrind >/dev/null || { \
+		[ "$$(id -u)" = 0 ] || sudo=sudo; \
+		$$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends valgrind; \
+	}
 
 tools: $(PYTHON)/.installed $(PYTHON_SCYLLA)/.installed ## the Python drivers, into .tools
 	tests/cassandra/run.sh fetch

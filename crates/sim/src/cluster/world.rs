@@ -56,12 +56,21 @@ impl World {
         World::with_flaw((seed, Flaw::None), nodes, random)
     }
 
-    /// The same, of nodes with a mistake.
-    pub fn with_flaw((seed, flaw): (u64, Flaw), nodes: usize, random: &mut Random) -> World {
+    /// One node of one shard.
+    pub fn alone(seed: u64) -> World {
+        World::of_shards((seed, Flaw::None), &[1])
+    }
+
+    /// The same as [`World::new`], of nodes with a mistake.
+    pub fn with_flaw(seed: (u64, Flaw), nodes: usize, random: &mut Random) -> World {
+        let shards: Vec<u16> = (0..nodes).map(|_| 1 + random.below(4) as u16).collect();
+        World::of_shards(seed, &shards)
+    }
+
+    fn of_shards((seed, flaw): (u64, Flaw), shards: &[u16]) -> World {
         let mut simulation = Simulation::new(seed, SimConfig::default());
-        let members = (0..nodes).map(|number| {
+        let members = shards.iter().enumerate().map(|(number, &shards)| {
             let address = Ipv4Addr::new(10, 0, 0, number as u8 + 1).into();
-            let shards = 1 + random.below(4) as u16;
             Member {
                 node: simulation.add_node(address, shards, DRIVE),
                 address,

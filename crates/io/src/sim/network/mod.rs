@@ -263,7 +263,12 @@ impl Network {
             if count > 1 && self.random.chance(0.2) {
                 count = 1 + self.random.below(count as u64 - 1) as usize;
             }
-            buffer.extend(end.inbound.drain(..count));
+            // Byte by byte this was two thirds of what a request cost in here.
+            let (first, second) = end.inbound.as_slices();
+            let of_first = count.min(first.len());
+            buffer.extend_from_slice(&first[..of_first]);
+            buffer.extend_from_slice(&second[..count - of_first]);
+            end.inbound.drain(..count);
             wake(&mut other.writer);
             return Poll::Ready(Ok(count));
         }
