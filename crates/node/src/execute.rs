@@ -289,12 +289,19 @@ impl Call<'_> {
             page_size: page_size(parameters),
             state: parameters.paging_state,
         };
-        let mut run = self
-            .evaluate(&request, || select.start(&request, paging))
-            .await?;
+        let (shard, trace, functions) = (self.shard, self.trace, &request.functions);
+        functions.may_give_way(true);
+        // As `evaluate` does, but in place: what it gives is large.
+        let mut run = loop {
+            match select.start(&request, paging) {
+                Ok(run) => break run,
+                Err(error) => give_way(shard, functions, error).await?,
+            }
+        };
+        functions.next_step();
+        functions.may_give_way(false);
         self.warnings.extend(select.warning().map(str::to_owned));
         let time = select.timeout(&request)?;
-        let (shard, trace, functions) = (self.shard, self.trace, &request.functions);
         let mut rows = self.rows(&columns, parameters);
         loop {
             let commands = run.reads();
@@ -306,15 +313,15 @@ impl Call<'_> {
                     .iter()
                     .for_each(|command| trace.event(reading(shard, command)));
             }
-            let reading = coordinator::read_all(shard, commands, consistency, time);
-            for (command, page) in reading.await? {
-                rows.warn(warn_of_tombstones(shard, &command, &page));
+            let pages = coordinator::read_all(shard, &commands, consistency, time).await?;
+            for (command, page) in commands.iter().zip(&pages) {
+                rows.warn(warn_of_tombstones(shard, command, page));
                 if let Some(trace) = trace {
                     let rows: usize = page.partitions.iter().map(|p| p.rows.len()).sum();
                     trace.event(format!("Read {rows} live rows"));
                 }
                 functions.may_give_way(true);
-                while let Err(error) = run.absorb(&page, &mut |row| put_row(&mut rows, row)) {
+                while let Err(error) = run.absorb(page, &mut |row| put_row(&mut rows, row)) {
                     give_way(shard, functions, error).await?;
                 }
                 check_size(&rows)?;
@@ -377,8 +384,8 @@ impl Call<'_> {
             other => other,
         };
         // Boxed: few writes read, and the state of each would have room for it.
-        let pages = Box::pin(coordinator::read_all(self.shard, reads, consistency, time)).await?;
-        Ok(pages.into_iter().map(|(_, page)| page).collect())
+        let pages = coordinator::read_all(self.shard, &reads, consistency, time);
+        Ok(Box::pin(pages).await?.into_vec())
     }
 
     /// Writes. `time`: in place of the usual one, here and below.

@@ -212,7 +212,7 @@ async fn answer(under_way: UnderWay, envelope: Envelope) {
     let result = respond(shard, client, &envelope, trace_ref, &mut kind, &mut out).await;
     client.window.answered(out.len());
     client.output.with(|connection| match result {
-        Ok(()) => connection.output().extend_from_slice(&out),
+        Ok(()) => connection.send(&mut out),
         Err(error) => {
             let reply = error.into_reply();
             count_error(shard, &reply);
@@ -261,11 +261,12 @@ async fn respond(
         warnings: Vec::new(),
         out,
     };
-    match request {
+    // Borrowed, or the state of each request has room for it twice.
+    match &request {
         Request::Startup(startup) => {
             client
                 .output
-                .with(|connection| connection.start_up(header, &startup, None))?;
+                .with(|connection| connection.start_up(header, startup, None))?;
             let options = startup.options.iter();
             *client.options.borrow_mut() = options
                 .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
@@ -278,14 +279,14 @@ async fn respond(
             Ok(())
         }
         Request::Register(kinds) => {
-            client.register(&kinds);
+            client.register(kinds);
             ResponseWriter::new(out, version, header.stream).ready();
             Ok(())
         }
-        Request::Query(query) => call.query(&query).await,
-        Request::Prepare(prepare) => execute::prepare(&mut call, &prepare).await,
-        Request::Execute(execute) => call.execute(&execute).await,
-        Request::Batch(batch) => Box::pin(call.batch(&batch)).await,
+        Request::Query(query) => call.query(query).await,
+        Request::Prepare(prepare) => execute::prepare(&mut call, prepare).await,
+        Request::Execute(execute) => call.execute(execute).await,
+        Request::Batch(batch) => Box::pin(call.batch(batch)).await,
         Request::AuthResponse(_) => Err(RequestError::Decode(wire::DecodeError::new(format!(
             "Unexpected message {}: nobody has to authenticate",
             Opcode::AuthResponse.name()

@@ -26,6 +26,8 @@ pub const DEFAULT_MAX_ENVELOPE: usize = 16 << 20;
 
 /// Bodies shorter than this are sent uncompressed: they would hardly become shorter.
 const COMPRESSION_THRESHOLD: usize = 512;
+/// Bytes of a response from which on it is rather moved than copied.
+const LARGE: usize = 4 << 10;
 
 /// How far a connection has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,6 +158,17 @@ impl ServerConnection {
     /// The batch of envelopes to be sent next, for responses written elsewhere.
     pub fn output(&mut self) -> &mut Vec<u8> {
         &mut self.outgoing.batch
+    }
+
+    /// Sends a response that was written elsewhere, and leaves the buffer to be used again, empty or not. A large
+    /// one is not copied if nothing waits before it.
+    pub fn send(&mut self, response: &mut Vec<u8>) {
+        let batch = &mut self.outgoing.batch;
+        if batch.is_empty() && response.len() >= LARGE {
+            std::mem::swap(batch, response);
+        } else {
+            batch.extend_from_slice(response);
+        }
     }
 
     /// Bytes of responses that wait for [`ServerConnection::take_output`].

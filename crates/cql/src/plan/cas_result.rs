@@ -44,7 +44,10 @@ impl CasRequest<'_> {
             })
         };
         let now = self.request.now_seconds;
-        let base = selection.fetch.partition(partition, self.request)?;
+        let mut slots = Slots::new();
+        selection
+            .fetch
+            .partition(&mut slots, partition, self.request)?;
         // What lies behind the static columns of a compact table is no row to clients.
         let has_rows = self.table.compact != Some(CompactForm::Static);
         let live = partition
@@ -54,13 +57,13 @@ impl CasRequest<'_> {
         let mut is_empty = true;
         for row in live {
             is_empty = false;
-            let mut slots = base.clone();
             selection.fetch.row(&mut slots, row, self.request)?;
             show(&slots)?;
+            selection.fetch.forget_row(&mut slots);
         }
         let static_row = partition.static_row.as_ref();
         if is_empty && static_row.is_some_and(|row| row.is_live(now)) {
-            show(&base)?;
+            show(&slots)?;
         }
         if !rows.is_empty() {
             result.columns.extend(selection.columns);

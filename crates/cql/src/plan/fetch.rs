@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use model::{
-    Cell, Column, ColumnId, CompactForm, CqlType, NO_TTL, Partition, Row, Table, collection,
-    counter,
+    Cell, Column, ColumnId, ColumnKind, CompactForm, CqlType, NO_TTL, Partition, Row, Table,
+    collection, counter,
 };
 use smallvec::SmallVec;
 
@@ -57,6 +57,8 @@ pub(crate) struct Fetch {
     sources: Vec<Source>,
     /// By column id: the slot of the column's value, or [`NO_SLOT`].
     values: Vec<u16>,
+    /// The slots that each row fills anew.
+    of_rows: Vec<u16>,
     times: bool,
 }
 
@@ -69,6 +71,7 @@ impl Fetch {
             table,
             sources: Vec::new(),
             values: Vec::new(),
+            of_rows: Vec::new(),
             times: false,
         }
     }
@@ -90,8 +93,23 @@ impl Fetch {
             self.values[at] = slot as u16;
         }
         self.times |= matches!(source, Source::Time(..));
+        if self.is_of_rows(&source) {
+            self.of_rows.push(slot as u16);
+        }
         self.sources.push(source);
         Ok(slot)
+    }
+
+    /// Is it not the same for all rows of a partition?
+    fn is_of_rows(&self, source: &Source) -> bool {
+        let is_static = |column: &Column| column.kind == ColumnKind::Static;
+        match source {
+            Source::Key(_) => false,
+            Source::Clustering(_) => true,
+            Source::Value(id) | Source::Time(id, ..) => {
+                !self.table.column(*id).is_some_and(is_static)
+            }
+        }
     }
 
     fn known(&self, source: &Source) -> Option<usize> {
@@ -140,13 +158,14 @@ impl Fetch {
         self.sources.iter().map(|_| None).collect()
     }
 
-    /// The slots that all rows of a partition share: key and static columns.
+    /// Fills the slots that all rows of a partition share: key and static columns. The others are null.
     pub(crate) fn partition<'p>(
         &self,
+        slots: &mut Slots<'p>,
         partition: &'p Partition,
         request: &Request<'_>,
-    ) -> Result<Slots<'p>, CqlError> {
-        let mut slots: Slots<'p> = SmallVec::with_capacity(self.sources.len());
+    ) -> Result<(), CqlError> {
+        slots.clear();
         slots.resize(self.sources.len(), None);
         let count = self.table.partition_key().len();
         if count == 1 {
@@ -164,9 +183,16 @@ impl Fetch {
             }
         }
         if let Some(row) = &partition.static_row {
-            self.cells(&mut slots, row, request)?;
+            self.cells(slots, row, request)?;
         }
-        Ok(slots)
+        Ok(())
+    }
+
+    /// Nothing is known any more of the row that [`Fetch::row`] filled in.
+    pub(crate) fn forget_row(&self, slots: &mut Slots<'_>) {
+        for slot in &self.of_rows {
+            slots[usize::from(*slot)] = None;
+        }
     }
 
     /// Fills the slots of a row into those of its partition.

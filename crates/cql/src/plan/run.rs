@@ -10,6 +10,8 @@
 //! groups end where the next one begins. The position after each row or group is where the next
 //! page goes on.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use model::{
     ClusteringSelection, DataLimits, DecoratedKey, Order, Partition, PartitionSelection,
@@ -93,10 +95,12 @@ pub struct SelectRun<'p> {
     per_partition: u32,
     /// The partition of the last row, and what is still allowed in it.
     partition: Option<(Bytes, u32)>,
+    /// The position of the last row, once the page is full.
     last: Option<Position>,
     /// The page is full, but there may be more.
     full: bool,
-    group: Option<Group>,
+    /// Boxed: few group, and all have room for it.
+    group: Option<Box<Group>>,
     sorted: Vec<Slots<'static>>,
     /// To what the nearest rows are wanted, if so.
     nearest: Option<Nearest>,
@@ -345,33 +349,28 @@ impl<'p> SelectRun<'p> {
         if self.taken.same.replace(same).is_none() && !same {
             self.partition = Some((partition.key.key().clone(), self.per_partition));
         }
-        let base = self
-            .plan
-            .selection
-            .fetch
-            .partition(partition, self.request)?;
+        let fetch = &self.plan.selection.fetch;
+        let mut slots = Slots::new();
+        fetch.partition(&mut slots, partition, self.request)?;
         if self.plan.distinct || partition.rows.is_empty() {
             let live = |row: &Row| row.is_live(self.request.now_seconds);
             let shown = !partition.rows.is_empty()
                 || (self.plan.shows_static && partition.static_row.as_ref().is_some_and(live));
             if shown && !(same && self.resume.is_some()) {
-                self.row(base, partition, None, sink)?;
+                self.row(&slots, partition, None, sink)?;
                 self.request.functions.next_step();
             }
             return Ok(());
         }
         for row in partition.rows.iter().skip(self.taken.rows) {
-            let mut slots = base.clone();
-            self.plan
-                .selection
-                .fetch
-                .row(&mut slots, row, self.request)?;
-            self.row(slots, partition, Some(row), sink)?;
+            fetch.row(&mut slots, row, self.request)?;
+            self.row(&slots, partition, Some(row), sink)?;
             self.taken.rows += 1;
             self.request.functions.next_step();
             if self.full || self.remaining == 0 {
                 break;
             }
+            fetch.forget_row(&mut slots);
         }
         Ok(())
     }
@@ -379,7 +378,7 @@ impl<'p> SelectRun<'p> {
     /// A row of the table, or a partition without rows. Nothing has changed where a function gave way.
     fn row(
         &mut self,
-        slots: Slots<'_>,
+        slots: &Slots<'_>,
         partition: &Partition,
         row: Option<&Row>,
         sink: &mut RowSink<'_>,
@@ -395,12 +394,12 @@ impl<'p> SelectRun<'p> {
         if self
             .nearest
             .as_ref()
-            .is_some_and(|nearest| !nearest.takes(&slots))
+            .is_some_and(|nearest| !nearest.takes(slots))
         {
             return Ok(());
         }
         if !sorts {
-            self.plan.selection.emit(&slots, &[], self.request, sink)?;
+            self.plan.selection.emit(slots, &[], self.request, sink)?;
         }
         if let Some((_, left)) = &mut self.partition {
             *left = allowed;
@@ -412,13 +411,15 @@ impl<'p> SelectRun<'p> {
             }
             return Ok(());
         }
-        self.count(&slots);
-        self.last = Some(Position {
-            key: partition.key.key().clone(),
-            clustering: row.map(|row| row.clustering.clone()),
-            remaining_in_partition: allowed,
-            remaining: self.remaining,
-        });
+        self.count(slots);
+        if self.full {
+            self.last = Some(Position {
+                key: partition.key.key().clone(),
+                clustering: row.map(|row| row.clustering.clone()),
+                remaining_in_partition: allowed,
+                remaining: self.remaining,
+            });
+        }
         Ok(())
     }
 
@@ -443,7 +444,7 @@ impl<'p> SelectRun<'p> {
     /// Takes a row into its group; a new group gives the one before to the sink.
     fn aggregate(
         &mut self,
-        slots: Slots<'_>,
+        slots: &Slots<'_>,
         partition: &Partition,
         row: Option<&Row>,
         sink: &mut RowSink<'_>,
@@ -452,7 +453,7 @@ impl<'p> SelectRun<'p> {
             .plan
             .group_by
             .iter()
-            .map(|node| node.evaluate(&slots, &[], self.request))
+            .map(|node| node.evaluate(slots, &[], self.request))
             .collect::<Result<_, _>>()?;
         if self.group.as_ref().is_some_and(|group| group.key != key) {
             self.finish_group(sink)?;
@@ -468,14 +469,16 @@ impl<'p> SelectRun<'p> {
             remaining: self.remaining,
         };
         let aggregates = &self.plan.selection.aggregates;
-        let group = self.group.get_or_insert_with(|| Group {
-            key,
-            first: owned(slots.clone()),
-            accumulators: aggregates
-                .iter()
-                .map(|call| call.aggregate.start())
-                .collect(),
-            last: position.clone(),
+        let group = self.group.get_or_insert_with(|| {
+            Box::new(Group {
+                key,
+                first: owned(slots),
+                accumulators: aggregates
+                    .iter()
+                    .map(|call| call.aggregate.start())
+                    .collect(),
+                last: position.clone(),
+            })
         });
         // Functions are called before anything changes: they may give way.
         let mut inputs = Vec::with_capacity(aggregates.len());
@@ -483,7 +486,7 @@ impl<'p> SelectRun<'p> {
             let arguments: Vec<Option<Bytes>> = call
                 .arguments
                 .iter()
-                .map(|node| node.evaluate(&slots, &[], self.request))
+                .map(|node| node.evaluate(slots, &[], self.request))
                 .collect::<Result<_, _>>()?;
             inputs.push(accumulator.input(&self.request.functions, arguments)?);
         }
@@ -599,9 +602,7 @@ impl<'p> SelectRun<'p> {
 }
 
 /// Slots that need their row no more.
-fn owned(slots: Slots<'_>) -> Slots<'static> {
-    slots
-        .into_iter()
-        .map(|slot| slot.map(|value| std::borrow::Cow::Owned(value.into_owned())))
-        .collect()
+fn owned(slots: &Slots<'_>) -> Slots<'static> {
+    let owned = |value: &Cow<'_, [u8]>| Cow::Owned(value.to_vec());
+    slots.iter().map(|slot| slot.as_ref().map(owned)).collect()
 }

@@ -29,7 +29,7 @@ mod write;
 use std::rc::Rc;
 use std::time::Duration;
 
-use cluster::{Consistency, FailureReason, Outcome, ReadQuorum, WriteQuorum};
+use cluster::{Consistency, FailureReason, ReadQuorum, WriteQuorum};
 use io::TaskGroup;
 use model::{Mutation, PartitionSelection, ReadCommand, ReadPage, Token};
 use smallvec::SmallVec;
@@ -91,42 +91,41 @@ async fn write_one(
         return Box::pin(write::write(shard, mutation, level, time)).await;
     }
     let local = shard.local();
-    let replicas = replicas_of(shard, &metadata, placement, mutation.key().token());
-    let mut quorum = WriteQuorum::new(
-        consistency,
-        placement.strategy(),
-        &local.data_center,
-        &replicas,
-    )?;
-    let refused = |outcome| RequestError::Write {
-        consistency,
-        write_type,
-        failures: failures(&outcome, &metadata),
-        outcome,
+    let (strategy, data_center) = (placement.strategy(), &local.data_center);
+    let token = mutation.key().token();
+    // This node's answer is all that there can be: answers are counted only where it does not come.
+    let quorum = || {
+        let replicas = replicas_of(shard, &metadata, placement, token);
+        WriteQuorum::new(consistency, strategy, data_center, &replicas)
     };
-    if time.is_zero()
-        && let Some(outcome) = quorum.time_out()
-    {
-        return Err(refused(outcome));
+    if consistency.block_for(strategy, data_center) != 1 {
+        // Refused: there are not as many.
+        quorum()?;
     }
-    let applied = shard.env.timeout(time, replica::apply(shard, mutation));
-    let outcome = match applied.await {
-        Ok(Ok(())) => quorum.respond(metadata.own()),
+    let applied = match time.is_zero() {
+        true => Err(io::Elapsed),
+        false => {
+            let applying = replica::apply(shard, mutation);
+            shard.env.timeout(time, applying).await
+        }
+    };
+    let outcome = match applied {
+        Ok(Ok(())) => return Ok(()),
         Ok(Err(error)) => {
             let reason = write_failure(error)?;
-            quorum.fail(metadata.own(), reason)
+            quorum()?.fail(metadata.own(), reason)
         }
-        Err(_) => quorum.time_out(),
+        Err(_) => quorum()?.time_out(),
     };
-    match outcome {
-        Some(Outcome::Done) => Ok(()),
-        Some(outcome) => Err(refused(outcome)),
-        // More answers are needed than there are replicas to give them.
-        None => Err(quorum.time_out().map_or_else(
-            || RequestError::Server("a write ended without an outcome".to_owned()),
-            refused,
-        )),
-    }
+    Err(outcome.map_or_else(
+        || RequestError::Server("a write ended without an outcome".to_owned()),
+        |outcome| RequestError::Write {
+            consistency,
+            write_type,
+            failures: failures(&outcome, &metadata),
+            outcome,
+        },
+    ))
 }
 
 /// Reads of as many replicas as the level asks for. `timeout`: in place of the usual one.
@@ -157,75 +156,62 @@ pub(crate) async fn read(
         _ => {}
     }
     let local = shard.local();
-    let replicas = replicas_of(shard, &metadata, placement, token);
-    let mut quorum = ReadQuorum::new(
-        consistency,
-        placement.strategy(),
-        &local.data_center,
-        &replicas,
-    )?;
-    let mut data = None;
+    let (strategy, data_center) = (placement.strategy(), &local.data_center);
+    // As for writes.
+    let quorum = || {
+        let replicas = replicas_of(shard, &metadata, placement, token);
+        ReadQuorum::new(consistency, strategy, data_center, &replicas)
+    };
+    if consistency.block_for(strategy, data_center) != 1 {
+        quorum()?;
+    }
     let reading = shard.env.timeout(timeout, replica::read(shard, command));
     let read = match timeout.is_zero() {
         true => Err(io::Elapsed),
         false => reading.await,
     };
     let outcome = match read {
-        Ok(Ok(page)) => {
-            data = Some(page);
-            quorum.respond(metadata.own())
-        }
+        Ok(Ok(page)) => return Ok(page),
         Ok(Err(error)) => {
             let reason = read_failure(command, &error);
-            quorum.fail(metadata.own(), reason)
+            quorum()?.fail(metadata.own(), reason)
         }
-        Err(_) => quorum.time_out(),
+        Err(_) => quorum()?.time_out(),
     };
-    let outcome = outcome.or_else(|| quorum.time_out());
-    match (outcome, data) {
-        (Some(Outcome::Done), Some(page)) => Ok(page),
-        (outcome, _) => {
-            let outcome = outcome.unwrap_or(Outcome::Done);
-            Err(RequestError::Read {
-                consistency,
-                failures: failures(&outcome, &metadata),
-                data_present: quorum.data_present(),
-                outcome,
-            })
-        }
-    }
+    Err(outcome.map_or_else(
+        || RequestError::Server("a read ended without an outcome".to_owned()),
+        |outcome| RequestError::Read {
+            consistency,
+            failures: failures(&outcome, &metadata),
+            data_present: false,
+            outcome,
+        },
+    ))
 }
 
-/// Executes several reads at the same time; the answers come in their order, each with what was asked.
+/// Executes several reads at the same time; the answers come in their order.
 pub(crate) async fn read_all(
     shard: &Rc<Shard>,
-    mut commands: Vec<ReadCommand>,
+    commands: &[ReadCommand],
     consistency: Consistency,
     timeout: Option<Duration>,
-) -> Result<SmallVec<[(ReadCommand, ReadPage); 1]>, RequestError> {
+) -> Result<SmallVec<[ReadPage; 1]>, RequestError> {
     if consistency.is_serial() && commands.len() > 1 {
         return Err(RequestError::invalid(
             "SERIAL/LOCAL_SERIAL consistency may only be requested for one partition at a time",
         ));
     }
-    if commands.len() == 1
-        && let Some(command) = commands.pop()
-    {
-        let page = read(shard, &command, consistency, timeout).await?;
-        return Ok(SmallVec::from_buf([(command, page)]));
+    if let [command] = commands {
+        let page = read(shard, command, consistency, timeout).await?;
+        return Ok(SmallVec::from_buf([page]));
+    }
+    let mut tasks = Vec::with_capacity(commands.len());
+    for command in commands {
+        let (shard_of_task, command) = (shard.clone(), command.clone());
+        let read = async move { read(&shard_of_task, &command, consistency, timeout).await };
+        tasks.push(shard.env.spawn(TaskGroup::Foreground, read));
     }
     let mut pages = SmallVec::new();
-    let tasks: Vec<_> = commands
-        .into_iter()
-        .map(|command| {
-            let shard_of_task = shard.clone();
-            let read = async move {
-                let page = read(&shard_of_task, &command, consistency, timeout).await?;
-                Ok((command, page))
-            };
-            shard.env.spawn(TaskGroup::Foreground, read)
-        })
-        .collect();
     let mut first_error = None;
     for task in tasks {
         match task.await {

@@ -224,6 +224,9 @@ impl<'r> Reading<'r> {
         columns: &[ColumnId],
         (known, covered): (&mut Known, u64),
     ) -> Result<(), SSTableError> {
+        if self.view.sstables.is_empty() {
+            return Ok(());
+        }
         let slices: Rc<[Slice]> = self.command.clustering.slices.as_slice().into();
         let selection = ColumnSelection::Values(columns.into());
         let hash = murmur3_x64_128(key.key());
