@@ -227,8 +227,10 @@ impl Call<'_> {
             }
             Plan::Schema(change) => {
                 *self.kind = RequestKind::Schema;
+                let before = self.shard.metadata().schema.clone();
                 let changed = Box::pin(metadata::change(self.shard, change)).await?;
-                self.warnings.extend(change.warning().map(str::to_owned));
+                let warnings = self.shard.metadata().warnings(change, &before);
+                self.warnings.extend(warnings);
                 match changed {
                     Some(change) => self.response().schema_change(&change),
                     None => self.response().void(),

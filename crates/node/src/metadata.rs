@@ -97,6 +97,19 @@ impl Metadata {
         members.map(|(id, _)| id).filter(move |id| *id != own)
     }
 
+    /// What clients are warned of who have just changed the schema, which was `before`.
+    pub(crate) fn warnings(&self, plan: &SchemaPlan, before: &Schema) -> Vec<String> {
+        let members = self.membership().into_iter();
+        let members = members.flat_map(|member| member.cluster.topology().joined());
+        let mut nodes = BTreeMap::new();
+        for (_, member) in members {
+            *nodes
+                .entry(member.node.place.datacenter.as_str())
+                .or_insert(0) += 1;
+        }
+        plan.warnings(before, &self.schema, &nodes)
+    }
+
     /// The id of this node.
     pub(crate) fn own(&self) -> NodeId {
         self.membership

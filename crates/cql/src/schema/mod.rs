@@ -26,7 +26,9 @@ mod types;
 mod unserved;
 mod user_types;
 mod views;
+mod warnings;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::{Keyspace, Schema};
@@ -44,7 +46,6 @@ pub use system::{is_local_system_keyspace, is_system_keyspace, is_virtual_keyspa
 pub use tables::is_counter_table;
 pub use types::UserTypes;
 pub(crate) use unserved::is_function as is_unserved_function;
-pub use views::USAGE_WARNING as VIEW_WARNING;
 
 /// What happened to a part of the schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -204,12 +205,15 @@ impl SchemaPlan {
         }
     }
 
-    /// What clients are warned of who execute it.
-    pub fn warning(&self) -> Option<&'static str> {
-        match self.statement {
-            Statement::CreateView(_) => Some(VIEW_WARNING),
-            _ => None,
-        }
+    /// What clients are warned of who executed it: it made the schema `after` from `before`, in a
+    /// cluster with so many nodes in each data centre.
+    pub fn warnings(
+        &self,
+        before: &Schema,
+        after: &Schema,
+        nodes: &BTreeMap<&str, usize>,
+    ) -> Vec<String> {
+        warnings::of(&self.statement, before, after, nodes)
     }
 
     /// Does it give a column a mask? That is for whoever has `dynamic_data_masking_enabled`; others are

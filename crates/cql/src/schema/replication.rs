@@ -124,6 +124,14 @@ fn network_topology(
     check_unknown("NetworkTopologyStrategy", keyspace, &unknown)
 }
 
+/// The replication factor of each data centre, or of the cluster (`None`), in a normalized option.
+pub(super) fn factors(options: &Options) -> impl Iterator<Item = (Option<&str>, u32)> {
+    options.iter().filter_map(|(name, value)| {
+        let factor = value.parse().ok()?;
+        Some(((name != FACTOR).then_some(name.as_str()), factor))
+    })
+}
+
 fn parse_factor(text: &str) -> Result<u32, CqlError> {
     if text.contains('/') {
         return refuse("Transient replication is not enabled on this node".to_owned());

@@ -22,7 +22,7 @@ use crate::plan::{ViewRelations, column_of, parse_where};
 use crate::term::Analysis;
 
 /// What clients are told who make one (`View.USAGE_WARNING`).
-pub const USAGE_WARNING: &str =
+pub(super) const USAGE_WARNING: &str =
     "Materialized views are experimental and are not recommended for production use.";
 
 /// Fills in the keyspace and checks what needs no schema (`CreateViewStatement.Raw.prepare`).
