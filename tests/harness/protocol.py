@@ -10,6 +10,7 @@ import struct
 import zlib
 
 ERROR, STARTUP, READY, AUTHENTICATE, OPTIONS, SUPPORTED = 0, 1, 2, 3, 5, 6
+AUTH_RESPONSE, AUTH_SUCCESS = 15, 16
 QUERY, RESULT, PREPARE, EXECUTE, REGISTER, EVENT, BATCH = 7, 8, 9, 10, 11, 12, 13
 ONE = 1
 UNSET = object()
@@ -160,8 +161,17 @@ def envelope(version: int, opcode: int, body: bytes = b"", stream: int = 0, flag
 class Connection:
     """One connection; one request at a time unless `send` and `receive` are used by hand."""
 
-    def __init__(self, address: str, port: int = 9042, version: int = 4, startup: bool = True, timeout: float = 30):
+    def __init__(
+        self,
+        address: str,
+        port: int = 9042,
+        version: int = 4,
+        startup: bool = True,
+        timeout: float = 30,
+        credentials: tuple[str, str] | None = None,
+    ):
         self.version = version
+        self.credentials = credentials
         self.framed = False
         self.buffer = b""
         self.envelopes = b""
@@ -183,7 +193,12 @@ class Connection:
         options = {"CQL_VERSION": "3.0.0", **(options or {})}
         body = struct.pack(">H", len(options)) + b"".join(string(k) + string(v) for k, v in options.items())
         opcode, _ = self.request(STARTUP, body)
-        assert opcode == READY, opcode
+        if opcode == AUTHENTICATE and self.credentials:
+            token = "".join(f"\0{word}" for word in self.credentials).encode()
+            opcode, _ = self.request(AUTH_RESPONSE, value(token))
+            assert opcode == AUTH_SUCCESS, opcode
+        else:
+            assert opcode == READY, opcode
         self.framed = self.version >= 5
 
     def send_raw(self, data: bytes):

@@ -9,6 +9,7 @@ pub mod ast;
 pub mod describe;
 mod error;
 pub mod functions;
+pub mod guardrails;
 mod json;
 mod lexer;
 mod parser;

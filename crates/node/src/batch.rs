@@ -57,12 +57,17 @@ impl Call<'_> {
                 request.now_seconds = time.now_seconds;
                 requests.push(request);
             }
+            self.guard_consistency(consistency)?;
+            for (plan, request) in plans.iter().zip(&requests) {
+                self.guard_modify(plan, request, true)?;
+            }
             let timeouts = plans.iter().zip(&requests).map(|(plan, r)| plan.timeout(r));
             let limit = shortest(timeouts)?;
             let cas = cql::cas_of_batch(plans.iter().copied().zip(&requests))?;
             return Box::pin(self.conditional(cas, parameters, limit)).await;
         }
         consistency.check_write()?;
+        self.guard_consistency(consistency)?;
         let tables = plans.iter().map(|plan| &**plan.table());
         self.warnings.extend(cql::warn_of_no_grace(kind, tables));
         let (mut mutations, mut additions) = (Vec::new(), Vec::new());
@@ -73,6 +78,7 @@ impl Call<'_> {
             request.timestamp_micros = time.timestamp_micros;
             request.now_seconds = time.now_seconds;
             limit = shortest([Ok(limit), plan.timeout(&request)])?;
+            self.guard_modify(plan, &request, true)?;
             match plan.is_counter() {
                 true => {
                     let counted = || plan.counter_mutations(&request);
@@ -120,6 +126,7 @@ impl Call<'_> {
         if write_type != WriteType::Batch || mutations.len() < 2 {
             return self.write(mutations, consistency, write_type, time).await;
         }
+        self.guard_mutations(&mutations)?;
         self.trace(|| "Determining replicas for atomic batch");
         Box::pin(coordinator::write_logged(
             self.shard,

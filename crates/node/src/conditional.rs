@@ -29,12 +29,20 @@ impl Call<'_> {
         serial.check_serial()?;
         commit.check_commit()?;
         self.trace(|| "Determining replicas for the agreement");
+        let guardrails = self.guardrails();
+        let mut warnings = Vec::new();
         let decide = |page: &model::ReadPage, timestamp: i64| {
             let current = page.partitions.first();
             if !cas.applies_to(current)? {
                 return Ok(None);
             }
-            cas.update(current, timestamp).map(Some).map_err(Into::into)
+            let update = cas.update(current, timestamp)?;
+            if let Some(guardrails) = &guardrails {
+                // It may be decided several times.
+                warnings.clear();
+                guardrails.check_updates(std::iter::once(&update), &mut warnings)?;
+            }
+            Ok(Some(update))
         };
         let agreed = update_if(
             self.shard,
@@ -43,8 +51,9 @@ impl Call<'_> {
             time,
             decide,
         )
-        .await?;
-        let result = match agreed {
+        .await;
+        self.warnings.append(&mut warnings);
+        let result = match agreed? {
             Conditional::Applied => {
                 self.trace(|| "Agreed upon and committed");
                 cas.applied()

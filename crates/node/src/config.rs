@@ -56,6 +56,8 @@ pub struct NodeConfig {
     pub incremental_backups: bool,
     /// Where batches are warned about and refused.
     pub batch_limits: cql::BatchLimits,
+    /// What clients may do; `None`: whatever they can.
+    pub guardrails: Option<Arc<cql::guardrails::Guardrails>>,
     /// How many tombstones a read may meet.
     pub tombstones: TombstoneLimits,
     /// The name of the cluster; `None`: the one it had before.

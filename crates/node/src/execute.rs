@@ -42,7 +42,7 @@ pub(crate) struct Call<'a> {
     /// What kind of request it turns out to be.
     pub(crate) kind: &'a mut RequestKind,
     /// What the client is warned of.
-    pub(crate) warnings: Vec<String>,
+    pub(crate) warnings: &'a mut Vec<String>,
     pub(crate) out: &'a mut Vec<u8>,
 }
 
@@ -57,7 +57,7 @@ impl Call<'_> {
     pub(crate) fn response(&mut self) -> ResponseWriter<'_> {
         let extras = ResponseExtras {
             tracing_id: self.trace.and_then(Trace::told_id),
-            warnings: &self.warnings,
+            warnings: self.warnings,
             ..ResponseExtras::default()
         };
         ResponseWriter::new(self.out, self.version, self.stream).with_extras(extras)
@@ -80,7 +80,7 @@ impl Call<'_> {
 
     /// `left` are the tokens that the statements of the request may still have.
     pub(crate) fn plan(
-        &self,
+        &mut self,
         text: &str,
         of_request: Option<&str>,
         left: &mut usize,
@@ -96,7 +96,9 @@ impl Call<'_> {
             schema: &metadata.schema,
             keyspace: keyspace.as_deref(),
         };
-        Ok(cql::prepare_within(text, &context, left)?)
+        let prepared = cql::prepare_within(text, &context, left)?;
+        self.guard_plan(&prepared.plan)?;
+        Ok(prepared)
     }
 
     /// QUERY
@@ -162,6 +164,8 @@ impl Call<'_> {
                 *self.kind = RequestKind::Write;
                 let consistency = parameters.consistency;
                 let request = self.request(prepared, parameters)?;
+                self.guard_consistency(consistency)?;
+                self.guard_modify(modify, &request, false)?;
                 if modify.is_conditional() {
                     let cas = self.evaluate(&request, || modify.cas(&request)).await?;
                     let time = modify.timeout(&request)?;
@@ -186,6 +190,10 @@ impl Call<'_> {
                     refuse_virtual(statement.table(), "Modification")?;
                 }
                 let request = self.request(prepared, parameters)?;
+                self.guard_consistency(consistency)?;
+                for statement in batch.statements() {
+                    self.guard_modify(statement, &request, true)?;
+                }
                 if batch.is_conditional() {
                     let cas = self.evaluate(&request, || batch.cas(&request)).await?;
                     let time = batch.timeout(&request)?;
@@ -227,9 +235,10 @@ impl Call<'_> {
             }
             Plan::Schema(change) => {
                 *self.kind = RequestKind::Schema;
+                let change = self.guard_schema(change)?;
                 let before = self.shard.metadata().schema.clone();
-                let changed = Box::pin(metadata::change(self.shard, change)).await?;
-                let warnings = self.shard.metadata().warnings(change, &before);
+                let changed = Box::pin(metadata::change(self.shard, &change)).await?;
+                let warnings = self.shard.metadata().warnings(&change, &before);
                 self.warnings.extend(warnings);
                 match changed {
                     Some(change) => self.response().schema_change(&change),
@@ -302,6 +311,7 @@ impl Call<'_> {
         };
         functions.next_step();
         functions.may_give_way(false);
+        self.guard_read(&run, parameters)?;
         self.warnings.extend(select.warning().map(str::to_owned));
         let time = select.timeout(&request)?;
         let mut rows = self.rows(&columns, parameters);
@@ -398,6 +408,7 @@ impl Call<'_> {
         write_type: WriteType,
         time: Option<Duration>,
     ) -> Result<(), RequestError> {
+        self.guard_mutations(&mutations)?;
         self.trace(|| "Determining replicas for mutation");
         coordinator::write(self.shard, mutations, consistency, write_type, time).await?;
         self.trace(|| "Appended to the commit log and added to the memtables");
@@ -430,6 +441,7 @@ impl Call<'_> {
 
     async fn truncate(&mut self, table: &Arc<Table>) -> Result<(), RequestError> {
         refuse_virtual(table, "Truncation")?;
+        self.guard_truncate()?;
         Box::pin(truncate::everywhere(self.shard, table.id)).await?;
         self.response().void();
         Ok(())
@@ -597,7 +609,7 @@ pub(crate) fn refuse_virtual(table: &Table, what: &str) -> Result<(), RequestErr
     Ok(())
 }
 
-fn page_size(parameters: &QueryParameters<'_>) -> Option<u32> {
+pub(crate) fn page_size(parameters: &QueryParameters<'_>) -> Option<u32> {
     let size = parameters.page_size?;
     u32::try_from(size).ok().filter(|size| *size > 0)
 }

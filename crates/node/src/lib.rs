@@ -18,6 +18,7 @@ mod error;
 mod execute;
 mod flaw;
 mod functions;
+mod guardrails;
 mod hints;
 mod indexes;
 pub mod internode;

@@ -202,14 +202,18 @@ async fn answer(under_way: UnderWay, envelope: Envelope) {
     let UnderWay { shard, client, .. } = &under_way;
     let header = envelope.header;
     let mut kind = RequestKind::Other;
-    let mut out = shard.response_buffers.take();
+    let mut reply = Reply {
+        out: shard.response_buffers.take(),
+        warnings: Vec::new(),
+    };
     let asked_for = header.flags.contains(Flags::TRACING);
     let trace = match is_traceable(header.opcode) {
         true => Trace::begin_if(shard, asked_for),
         false => None,
     };
     let trace_ref = trace.as_deref();
-    let result = respond(shard, client, &envelope, trace_ref, &mut kind, &mut out).await;
+    let result = respond(shard, client, &envelope, trace_ref, &mut kind, &mut reply).await;
+    let Reply { mut out, warnings } = reply;
     client.window.answered(out.len());
     client.output.with(|connection| match result {
         Ok(()) => connection.send(&mut out),
@@ -218,6 +222,7 @@ async fn answer(under_way: UnderWay, envelope: Envelope) {
             count_error(shard, &reply);
             let extras = ResponseExtras {
                 tracing_id: trace.as_ref().and_then(|trace| trace.told_id()),
+                warnings: &warnings,
                 ..ResponseExtras::default()
             };
             let response = connection.respond(&header);
@@ -239,14 +244,22 @@ fn is_traceable(opcode: Opcode) -> bool {
     matches!(opcode, Query | Execute | Prepare | Batch)
 }
 
-/// Writes the response to `out`, or to the connection itself where the response changes it.
+/// What a client is sent.
+struct Reply {
+    /// The response, unless it is an error.
+    out: Vec<u8>,
+    /// What it is warned of, also with an error.
+    warnings: Vec<String>,
+}
+
+/// Writes the response to `reply`, or to the connection itself where the response changes it.
 async fn respond(
     shard: &Rc<Shard>,
     client: &Client,
     envelope: &Envelope,
     trace: Option<&Trace>,
     kind: &mut RequestKind,
-    out: &mut Vec<u8>,
+    reply: &mut Reply,
 ) -> Result<(), RequestError> {
     let header = &envelope.header;
     let request = Request::decode(envelope)?;
@@ -258,8 +271,8 @@ async fn respond(
         stream: header.stream,
         trace,
         kind,
-        warnings: Vec::new(),
-        out,
+        warnings: &mut reply.warnings,
+        out: &mut reply.out,
     };
     // Borrowed, or the state of each request has room for it twice.
     match &request {
@@ -275,12 +288,12 @@ async fn respond(
         }
         Request::Options => {
             let options = supported(shard);
-            ResponseWriter::new(out, version, header.stream).supported(&options);
+            ResponseWriter::new(&mut reply.out, version, header.stream).supported(&options);
             Ok(())
         }
         Request::Register(kinds) => {
             client.register(kinds);
-            ResponseWriter::new(out, version, header.stream).ready();
+            ResponseWriter::new(&mut reply.out, version, header.stream).ready();
             Ok(())
         }
         Request::Query(query) => call.query(query).await,

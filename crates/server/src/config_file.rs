@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use cql::guardrails::Setting;
 use serde::Deserialize;
 
 use crate::encryption::EncryptionOptions;
+use crate::guardrails;
 use crate::options::{NAMES, StartOptions};
 
 /// Why a configuration file cannot be used.
@@ -35,7 +37,7 @@ pub(crate) enum ConfigFileError {
         /// As it stands in the file.
         name: String,
         /// The known option most like it.
-        nearest: &'static str,
+        nearest: String,
     },
     /// The value does not suit the option.
     #[error("{path}: {name}: {reason}", path = .path.display())]
@@ -116,6 +118,10 @@ pub(crate) fn parse(path: &Path, text: &str) -> Result<StartOptions, ConfigFileE
             options.server_encryption_options = Some(parsed);
             continue;
         }
+        if let Some(setting) = Setting::named(&canonical) {
+            guardrails::set(&mut options.guardrails, setting, &value).map_err(bad)?;
+            continue;
+        }
         if !NAMES.contains(&canonical.as_str()) {
             return Err(ConfigFileError::UnknownOption {
                 path: path.to_owned(),
@@ -140,15 +146,14 @@ fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }
 
-fn nearest(name: &str) -> &'static str {
-    NAMES
-        .into_iter()
-        .chain([ENCRYPTION])
-        .max_by(|a, b| {
-            let likeness = |known| strsim::jaro_winkler(name, known);
-            likeness(a).total_cmp(&likeness(b))
-        })
-        .unwrap_or(NAMES[0])
+fn nearest(name: &str) -> String {
+    let known = NAMES.into_iter().chain([ENCRYPTION]).map(str::to_owned);
+    let known = known.chain(Setting::all().map(Setting::name));
+    let nearest = known.max_by(|a, b| {
+        let likeness = |known| strsim::jaro_winkler(name, known);
+        likeness(a).total_cmp(&likeness(b))
+    });
+    nearest.unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod config_file;
 mod control;
 mod data_folder;
 mod encryption;
+mod guardrails;
 mod http;
 mod limits;
 mod local_cluster;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use cql::guardrails::Guardrails;
 use io::DriverChoice;
 use storage::sstable::Format;
 use storage::{CommitFailurePolicy, DiskFailurePolicy};
@@ -247,6 +248,10 @@ pub(crate) struct StartOptions {
     #[arg(skip)]
     pub(crate) server_encryption_options: Option<EncryptionOptions>,
 
+    /// What clients may do; in the configuration file alone
+    #[arg(skip)]
+    pub(crate) guardrails: Guardrails,
+
     /// YAML file with options, under the names they have here
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -389,6 +394,11 @@ impl StartOptions {
             server_encryption_options: self
                 .server_encryption_options
                 .or(other.server_encryption_options),
+            guardrails: if self.guardrails.is_set() {
+                self.guardrails
+            } else {
+                other.guardrails
+            },
             config: self.config.or(other.config),
         }
     }
@@ -478,7 +488,7 @@ fn sync_mode(text: &str) -> Result<SyncMode, String> {
     }
 }
 
-fn truth(text: &str) -> Result<bool, String> {
+pub(crate) fn truth(text: &str) -> Result<bool, String> {
     text.parse()
         .map_err(|_| format!("`{text}` is neither true nor false"))
 }
@@ -542,7 +552,7 @@ fn duration_or_none(text: &str) -> Result<Duration, String> {
 }
 
 /// As Cassandra writes durations: `10s`, `500ms`, `1m`.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
     let unit = &text[digits.len()..];
     let number: Option<u32> = digits.parse().ok();
@@ -550,6 +560,8 @@ fn duration(text: &str) -> Result<Duration, String> {
         (Some(n), "ms") => Duration::from_millis(n.into()),
         (Some(n), "s") => Duration::from_secs(n.into()),
         (Some(n), "m") => Duration::from_secs(u64::from(n) * 60),
+        (Some(n), "h") => Duration::from_secs(u64::from(n) * 3600),
+        (Some(n), "d") => Duration::from_secs(u64::from(n) * 86_400),
         _ => return Err(format!("`{text}` is no time; one looks like 10s or 500ms")),
     };
     if duration.is_zero() {

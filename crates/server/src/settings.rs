@@ -3,9 +3,11 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use cql::BatchLimits;
+use cql::guardrails::{Guardrails, ThresholdsCross};
 use io::DriverChoice;
 use node::TombstoneLimits;
 use storage::sstable::Format;
@@ -66,6 +68,8 @@ pub(crate) struct Settings {
     pub(crate) incremental_backups: bool,
     /// Where batches are warned about and refused.
     pub(crate) batch_limits: BatchLimits,
+    /// What clients may do, if anything is said of it.
+    pub(crate) guardrails: Option<Arc<Guardrails>>,
     /// How many tombstones a read may meet.
     pub(crate) tombstones: TombstoneLimits,
     /// How to talk to the kernel.
@@ -104,6 +108,9 @@ pub(crate) enum SettingsError {
         /// What the system says.
         source: std::io::Error,
     },
+    /// A guardrail would never warn.
+    #[error(transparent)]
+    Guardrails(#[from] ThresholdsCross),
     /// Two services want the same port.
     #[error("--{first} and --{second} are both {port}")]
     SamePort {
@@ -180,6 +187,7 @@ impl Settings {
             dynamic_data_masking: options.dynamic_data_masking_enabled.unwrap_or(false),
             incremental_backups: options.incremental_backups.unwrap_or(false),
             batch_limits,
+            guardrails: (options.guardrails.is_set()).then(|| Arc::new(options.guardrails)),
             tombstones: TombstoneLimits {
                 warn: options.tombstone_warn_threshold.unwrap_or(tombstones.warn),
                 fail: options
@@ -197,6 +205,9 @@ impl Settings {
     }
 
     fn check(&self) -> Result<(), SettingsError> {
+        self.guardrails
+            .as_ref()
+            .map_or(Ok(()), |guardrails| guardrails.check())?;
         let need = MIN_MEMORY_PER_SHARD * u64::from(self.shards);
         if self.memory < need {
             return Err(SettingsError::TooLittleMemory {

@@ -277,6 +277,7 @@ fn node_config(settings: &Settings, folder: &DataFolder, archiving: &Archiving) 
         materialized_views: settings.materialized_views,
         dynamic_data_masking: settings.dynamic_data_masking,
         batch_limits: settings.batch_limits,
+        guardrails: settings.guardrails.clone(),
         tombstones: settings.tombstones,
         incremental_backups: settings.incremental_backups,
         cluster_name: settings.cluster_name.clone(),

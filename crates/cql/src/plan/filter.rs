@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use model::{ColumnId, FilterOperator, RowFilter, Table, collection};
+use model::{ColumnId, ColumnKind, FilterOperator, RowFilter, Table, collection};
 
 use crate::CqlError;
 use crate::error::invalid;
@@ -55,6 +55,18 @@ impl FilterPlan {
     pub(crate) fn has_in_of_key(&self, table: &Table) -> bool {
         self.of_key(table)
             .any(|column| matches!(column.demand, FilterDemand::Value(Demand::In(_))))
+    }
+
+    /// How many columns are filtered that are not of the primary key.
+    pub(crate) fn of_changing(&self, table: &Table) -> usize {
+        let mut ids: Vec<ColumnId> = self.columns.iter().map(|column| column.id).collect();
+        ids.retain(|id| {
+            table.column(*id).is_some_and(|column| {
+                matches!(column.kind, ColumnKind::Static | ColumnKind::Regular)
+            })
+        });
+        ids.dedup();
+        ids.len()
     }
 
     fn of_key(&self, table: &Table) -> impl Iterator<Item = &FilterColumn> {

@@ -50,6 +50,7 @@ pub use cas::CasRequest;
 pub use cas_batch::cas_of_batch;
 pub use cas_result::CasResult;
 pub use modify::ModifyPlan;
+pub(crate) use operation::Action;
 pub use position::Position;
 pub(crate) use restriction::column_of;
 pub use run::{Paging, RowSink, SelectRun};

@@ -192,6 +192,29 @@ impl SelectPlan {
 }
 
 impl<'p> SelectRun<'p> {
+    /// What is executed.
+    pub(crate) fn plan(&self) -> &'p SelectPlan {
+        self.plan
+    }
+
+    /// The table that is read.
+    pub fn table(&self) -> &'p model::Table {
+        &self.plan.table
+    }
+
+    /// How many partitions are read by their keys.
+    pub(crate) fn keys(&self) -> usize {
+        match &self.source {
+            Source::Keys(keys, _) => keys.len(),
+            _ => 0,
+        }
+    }
+
+    /// How many slices of each partition are read.
+    pub(crate) fn slices(&self) -> usize {
+        self.slices.len()
+    }
+
     /// Starts after a position of an earlier page.
     fn go_on(&mut self, position: Position) -> Result<(), CqlError> {
         self.remaining = self.remaining.min(position.remaining);

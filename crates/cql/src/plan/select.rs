@@ -50,6 +50,10 @@ pub struct SelectPlan {
     per_partition_limit: Option<Expression>,
     timeout: Option<Timeout>,
     pub(crate) bypass_cache: bool,
+    /// `ALLOW FILTERING`
+    pub(crate) allows_filtering: bool,
+    /// Is an index asked?
+    pub(crate) uses_index: bool,
 }
 
 /// A column that rows of several partitions are sorted by.
@@ -157,6 +161,8 @@ impl SelectPlan {
             per_partition_limit,
             timeout: Timeout::new(analysis, select.timeout.as_ref())?,
             bypass_cache: select.bypass_cache,
+            allows_filtering: select.allow_filtering,
+            uses_index: restrictions.uses_index,
         })
     }
 

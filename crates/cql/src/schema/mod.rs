@@ -35,12 +35,13 @@ use model::{Keyspace, Schema};
 use uuid::Uuid;
 
 use crate::CqlError;
-use crate::ast::{FunctionName, QualifiedName, Statement};
+use crate::ast::{AlterTableAction, FunctionName, QualifiedName, Statement};
 use crate::functions::FunctionLanguage;
 
 pub use aggregates::initial_condition;
 pub use digest::version_of;
 pub use masks::{is_mask_served, masks_disabled};
+pub use options::is_table_option;
 pub use retry::normalize as normalize_retry;
 pub use system::{is_local_system_keyspace, is_system_keyspace, is_virtual_keyspace};
 pub use tables::is_counter_table;
@@ -203,6 +204,31 @@ impl SchemaPlan {
             Statement::CreateAggregate(create) => keyspace_of_function(&create.name),
             _ => "",
         }
+    }
+
+    /// The statement, its names qualified.
+    pub(crate) fn statement(&self) -> &Statement {
+        &self.statement
+    }
+
+    /// The same without some of its properties.
+    pub(crate) fn without_properties(&self, names: &[String]) -> SchemaPlan {
+        let mut plan = self.clone();
+        let properties = match &mut plan.statement {
+            Statement::CreateTable(create) => Some(&mut create.properties),
+            Statement::CopyTable(copy) => Some(&mut copy.properties),
+            Statement::CreateView(create) => Some(&mut create.properties),
+            Statement::AlterView(alter) => Some(&mut alter.properties),
+            Statement::AlterTable(alter) => match &mut alter.action {
+                AlterTableAction::With(properties) => Some(properties),
+                _ => None,
+            },
+            _ => None,
+        };
+        if let Some(properties) = properties {
+            properties.retain(|property| !names.contains(&property.name));
+        }
+        plan
     }
 
     /// What clients are warned of who executed it: it made the schema `after` from `before`, in a

@@ -33,6 +33,11 @@ const NAMES: &[&str] = &[
 ];
 
 /// The configurations of the `cassandra.yaml` that Cassandra comes with.
+/// Is this the name of an option of tables?
+pub fn is_table_option(name: &str) -> bool {
+    NAMES.contains(&name)
+}
+
 const MEMTABLES: [&str; 3] = ["default", "skiplist", "trie"];
 
 /// Twenty years: longer ones overflow in files of old formats (`Attributes.MAX_TTL`).

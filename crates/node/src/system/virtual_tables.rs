@@ -146,8 +146,8 @@ pub struct NodeInfo<'a> {
     pub sstable_tasks: Vec<SstableTask>,
     /// Snapshots, if they are asked for.
     pub snapshots: Vec<SnapshotDetails>,
-    /// Settings, by name.
-    pub settings: BTreeMap<String, String>,
+    /// Settings, by name; `None` for one that is switched off.
+    pub settings: BTreeMap<String, Option<String>>,
     /// Statements in the cache of prepared ones.
     pub prepared_statements: u64,
     /// Prepared statements that were dropped from the cache.
@@ -323,7 +323,10 @@ fn settings(rows: &mut VirtualRows, node: &NodeInfo<'_>) {
         }
     }
     for (name, value) in &node.settings {
-        named_value(rows, name, value);
+        match value {
+            Some(value) => named_value(rows, name, value),
+            None => rows.add(&[text(name)], |_| ()),
+        }
     }
 }
 

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use cql::guardrails::{Guardrails, Setting, Unit};
 use storage::{CommitFailurePolicy, DiskFailurePolicy};
 
 use crate::shard::Shard;
 use crate::timeouts::TimeoutKind;
 
 /// The settings that hold now, by name.
-pub(super) fn shown(shard: &Shard) -> BTreeMap<String, String> {
+pub(super) fn shown(shard: &Shard) -> BTreeMap<String, Option<String>> {
     let config = &shard.state.config;
     let limits = &config.batch_limits;
     let mut settings: BTreeMap<String, String> = [
@@ -63,7 +64,35 @@ pub(super) fn shown(shard: &Shard) -> BTreeMap<String, String> {
         let time = milliseconds(shard.timeouts.get(kind));
         settings.insert(name_of(kind).to_owned(), time);
     }
+    let mut settings: BTreeMap<String, Option<String>> = settings
+        .into_iter()
+        .map(|(name, value)| (name, Some(value)))
+        .collect();
+    let guardrails = config.guardrails.as_deref().cloned().unwrap_or_default();
+    for setting in Setting::all() {
+        settings.insert(setting.name(), guardrail(&guardrails, setting));
+    }
     settings
+}
+
+/// What a guardrail is set to, as Cassandra shows it.
+fn guardrail(guardrails: &Guardrails, setting: Setting) -> Option<String> {
+    let threshold = guardrails.threshold(setting);
+    match setting {
+        Setting::Warn(limit) | Setting::Fail(limit) => match limit.unit() {
+            Unit::Count => Some(threshold.map_or_else(|| "-1".to_owned(), |t| t.to_string())),
+            Unit::Size => threshold.map(kibibytes),
+            Unit::Time => threshold.map(|micros| match micros % 1000 {
+                0 => milliseconds(Duration::from_micros(micros)),
+                _ => format!("{micros}us"),
+            }),
+        },
+        Setting::Enabled(switch) => Some(guardrails.enabled(switch).to_string()),
+        Setting::Warned(switch) => Some(guardrails.warned(switch).to_string()),
+        Setting::Listed(values, level) => {
+            Some(format!("[{}]", guardrails.values(values, level).join(", ")))
+        }
+    }
 }
 
 fn milliseconds(time: Duration) -> String {

@@ -159,6 +159,7 @@ impl World {
             archives: false,
             failure_policies: FailurePolicies::default(),
             batch_limits: Default::default(),
+            guardrails: None,
             tombstones: Default::default(),
             auto_snapshot: false,
             user_functions: None,

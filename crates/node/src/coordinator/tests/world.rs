@@ -256,6 +256,7 @@ fn config(shards: u16) -> NodeConfig {
         archives: false,
         failure_policies: FailurePolicies::default(),
         batch_limits: cql::BatchLimits::default(),
+        guardrails: None,
         tombstones: crate::config::TombstoneLimits::default(),
         auto_snapshot: false,
         user_functions: None,
