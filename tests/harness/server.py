@@ -232,8 +232,9 @@ class Helenus(Server):
         memory = os.environ.get("HELENUS_MEMORY", "1G")
         # Snapshots of every dropped table would only cost time here.
         snapshots = [] if "--auto-snapshot" in self.extra else ["--auto-snapshot", "false"]
-        functions = ["--user-defined-functions-enabled", "true", "--materialized-views-enabled", "true"]
-        return [*self.prefix, BINARY, "start", *arguments, "--memory", memory, *snapshots, *functions, *self.extra]
+        features = ["user-defined-functions", "materialized-views", "sasi-indexes"]
+        enabled = [word for feature in features for word in (f"--{feature}-enabled", "true")]
+        return [*self.prefix, BINARY, "start", *arguments, "--memory", memory, *snapshots, *enabled, *self.extra]
 
     def nodetool(self, *arguments) -> str:
         """What a verb prints that must succeed."""
@@ -264,7 +265,7 @@ class Cassandra(Server):
 
     def command(self) -> list[str]:
         # Snapshots of every dropped table would only cost time here.
-        settings = ["--heap", "1G", "--quick", "--yaml", "auto_snapshot: false", "--yaml", "materialized_views_enabled: true"]
+        settings = ["--heap", "1G", "--quick", "--yaml", "auto_snapshot: false", "--yaml", "materialized_views_enabled: true", "--yaml", "sasi_indexes_enabled: true"]
         where = ["--address", self.address, "--data", str(self.directory)]
         return [str(ROOT / "tests/cassandra/run.sh"), "start", "--foreground", *where, *settings, *self.options]
 

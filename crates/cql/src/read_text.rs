@@ -116,6 +116,10 @@ fn filter_demand(table: &Table, filter: &RowFilter) -> Option<String> {
         FilterOperator::Contains => return Some(format!("{} CONTAINS …", column.name)),
         FilterOperator::ContainsEntry => return Some(format!("{}[…] = …", column.name)),
         FilterOperator::ContainsKey => return Some(format!("{} CONTAINS KEY …", column.name)),
+        FilterOperator::LikePrefix
+        | FilterOperator::LikeSuffix
+        | FilterOperator::LikeContains
+        | FilterOperator::LikeMatches => "LIKE",
     };
     match &filter.values[..] {
         [value] => Some(demand(column, operator, value)),

@@ -1,9 +1,22 @@
-//! What a storage-attached index makes of text before it compares it (`NonTokenizingAnalyzer`).
+//! What an index makes of text before it compares it (`NonTokenizingAnalyzer`; of SASI also
+//! `StandardAnalyzer` and `DelimiterAnalyzer`).
 
 use std::borrow::Cow;
 
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
+use unicode_segmentation::UnicodeSegmentation;
+
+/// Into which terms a text is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tokenizer {
+    /// It is one.
+    Whole,
+    /// Its words (UAX #29).
+    Words,
+    /// What lies between these.
+    Between(char),
+}
 
 /// How texts are made alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +27,8 @@ pub struct Analyzer {
     pub normalize: bool,
     /// Without what ASCII does not have on Latin letters?
     pub ascii: bool,
+    /// Which parts of a text are looked for.
+    pub tokenizer: Tokenizer,
 }
 
 /// Latin letters that are no letter of ASCII with marks, as Lucene's `ASCIIFoldingFilter` folds them.
@@ -46,7 +61,21 @@ impl Analyzer {
         case_sensitive: true,
         normalize: false,
         ascii: false,
+        tokenizer: Tokenizer::Whole,
     };
+
+    /// The terms of a text, in the form that is compared; what is no text is one as it is.
+    pub fn terms<'t>(&self, text: &'t [u8]) -> Vec<Cow<'t, [u8]>> {
+        let analyze = |part: &'t str| self.analyze(part.as_bytes());
+        match (self.tokenizer, std::str::from_utf8(text)) {
+            (Tokenizer::Words, Ok(text)) => text.unicode_words().map(analyze).collect(),
+            (Tokenizer::Between(delimiter), Ok(text)) => {
+                let parts = text.split(delimiter).filter(|part| !part.is_empty());
+                parts.map(analyze).collect()
+            }
+            (Tokenizer::Whole, _) | (_, Err(_)) => vec![self.analyze(text)],
+        }
+    }
 
     /// The form of a text that is compared; what is no text stays as it is.
     pub fn analyze<'t>(&self, text: &'t [u8]) -> Cow<'t, [u8]> {
@@ -126,5 +155,38 @@ mod tests {
         };
         assert_eq!(shown(composed, "e\u{301}"), "\u{e9}");
         assert_eq!(shown(plain, "ÁbC"), "ÁbC");
+    }
+
+    /// As Cassandra's analyzers cut them.
+    #[test]
+    fn texts_are_cut_into_terms() {
+        let terms = |tokenizer, case_sensitive, text: &'static str| -> Vec<String> {
+            let analyzer = Analyzer {
+                tokenizer,
+                case_sensitive,
+                ..Analyzer::NONE
+            };
+            let terms = analyzer.terms(text.as_bytes()).into_iter();
+            terms
+                .map(|term| String::from_utf8(term.into_owned()).expect("text"))
+                .collect()
+        };
+        assert_eq!(
+            terms(
+                Tokenizer::Words,
+                false,
+                "Quick-silver, can't 3.14 a_b x@y.com 日本"
+            ),
+            [
+                "quick", "silver", "can't", "3.14", "a_b", "x", "y.com", "日", "本"
+            ]
+        );
+        assert_eq!(terms(Tokenizer::Words, true, " , -"), [""; 0]);
+        assert_eq!(
+            terms(Tokenizer::Between(':'), true, "a:b c::D"),
+            ["a", "b c", "D"]
+        );
+        assert_eq!(terms(Tokenizer::Whole, false, "A B"), ["a b"]);
+        assert_eq!(Analyzer::NONE.terms(&[0xff]), [&[0xff][..]]);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::{Analyzer, Column, ColumnKind, CqlType, FilterOperator, Table};
+use crate::{Analyzer, Column, ColumnKind, CqlType, FilterOperator, Table, Tokenizer};
 
 /// How the entries of a secondary index are kept (`IndexMetadata.Kind`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +87,17 @@ const CLASS: &str = "class_name";
 /// The class of storage-attached indexes.
 const STORAGE_ATTACHED: &str = "org.apache.cassandra.index.sai.StorageAttachedIndex";
 
+/// How the terms of a SASI are kept, and so what they can be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SasiMode {
+    /// By their beginnings.
+    Prefix,
+    /// By all their ends.
+    Contains,
+    /// Numbers of which each comes seldom.
+    Sparse,
+}
+
 /// Its other names, in whatever case (`IndexMetadata.indexNameAliases`).
 const STORAGE_ATTACHED_ALIASES: [&str; 2] = ["sai", "storageattachedindex"];
 
@@ -97,6 +108,9 @@ fn has_ranges(ty: &CqlType) -> bool {
 }
 
 impl Index {
+    /// The class of indexes that search texts.
+    pub const SASI: &str = "org.apache.cassandra.index.sasi.SASIIndex";
+
     /// What of which column a target says (`v`, `"V"`, `values(v)`: `TargetParser`).
     pub fn parse_target(target: &str) -> (IndexPart, String) {
         use IndexPart::{Entries, Full, Keys, Simple, Values};
@@ -129,10 +143,106 @@ impl Index {
             && (class == STORAGE_ATTACHED || aliases.any(|alias| class.eq_ignore_ascii_case(alias)))
     }
 
+    /// Is it a SASI, which searches texts (`SASIIndex`)?
+    pub fn is_sasi(&self) -> bool {
+        let class = self.options.get(CLASS).map_or("", String::as_str);
+        self.kind == Some(IndexKind::Custom) && class == Index::SASI
+    }
+
+    /// What a SASI makes of texts (`IndexMode.getAnalyzer`). Letters made large are as good as letters
+    /// made small: both sides of a comparison are.
+    fn sasi_analyzer(&self) -> Analyzer {
+        let is = |option: &str| {
+            let value = self.options.get(option);
+            value.is_some_and(|value| value.eq_ignore_ascii_case("true"))
+        };
+        let class = self.options.get("analyzer_class").map(String::as_str);
+        let class = class.map(|class| class.rsplit('.').next().unwrap_or(class));
+        match class {
+            Some("NonTokenizingAnalyzer") => {
+                let given = self.options.get("case_sensitive");
+                let alike = given.is_some_and(|given| !given.eq_ignore_ascii_case("true"));
+                Analyzer {
+                    case_sensitive: !alike
+                        && !is("normalize_lowercase")
+                        && !is("normalize_uppercase"),
+                    ..Analyzer::NONE
+                }
+            }
+            Some("DelimiterAnalyzer") => Analyzer {
+                tokenizer: Tokenizer::Between(
+                    self.options
+                        .get("delimiter")
+                        .and_then(|d| d.chars().next())
+                        .unwrap_or(','),
+                ),
+                ..Analyzer::NONE
+            },
+            class if class == Some("StandardAnalyzer") || class.is_none() && is("analyzed") => {
+                Analyzer {
+                    tokenizer: Tokenizer::Words,
+                    case_sensitive: !is("tokenization_normalize_lowercase")
+                        && !is("tokenization_normalize_uppercase"),
+                    ..Analyzer::NONE
+                }
+            }
+            _ => Analyzer::NONE,
+        }
+    }
+
+    /// Is what a SASI makes of texts known here?
+    fn is_sasi_served(&self) -> bool {
+        let unknown = [
+            "tokenization_enable_stemming",
+            "tokenization_skip_stop_words",
+        ];
+        let is_on = |option: &&str| {
+            let value = self.options.get(*option);
+            value.is_some_and(|value| value.eq_ignore_ascii_case("true"))
+        };
+        let class = self.options.get("analyzer_class").map(String::as_str);
+        let class = class.map(|class| class.rsplit('.').next().unwrap_or(class));
+        let known = [
+            None,
+            Some("NoOpAnalyzer"),
+            Some("NonTokenizingAnalyzer"),
+            Some("StandardAnalyzer"),
+            Some("DelimiterAnalyzer"),
+        ];
+        known.contains(&class) && !unknown.iter().any(is_on)
+    }
+
+    /// How a SASI's terms are kept (`OnDiskIndexBuilder.Mode`).
+    fn sasi_mode(&self) -> SasiMode {
+        let mode = self.options.get("mode").map_or("", String::as_str);
+        match mode.to_ascii_uppercase().as_str() {
+            "CONTAINS" => SasiMode::Contains,
+            "SPARSE" => SasiMode::Sparse,
+            _ => SasiMode::Prefix,
+        }
+    }
+
+    /// `ColumnIndex.supports`
+    fn sasi_supports(&self, column: &Column, operator: FilterOperator) -> bool {
+        use FilterOperator::{Equal, LikeContains, LikeMatches, LikePrefix, LikeSuffix};
+        let is_text = matches!(column.ty, CqlType::Text | CqlType::Ascii);
+        let tokenizes = is_text && self.sasi_analyzer().tokenizer != Tokenizer::Whole;
+        let mode = self.sasi_mode();
+        match operator {
+            Equal => !tokenizes,
+            LikePrefix if tokenizes && mode == SasiMode::Contains => false,
+            LikePrefix | LikeMatches => is_text && mode != SasiMode::Sparse,
+            LikeSuffix | LikeContains => is_text && mode == SasiMode::Contains,
+            _ if operator.is_range() => !is_text && mode != SasiMode::Contains,
+            _ => false,
+        }
+    }
+
     /// Are its entries kept here?
     pub fn is_served(&self, table: &Table) -> bool {
         let is_table = matches!(self.kind, Some(IndexKind::Keys | IndexKind::Composites));
-        (is_table || self.is_storage_attached()) && self.column_of(table).is_some()
+        let is_search = self.is_sasi() && self.is_sasi_served();
+        (is_table || self.is_storage_attached() || is_search) && self.column_of(table).is_some()
     }
 
     /// What it makes of texts before it compares them.
@@ -146,7 +256,9 @@ impl Index {
                 case_sensitive: is("case_sensitive", true),
                 normalize: is("normalize", false),
                 ascii: is("ascii", false),
+                ..Analyzer::NONE
             },
+            false if self.is_sasi() => self.sasi_analyzer(),
             false => Analyzer::NONE,
         }
     }
@@ -156,6 +268,9 @@ impl Index {
     pub fn supports(&self, table: &Table, column: &Column, operator: FilterOperator) -> bool {
         if self.column.as_ref() != Some(&column.name) || !self.is_served(table) {
             return false;
+        }
+        if self.is_sasi() {
+            return self.sasi_supports(column, operator);
         }
         let simple = self.part() == IndexPart::Simple;
         if self.is_storage_attached() && simple && operator.is_range() {

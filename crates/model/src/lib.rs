@@ -50,7 +50,7 @@ mod view;
 pub mod vint;
 mod zone;
 
-pub use analyzer::Analyzer;
+pub use analyzer::{Analyzer, Tokenizer};
 pub use bound::Value;
 pub use clustering::{Bound, BoundKind, Clustering, ClusteringComparator, Slice};
 pub use counter_mutation::CounterMutation;

@@ -66,6 +66,14 @@ pub enum FilterOperator {
     ContainsKey,
     /// A map that contains the only entry of the value, which is a map.
     ContainsEntry,
+    /// A text that begins with the value: `LIKE 'a%'`.
+    LikePrefix,
+    /// A text that ends with the value: `LIKE '%a'`.
+    LikeSuffix,
+    /// A text that contains the value: `LIKE '%a%'`.
+    LikeContains,
+    /// A text that is the value: `LIKE 'a'`.
+    LikeMatches,
 }
 
 impl FilterOperator {
@@ -73,6 +81,35 @@ impl FilterOperator {
     pub fn is_range(self) -> bool {
         use FilterOperator::{Greater, GreaterOrEqual, Less, LessOrEqual};
         matches!(self, Less | LessOrEqual | Greater | GreaterOrEqual)
+    }
+
+    /// What a pattern of LIKE means, and the part of it that is looked for
+    /// (`SingleColumnRestriction.LikeRestriction.makeSpecific`); `None` if there is nothing to look for.
+    pub fn like(pattern: &Bytes) -> Option<(FilterOperator, Bytes)> {
+        let (open, rest) = match pattern.strip_prefix(b"%") {
+            Some(rest) => (true, rest),
+            None => (false, &pattern[..]),
+        };
+        let (operator, wanted) = match (open, rest.strip_suffix(b"%")) {
+            (true, Some(middle)) => (FilterOperator::LikeContains, middle),
+            (true, None) => (FilterOperator::LikeSuffix, rest),
+            (false, Some(prefix)) => (FilterOperator::LikePrefix, prefix),
+            (false, None) => (FilterOperator::LikeMatches, rest),
+        };
+        (!wanted.is_empty()).then(|| (operator, pattern.slice_ref(wanted)))
+    }
+
+    /// Does a text fulfil it, if it is one of LIKE?
+    pub fn is_like(self, text: &[u8], wanted: &[u8]) -> bool {
+        match self {
+            FilterOperator::LikePrefix => text.starts_with(wanted),
+            FilterOperator::LikeSuffix => text.ends_with(wanted),
+            FilterOperator::LikeContains => {
+                wanted.is_empty() || text.windows(wanted.len()).any(|part| part == wanted)
+            }
+            FilterOperator::LikeMatches => text == wanted,
+            _ => false,
+        }
     }
 }
 

@@ -50,6 +50,8 @@ pub struct NodeConfig {
     pub user_functions: Option<Duration>,
     /// May materialized views be made?
     pub materialized_views: bool,
+    /// May SASI indexes be made (`sasi_indexes_enabled`)?
+    pub sasi_indexes: bool,
     /// May columns be given masks (`dynamic_data_masking_enabled`)?
     pub dynamic_data_masking: bool,
     /// Are new sstables linked into the backups from the start on?

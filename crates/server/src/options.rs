@@ -15,7 +15,7 @@ use crate::encryption::EncryptionOptions;
 use crate::size;
 
 /// The options, by the names they have in a configuration file; on the command line `_` is `-`.
-pub(crate) const NAMES: [&str; 38] = [
+pub(crate) const NAMES: [&str; 39] = [
     "data",
     "address",
     "port",
@@ -43,6 +43,7 @@ pub(crate) const NAMES: [&str; 38] = [
     "user_defined_functions_enabled",
     "user_defined_functions_fail_timeout",
     "materialized_views_enabled",
+    "sasi_indexes_enabled",
     "dynamic_data_masking_enabled",
     "incremental_backups",
     "batch_size_warn_threshold",
@@ -200,6 +201,10 @@ pub(crate) struct StartOptions {
     #[arg(long, value_name = "true|false", value_parser = truth)]
     pub(crate) materialized_views_enabled: Option<bool>,
 
+    /// Can SASI indexes, which find texts by LIKE, be made? [default: false]
+    #[arg(long, value_name = "true|false", value_parser = truth)]
+    pub(crate) sasi_indexes_enabled: Option<bool>,
+
     /// May columns be MASKED WITH a function? [default: false]
     #[arg(long, value_name = "true|false", value_parser = truth)]
     pub(crate) dynamic_data_masking_enabled: Option<bool>,
@@ -300,6 +305,7 @@ impl StartOptions {
                 self.user_defined_functions_fail_timeout = Some(duration(text)?);
             }
             "materialized_views_enabled" => self.materialized_views_enabled = Some(truth(text)?),
+            "sasi_indexes_enabled" => self.sasi_indexes_enabled = Some(truth(text)?),
             "dynamic_data_masking_enabled" => {
                 self.dynamic_data_masking_enabled = Some(truth(text)?);
             }
@@ -368,6 +374,7 @@ impl StartOptions {
             materialized_views_enabled: self
                 .materialized_views_enabled
                 .or(other.materialized_views_enabled),
+            sasi_indexes_enabled: self.sasi_indexes_enabled.or(other.sasi_indexes_enabled),
             dynamic_data_masking_enabled: self
                 .dynamic_data_masking_enabled
                 .or(other.dynamic_data_masking_enabled),
@@ -612,6 +619,7 @@ mod tests {
             ("user_defined_functions_enabled", "true"),
             ("user_defined_functions_fail_timeout", "250ms"),
             ("materialized_views_enabled", "true"),
+            ("sasi_indexes_enabled", "true"),
             ("dynamic_data_masking_enabled", "true"),
             ("incremental_backups", "true"),
             ("batch_size_warn_threshold", "5KiB"),

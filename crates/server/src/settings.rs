@@ -62,6 +62,8 @@ pub(crate) struct Settings {
     pub(crate) user_functions: Option<Duration>,
     /// May materialized views be made?
     pub(crate) materialized_views: bool,
+    /// May SASI indexes be made?
+    pub(crate) sasi_indexes: bool,
     /// May columns be given masks?
     pub(crate) dynamic_data_masking: bool,
     /// Are new sstables linked into the backups from the start on?
@@ -184,6 +186,7 @@ impl Settings {
                     timeout.unwrap_or(DEFAULT_FUNCTION_TIMEOUT)
                 }),
             materialized_views: options.materialized_views_enabled.unwrap_or(false),
+            sasi_indexes: options.sasi_indexes_enabled.unwrap_or(false),
             dynamic_data_masking: options.dynamic_data_masking_enabled.unwrap_or(false),
             incremental_backups: options.incremental_backups.unwrap_or(false),
             batch_limits,

@@ -275,6 +275,7 @@ fn node_config(settings: &Settings, folder: &DataFolder, archiving: &Archiving) 
         auto_snapshot: settings.auto_snapshot,
         user_functions: settings.user_functions,
         materialized_views: settings.materialized_views,
+        sasi_indexes: settings.sasi_indexes,
         dynamic_data_masking: settings.dynamic_data_masking,
         batch_limits: settings.batch_limits,
         guardrails: settings.guardrails.clone(),

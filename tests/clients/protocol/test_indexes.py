@@ -1,15 +1,17 @@
 """What indexes are asked for, and what they find, as Cassandra answers.
 
-`UPDATE_GOLDEN=1 make protocol SERVER=cassandra` records the answers in `golden/indexes.txt` anew.
+`UPDATE_GOLDEN=1 make protocol SERVER=cassandra` records the answers in `golden/indexes.txt` and `golden/sasi.txt` anew.
 """
 
 import os
 import pathlib
 import time
 
+import pytest
+
 from harness.protocol import Failure
 
-GOLDEN = pathlib.Path(__file__).parent / "golden" / "indexes.txt"
+GOLDEN = pathlib.Path(__file__).parent / "golden"
 READ_FAILURE = 0x1300
 
 
@@ -31,8 +33,9 @@ def answer(connection, statement: str) -> list[str]:
         return ["| " + " ".join(map(shown, row)) for row in result.rows or []]
 
 
-def test_answers_are_cassandras(connect):
-    lines = GOLDEN.read_text().splitlines()
+@pytest.mark.parametrize("name", ["indexes.txt", "sasi.txt"])
+def test_answers_are_cassandras(connect, name):
+    lines = (GOLDEN / name).read_text().splitlines()
     connection, heard = connect(version=5), []
     for line in lines:
         if line.startswith("--"):
@@ -41,6 +44,6 @@ def test_answers_are_cassandras(connect):
             heard += [line, *answer(connection, line)]
     connection.query("DROP KEYSPACE indexed")
     if os.environ.get("UPDATE_GOLDEN") and os.environ["CQL_SERVER"] == "cassandra":
-        GOLDEN.write_text("\n".join(heard) + "\n")
+        (GOLDEN / name).write_text("\n".join(heard) + "\n")
         return
     assert heard == lines

@@ -70,8 +70,11 @@ impl Collected {
         kind: StatementKind,
     ) -> Result<(), CqlError> {
         let name = &column.name;
-        if self.contents.contains_key(&column.id) {
-            return only_contents(name);
+        if let Some(known) = self.contents.get(&column.id) {
+            return match known.likes.is_empty() {
+                true => only_contents(name),
+                false => only_one_like(name),
+            };
         }
         let quoted = format!("Column \"{name}\"");
         match column.kind {
@@ -113,6 +116,11 @@ impl Collected {
             ColumnKind::Clustering => self.clustering.contains_key(&column.position),
             ColumnKind::Static | ColumnKind::Regular => self.values.contains_key(&id),
         };
+        let liked = |contents: &Contents| !contents.likes.is_empty();
+        let known = self.contents.get(&id);
+        if liked(&contents) && (before || known.is_some()) || known.is_some_and(liked) {
+            return only_one_like(&column.name);
+        }
         if before {
             return only_contents(&column.name);
         }
@@ -120,6 +128,7 @@ impl Collected {
         known.values.extend(contents.values);
         known.keys.extend(contents.keys);
         known.entries.extend(contents.entries);
+        known.likes.extend(contents.likes);
         Ok(())
     }
 
@@ -183,6 +192,10 @@ fn only_contents<T>(name: &str) -> Result<T, CqlError> {
         "Collection column {name} can only be restricted by CONTAINS, CONTAINS KEY, or map-entry \
          equality"
     )
+}
+
+fn only_one_like<T>(name: &str) -> Result<T, CqlError> {
+    invalid!("{name} cannot be restricted by more than one relation if it includes a LIKE")
 }
 
 /// Two demands of the same column.

@@ -214,6 +214,13 @@ impl FilterColumn {
             let map = collection::pack_entries(entry).into();
             filters.push(self.filter(FilterOperator::ContainsEntry, vec![map]));
         }
+        for pattern in &contents.likes {
+            let pattern = self.required(pattern, request)?;
+            let Some((operator, wanted)) = FilterOperator::like(&pattern) else {
+                return invalid!("LIKE value can't be empty.");
+            };
+            filters.push(self.filter(operator, vec![wanted]));
+        }
         Ok(())
     }
 }

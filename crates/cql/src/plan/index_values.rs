@@ -1,7 +1,9 @@
 //! Values that are too long to be indexed (`CassandraIndex.validateIndexedValue`,
 //! `RowFilter.Expression.validateForIndexing`).
 
-use model::{Cell, ColumnKind, Index, IndexPart, PartitionUpdate, Row, RowFilter, Table};
+use model::{
+    Cell, ColumnKind, FilterOperator, Index, IndexPart, PartitionUpdate, Row, RowFilter, Table,
+};
 
 use crate::CqlError;
 use crate::error::invalid;
@@ -13,7 +15,7 @@ const LONGEST: usize = u16::MAX as usize;
 /// over it.
 pub(crate) fn check_indexed(table: &Table, updates: &[PartitionUpdate]) -> Result<(), CqlError> {
     let indexes = table.indexes.iter();
-    for index in indexes.filter(|index| !index.is_storage_attached()) {
+    for index in indexes.filter(|index| !index.is_storage_attached() && !index.is_sasi()) {
         let Some(column) = index.column_of(table) else {
             continue;
         };
@@ -51,8 +53,11 @@ fn indexed_length(index: &Index, cell: &Cell) -> usize {
     }
 }
 
-/// Refuses to look for what an index cannot hold.
+/// Refuses to look for what an index cannot hold, or cannot be asked for.
 pub(crate) fn check_filters(table: &Table, filters: &[RowFilter]) -> Result<(), CqlError> {
+    for filter in filters {
+        check_like(table, filter)?;
+    }
     let is_long = |filter: &RowFilter| filter.values.iter().any(|value| value.len() > LONGEST);
     let asked = |filter: &RowFilter| {
         let column = table.column(filter.column);
@@ -65,4 +70,30 @@ pub(crate) fn check_filters(table: &Table, filters: &[RowFilter]) -> Result<(), 
         true => invalid!("Index expression values may not be larger than 64K"),
         false => Ok(()),
     }
+}
+/// `LikeRestriction.addToRowFilter`
+fn check_like(table: &Table, filter: &RowFilter) -> Result<(), CqlError> {
+    let pattern = match filter.operator {
+        FilterOperator::LikePrefix => "<term>%",
+        FilterOperator::LikeSuffix => "%<term>",
+        FilterOperator::LikeContains => "%<term>%",
+        FilterOperator::LikeMatches => "<term>",
+        _ => return Ok(()),
+    };
+    let Some(column) = table.column(filter.column) else {
+        return Ok(());
+    };
+    let mut indexes = table.indexes.iter();
+    if indexes.any(|index| index.supports(table, column, filter.operator)) {
+        return Ok(());
+    }
+    let wanted = filter
+        .values
+        .first()
+        .map(|value| String::from_utf8_lossy(value));
+    invalid!(
+        "{} LIKE '{pattern}' {} is only supported on properly indexed columns",
+        column.name,
+        wanted.unwrap_or_default()
+    )
 }

@@ -172,6 +172,7 @@ impl<'t> Demanded<'t> {
             (values, FilterOperator::Contains),
             (keys, FilterOperator::ContainsKey),
             (contents.entries.len(), FilterOperator::ContainsEntry),
+            (contents.likes.len(), FilterOperator::LikeMatches),
         ];
         let there = counts.iter().filter(|(count, _)| *count > 0);
         Demanded {

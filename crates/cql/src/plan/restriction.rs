@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use model::{Column, ColumnId, ColumnKind, CqlType, IndexKind, Order, Table};
+use model::{Column, ColumnId, ColumnKind, CqlType, FilterOperator, IndexKind, Order, Table};
 
 use crate::CqlError;
 use crate::ast::{Comparison, InValues, Relation, RelationTarget, RelationValue, Term};
@@ -61,6 +61,8 @@ pub(crate) struct Contents {
     pub(crate) keys: Vec<Expression>,
     /// `c[k] = v`
     pub(crate) entries: Vec<(Expression, Expression)>,
+    /// `LIKE v`, of a text and what is in it.
+    pub(crate) likes: Vec<Expression>,
 }
 
 /// A relation, resolved.
@@ -98,7 +100,10 @@ pub(crate) fn resolve(
     match &relation.target {
         RelationTarget::Column(name) => {
             let column = column_of(table, name)?;
-            single(analysis, column, relation)
+            match relation.comparison {
+                Comparison::Like => like(analysis, table, column, relation),
+                _ => single(analysis, column, relation),
+            }
         }
         RelationTarget::Element(name, key) => {
             let column = column_of(table, name)?;
@@ -151,13 +156,6 @@ fn single(
         Comparison::IsNot => {
             return invalid!("Unsupported restriction: {relation}");
         }
-        Comparison::Like => {
-            prepare(analysis, term(relation)?, &receiver)?;
-            return invalid!(
-                "LIKE restriction is only supported on properly indexed columns. {relation} is not \
-                 valid."
-            );
-        }
         Comparison::In => Demand::In(one_of(analysis, relation, &receiver)?),
         Comparison::Equal => Demand::Equal(prepare(analysis, term(relation)?, &receiver)?),
         _ => {
@@ -166,6 +164,33 @@ fn single(
         }
     };
     Ok(Restriction::Single(column.id, simplify(demand)))
+}
+
+/// Only an index finds what is like a pattern; but the key may say where to look.
+fn like(
+    analysis: &Analysis<'_>,
+    table: &Table,
+    column: &Column,
+    relation: &Relation,
+) -> Result<Restriction, CqlError> {
+    check_type(column, relation)?;
+    let value = prepare(analysis, term(relation)?, &Receiver::of(column))?;
+    let mut indexes = table.indexes.iter();
+    if !indexes.any(|index| index.supports(table, column, FilterOperator::LikeMatches)) {
+        return not_like(relation);
+    }
+    let contents = Contents {
+        likes: vec![value],
+        ..Contents::default()
+    };
+    Ok(Restriction::Contents(column.id, contents))
+}
+
+/// Refuses LIKE where no index gives it.
+pub(crate) fn not_like<T>(relation: &Relation) -> Result<T, CqlError> {
+    invalid!(
+        "LIKE restriction is only supported on properly indexed columns. {relation} is not valid."
+    )
 }
 
 /// Is the column ordered downwards? Its type is none of a collection to Cassandra then (`ReversedType`).

@@ -11,13 +11,15 @@ use std::collections::BTreeMap;
 use model::{Column, ColumnId, ColumnKind, CompactForm, CqlType, Order, Table};
 
 use crate::CqlError;
-use crate::ast::Relation;
+use crate::ast::{Comparison, Relation};
 use crate::error::invalid;
 use crate::term::{Analysis, Expression};
 
 use super::collected::Collected;
 use super::indexing::Demands;
-use super::restriction::{Contents, Demand, Edge, OneOf, Restriction, Tuple, column_of, resolve};
+use super::restriction::{
+    Contents, Demand, Edge, OneOf, Restriction, Tuple, column_of, not_like, resolve,
+};
 
 /// What Cassandra says where a query would have to look at more rows than it gives.
 pub(crate) const NEEDS_FILTERING: &str = "Cannot execute this query as it might involve data \
@@ -114,6 +116,11 @@ impl Restrictions {
         let mut collected = Collected::default();
         for relation in relations {
             let restriction = resolve(analysis, table, relation)?;
+            if relation.comparison == Comparison::Like
+                && !matches!(kind, StatementKind::Select { .. })
+            {
+                return not_like(relation);
+            }
             collected.add(table, restriction, kind)?;
         }
         Restrictions::of(table, collected, kind, only_static)

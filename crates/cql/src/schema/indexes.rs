@@ -10,8 +10,8 @@ use model::{Order, UserType, quote_identifier};
 use super::properties::Properties;
 use super::tables::is_counter_table;
 use super::{
-    ChangeKind, ChangeTarget, SchemaChange, changed, keyspace_of, storage_attached, unchanged,
-    unserved, with_keyspace,
+    ChangeKind, ChangeTarget, SchemaChange, changed, keyspace_of, sasi, storage_attached,
+    unchanged, unserved, with_keyspace,
 };
 use crate::CqlError;
 use crate::ast::{CreateIndex, Drop, IndexTarget, IndexTargetKind};
@@ -22,10 +22,11 @@ use crate::plan::column_of;
 /// `default_secondary_index`).
 const LOCAL_TABLE: &str = "legacy_local_table";
 
-const SASI: &str = "org.apache.cassandra.index.sasi.SASIIndex";
-
 /// Classes that are known by their whole names.
-const CLASSES: [&str; 2] = [SASI, "org.apache.cassandra.index.sai.StorageAttachedIndex"];
+const CLASSES: [&str; 2] = [
+    Index::SASI,
+    "org.apache.cassandra.index.sai.StorageAttachedIndex",
+];
 
 /// Names of classes in whatever case (`IndexMetadata.indexNameAliases`).
 const ALIASES: [&str; 2] = ["sai", "storageattachedindex"];
@@ -40,8 +41,12 @@ pub(super) fn check_form(create: &CreateIndex) -> Result<(), CqlError> {
 }
 
 /// The schema with the index.
-pub(super) fn create(schema: &Schema, create: &CreateIndex) -> Result<SchemaChange, CqlError> {
-    let Some(index) = define(schema, create)? else {
+pub(super) fn create(
+    schema: &Schema,
+    create: &CreateIndex,
+    allows_sasi: bool,
+) -> Result<SchemaChange, CqlError> {
+    let Some(index) = define(schema, create, allows_sasi)? else {
         return Ok(unchanged(schema));
     };
     let keyspace = &schema.keyspaces[keyspace_of(&create.table)];
@@ -98,8 +103,12 @@ fn indexes(keyspace: &Keyspace) -> impl Iterator<Item = &Index> {
 
 /// The index that the statement is about, if there may be such a one; `None` if it is there already
 /// and may be.
-fn define(schema: &Schema, create: &CreateIndex) -> Result<Option<Index>, CqlError> {
-    let implementation = Implementation::of(create)?;
+fn define(
+    schema: &Schema,
+    create: &CreateIndex,
+    allows_sasi: bool,
+) -> Result<Option<Index>, CqlError> {
+    let implementation = Implementation::of(create, allows_sasi)?;
     let keyspace_name = keyspace_of(&create.table);
     let Some(keyspace) = schema.keyspaces.get(keyspace_name) else {
         return invalid!("Keyspace '{keyspace_name}' doesn't exist");
@@ -147,8 +156,11 @@ fn define(schema: &Schema, create: &CreateIndex) -> Result<Option<Index>, CqlErr
         )));
     }
     implementation.check_class()?;
+    let columns: Vec<&Column> = targets.iter().map(|target| target.column).collect();
+    if index.is_sasi() {
+        sasi::check(&index, &columns)?;
+    }
     if index.is_storage_attached() {
-        let columns: Vec<&Column> = targets.iter().map(|target| target.column).collect();
         storage_attached::check(&index, &columns, &table.indexes)?;
     }
     Ok(Some(index))
@@ -190,7 +202,7 @@ enum Implementation {
 
 impl Implementation {
     /// What USING and WITH say (`CreateIndexStatement.Raw.prepare`, `IndexAttributes.validate`).
-    fn of(create: &CreateIndex) -> Result<Implementation, CqlError> {
+    fn of(create: &CreateIndex, allows_sasi: bool) -> Result<Implementation, CqlError> {
         let properties = Properties::collect(&create.properties)?;
         properties.check_names(&["options"])?;
         let class = create.using.as_deref().unwrap_or(LOCAL_TABLE);
@@ -206,7 +218,7 @@ impl Implementation {
                 return invalid!("Cannot specify {own} as a CUSTOM option");
             }
         }
-        if class == SASI {
+        if class == Index::SASI && !allows_sasi {
             return invalid!("SASI indexes are disabled. Enable in cassandra.yaml to use.");
         }
         Ok(Implementation::Custom {
@@ -470,7 +482,7 @@ mod tests {
         let Ok(Statement::CreateIndex(create)) = crate::parse(text) else {
             panic!("no CREATE INDEX: {text}");
         };
-        let defined = define(&schema, &create)?;
+        let defined = define(&schema, &create, false)?;
         Ok(defined.expect("an index that is not there"))
     }
 

@@ -18,6 +18,7 @@ mod options;
 mod properties;
 mod replication;
 mod retry;
+mod sasi;
 mod storage_attached;
 mod system;
 mod table_changes;
@@ -115,6 +116,8 @@ pub(crate) struct Surroundings<'a> {
     language: Option<&'a dyn FunctionLanguage>,
     /// May materialized views be made?
     views: bool,
+    /// May SASI indexes be made?
+    sasi: bool,
 }
 
 /// What the configuration allows that Cassandra's does not of itself.
@@ -125,6 +128,8 @@ pub struct Features<'a> {
     pub language: Option<&'a dyn FunctionLanguage>,
     /// May materialized views be made (`materialized_views_enabled`)?
     pub views: bool,
+    /// May SASI indexes be made (`sasi_indexes_enabled`)?
+    pub sasi: bool,
 }
 
 impl SchemaPlan {
@@ -278,6 +283,7 @@ impl SchemaPlan {
             trusted: false,
             language: features.language,
             views: features.views,
+            sasi: features.sasi,
         };
         let mut changed = self.change(schema, surroundings)?;
         if changed.schema.keyspaces == schema.keyspaces {
@@ -302,6 +308,7 @@ impl SchemaPlan {
             trusted: true,
             language: None,
             views: false,
+            sasi: false,
         };
         Ok(self.change(schema, surroundings)?.schema)
     }
@@ -317,7 +324,7 @@ impl SchemaPlan {
             Statement::CopyTable(copy) => copies::create(schema, copy, with),
             Statement::AlterTable(alter) => table_changes::alter(schema, alter, with),
             Statement::DropTable(drop) => tables::drop(schema, drop),
-            Statement::CreateIndex(create) => indexes::create(schema, create),
+            Statement::CreateIndex(create) => indexes::create(schema, create, with.sasi),
             Statement::CreateView(create) => views::create(schema, create, with),
             Statement::AlterView(alter) => views::alter(schema, alter),
             Statement::DropView(drop) => views::drop(schema, drop),

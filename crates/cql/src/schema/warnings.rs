@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use model::Schema;
 
-use super::{is_system_keyspace, replication, views};
+use super::{is_system_keyspace, replication, sasi, views};
 use crate::ast::Statement;
 
 /// The warnings of a statement that has made the schema `after` from `before`, in a cluster with so
@@ -31,6 +31,9 @@ pub(super) fn of(
                 );
             }
             warnings
+        }
+        Statement::CreateIndex(create) if create.using.as_deref() == Some(model::Index::SASI) => {
+            vec![sasi::USAGE_WARNING.to_owned()]
         }
         _ => Vec::new(),
     }

@@ -145,6 +145,7 @@ impl Memory {
                 let features = Features {
                     language: self.language.as_deref(),
                     views: true,
+                    sasi: false,
                 };
                 let datacenters = ["datacenter1"];
                 let change = plan.apply_with(&self.schema, next, now, &datacenters, features)?;
@@ -384,6 +385,10 @@ fn passes(value: &[u8], table: &Table, filter: &RowFilter) -> bool {
                     .is_ok_and(|all| all.iter().any(|(_, v)| *v == &wanted[..])),
                 _ => collection::elements(value).is_ok_and(|all| all.contains(&&wanted[..])),
             },
+            operator @ (FilterOperator::LikePrefix
+            | FilterOperator::LikeSuffix
+            | FilterOperator::LikeContains
+            | FilterOperator::LikeMatches) => operator.is_like(value, wanted),
             FilterOperator::ContainsKey => collection::entries(value)
                 .is_ok_and(|all| all.iter().any(|(k, _)| *k == &wanted[..])),
             FilterOperator::ContainsEntry => entries_of(value)

@@ -65,6 +65,7 @@ pub(crate) async fn change(
         let features = Features {
             language: shard.functions.as_deref(),
             views: shard.state.config.materialized_views,
+            sasi: shard.state.config.sasi_indexes,
         };
         let ids = || random_uuid(shard);
         let change = plan.apply_with(&old, ids, now, &datacenters, features)?;

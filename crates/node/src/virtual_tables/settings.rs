@@ -41,6 +41,7 @@ pub(super) fn shown(shard: &Shard) -> BTreeMap<String, Option<String>> {
             "materialized_views_enabled",
             config.materialized_views.to_string(),
         ),
+        ("sasi_indexes_enabled", config.sasi_indexes.to_string()),
         (
             "dynamic_data_masking_enabled",
             config.dynamic_data_masking.to_string(),

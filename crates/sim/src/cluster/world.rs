@@ -164,6 +164,7 @@ impl World {
             auto_snapshot: false,
             user_functions: None,
             materialized_views: true,
+            sasi_indexes: true,
             dynamic_data_masking: false,
             incremental_backups: false,
             cluster_name: None,

@@ -106,6 +106,9 @@ fn filters(table: &Table, page: &ReadPage, random: &mut Random) -> Vec<RowFilter
     if column.id == COLUMNS.set {
         return vec![filter(FilterOperator::Contains, value)];
     }
+    if index.is_sasi() {
+        return vec![like(filter, &value, random)];
+    }
     if index.is_storage_attached() && random.chance(60) {
         let other = number(random);
         return match random.below(3) {
@@ -118,6 +121,24 @@ fn filters(table: &Table, page: &ReadPage, random: &mut Random) -> Vec<RowFilter
         };
     }
     vec![filter(FilterOperator::Equal, value)]
+}
+
+/// A part of a value, mostly.
+fn like(
+    filter: impl Fn(FilterOperator, Bytes) -> RowFilter,
+    value: &Bytes,
+    random: &mut Random,
+) -> RowFilter {
+    use FilterOperator::{LikeContains, LikeMatches, LikePrefix, LikeSuffix};
+    let mut cut = || random.below(value.len() as u64 + 1) as usize;
+    let (start, end) = (cut(), cut());
+    let (start, end) = (start.min(end), start.max(end));
+    match random.below(4) {
+        0 => filter(LikePrefix, value.slice(..end)),
+        1 => filter(LikeSuffix, value.slice(start..)),
+        2 => filter(LikeContains, value.slice(start..end)),
+        _ => filter(LikeMatches, value.clone()),
+    }
 }
 
 /// What of a partition fulfils all filters.
@@ -167,7 +188,8 @@ fn fulfils(row: &Row, column: &model::Column, filter: &RowFilter) -> bool {
             FilterOperator::GreaterOrEqual => order.is_ge(),
             FilterOperator::Less => order.is_lt(),
             FilterOperator::LessOrEqual => order.is_le(),
-            _ => order.is_eq(),
+            FilterOperator::Equal => order.is_eq(),
+            operator => operator.is_like(&value, wanted),
         }
     })
 }

@@ -71,10 +71,15 @@ fn table(name: &str, id: u128, order: Order, gc_grace_seconds: i32) -> Arc<Table
     Arc::new(table)
 }
 
-/// The indexes of a table: of each kind of column, and of both kinds of indexes.
+/// The indexes of a table: of each kind of column, and of all kinds of indexes.
 fn indexes(table: &str) -> Vec<Index> {
     let targets: &[(&str, &str)] = match table {
-        "up" => &[("c", ""), ("number", "sai"), ("values(set)", "")],
+        "up" => &[
+            ("c", ""),
+            ("number", "sai"),
+            ("values(set)", ""),
+            ("fixed", Index::SASI),
+        ],
         "down" => &[("fixed", ""), ("c", "sai")],
         _ => &[("number", "")],
     };
@@ -82,6 +87,9 @@ fn indexes(table: &str) -> Vec<Index> {
         let mut options = BTreeMap::from([("target".to_owned(), (*target).to_owned())]);
         if !class.is_empty() {
             options.insert("class_name".to_owned(), (*class).to_owned());
+        }
+        if *class == Index::SASI {
+            options.insert("mode".to_owned(), "CONTAINS".to_owned());
         }
         let (_, column) = Index::parse_target(target);
         Index {

@@ -34,12 +34,9 @@ impl IndexDefinition {
                 for row in &update.rows {
                     let value = row.clustering.0.get(column.position);
                     if let (Some(value), Some(time)) = (value, latest_of(row)) {
-                        add.add(
-                            &self.analyzed(value),
-                            Some(&row.clustering),
-                            &[],
-                            lasting(time),
-                        );
+                        for term in self.terms(value) {
+                            add.add(&term, Some(&row.clustering), &[], lasting(time));
+                        }
                     }
                 }
             }
@@ -48,7 +45,9 @@ impl IndexDefinition {
                 let time = rows.filter_map(latest_of).max();
                 let value = self.of_key(&update.key);
                 if let (Some(value), Some(time)) = (value, time) {
-                    add.add(&self.analyzed(&value), None, &[], lasting(time));
+                    for term in self.terms(&value) {
+                        add.add(&term, None, &[], lasting(time));
+                    }
                 }
             }
         }
@@ -88,8 +87,9 @@ impl IndexDefinition {
             }
             _ => return,
         };
-        let value = self.analyzed(&value);
-        add.add(&value, row, path.map_or(&[], |path| path), liveness);
+        for term in self.terms(&value) {
+            add.add(&term, row, path.map_or(&[], |path| path), liveness);
+        }
     }
 }
 

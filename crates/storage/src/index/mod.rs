@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use model::{
-    Bound, BoundKind, Clustering, Column, ColumnId, ColumnKind, CqlType, DecoratedKey,
+    Analyzer, Bound, BoundKind, Clustering, Column, ColumnId, ColumnKind, CqlType, DecoratedKey,
     FilterOperator, Index, Order, PartitionBound, RowFilter, Slice, Table, TableOptions, Token,
     murmur3_x64_128,
 };
@@ -35,6 +35,8 @@ pub(crate) struct IndexDefinition {
     pub(crate) index: Index,
     /// Its column.
     pub(crate) column: Column,
+    /// What it makes of texts.
+    analyzer: Analyzer,
     /// The hidden table.
     pub(crate) entries: Arc<Table>,
 }
@@ -46,6 +48,51 @@ pub(crate) enum Lookup {
     Value(Bytes),
     /// Of those between two.
     Range(Slice),
+    /// Of those texts that fulfil it, which has the form that entries have.
+    Like(FilterOperator, Bytes),
+}
+
+impl Lookup {
+    /// Between which values the entries lie.
+    pub(crate) fn slice(&self) -> Slice {
+        match self {
+            Lookup::Value(value) => {
+                Slice::of_prefix(Clustering(SmallVec::from_elem(value.clone(), 1)))
+            }
+            Lookup::Range(slice) => slice.clone(),
+            Lookup::Like(FilterOperator::LikePrefix, prefix) => Slice {
+                start: first(prefix.clone(), BoundKind::InclusiveStart),
+                end: match successor(prefix) {
+                    Some(behind) => first(behind, BoundKind::ExclusiveEnd),
+                    None => Slice::ALL.end,
+                },
+            },
+            Lookup::Like(..) => Slice::ALL,
+        }
+    }
+
+    /// May an entry of this value lead to what is wanted?
+    pub(crate) fn wants(&self, value: &[u8]) -> bool {
+        match self {
+            Lookup::Value(_) | Lookup::Range(_) => true,
+            Lookup::Like(operator, wanted) => operator.is_like(value, wanted),
+        }
+    }
+}
+
+fn first(value: Bytes, kind: BoundKind) -> Bound {
+    Bound {
+        prefix: Clustering(SmallVec::from_elem(value, 1)),
+        kind,
+    }
+}
+
+/// What comes behind all that begins so; `None` where nothing does.
+fn successor(prefix: &Bytes) -> Option<Bytes> {
+    let last = prefix.iter().rposition(|byte| *byte != u8::MAX)?;
+    let mut behind = prefix[..=last].to_vec();
+    behind[last] += 1;
+    Some(behind.into())
 }
 
 /// What an entry leads to.
@@ -65,9 +112,15 @@ impl IndexDefinition {
             return None;
         }
         let value = index.value_type(&column)?;
+        let value_is_text = matches!(value, CqlType::Text | CqlType::Ascii);
         let entries = Arc::new(entries_table(table, index, &column, value));
         Some(IndexDefinition {
             index: index.clone(),
+            // Values that are no texts are no UTF-8 either, or not meant as such.
+            analyzer: match value_is_text {
+                true => index.analyzer(),
+                false => Analyzer::NONE,
+            },
             column,
             entries,
         })
@@ -92,13 +145,15 @@ impl IndexDefinition {
             if !is_on || value.len() > LONGEST_VALUE {
                 continue;
             }
-            let bound = |kind| Bound {
-                prefix: Clustering(SmallVec::from_elem(value.clone(), 1)),
-                kind,
-            };
-            let slice: &mut Slice = match filter.operator.is_range() {
-                true => range.get_or_insert(Slice::ALL),
-                false => return Some(Lookup::Value(self.analyzed(value))),
+            let bound = |kind| first(value.clone(), kind);
+            let slice: &mut Slice = match filter.operator {
+                operator if operator.is_range() => range.get_or_insert(Slice::ALL),
+                operator @ (FilterOperator::LikePrefix
+                | FilterOperator::LikeSuffix
+                | FilterOperator::LikeContains) => {
+                    return Some(Lookup::Like(operator, self.term(value)));
+                }
+                _ => return Some(Lookup::Value(self.term(value))),
             };
             match filter.operator {
                 FilterOperator::Greater => slice.start = bound(BoundKind::ExclusiveStart),
@@ -110,12 +165,20 @@ impl IndexDefinition {
         range.map(Lookup::Range)
     }
 
-    /// The form of a value that its entries have.
-    pub(crate) fn analyzed(&self, value: &Bytes) -> Bytes {
-        match self.index.analyzer().analyze(value) {
-            Cow::Borrowed(_) => value.clone(),
-            Cow::Owned(value) => value.into(),
-        }
+    /// The values of the entries of a value: it, or the terms of a text.
+    pub(crate) fn terms(&self, value: &Bytes) -> Vec<Bytes> {
+        let terms = self.analyzer.terms(value).into_iter();
+        let owned = terms.map(|term| match term {
+            Cow::Borrowed(term) => value.slice_ref(term),
+            Cow::Owned(term) => term.into(),
+        });
+        owned.collect()
+    }
+
+    /// The one of which the entries lead to all that may be wanted.
+    fn term(&self, wanted: &Bytes) -> Bytes {
+        // Where there is none, nothing is wanted, and of what is empty there are no terms.
+        self.terms(wanted).into_iter().next().unwrap_or_default()
     }
 
     /// The entries of a value that lead to a range of the ring, or behind a row of its first

@@ -93,7 +93,7 @@ impl IndexView {
                 let entries = self.entries_in(env, slice, place.now_seconds).await?;
                 Entries::InOrder(entries.map(Box::new))
             }
-            Lookup::Range(_) => Entries::Window {
+            Lookup::Range(_) | Lookup::Like(..) => Entries::Window {
                 held: Vec::new().into_iter(),
                 is_last: false,
             },
@@ -194,7 +194,7 @@ impl Candidates<'_> {
                 Entries::InOrder(None) => return Ok(None),
                 Entries::InOrder(Some(entries)) => {
                     let now = self.place.now_seconds;
-                    let Some(next) = next_entry(entries, &self.view.definition, now).await? else {
+                    let Some(next) = next_entry(entries, (self.view, self.env), now).await? else {
                         return Ok(None);
                     };
                     if Some(&next) != before {
@@ -217,11 +217,9 @@ impl Candidates<'_> {
 
     /// Looks through all entries of the range of values for the candidates that come next.
     async fn window(&self) -> Result<Entries, SSTableError> {
-        let Lookup::Range(slice) = &self.view.lookup else {
-            return Ok(Entries::InOrder(None));
-        };
         let now = self.place.now_seconds;
-        let entries = self.view.entries_in(self.env, slice.clone(), now).await?;
+        let slice = self.view.lookup.slice();
+        let entries = self.view.entries_in(self.env, slice, now).await?;
         let mut held: Vec<Candidate> = Vec::new();
         let mut is_last = true;
         let shrink = |held: &mut Vec<Candidate>| {
@@ -233,7 +231,7 @@ impl Candidates<'_> {
         };
         if let Some(mut entries) = entries {
             let mut seen = 0_u32;
-            while let Some(next) = next_entry(&mut entries, &self.view.definition, now).await? {
+            while let Some(next) = next_entry(&mut entries, (self.view, self.env), now).await? {
                 seen += 1;
                 if seen.is_multiple_of(super::ROWS_A_LOOK) {
                     self.env.maybe_yield().await;
@@ -278,17 +276,30 @@ impl Candidates<'_> {
     }
 }
 
-/// The next entry that is live.
+/// The next entry that is live and wanted.
 async fn next_entry(
     entries: &mut MergedPartition,
-    definition: &IndexDefinition,
+    (view, env): (&IndexView, &Env),
     now_seconds: u32,
 ) -> Result<Option<Candidate>, SSTableError> {
+    let IndexView {
+        definition, lookup, ..
+    } = view;
+    let mut looked = 0_u32;
     while let Some(item) = entries.next().await? {
+        looked += 1;
+        if looked.is_multiple_of(super::ROWS_A_LOOK) {
+            env.maybe_yield().await;
+        }
         let Unfiltered::Row(row) = item else {
             continue;
         };
         if row.is_live(now_seconds)
+            && row
+                .clustering
+                .0
+                .first()
+                .is_some_and(|value| lookup.wants(value))
             && let Some(candidate) = definition.candidate(&row.clustering)
         {
             return Ok(Some(candidate));

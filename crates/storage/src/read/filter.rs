@@ -1,5 +1,6 @@
 //! What rows must fulfil besides their place: ALLOW FILTERING.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use model::{
@@ -113,6 +114,16 @@ impl<'c> Check<'c> {
         }
     }
 
+    fn is_like(&self, value: &[u8], wanted: &[u8]) -> bool {
+        let (terms, wanted) = (self.analyzer.terms(value), self.analyzer.terms(wanted));
+        let has = |wanted: &Cow<'_, [u8]>| {
+            let mut terms = terms.iter();
+            terms.any(|term| self.filter.operator.is_like(term, wanted))
+        };
+        // Of a pattern without words nothing is.
+        !wanted.is_empty() && wanted.iter().all(has)
+    }
+
     fn equals(&self, ty: &CqlType, value: &[u8], wanted: &[u8]) -> bool {
         if self.analyzer == Analyzer::NONE {
             return ty.compare(value, wanted) == Ordering::Equal;
@@ -177,6 +188,10 @@ fn value_passes(value: &[u8], ty: &CqlType, check: &Check<'_>) -> bool {
             FilterOperator::Contains => contains(value, ty, wanted),
             FilterOperator::ContainsKey => contains_key(value, ty, wanted),
             FilterOperator::ContainsEntry => contains_entry(value, ty, wanted),
+            FilterOperator::LikePrefix
+            | FilterOperator::LikeSuffix
+            | FilterOperator::LikeContains
+            | FilterOperator::LikeMatches => check.is_like(value, wanted),
         }
     })
 }

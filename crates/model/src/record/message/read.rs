@@ -30,7 +30,7 @@ pub enum ReadKind {
 const USUAL_BYTES: usize = 128;
 
 /// Filters, in the order of their codes.
-const OPERATORS: [FilterOperator; 8] = [
+const OPERATORS: [FilterOperator; 12] = [
     FilterOperator::Equal,
     FilterOperator::Less,
     FilterOperator::LessOrEqual,
@@ -39,6 +39,10 @@ const OPERATORS: [FilterOperator; 8] = [
     FilterOperator::Contains,
     FilterOperator::ContainsKey,
     FilterOperator::ContainsEntry,
+    FilterOperator::LikePrefix,
+    FilterOperator::LikeSuffix,
+    FilterOperator::LikeContains,
+    FilterOperator::LikeMatches,
 ];
 
 /// Writes a read, with the names of columns or without.

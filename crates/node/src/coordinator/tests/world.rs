@@ -261,6 +261,7 @@ fn config(shards: u16) -> NodeConfig {
         auto_snapshot: false,
         user_functions: None,
         materialized_views: true,
+        sasi_indexes: true,
         dynamic_data_masking: false,
         incremental_backups: false,
         cluster_name: None,
