@@ -145,6 +145,16 @@ fn counters() {
 }
 
 #[test]
+fn operators() {
+    check(include_str!("golden/operators.cql"));
+}
+
+#[test]
+fn modifications() {
+    check(include_str!("golden/modifications.cql"));
+}
+
+#[test]
 fn expressions() {
     check(include_str!("golden/expressions.cql"));
 }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use model::{Column, ColumnId, ColumnKind, CompactForm, CqlType, Order, Table};
 
 use crate::CqlError;
-use crate::ast::Relation;
+use crate::ast::{Comparison, Relation};
 use crate::error::invalid;
 use crate::term::{Analysis, Expression};
 
@@ -113,6 +113,17 @@ impl Restrictions {
     ) -> Result<Restrictions, CqlError> {
         let mut collected = Collected::default();
         for relation in relations {
+            let looks_into = matches!(
+                relation.comparison,
+                Comparison::Contains | Comparison::ContainsKey
+            );
+            if looks_into && matches!(kind, StatementKind::Update | StatementKind::Delete) {
+                return invalid!(
+                    "Cannot use {} with {}",
+                    kind.name(),
+                    relation.comparison.symbol()
+                );
+            }
             let restriction = resolve(analysis, table, relation)?;
             collected.add(table, restriction, kind)?;
         }
