@@ -155,6 +155,11 @@ fn modifications() {
 }
 
 #[test]
+fn grouping() {
+    check(include_str!("golden/grouping.cql"));
+}
+
+#[test]
 fn expressions() {
     check(include_str!("golden/expressions.cql"));
 }
