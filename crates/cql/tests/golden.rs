@@ -160,6 +160,16 @@ fn grouping() {
 }
 
 #[test]
+fn syntax() {
+    check(include_str!("golden/syntax.cql"));
+}
+
+#[test]
+fn odd_values() {
+    check(include_str!("golden/odd_values.cql"));
+}
+
+#[test]
 fn expressions() {
     check(include_str!("golden/expressions.cql"));
 }
