@@ -145,6 +145,31 @@ fn counters() {
 }
 
 #[test]
+fn operators() {
+    check(include_str!("golden/operators.cql"));
+}
+
+#[test]
+fn modifications() {
+    check(include_str!("golden/modifications.cql"));
+}
+
+#[test]
+fn grouping() {
+    check(include_str!("golden/grouping.cql"));
+}
+
+#[test]
+fn syntax() {
+    check(include_str!("golden/syntax.cql"));
+}
+
+#[test]
+fn odd_values() {
+    check(include_str!("golden/odd_values.cql"));
+}
+
+#[test]
 fn expressions() {
     check(include_str!("golden/expressions.cql"));
 }

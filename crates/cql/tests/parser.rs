@@ -16,7 +16,49 @@ fn error(text: &str) -> String {
     }
 }
 
-/// As a Cassandra 5.0.6 answers them, up to how far it looks ahead.
+/// As a Cassandra 5.0.6 answers them: the lines of a statement are joined, and two tokens behind the
+/// one where its parser stands are shown if it has looked at them.
+#[test]
+fn mistakes_in_several_lines() {
+    for (text, message) in [
+        (
+            "select *\nfrom t1\nwhere k=1 x y",
+            "line 3:10 no viable alternative at input 'x' (...from t1where k=1 [x]...)",
+        ),
+        (
+            "select *\n from t1 x\n where k = 1",
+            "line 2:9 no viable alternative at input 'x' (select * from [t1] x...)",
+        ),
+        (
+            "insert into t1(k)\nvalues (k,\n1)",
+            "line 2:9 no viable alternative at input ',' (...into t1(k)values ([k],...)",
+        ),
+        (
+            "create table t9 (\n k int primary key,\n v int x\n)",
+            "line 3:7 no viable alternative at input 'x' (... int primary key, v [int] x...)",
+        ),
+        (
+            "select k from t1 where k = 'a\nb' x",
+            "line 2:3 no viable alternative at input 'x' (...t1 where k = 'ab' [x])",
+        ),
+        (
+            "\n\nselect k k from t1",
+            "line 3:9 no viable alternative at input 'k' (select [k] k...)",
+        ),
+        (
+            "select k from t1\nwhere k = 1 and\n",
+            "line 0:-1 no viable alternative at input '<EOF>'",
+        ),
+        (
+            "insert into t1(k) values (\n'a''b' 'c')",
+            "line 2:7 no viable alternative at input 'c' (...(k) values ('a''b' [']...)",
+        ),
+    ] {
+        assert_eq!(error(text), message, "{text}");
+    }
+}
+
+/// As a Cassandra 5.0.6 answers them.
 #[test]
 fn mistakes_in_the_words_of_cassandra() {
     for (text, message) in [

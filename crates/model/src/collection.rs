@@ -89,8 +89,17 @@ fn has_empty_elements(ty: &CqlType) -> bool {
     )
 }
 
+/// A collection of less than nothing is none.
+fn refuse_negative_count(value: &[u8], kind: &str) -> Result<(), ValueError> {
+    if value.len() >= 4 && value[0] >= 0x80 {
+        return refuse!("The data cannot be deserialized as a {kind}");
+    }
+    Ok(())
+}
+
 /// The elements of a list or set.
 pub fn elements(value: &[u8]) -> Result<Vec<&[u8]>, ValueError> {
+    refuse_negative_count(value, "list")?;
     let mut components = Components::checked(value, 1, "list")?;
     let all = components.values("list")?;
     components.finish("list")?;
@@ -118,6 +127,7 @@ pub type Entry<'v> = (&'v [u8], &'v [u8]);
 
 /// The entries of a map.
 pub fn entries(value: &[u8]) -> Result<Vec<Entry<'_>>, ValueError> {
+    refuse_negative_count(value, "map")?;
     let mut components = Components::checked(value, 2, "map")?;
     let all = components.values("map")?;
     components.finish("map")?;

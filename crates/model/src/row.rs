@@ -153,12 +153,17 @@ impl Row {
     }
 
     /// Keeps what is of columns that `table` has: those that were dropped since the row was
-    /// written may still be in memory.
+    /// written may still be in memory. What is written to a column that came back is of the one
+    /// that was dropped, if its time is not after that (`Row.filter`).
     pub fn retain_columns_of(&mut self, table: &Table) {
-        self.cells
-            .retain(|cell| table.column(cell.column).is_some());
+        let again: Vec<(ColumnId, i64)> = table.dropped_before().collect();
+        let keeps = |column: ColumnId, timestamp: i64| {
+            let dropped = again.iter().find(|(id, _)| *id == column);
+            table.column(column).is_some() && dropped.is_none_or(|(_, at)| timestamp > *at)
+        };
+        self.cells.retain(|cell| keeps(cell.column, cell.timestamp));
         self.complex_deletions
-            .retain(|complex| table.column(complex.column).is_some());
+            .retain(|complex| keeps(complex.column, complex.deletion.timestamp));
     }
 
     /// The cells of one column.

@@ -314,6 +314,15 @@ impl Table {
         self.columns().find(|c| &*c.name == name)
     }
 
+    /// The columns that came back after others of their names were dropped, and when those were
+    /// (microseconds since 1970): what is as old as that belongs to none of these.
+    pub fn dropped_before(&self) -> impl Iterator<Item = (ColumnId, i64)> {
+        self.dropped.iter().filter_map(|dropped| {
+            let column = self.column_named(&dropped.name)?;
+            Some((column.id, dropped.dropped_at))
+        })
+    }
+
     /// The column of this name (exact), if it is one that clients know of.
     pub fn shown_column(&self, name: &str) -> Option<&Column> {
         self.column_named(name).filter(|column| !self.hides(column))

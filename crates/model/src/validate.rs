@@ -47,7 +47,8 @@ impl CqlType {
                 refuse!("UUID should be 16 or 0 bytes ({len})")
             }
             CqlType::Timeuuid if len == 16 && value[6] >> 4 != 1 => {
-                refuse!("Invalid version for TimeUUID type: 0x{:x}", value[6] >> 4)
+                // Cassandra shows the first digit of the value, not the version.
+                refuse!("Invalid version for TimeUUID type: 0x{:x}", value[0] >> 4)
             }
             CqlType::Duration => duration::Duration::decode(value).map(drop),
             CqlType::List { element, .. } => validate_elements(value, element, "list"),

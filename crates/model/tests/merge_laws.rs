@@ -8,7 +8,8 @@ mod written;
 use std::cmp::Ordering;
 
 use model::{
-    Clustering, DeletionTime, PartitionUpdate, Purge, RangeTombstoneList, Row, Slice, compare_cells,
+    Cell, Clustering, ColumnId, CqlType, DeletionTime, DroppedColumn, NO_DELETION_TIME, NO_TTL,
+    PartitionUpdate, Purge, RangeTombstoneList, Row, Slice, Table, compare_cells,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -222,4 +223,35 @@ fn retimed(update: &PartitionUpdate, at: impl Fn(i64) -> i64) -> PartitionUpdate
     // Times that were different may be the same now.
     update.drop_shadowed();
     update
+}
+
+#[test]
+fn what_is_as_old_as_the_drop_of_a_column_is_not_of_the_one_that_came_back() {
+    let mut table = Table::clone(&table());
+    for name in ["v", "gone"] {
+        table.dropped.push(DroppedColumn {
+            name: name.into(),
+            ty: CqlType::Blob,
+            is_static: false,
+            dropped_at: 5,
+        });
+    }
+    let of = |column: u32, timestamp: i64| Cell {
+        column: ColumnId(column),
+        path: None,
+        timestamp,
+        ttl: NO_TTL,
+        local_deletion_time: NO_DELETION_TIME,
+        value: Default::default(),
+    };
+    let kept = |cell: Cell| {
+        let mut row = Row::new(Clustering::EMPTY);
+        row.cells.push(cell);
+        row.retain_columns_of(&table);
+        !row.cells.is_empty()
+    };
+    assert!(!kept(of(4, 5)));
+    assert!(kept(of(4, 6)));
+    assert!(kept(of(3, 5)), "of a column that was not dropped");
+    assert!(!kept(of(9, 6)), "of a column that is gone");
 }

@@ -147,6 +147,23 @@ def test_dropped_and_recreated_table(app):
     assert rows(app, "SELECT * FROM recreated") == [(2, 2)]
 
 
+def test_column_that_comes_back(app):
+    """What is as old as the drop of a column is of that one, whenever it is written."""
+    app.table("returned", "k int PRIMARY KEY, v int, m map<int, int>")
+    insert = "INSERT INTO returned (k, v, m) VALUES (%s, 1, {1: 1}) USING TIMESTAMP %s"
+    app.execute(insert, (1, 300000))
+    for column in ["v", "m"]:
+        app.execute(f"ALTER TABLE returned DROP {column} USING TIMESTAMP 200000")
+    app.execute("ALTER TABLE returned ADD (v int, m map<int, int>)")
+    app.execute(insert, (2, 150000))
+    app.execute(insert, (3, 250000))
+    app.execute("UPDATE returned USING TIMESTAMP 200000 SET v = 1, m[1] = 1 WHERE k = 4")
+    app.execute("UPDATE returned USING TIMESTAMP 200000 SET v = 2, m[1] = 2, m[2] = 2 WHERE k = 3")
+    found = {k: (v, m) for k, v, m in rows(app, "SELECT k, v, m FROM returned")}
+    assert found == {1: (1, {1: 1}), 2: (None, None), 3: (1, {1: 1})}
+    assert rows(app, "SELECT k FROM returned WHERE v = 1 AND k = 2 ALLOW FILTERING") == []
+
+
 def test_truncate(app):
     app.table("emptied", "k int PRIMARY KEY, v int")
     for k in range(50):

@@ -41,20 +41,11 @@ impl fmt::Display for Operator {
 
 /// The function that `left operator right` calls; `None` where there is none.
 pub fn operation(operator: Operator, left: &CqlType, right: &CqlType) -> Option<Scalar> {
-    let (result, body) = match (operator, left, right) {
-        (_, left, right) if is_numeric(left) && is_numeric(right) => {
-            (common_type(left, right), numbers as super::Body)
-        }
-        (Operator::Add, CqlType::Ascii, CqlType::Ascii) => (CqlType::Ascii, concatenate as _),
-        (Operator::Add, CqlType::Text | CqlType::Ascii, CqlType::Text | CqlType::Ascii) => {
-            (CqlType::Text, concatenate as _)
-        }
-        (
-            Operator::Add | Operator::Subtract,
-            CqlType::Timestamp | CqlType::Date,
-            CqlType::Duration,
-        ) => (left.clone(), shift as _),
-        _ => return None,
+    let result = result_type(operator, left, right)?;
+    let body = match (left, right) {
+        (left, right) if is_numeric(left) && is_numeric(right) => numbers as super::Body,
+        (_, CqlType::Duration) => shift as _,
+        _ => concatenate as _,
     };
     let name = match operator {
         Operator::Add => "_add",
@@ -71,8 +62,25 @@ pub fn operation(operator: Operator, left: &CqlType, right: &CqlType) -> Option<
     ))
 }
 
+/// The type of the result of `left operator right`; `None` where the operator has no function.
+pub(super) fn result_type(operator: Operator, left: &CqlType, right: &CqlType) -> Option<CqlType> {
+    match (operator, left, right) {
+        (_, left, right) if is_numeric(left) && is_numeric(right) => Some(common_type(left, right)),
+        (Operator::Add, CqlType::Ascii, CqlType::Ascii) => Some(CqlType::Ascii),
+        (Operator::Add, CqlType::Text | CqlType::Ascii, CqlType::Text | CqlType::Ascii) => {
+            Some(CqlType::Text)
+        }
+        (
+            Operator::Add | Operator::Subtract,
+            CqlType::Timestamp | CqlType::Date,
+            CqlType::Duration,
+        ) => Some(left.clone()),
+        _ => None,
+    }
+}
+
 /// The function that `-x` calls; `None` where there is none.
-pub fn negation(ty: &CqlType) -> Option<Scalar> {
+pub(super) fn negation(ty: &CqlType) -> Option<Scalar> {
     if !is_numeric(ty) {
         return None;
     }

@@ -17,6 +17,7 @@ mod hash;
 mod json;
 mod math;
 mod number;
+mod operators;
 mod resolve;
 mod time;
 mod transcendental;
@@ -34,10 +35,14 @@ use crate::CqlError;
 use number::Number;
 
 pub use aggregate::{Accumulator, Aggregate};
-pub use arithmetic::{Operator, negation, operation};
+pub use arithmetic::{Operator, operation};
 pub(crate) use cast::target as cast_target;
 pub use cast::{cast, resolve_cast};
 pub(crate) use number::double_text;
+pub use operators::{
+    Operand, Unresolved, negation_failure, negation_type, operation_failure, operation_type,
+    resolve_negation, resolve_operation,
+};
 pub use resolve::{Argument, Assignment, Receiver, assign_type, resolve};
 pub use user::{DISABLED, FunctionLanguage, Outcome, SuspendedCall};
 

@@ -253,6 +253,10 @@ fn to_json(name: &str, ty: CqlType) -> Scalar {
     Scalar::new(name, [ty], CqlType::Text, |call| {
         Ok(Some(match &call.arguments[0] {
             None => "null".into(),
+            // An empty value of a type that has none is null to functions.
+            Some(value) if value.is_empty() && !has_empty_value(&call.function.arguments[0]) => {
+                "null".into()
+            }
             Some(value) => {
                 let json = call.function.arguments[0].try_json(value);
                 json.map_err(|error| call.failure(error.to_string()))?
@@ -260,6 +264,15 @@ fn to_json(name: &str, ty: CqlType) -> Scalar {
             }
         }))
     })
+}
+
+/// Do functions tell an empty value of the type from null?
+fn has_empty_value(ty: &CqlType) -> bool {
+    use CqlType::{Ascii, Blob, Custom, Empty, Text, Tuple, Udt};
+    matches!(
+        ty,
+        Ascii | Blob | Text | Tuple(_) | Udt { .. } | Empty | Custom(_)
+    ) || ty.is_collection()
 }
 
 /// The type of the only argument of a function that takes any: its own, or the receiver's.

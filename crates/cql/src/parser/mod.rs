@@ -77,6 +77,7 @@ struct Parser<'a> {
     markers: usize,
     depth: usize,
     operators: usize,
+    prediction: message::Prediction,
 }
 
 impl<'a> Parser<'a> {
@@ -88,6 +89,7 @@ impl<'a> Parser<'a> {
             markers: 0,
             depth: 0,
             operators: 0,
+            prediction: message::Prediction::default(),
         }
     }
 
@@ -208,6 +210,19 @@ impl<'a> Parser<'a> {
         Ok(items)
     }
 
+    /// As [`Parser::list_until`], of terms or selectors: what can begin none ends them.
+    fn values_until<T>(
+        &mut self,
+        end: Symbol,
+        item: impl FnMut(&mut Self) -> Parsed<T>,
+    ) -> Parsed<Vec<T>> {
+        if !self.begins_term() {
+            self.expect(end)?;
+            return Ok(Vec::new());
+        }
+        self.list_until(end, item)
+    }
+
     /// One or more, with AND between.
     fn conjunction<T>(&mut self, mut item: impl FnMut(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
         let mut items = vec![item(self)?];
@@ -254,10 +269,10 @@ impl<'a> Parser<'a> {
 
     /// Tries a reading; where it fails, nothing has happened.
     fn attempt<T>(&mut self, reading: impl FnOnce(&mut Self) -> Parsed<T>) -> Option<T> {
-        let before = (self.at, self.markers, self.operators);
+        let before = (self.at, self.markers, self.operators, self.prediction);
         let result = reading(self).ok();
         if result.is_none() {
-            (self.at, self.markers, self.operators) = before;
+            (self.at, self.markers, self.operators, self.prediction) = before;
         }
         result
     }

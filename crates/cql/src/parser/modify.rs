@@ -10,6 +10,7 @@ use crate::ast::{
 };
 use crate::lexer::{Keyword, Symbol, TokenKind};
 
+use super::message::follows_deletion;
 use super::{Parsed, Parser, TIMEOUT};
 
 impl Parser<'_> {
@@ -172,6 +173,7 @@ impl Parser<'_> {
             }
             return Ok(Operation::Prepend(term));
         }
+        let from = self.at;
         let same = self.column_name()? == column;
         if self.kind() == TokenKind::Integer {
             // `c = c -3`: the sign belongs to the number.
@@ -186,7 +188,7 @@ impl Parser<'_> {
         }
         let add = self.take(Symbol::Plus);
         if !add && !self.take(Symbol::Minus) {
-            return Err(self.no_alternative());
+            return Err(self.no_alternative_after(from));
         }
         let term = self.term()?;
         match (same, add) {
@@ -217,7 +219,9 @@ impl Parser<'_> {
             ) | TokenKind::Word(Some(Keyword::In | Keyword::Contains))
         );
         if self.is(Keyword::Exists) && !compared {
+            let from = self.at;
             self.next();
+            self.predict(from, |kind| kind != TokenKind::Word(Some(Keyword::And)));
             return Ok(Conditions::Exists);
         }
         Ok(Conditions::All(self.conjunction(Self::condition)?))
@@ -259,7 +263,7 @@ impl Parser<'_> {
     /// `deleteStatement`
     fn delete(&mut self) -> Parsed<Delete> {
         self.expect_keyword(Keyword::Delete)?;
-        let deletions = if self.is(Keyword::From) {
+        let deletions = if !self.is_identifier_at(0) {
             Vec::new()
         } else {
             self.list(Self::deletion)?
@@ -279,7 +283,9 @@ impl Parser<'_> {
 
     /// `deleteOp`
     fn deletion(&mut self) -> Parsed<Deletion> {
+        let from = self.at;
         let column = self.column_name()?;
+        self.predict(from, follows_deletion);
         if self.take(Symbol::OpenBracket) {
             let key = self.term()?;
             self.expect(Symbol::CloseBracket)?;

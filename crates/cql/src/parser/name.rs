@@ -6,6 +6,7 @@ use crate::CqlError;
 use crate::ast::{DataType, FunctionName, QualifiedName};
 use crate::lexer::{Class, Keyword, Symbol, TokenKind};
 
+use super::message::{follows_table, follows_type};
 use super::{Parsed, Parser};
 
 impl Parser<'_> {
@@ -83,7 +84,12 @@ impl Parser<'_> {
 
     /// `columnFamilyName`
     pub(super) fn table_name(&mut self) -> Parsed<QualifiedName> {
-        self.qualified("table")
+        let from = self.at;
+        let name = self.qualified("table")?;
+        if name.keyspace.is_none() {
+            self.predict(from, follows_table);
+        }
+        Ok(name)
     }
 
     /// `indexName`
@@ -103,6 +109,11 @@ impl Parser<'_> {
             self.expect(Symbol::Dot)?;
             Some(keyspace)
         } else {
+            if self.keyword().and_then(native).is_some() {
+                // No type is called so, but a keyspace may be.
+                self.next();
+                self.expect(Symbol::Dot)?;
+            }
             None
         };
         Ok(QualifiedName {
@@ -228,7 +239,9 @@ impl Parser<'_> {
         if let Some(ty) = native(keyword) {
             // `int.x` is the type x of the keyspace int.
             if !self.is_symbol_at(1, Symbol::Dot) {
+                let from = self.at;
                 self.next();
+                self.predict(from, follows_type);
                 return Ok(DataType::Native(ty));
             }
         }

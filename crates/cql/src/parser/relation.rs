@@ -37,6 +37,13 @@ impl Parser<'_> {
         })
     }
 
+    fn begins_relation(&self) -> bool {
+        self.is_symbol(Symbol::Open)
+            || self.is(Keyword::Token)
+            || self.kind() == TokenKind::EmptyQuotedName
+            || self.is_identifier_at(0)
+    }
+
     /// `expr(index, term)`: the lexer takes `expr(` as one token.
     fn is_expression(&self) -> bool {
         let word = self.tokens[self.at];
@@ -63,7 +70,9 @@ impl Parser<'_> {
     }
 
     fn column_relation(&mut self) -> Parsed<Relation> {
+        let from = self.at;
         let column = self.column_name()?;
+        self.predict(from, follows_column);
         if self.take(Symbol::OpenBracket) {
             let key = self.term()?;
             self.expect(Symbol::CloseBracket)?;
@@ -76,6 +85,9 @@ impl Parser<'_> {
         }
         let target = RelationTarget::Column(column);
         if self.take_keyword(Keyword::In) {
+            if !begins_tuple(self.kind()) || self.is_symbol(Symbol::Close) {
+                return Err(self.no_alternative_after(from));
+            }
             return Ok(Relation {
                 target,
                 comparison: Comparison::In,
@@ -158,8 +170,10 @@ impl Parser<'_> {
 
     /// `(c1, c2) > …`, or a relation in parentheses.
     fn columns_or_parentheses(&mut self) -> Parsed<Relation> {
+        let mut several = None;
         let columns = self.attempt(|parser| {
             let columns = parser.column_names()?;
+            several = (columns.len() > 1).then_some(parser.at);
             if !parser.is(Keyword::In) && !parser.is(Keyword::Between) {
                 let operator = parser.at;
                 parser.comparison()?;
@@ -168,13 +182,26 @@ impl Parser<'_> {
             Ok(columns)
         });
         let Some(columns) = columns else {
+            if let Some(behind) = several {
+                self.at = behind;
+                return Err(self.no_alternative());
+            }
+            let from = self.at;
             self.expect(Symbol::Open)?;
+            if !self.begins_relation() {
+                return Err(self.no_alternative_after(from));
+            }
             let relation = self.relation()?;
             self.expect(Symbol::Close)?;
             return Ok(relation);
         };
         let target = RelationTarget::Columns(columns);
         if self.take_keyword(Keyword::In) {
+            let from = self.at;
+            if self.is_symbol(Symbol::Open) && !begins_tuple(self.kind_at(1)) {
+                self.next();
+                return Err(self.no_alternative_after(from));
+            }
             return Ok(Relation {
                 target,
                 comparison: Comparison::In,
@@ -184,7 +211,11 @@ impl Parser<'_> {
         if self.take_keyword(Keyword::Between) {
             return self.between(target, Self::tuple_or_marker);
         }
+        let from = self.at;
         let comparison = self.comparison()?;
+        if !begins_tuple(self.kind()) {
+            return Err(self.no_alternative_after(from));
+        }
         Ok(Relation {
             target,
             comparison,
@@ -209,4 +240,28 @@ impl Parser<'_> {
         let tuples = self.list_until(Symbol::Close, Self::tuple_or_marker)?;
         Ok(InValues::Terms(tuples))
     }
+}
+
+/// What may follow a column that is restricted.
+fn follows_column(kind: TokenKind) -> bool {
+    use Symbol::*;
+    match kind {
+        TokenKind::Symbol(symbol) => matches!(
+            symbol,
+            Equal | Less | LessOrEqual | Greater | GreaterOrEqual | NotEqual | OpenBracket
+        ),
+        TokenKind::Word(Some(keyword)) => matches!(
+            keyword,
+            Keyword::In | Keyword::Contains | Keyword::Is | Keyword::Like
+        ),
+        _ => false,
+    }
+}
+
+/// May a tuple, or what stands for one, begin so?
+fn begins_tuple(kind: TokenKind) -> bool {
+    matches!(
+        kind,
+        TokenKind::Symbol(Symbol::Open | Symbol::Close | Symbol::Question | Symbol::Colon)
+    )
 }

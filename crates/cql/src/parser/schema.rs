@@ -16,13 +16,14 @@ use super::{Parsed, Parser};
 
 impl Parser<'_> {
     pub(super) fn create(&mut self) -> Parsed<Statement> {
+        let from = self.at;
         self.expect_keyword(Keyword::Create)?;
         let or_replace = self.take_keyword(Keyword::Or);
         if or_replace {
             self.expect_keyword(Keyword::Replace)?;
         }
         let Some(keyword) = self.keyword() else {
-            return Err(self.no_alternative());
+            return Err(self.no_alternative_after(from));
         };
         match keyword {
             Keyword::Function => self.create_function(or_replace),
@@ -36,14 +37,15 @@ impl Parser<'_> {
             Keyword::Trigger => self.create_trigger(),
             Keyword::User => self.create_user(),
             Keyword::Role => self.create_role(),
-            _ => Err(self.no_alternative()),
+            _ => Err(self.no_alternative_after(from)),
         }
     }
 
     pub(super) fn alter(&mut self) -> Parsed<Statement> {
+        let from = self.at;
         self.expect_keyword(Keyword::Alter)?;
         let Some(keyword) = self.keyword() else {
-            return Err(self.no_alternative());
+            return Err(self.no_alternative_after(from));
         };
         match keyword {
             Keyword::Keyspace => {
@@ -67,14 +69,15 @@ impl Parser<'_> {
             }
             Keyword::User => self.alter_user(),
             Keyword::Role => self.alter_role(),
-            _ => Err(self.no_alternative()),
+            _ => Err(self.no_alternative_after(from)),
         }
     }
 
     pub(super) fn drop(&mut self) -> Parsed<Statement> {
+        let from = self.at;
         self.expect_keyword(Keyword::Drop)?;
         let Some(keyword) = self.keyword() else {
-            return Err(self.no_alternative());
+            return Err(self.no_alternative_after(from));
         };
         match keyword {
             Keyword::Keyspace => {
@@ -111,7 +114,7 @@ impl Parser<'_> {
                 }))
             }
             Keyword::User | Keyword::Role | Keyword::Identity => self.drop_role(),
-            _ => Err(self.no_alternative()),
+            _ => Err(self.no_alternative_after(from)),
         }
     }
 
@@ -158,7 +161,9 @@ impl Parser<'_> {
 
     /// `property`
     pub(super) fn property(&mut self) -> Parsed<Property> {
+        let from = self.at;
         let name = self.identifier()?;
+        self.predict(from, |kind| kind == TokenKind::Symbol(Symbol::Equal));
         self.expect(Symbol::Equal)?;
         if self.is_symbol(Symbol::OpenBrace) {
             let value = PropertyValue::Map(self.property_map()?);
@@ -169,7 +174,7 @@ impl Parser<'_> {
             (None, Some(k)) if !matches!(k.class(), Class::Reserved | Class::Token) => {
                 self.identifier()?
             }
-            _ => return Err(self.no_alternative()),
+            _ => return Err(self.no_alternative_after(from)),
         };
         Ok(Property {
             name,
@@ -273,10 +278,10 @@ impl Parser<'_> {
         let custom = self.take_keyword(Keyword::Custom);
         self.expect_keyword(Keyword::Index)?;
         let if_not_exists = self.if_not_exists()?;
-        let name = if self.is(Keyword::On) {
-            None
-        } else {
-            Some(self.bare_index_name()?)
+        let is_named = self.is_identifier_at(0) || self.is_symbol(Symbol::Question);
+        let name = match is_named {
+            true => Some(self.bare_index_name()?),
+            false => None,
         };
         self.expect_keyword(Keyword::On)?;
         let table = self.table_name()?;

@@ -7,6 +7,7 @@ use crate::ast::{
 };
 use crate::lexer::{Keyword, Symbol, TokenKind};
 
+use super::message::follows_selector;
 use super::{Parsed, Parser, TIMEOUT};
 
 impl Parser<'_> {
@@ -29,7 +30,9 @@ impl Parser<'_> {
         let mut order_by = Vec::new();
         if self.take_keyword(Keyword::Order) {
             self.expect_keyword(Keyword::By)?;
-            order_by = self.list(Self::ordering)?;
+            for ordering in self.list(Self::ordering)? {
+                take_ordering(&mut order_by, ordering);
+            }
         }
         let mut per_partition_limit = None;
         if self.take_keyword(Keyword::Per) {
@@ -91,7 +94,11 @@ impl Parser<'_> {
         if self.is(Keyword::Json) {
             let clause = self.attempt(|parser| {
                 parser.next();
-                parser.distinct_clause()
+                let clause = parser.distinct_clause()?;
+                match parser.is_refused() {
+                    true => Err(parser.no_alternative()),
+                    false => Ok(clause),
+                }
             });
             if let Some(clause) = clause {
                 return Ok((true, clause));
@@ -105,7 +112,11 @@ impl Parser<'_> {
         if self.is(Keyword::Distinct) {
             let clause = self.attempt(|parser| {
                 parser.next();
-                parser.select_clause()
+                let clause = parser.select_clause()?;
+                match parser.is_refused() {
+                    true => Err(parser.no_alternative()),
+                    false => Ok(clause),
+                }
             });
             if let Some(clause) = clause {
                 return Ok((true, clause));
@@ -171,15 +182,24 @@ impl Parser<'_> {
             let inner = self.nested(Self::selector_factor)?;
             return Ok(Selector::Negation(Box::new(inner)));
         }
+        let from = self.at;
         let selector = self.simple_selector()?;
-        self.modifiers(selector)
+        let is_column = matches!(selector, Selector::Column(_));
+        let selector = self.modifiers(from, selector)?;
+        if is_column && !matches!(selector, Selector::Element(..) | Selector::Slice(..)) {
+            self.predict(from, follows_selector);
+        }
+        Ok(selector)
     }
 
     /// `selectorModifier`: fields, elements and slices.
-    fn modifiers(&mut self, mut selector: Selector) -> Parsed<Selector> {
+    fn modifiers(&mut self, from: usize, mut selector: Selector) -> Parsed<Selector> {
         loop {
             if self.take(Symbol::Dot) {
                 self.operator()?;
+                if !self.is_identifier_at(0) {
+                    return Err(self.no_alternative_after(from));
+                }
                 selector = Selector::Field(Box::new(selector), self.identifier()?);
             } else if self.take(Symbol::OpenBracket) {
                 self.operator()?;
@@ -216,7 +236,7 @@ impl Parser<'_> {
             TokenKind::Symbol(Symbol::Open) => parser.hint_or_parentheses(),
             TokenKind::Symbol(Symbol::OpenBracket) => {
                 parser.next();
-                let items = parser.list_until(Symbol::CloseBracket, Self::selector)?;
+                let items = parser.values_until(Symbol::CloseBracket, Self::selector)?;
                 Ok(Selector::List(items))
             }
             TokenKind::Symbol(Symbol::OpenBrace) => parser.selector_braces(),
@@ -245,7 +265,7 @@ impl Parser<'_> {
         if self.is_function_call() {
             let name = self.function_name()?;
             self.expect(Symbol::Open)?;
-            let arguments = self.list_until(Symbol::Close, Self::selector)?;
+            let arguments = self.values_until(Symbol::Close, Self::selector)?;
             return Ok(Selector::Function { name, arguments });
         }
         Ok(Selector::Column(self.identifier()?))
@@ -278,8 +298,9 @@ impl Parser<'_> {
         };
         self.next();
         self.expect(Symbol::Open)?;
+        let from = self.at;
         let column = Selector::Column(self.identifier()?);
-        let selector = self.modifiers(column)?;
+        let selector = self.modifiers(from, column)?;
         self.expect(Symbol::Close)?;
         Ok(Some(Selector::WriteTime(kind, Box::new(selector))))
     }
@@ -341,6 +362,15 @@ impl Parser<'_> {
             Order::Ascending
         };
         Ok(Ordering { column, ann, order })
+    }
+}
+
+/// Of a column that is named twice the first place and the last order count.
+fn take_ordering(order_by: &mut Vec<Ordering>, ordering: Ordering) {
+    let same = |known: &&mut Ordering| known.column == ordering.column;
+    match order_by.iter_mut().find(same) {
+        Some(known) => *known = ordering,
+        None => order_by.push(ordering),
     }
 }
 

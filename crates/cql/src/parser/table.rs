@@ -68,7 +68,8 @@ impl Parser<'_> {
                 primary_keys.push(self.primary_key()?);
             } else {
                 let column = self.column_definition()?;
-                if self.take_keywords(&[Keyword::Primary, Keyword::Key]) {
+                if self.take_keyword(Keyword::Primary) {
+                    self.expect_keyword(Keyword::Key)?;
                     primary_keys.push(PrimaryKey {
                         partition: vec![column.name.clone()],
                         clustering: Vec::new(),
@@ -82,7 +83,11 @@ impl Parser<'_> {
                 return Ok((columns, primary_keys));
             }
             while self.take(Symbol::Comma) {}
-            if self.take(Symbol::Close) {
+            let more = self.is(Keyword::Primary)
+                || self.is_identifier_at(0)
+                || self.kind() == TokenKind::EmptyQuotedName;
+            if !more {
+                self.expect(Symbol::Close)?;
                 return Ok((columns, primary_keys));
             }
         }

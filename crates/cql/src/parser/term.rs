@@ -1,8 +1,10 @@
 //! Terms.
 
+use crate::CqlError;
 use crate::ast::{ArithmeticOperator, InValues, Literal, LiteralKind, Marker, Term};
 use crate::lexer::{Keyword, Symbol, TokenKind};
 
+use super::message::follows_term;
 use super::{Parsed, Parser};
 
 impl Parser<'_> {
@@ -16,7 +18,10 @@ impl Parser<'_> {
                     TokenKind::Symbol(Symbol::Plus) if parser.is_column_at(1) => return Ok(left),
                     TokenKind::Symbol(Symbol::Plus) => ArithmeticOperator::Add,
                     TokenKind::Symbol(Symbol::Minus) => ArithmeticOperator::Subtract,
-                    _ => return Ok(left),
+                    _ => {
+                        parser.predict(parser.at, follows_term);
+                        return Ok(left);
+                    }
                 };
                 parser.next();
                 parser.operator()?;
@@ -60,13 +65,35 @@ impl Parser<'_> {
                 && self.is_symbol_at(offset + 3, Symbol::Open))
     }
 
+    /// May a term or a selector begin with the token at hand?
+    pub(super) fn begins_term(&self) -> bool {
+        match self.kind() {
+            TokenKind::End | TokenKind::Invalid(_) => false,
+            TokenKind::Symbol(symbol) => {
+                use Symbol::*;
+                matches!(
+                    symbol,
+                    Open | OpenBracket | OpenBrace | Question | Colon | Minus
+                )
+            }
+            TokenKind::Word(Some(keyword)) => {
+                let constant = matches!(
+                    keyword,
+                    Keyword::Null | Keyword::Nan | Keyword::Infinity | Keyword::Token
+                );
+                constant || self.is_identifier_at(0)
+            }
+            _ => true,
+        }
+    }
+
     /// `simpleTerm`
     fn simple_term(&mut self) -> Parsed<Term> {
         self.nested(|parser| match parser.kind() {
             TokenKind::Symbol(Symbol::Open) => parser.type_hint_or_tuple(),
             TokenKind::Symbol(Symbol::OpenBracket) => {
                 parser.next();
-                let items = parser.list_until(Symbol::CloseBracket, Self::term)?;
+                let items = parser.values_until(Symbol::CloseBracket, Self::term)?;
                 Ok(Term::List(items))
             }
             TokenKind::Symbol(Symbol::OpenBrace) => parser.braces(),
@@ -85,14 +112,27 @@ impl Parser<'_> {
                     return Ok(Term::Literal(literal));
                 }
                 if !parser.is_function_call() {
-                    return Err(parser.no_alternative());
+                    return Err(parser.no_function());
                 }
                 let name = parser.function_name()?;
                 parser.expect(Symbol::Open)?;
-                let arguments = parser.list_until(Symbol::Close, Self::term)?;
+                let arguments = parser.values_until(Symbol::Close, Self::term)?;
                 Ok(Term::Function { name, arguments })
             }
         })
+    }
+
+    /// A name that is none of a function: no column can be a term.
+    fn no_function(&mut self) -> CqlError {
+        let from = self.at;
+        if !self.is_identifier_at(0) {
+            return self.no_alternative();
+        }
+        self.next();
+        if self.take(Symbol::Dot) && self.is_identifier_at(0) {
+            self.next();
+        }
+        self.no_alternative_after(from)
     }
 
     fn cast_term(&mut self) -> Parsed<Term> {
@@ -122,7 +162,11 @@ impl Parser<'_> {
 
     /// `tupleLiteral`
     pub(super) fn tuple(&mut self) -> Parsed<Term> {
+        let from = self.at;
         self.expect(Symbol::Open)?;
+        if !self.begins_term() {
+            return Err(self.no_alternative_after(from));
+        }
         let items = self.list(Self::term)?;
         self.expect(Symbol::Close)?;
         Ok(Term::Tuple(items))
@@ -130,9 +174,13 @@ impl Parser<'_> {
 
     /// A set, a map or a user type.
     fn braces(&mut self) -> Parsed<Term> {
+        let from = self.at;
         self.expect(Symbol::OpenBrace)?;
         if self.take(Symbol::CloseBrace) {
             return Ok(Term::Set(Vec::new()));
+        }
+        if !self.begins_term() {
+            return Err(self.no_alternative_after(from));
         }
         if self.is_identifier_at(0) && self.is_symbol_at(1, Symbol::Colon) {
             let fields = self.list(|parser| {
@@ -239,7 +287,7 @@ impl Parser<'_> {
         if !self.take(Symbol::Open) {
             return Err(self.no_alternative());
         }
-        let terms = self.list_until(Symbol::Close, Self::term)?;
+        let terms = self.values_until(Symbol::Close, Self::term)?;
         Ok(InValues::Terms(terms))
     }
 }

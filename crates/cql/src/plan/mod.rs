@@ -14,6 +14,7 @@ mod collected;
 mod condition;
 mod fetch;
 mod filter;
+mod group;
 mod index_values;
 mod indexing;
 mod json;

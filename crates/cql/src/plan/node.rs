@@ -96,6 +96,7 @@ impl Node {
             Node::Term(term) => term.evaluate(request)?.value(),
             Node::Aggregate(index) => aggregates.get(*index).cloned().flatten(),
             Node::Call(function, arguments) => {
+                refuse_unset(function.name(), arguments, request)?;
                 function.execute(&request.functions, &values(arguments)?)?
             }
             Node::Tuple(items) => Some(collection::pack_tuple(values(items)?).into()),
@@ -157,6 +158,25 @@ impl Node {
             }
         })
     }
+}
+
+/// Functions take no markers that are not set.
+pub(super) fn refuse_unset(
+    function: &str,
+    arguments: &[Node],
+    request: &Request<'_>,
+) -> Result<(), CqlError> {
+    for argument in arguments {
+        if let Node::Term(term) = argument
+            && term.has_marker()
+            && term.evaluate(request)? == Bound::Unset
+        {
+            return crate::error::invalid!(
+                "Invalid unset value for argument in call to function {function}"
+            );
+        }
+    }
+    Ok(())
 }
 
 fn one(value: Option<Bytes>) -> Result<Bytes, CqlError> {

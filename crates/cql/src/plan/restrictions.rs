@@ -115,6 +115,17 @@ impl Restrictions {
     ) -> Result<Restrictions, CqlError> {
         let mut collected = Collected::default();
         for relation in relations {
+            let looks_into = matches!(
+                relation.comparison,
+                Comparison::Contains | Comparison::ContainsKey
+            );
+            if looks_into && matches!(kind, StatementKind::Update | StatementKind::Delete) {
+                return invalid!(
+                    "Cannot use {} with {}",
+                    kind.name(),
+                    relation.comparison.symbol()
+                );
+            }
             let restriction = resolve(analysis, table, relation)?;
             if relation.comparison == Comparison::Like
                 && !matches!(kind, StatementKind::Select { .. })

@@ -27,6 +27,7 @@ use super::fetch::Slots;
 use super::index_values::check_filters;
 use super::keys::Partitions;
 use super::nearest::Nearest;
+use super::node::refuse_unset;
 use super::position::Position;
 use super::select::SelectPlan;
 
@@ -506,6 +507,7 @@ impl<'p> SelectRun<'p> {
         // Functions are called before anything changes: they may give way.
         let mut inputs = Vec::with_capacity(aggregates.len());
         for (call, accumulator) in aggregates.iter().zip(&group.accumulators) {
+            refuse_unset(call.aggregate.name(), &call.arguments, self.request)?;
             let arguments: Vec<Option<Bytes>> = call
                 .arguments
                 .iter()

@@ -12,6 +12,7 @@ use crate::term::{Analysis, Bound, ColumnSpec, Expression, Receiver, Request, pr
 
 use super::attributes::Timeout;
 use super::filter::FilterPlan;
+use super::group::group_by;
 use super::keys::KeyPlan;
 use super::nearest::{self, NearestPlan};
 use super::node::Node;
@@ -449,108 +450,4 @@ fn sort_keys(
             })
         })
         .collect()
-}
-
-/// Functions that keep the order of their argument, so that equal results lie together.
-const MONOTONIC: [&str; 7] = [
-    "floor",
-    "to_date",
-    "to_timestamp",
-    "to_unix_timestamp",
-    "todate",
-    "totimestamp",
-    "tounixtimestamp",
-];
-
-/// `GROUP BY` (`SelectStatement.getAggregationSpecFactory`): columns of the key in their order,
-/// those restricted by `=` may be left out. Groups never span partitions.
-fn group_by(
-    analysis: &Analysis<'_>,
-    table: &Arc<Table>,
-    selection: &mut Selection,
-    select: &Select,
-    restrictions: &Restrictions,
-) -> Result<Vec<Node>, CqlError> {
-    let selectors = &select.group_by;
-    if selectors.is_empty() {
-        return Ok(Vec::new());
-    }
-    let mut key = table.partition_key().chain(table.clustering_key());
-    let mut nodes = Vec::new();
-    for (i, selector) in selectors.iter().enumerate() {
-        let column = named(table, grouped_column(selector)?)?;
-        if matches!(column.kind, ColumnKind::Static | ColumnKind::Regular) {
-            return invalid!(
-                "Group by is currently only supported on the columns of the PRIMARY KEY, got {}",
-                column.name
-            );
-        }
-        loop {
-            let Some(next) = key.next() else {
-                return wrong_order();
-            };
-            if next.id == column.id {
-                break;
-            }
-            if !restrictions.fixes(next) {
-                return wrong_order();
-            }
-        }
-        if select.distinct && column.kind == ColumnKind::Clustering {
-            return invalid!(
-                "Grouping on clustering columns is not allowed for SELECT DISTINCT queries"
-            );
-        }
-        nodes.push(match selector {
-            Selector::Column(_) => Node::Slot(selection.slot_of(column)?),
-            function if i + 1 == selectors.len() => selection.compile(analysis, table, function)?,
-            _ => {
-                return invalid!(
-                    "Functions are only supported on the last element of the GROUP BY"
-                );
-            }
-        });
-    }
-    if key
-        .next()
-        .is_some_and(|next| next.kind == ColumnKind::PartitionKey)
-    {
-        return invalid!("Group by is not supported on only a part of the partition key");
-    }
-    for column in table.partition_key() {
-        nodes.push(Node::Slot(selection.slot_of(column)?));
-    }
-    Ok(nodes)
-}
-
-fn wrong_order<T>() -> Result<T, CqlError> {
-    invalid!(
-        "Group by currently only support groups of columns following their declared order in the \
-         PRIMARY KEY"
-    )
-}
-
-/// The column that an item of GROUP BY is about.
-fn grouped_column(selector: &Selector) -> Result<&str, CqlError> {
-    match selector {
-        Selector::Column(name) => Ok(name),
-        Selector::Function { name, arguments } => {
-            if !MONOTONIC.contains(&name.name.as_str()) {
-                return invalid!(
-                    "Only monotonic functions are supported in the GROUP BY clause. Got: {name}"
-                );
-            }
-            let mut columns = arguments.iter().filter_map(|argument| match argument {
-                Selector::Column(name) => Some(name.as_str()),
-                _ => None,
-            });
-            match (columns.next(), columns.next()) {
-                (Some(column), None) => Ok(column),
-                _ => {
-                    invalid!("GROUP BY functions must have one clustering column name as parameter")
-                }
-            }
-        }
-        other => invalid!("Unsupported selector in GROUP BY: {other}"),
-    }
 }

@@ -173,8 +173,12 @@ impl Selection {
         let mut compiler = Compiler::new(analysis, table, self.fetch.clone());
         let typed = compiler.compile(selector, None)?;
         let (fetch, aggregates) = compiler.finish();
-        if !aggregates.is_empty() {
-            return crate::error::invalid!("aggregates cannot be used in the GROUP BY clause");
+        if let Some(call) = aggregates.first() {
+            return crate::error::invalid!(
+                "Aggregate functions are not supported within the GROUP BY clause, got: {}.{}",
+                call.aggregate.keyspace(),
+                call.aggregate.name()
+            );
         }
         self.fetch = fetch;
         Ok(typed.node)

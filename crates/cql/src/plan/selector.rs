@@ -9,7 +9,7 @@ use crate::ast::{ArithmeticOperator, DataType, FunctionName, Selector, Term, Wri
 use crate::error::invalid;
 use crate::functions::{self, Aggregate, Assignment, Function};
 use crate::schema::UserTypes;
-use crate::term::{Analysis, Receiver, operation_of, prepare};
+use crate::term::{Analysis, Receiver, operator_of, prepare};
 
 use super::fetch::{Fetch, Part};
 use super::node::Node;
@@ -266,25 +266,26 @@ impl<'a> Compiler<'a> {
                 column_of(self.table, name)?;
             }
         }
-        let (Some(l), Some(r)) = (self.operand_type(left), self.operand_type(right)) else {
-            // Something in them may be wrong in itself.
-            for operand in [left, right] {
-                if !matches!(operand, Selector::Term(_)) {
-                    self.compile(operand, expected)?;
+        let operands = (&self.operand(left), &self.operand(right));
+        let resolved =
+            functions::resolve_operation(operator_of(operator), operands, expected, false);
+        let function = match resolved {
+            Ok(function) => function,
+            Err(reason) => {
+                // Something in them may be wrong in itself.
+                for operand in [left, right] {
+                    if !matches!(operand, Selector::Term(_)) {
+                        self.compile(operand, expected)?;
+                    }
                 }
+                let (left, right) = (left.to_string(), right.to_string());
+                let failure = functions::operation_failure(reason, symbol, &left, &right);
+                return Err(CqlError::Invalid(failure));
             }
-            return invalid!(
-                "Ambiguous '{symbol}' operation with args {left} and {right}: use type hint to \
-                 disambiguate, example '(int) ?'"
-            );
         };
-        let Some(function) = operation_of(operator, &l, &r) else {
-            return invalid!(
-                "the '{symbol}' operation is not supported between {left} and {right}"
-            );
-        };
-        let left = self.compile(left, Some(&l))?;
-        let right = self.compile(right, Some(&r))?;
+        let (l, r) = (&function.arguments()[0], &function.arguments()[1]);
+        let left = self.compile(left, Some(l))?;
+        let right = self.compile(right, Some(r))?;
         Ok(Typed {
             ty: function.result().clone(),
             node: Node::Call(Arc::new(function), vec![left.node, right.node]),
@@ -300,12 +301,9 @@ impl<'a> Compiler<'a> {
         if let Selector::Column(name) = inner {
             column_of(self.table, name)?;
         }
-        let ty = self.operand_type(inner).or_else(|| expected.cloned());
-        let function = ty.as_ref().and_then(functions::negation);
-        let (Some(ty), Some(function)) = (ty, function) else {
-            return invalid!("the '-' operation is not supported for {inner}");
-        };
-        let inner = self.compile(inner, Some(&ty))?;
+        let function = functions::resolve_negation(&self.operand(inner), expected)
+            .map_err(|reason| CqlError::Invalid(functions::negation_failure(reason)))?;
+        let inner = self.compile(inner, Some(&function.arguments()[0]))?;
         Ok(Typed {
             ty: function.result().clone(),
             node: Node::Call(Arc::new(function), vec![inner.node]),

@@ -8,8 +8,8 @@ use model::CqlType;
 use crate::CqlError;
 use crate::ast::{FunctionName, Selector, Term, WriteTimeKind};
 use crate::error::invalid;
-use crate::functions::{self, Argument, Assignment, Function, assign_type};
-use crate::term::{TermArgument, operation_of, preferred_type};
+use crate::functions::{self, Argument, Assignment, Function, Operand, assign_type};
+use crate::term::{TermArgument, operator_of, preferred_type};
 
 use super::selector::Compiler;
 
@@ -94,11 +94,10 @@ impl Compiler<'_> {
                 right,
             } => {
                 self.analysis.count_resolution().ok()?;
-                let (left, right) = (self.operand_type(left)?, self.operand_type(right)?);
-                let function = operation_of(*operator, &left, &right)?;
-                Some(function.result().clone())
+                let operands = (&self.operand(left), &self.operand(right));
+                functions::operation_type(operator_of(*operator), operands, None, false).ok()
             }
-            Selector::Negation(inner) => self.operand_type(inner),
+            Selector::Negation(inner) => functions::negation_type(&self.operand(inner), None).ok(),
         }
     }
 
@@ -132,12 +131,18 @@ impl Compiler<'_> {
             .then(|| ty.freeze())
     }
 
-    /// The type of an operand: constants have the one they look like.
-    pub(super) fn operand_type(&self, selector: &Selector) -> Option<CqlType> {
+    /// How well a selector fits the types that operators have functions for. What is nested in it
+    /// is asked once.
+    pub(super) fn operand(&self, selector: &Selector) -> Operand {
         match selector {
-            Selector::Term(Term::Literal(literal)) => Some(preferred_type(literal)),
-            Selector::Parentheses(items) if items.len() == 1 => self.operand_type(&items[0]),
-            other => self.exact_type(other),
+            Selector::Operation { .. } | Selector::Negation(_) => {
+                let ty = self.exact_type(selector);
+                let fit =
+                    |to: &CqlType| ty.as_ref().map_or(Assignment::No, |ty| assign_type(ty, to));
+                Operand::new(fit)
+            }
+            Selector::Parentheses(items) if items.len() == 1 => self.operand(&items[0]),
+            other => Operand::new(|ty| self.assignment(other, ty)),
         }
     }
 

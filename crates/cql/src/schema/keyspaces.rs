@@ -45,7 +45,6 @@ pub(super) fn create(
     let properties = Properties::collect(&statement.properties)?;
     properties.check_names(PROPERTIES)?;
     let replication = properties.map("replication")?;
-    let durable_writes = properties.boolean("durable_writes")?;
     if replication.is_some_and(|options| !options.contains_key("class")) {
         return Err(CqlError::Config(
             "Missing replication strategy class".to_owned(),
@@ -65,6 +64,7 @@ pub(super) fn create(
             table: String::new(),
         });
     }
+    let durable_writes = properties.boolean("durable_writes")?;
     let keyspace = Keyspace {
         name: Arc::from(name),
         replication: replication::normalize(name, replication, &BTreeMap::new(), &with)?,
@@ -93,7 +93,6 @@ pub(super) fn alter(
     let properties = Properties::collect(&statement.properties)?;
     properties.check_names(PROPERTIES)?;
     let replication = properties.map("replication")?;
-    let durable_writes = properties.boolean("durable_writes")?;
     let Some(previous) = schema.keyspaces.get(name) else {
         if statement.if_exists {
             return Ok(unchanged(schema));
@@ -102,6 +101,7 @@ pub(super) fn alter(
             "Keyspace '{name}' doesn't exist"
         )));
     };
+    let durable_writes = properties.boolean("durable_writes")?;
     let mut keyspace = Keyspace::clone(previous);
     if let Some(options) = replication {
         keyspace.replication = replication::normalize(name, options, &previous.replication, &with)?;

@@ -5,11 +5,11 @@ use std::fmt;
 use model::CqlType;
 
 use crate::ast::{DataType, Term};
-use crate::functions::{self, Argument, Assignment, Function, assign_type};
+use crate::functions::{self, Argument, Assignment, Function, Operand, assign_type};
 use crate::schema::UserTypes;
 
 use super::literal;
-use super::prepare::{Analysis, operand_type, resolve_function};
+use super::prepare::{Analysis, operator_of, resolve_function};
 
 /// The weakest of several.
 fn weakest(all: impl Iterator<Item = Assignment>) -> Assignment {
@@ -143,12 +143,42 @@ fn result_type(
             }
         }
         Term::Cast(_, ty) => Some(ty.clone()),
-        Term::Negation(inner) => {
-            let ty = operand_type(analysis, inner, receiver)?;
-            functions::negation(&ty).map(|function| function.result().clone())
+        Term::Negation(inner) => functions::negation_type(&operand(analysis, inner), receiver).ok(),
+        Term::Operation {
+            operator,
+            left,
+            right,
+        } => {
+            let markers = matches!(**left, Term::Marker(_)) || matches!(**right, Term::Marker(_));
+            let operands = (&operand(analysis, left), &operand(analysis, right));
+            functions::operation_type(operator_of(*operator), operands, receiver, markers).ok()
         }
-        Term::Operation { .. } => operand_type(analysis, term, receiver),
         _ => None,
+    }
+}
+
+/// How well a term fits the types that operators have functions for. What is nested in it is asked
+/// once, whatever it is nested in.
+pub(super) fn operand(analysis: &Analysis<'_>, term: &Term) -> Operand {
+    match term {
+        Term::Operation {
+            operator,
+            left,
+            right,
+        } => {
+            let markers = matches!(**left, Term::Marker(_)) || matches!(**right, Term::Marker(_));
+            let (left, right) = (operand(analysis, left), operand(analysis, right));
+            let operator = operator_of(*operator);
+            Operand::of_operation(|ty| {
+                functions::operation_type(operator, (&left, &right), ty, markers)
+            })
+        }
+        Term::Negation(inner) => {
+            let inner = operand(analysis, inner);
+            Operand::of_operation(|ty| functions::negation_type(&inner, ty))
+        }
+        Term::Tuple(items) if items.len() == 1 => operand(analysis, &items[0]),
+        _ => Operand::new(|ty| assignment(analysis, term, ty)),
     }
 }
 

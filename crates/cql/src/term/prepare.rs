@@ -12,7 +12,7 @@ use crate::error::invalid;
 use crate::functions::{self, Argument, Function, Operator, Scalar, assign_type};
 use crate::schema::UserTypes;
 
-use super::assign::{TermArgument, assignable, components, exact_type};
+use super::assign::{TermArgument, assignable, components, operand};
 use super::{ColumnSpec, Expression, Receiver, literal};
 
 /// A bind marker as analysis finds it.
@@ -190,12 +190,12 @@ pub(crate) fn prepare(
             left,
             right,
         } => {
-            let function = prepare_operation(analysis, *operator, left, right, Some(ty))?;
+            let function = prepare_operation(analysis, *operator, (left, right), ty)?;
             check_result(&function, Some(operator.symbol()), receiver)?;
             prepare_arguments(analysis, function, &[left, right])
         }
         Term::Negation(inner) => {
-            let function = negation(analysis, inner, Some(ty))?;
+            let function = negation(analysis, inner, ty)?;
             check_result(&function, Some('-'), receiver)?;
             prepare_arguments(analysis, function, &[inner])
         }
@@ -326,7 +326,7 @@ pub(crate) fn prepare_arguments(
 }
 
 /// The operator as the functions call it.
-fn operator_of(operator: ArithmeticOperator) -> Operator {
+pub(crate) fn operator_of(operator: ArithmeticOperator) -> Operator {
     match operator {
         ArithmeticOperator::Add => Operator::Add,
         ArithmeticOperator::Subtract => Operator::Subtract,
@@ -345,83 +345,34 @@ pub(crate) fn operation_of(
     functions::operation(operator_of(operator), left, right)
 }
 
-/// The function of an operator for these terms. Constants take the receiver's type where the
-/// operation then has it as its result, else the type they look like.
-pub(crate) fn prepare_operation(
+/// The function of an operator for these terms.
+fn prepare_operation(
     analysis: &Analysis<'_>,
     operator: ArithmeticOperator,
-    left: &Term,
-    right: &Term,
-    receiver: Option<&CqlType>,
+    (left, right): (&Term, &Term),
+    receiver: &CqlType,
 ) -> Result<Arc<Scalar>, CqlError> {
     analysis.count_resolution()?;
-    let symbol = operator.symbol();
-    if let Some(receiver) = receiver {
-        let types = (
-            operand_type(analysis, left, Some(receiver)),
-            operand_type(analysis, right, Some(receiver)),
-        );
-        if let (Some(l), Some(r)) = types
-            && let Some(function) = operation_of(operator, &l, &r)
-            && function.result() == receiver
-        {
-            return Ok(Arc::new(function));
-        }
-    }
-    let types = (
-        operand_type(analysis, left, None),
-        operand_type(analysis, right, None),
-    );
-    let (Some(l), Some(r)) = types else {
-        return invalid!(
-            "Ambiguous '{symbol}' operation with args {left} and {right}: use type hint to \
-             disambiguate, example '(int) ?'"
-        );
-    };
-    let fits = |function: &Scalar| {
-        receiver.is_none_or(|ty| assign_type(function.result(), ty) != functions::Assignment::No)
-    };
-    match operation_of(operator, &l, &r).filter(fits) {
-        Some(function) => Ok(Arc::new(function)),
-        None => invalid!("the '{symbol}' operation is not supported between {left} and {right}"),
-    }
+    let operands = (&operand(analysis, left), &operand(analysis, right));
+    let markers = matches!(left, Term::Marker(_)) || matches!(right, Term::Marker(_));
+    functions::resolve_operation(operator_of(operator), operands, Some(receiver), markers)
+        .map(Arc::new)
+        .map_err(|reason| {
+            let (left, right) = (left.to_string(), right.to_string());
+            let failure = functions::operation_failure(reason, operator.symbol(), &left, &right);
+            CqlError::Invalid(failure)
+        })
 }
 
 fn negation(
     analysis: &Analysis<'_>,
     inner: &Term,
-    receiver: Option<&CqlType>,
+    receiver: &CqlType,
 ) -> Result<Arc<Scalar>, CqlError> {
-    let Some(ty) = operand_type(analysis, inner, receiver) else {
-        return invalid!("Ambiguous negation: use type casts to disambiguate");
-    };
-    match functions::negation(&ty) {
-        Some(function) => Ok(Arc::new(function)),
-        None => invalid!("the '-' operation is not supported for {inner}"),
-    }
-}
-
-/// The type an operand has: its own, or for constants the receiver's where they fit it.
-pub(crate) fn operand_type(
-    analysis: &Analysis<'_>,
-    term: &Term,
-    receiver: Option<&CqlType>,
-) -> Option<CqlType> {
-    match term {
-        Term::Literal(literal) => match receiver {
-            Some(ty) if assignable(analysis, term, ty) => Some(ty.clone()),
-            _ => Some(literal::preferred_type(literal)),
-        },
-        Term::Operation {
-            operator,
-            left,
-            right,
-        } => prepare_operation(analysis, *operator, left, right, receiver)
-            .ok()
-            .map(|function| function.result().clone()),
-        Term::Negation(inner) => operand_type(analysis, inner, receiver),
-        _ => exact_type(analysis, term),
-    }
+    analysis.count_resolution()?;
+    functions::resolve_negation(&operand(analysis, inner), Some(receiver))
+        .map(Arc::new)
+        .map_err(|reason| CqlError::Invalid(functions::negation_failure(reason)))
 }
 
 const NO_MARKERS: &str = "bind variables are not supported inside collection literals";
