@@ -25,6 +25,13 @@ pub(super) struct Prediction {
     refuses: Option<(usize, usize)>,
 }
 
+impl Prediction {
+    /// A reading that was given up has come as far as this token.
+    pub(super) fn saw(&mut self, token: usize) {
+        self.seen = self.seen.max(token);
+    }
+}
+
 impl Parser<'_> {
     /// The rules for what begins at token `from` differ in what follows it, which is at hand now: if
     /// `follows` has it, the token behind it is looked at too, else none of the rules fits. That is

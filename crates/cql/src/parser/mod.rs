@@ -272,7 +272,9 @@ impl<'a> Parser<'a> {
         let before = (self.at, self.markers, self.operators, self.prediction);
         let result = reading(self).ok();
         if result.is_none() {
+            let reached = self.at;
             (self.at, self.markers, self.operators, self.prediction) = before;
+            self.prediction.saw(reached);
         }
         result
     }

@@ -201,10 +201,20 @@ impl Parser<'_> {
                     return Err(self.no_alternative_after(from));
                 }
                 selector = Selector::Field(Box::new(selector), self.identifier()?);
-            } else if self.take(Symbol::OpenBracket) {
-                self.operator()?;
-                selector = self.element_or_slice(selector)?;
-                self.expect(Symbol::CloseBracket)?;
+            } else if self.is_symbol(Symbol::OpenBracket) {
+                // What is no element or slice is not taken at all.
+                let inner = selector.clone();
+                let modified = self.attempt(|parser| {
+                    parser.expect(Symbol::OpenBracket)?;
+                    parser.operator()?;
+                    let modified = parser.element_or_slice(inner)?;
+                    parser.expect(Symbol::CloseBracket)?;
+                    Ok(modified)
+                });
+                let Some(modified) = modified else {
+                    return Ok(selector);
+                };
+                selector = modified;
             } else {
                 return Ok(selector);
             }

@@ -98,8 +98,9 @@ impl Attributes {
             return invalid!("ttl is too large. requested ({ttl}) maximum ({MAX_TTL})");
         }
         if i64::from(request.now_seconds) + i64::from(ttl) > LAST_EXPIRATION && ttl != NO_TTL {
+            let whose = if self.ttl.is_none() { "default " } else { "" };
             return invalid!(
-                "Request on table {}.{} with ttl of {ttl} seconds exceeds maximum supported \
+                "Request on table {}.{} with {whose}ttl of {ttl} seconds exceeds maximum supported \
                  expiration date of 2038-01-19T03:14:06+00:00. In order to avoid this use a lower \
                  TTL, change the expiration date overflow policy or upgrade to a version where \
                  this limitation is fixed. See CASSANDRA-14092 and CASSANDRA-14227 for more \
