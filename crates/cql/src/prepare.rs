@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::{Keyspace, Schema, Table};
 
 use crate::CqlError;
-use crate::ast::{self, QualifiedName, Statement};
+use crate::ast::{self, QualifiedName, RoleOptions, Statement};
 use crate::describe::{DescribePlan, RESULT_TABLE};
 use crate::error::invalid;
 use crate::functions::Function;
@@ -127,6 +127,26 @@ pub fn prepare_statement(
 /// Statements about roles and permissions, as Cassandra answers them where nobody logs in.
 fn refuse_roles(statement: &Statement) -> Result<Prepared, CqlError> {
     match statement {
+        Statement::CreateRole(create) => {
+            refuse_superuser(
+                create.options.superuser == Some(true),
+                "Only superusers can create a role with superuser status",
+            )?;
+            refuse_options(&create.options)?;
+        }
+        Statement::AlterRole(alter) => {
+            refuse_superuser(
+                alter.options.superuser.is_some(),
+                "Only superusers are allowed to alter superuser status",
+            )?;
+            refuse_options(&alter.options)?;
+            if alter.options == RoleOptions::default() {
+                return invalid!("ALTER [ROLE|USER] can't be empty");
+            }
+        }
+        _ => {}
+    }
+    match statement {
         Statement::CreateRole(_)
         | Statement::AlterRole(_)
         | Statement::DropRole { .. }
@@ -143,6 +163,29 @@ fn refuse_roles(statement: &Statement) -> Result<Prepared, CqlError> {
         )),
         _ => invalid!("this statement is not supported yet"),
     }
+}
+
+/// Where nobody logs in nobody is a superuser, who alone may make others that.
+fn refuse_superuser(refused: bool, message: &str) -> Result<(), CqlError> {
+    match refused {
+        true => Err(CqlError::Unauthorized(message.to_owned())),
+        false => Ok(()),
+    }
+}
+
+/// Where nobody logs in the manager of the roles knows two options, `SUPERUSER` and `LOGIN`
+/// (Cassandra's `CassandraRoleManager.supportedOptions`).
+fn refuse_options(options: &RoleOptions) -> Result<(), CqlError> {
+    let unknown = if options.password.is_some() {
+        "PASSWORD"
+    } else if options.hashed_password.is_some() {
+        "HASHED_PASSWORD"
+    } else if options.options.is_some() {
+        "OPTIONS"
+    } else {
+        return Ok(());
+    };
+    invalid!("org.apache.cassandra.auth.CassandraRoleManager doesn't support {unknown}")
 }
 
 /// The table of a name, and its keyspace.

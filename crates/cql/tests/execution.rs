@@ -732,3 +732,30 @@ fn hidden_rows_are_not_shown() {
     let distinct = "SELECT DISTINCT k FROM ks.st";
     assert_eq!(run(&mut memory, distinct), keys(&["shown", "both"]));
 }
+
+#[test]
+fn who_has_not_logged_in_makes_no_superusers() {
+    const CREATE: &str = "Only superusers can create a role with superuser status";
+    const ALTER: &str = "Only superusers are allowed to alter superuser status";
+    const ANONYMOUS: &str = "You have to be logged in and not anonymous to perform this request";
+    let memory = with_tables();
+    for (text, expected) in [
+        ("CREATE ROLE r WITH SUPERUSER = true", CREATE),
+        (
+            "CREATE ROLE r WITH SUPERUSER = true AND PASSWORD = 'p'",
+            CREATE,
+        ),
+        ("CREATE ROLE r WITH SUPERUSER = false", ANONYMOUS),
+        ("CREATE USER u SUPERUSER", CREATE),
+        ("CREATE USER u", ANONYMOUS),
+        ("ALTER ROLE r WITH SUPERUSER = false", ALTER),
+        ("ALTER ROLE r WITH LOGIN = true", ANONYMOUS),
+        ("ALTER USER u NOSUPERUSER", ALTER),
+        ("DROP ROLE r", ANONYMOUS),
+    ] {
+        match memory.prepare(text) {
+            Err(CqlError::Unauthorized(message)) => assert_eq!(message, expected, "{text}"),
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+}

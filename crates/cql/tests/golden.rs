@@ -170,6 +170,11 @@ fn odd_values() {
 }
 
 #[test]
+fn roles_and_triggers() {
+    check(include_str!("golden/roles_and_triggers.cql"));
+}
+
+#[test]
 fn expressions() {
     check(include_str!("golden/expressions.cql"));
 }

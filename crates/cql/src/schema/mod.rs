@@ -36,7 +36,8 @@ use model::{Keyspace, Schema};
 use uuid::Uuid;
 
 use crate::CqlError;
-use crate::ast::{AlterTableAction, FunctionName, QualifiedName, Statement};
+use crate::ast::{AlterTableAction, CreateTrigger, FunctionName, QualifiedName, Statement};
+use crate::error::invalid;
 use crate::functions::FunctionLanguage;
 
 pub use aggregates::initial_condition;
@@ -139,7 +140,6 @@ impl SchemaPlan {
         statement: &Statement,
         keyspace: Option<&str>,
     ) -> Result<Option<SchemaPlan>, CqlError> {
-        refuse_unsupported(statement)?;
         let mut statement = statement.clone();
         match &mut statement {
             Statement::CreateKeyspace(_)
@@ -172,6 +172,7 @@ impl SchemaPlan {
             Statement::AlterView(alter) => qualify(&mut alter.view, keyspace)?,
             Statement::CreateType(create) => qualify(&mut create.name, keyspace)?,
             Statement::AlterType(alter) => qualify(&mut alter.name, keyspace)?,
+            Statement::CreateTrigger(create) => qualify(&mut create.table, keyspace)?,
             Statement::DropTrigger(drop) => qualify(&mut drop.table, keyspace)?,
             Statement::DropFunction(drop) | Statement::DropAggregate(drop) => {
                 qualify_function(&mut drop.name, keyspace)?;
@@ -201,6 +202,7 @@ impl SchemaPlan {
             Statement::AlterView(alter) => keyspace_of(&alter.view),
             Statement::CreateType(create) => keyspace_of(&create.name),
             Statement::AlterType(alter) => keyspace_of(&alter.name),
+            Statement::CreateTrigger(create) => keyspace_of(&create.table),
             Statement::DropTrigger(drop) => keyspace_of(&drop.table),
             Statement::DropFunction(drop) | Statement::DropAggregate(drop) => {
                 keyspace_of_function(&drop.name)
@@ -336,6 +338,7 @@ impl SchemaPlan {
             Statement::DropFunction(drop) => functions::drop(schema, drop),
             Statement::CreateAggregate(create) => aggregates::create(schema, create),
             Statement::DropAggregate(drop) => aggregates::drop(schema, drop),
+            Statement::CreateTrigger(create) => create_trigger(schema, create),
             other => drop_unsupported(schema, other),
         }
     }
@@ -410,13 +413,22 @@ fn keyspace_of(name: &QualifiedName) -> &str {
     name.keyspace.as_deref().unwrap_or_default()
 }
 
-/// What cannot be created yet, in one place.
-fn refuse_unsupported(statement: &Statement) -> Result<(), CqlError> {
-    let what = match statement {
-        Statement::CreateTrigger(_) => "Triggers are",
-        _ => return Ok(()),
+/// `CREATE TRIGGER`: the class of a trigger is a Java class, and none can be loaded here.
+fn create_trigger(schema: &Schema, create: &CreateTrigger) -> Result<SchemaChange, CqlError> {
+    let (keyspace_name, name) = (keyspace_of(&create.table), create.table.name.as_str());
+    let Some(keyspace) = schema.keyspaces.get(keyspace_name) else {
+        return invalid!("Keyspace '{keyspace_name}' doesn't exist");
     };
-    Err(CqlError::Invalid(format!("{what} not supported yet")))
+    match keyspace.tables.get(name) {
+        None => {
+            unserved::check_table(keyspace, name)?;
+            invalid!("Table '{name}' doesn't exist")
+        }
+        Some(table) if table.view.is_some() => {
+            invalid!("Cannot CREATE TRIGGER for a materialized view")
+        }
+        Some(_) => invalid!("Trigger class '{}' couldn't be loaded", create.class),
+    }
 }
 
 /// DROP of what only Cassandra can have created.

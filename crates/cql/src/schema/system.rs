@@ -40,6 +40,8 @@ pub(super) fn authorize(statement: &Statement, keyspace: &str) -> Result<(), Cql
                 | Statement::DropFunction(_)
                 | Statement::CreateAggregate(_)
                 | Statement::DropAggregate(_)
+                | Statement::CreateTrigger(_)
+                | Statement::DropTrigger(_)
         ) {
             return Err(CqlError::Invalid(format!(
                 "System keyspace '{keyspace}' is not user-modifiable"
