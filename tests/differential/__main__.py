@@ -27,7 +27,12 @@ from .shrink import shrink
 
 CASES = pathlib.Path(__file__).parent / "cases"
 RECORDED = harness.server.ROOT / "tests" / "data" / "differential" / "answers.jsonl.xz"
+# A process that finds as many gives up.
 MOST_FAILURES = 50
+# After how many sequences a process says how far it is.
+PROGRESS = 200
+# What Cassandra's own tests have off, too: each change of the schema would flush eleven tables.
+ORACLE = ["--test-features", "--jvm", "-Dcassandra.test.flush_local_schema_changes=false"]
 # Seeds of the sequences with restarts begin here.
 RESTART_SEEDS = 1_000_000
 
@@ -83,7 +88,7 @@ def main() -> int:
                 left = started[-1].address
             return replay(left)
         if not right:
-            started.append(harness.make("cassandra").start())
+            started.append(harness.Cassandra(options=ORACLE).start())
             right = started[-1].address
         if arguments.record:
             return keep(arguments, right)
@@ -120,34 +125,40 @@ def replay(left: str) -> int:
 
 
 def run(arguments, left: str, right: str) -> int:
+    """The saved cases and the seeds, by processes: the comparing is work, too."""
     began = time.monotonic()
     work = saved_cases() if arguments.first == 1 else []
     cases = len(work)
     work += [(f"seed {seed}", None) for seed in range(arguments.first, arguments.first + arguments.seeds)]
-    failures = []
-
-    def job(number: int) -> int:
-        worker, done = Worker(number, left, right), 0
-        for name, steps in work[number :: arguments.workers]:
-            if len(failures) >= MOST_FAILURES:
-                break
-            steps = steps or compared(int(name.split()[1]), arguments.length)
-            try:
-                failure = worker.check(name, steps, not arguments.no_shrink)
-            except (Failure, OSError) as error:
-                failure = (name, steps, 0, f"the sequence could not run: {error!r}")
-                worker = Worker(number, left, right)
-            done += 1
-            if failure:
-                failures.append(failure)
-                report(failure, arguments.save)
-        return done
-
-    with concurrent.futures.ThreadPoolExecutor(arguments.workers) as pool:
-        done = sum(pool.map(job, range(arguments.workers)))
+    jobs = [(arguments, left, right, number, work[number :: arguments.workers]) for number in range(arguments.workers)]
+    with concurrent.futures.ProcessPoolExecutor(arguments.workers) as pool:
+        results = list(pool.map(run_some, jobs))
+    done, failures = (sum(counts) for counts in zip(*results))
     seconds = time.monotonic() - began
-    print(f"differential: {done} sequences ({cases} saved cases), {len(failures)} differ, {seconds:.0f} s")
+    print(f"differential: {done} sequences ({cases} saved cases), {failures} differ, {seconds:.0f} s")
     return 1 if failures or done < len(work) else 0
+
+
+def run_some(job) -> tuple[int, int]:
+    """How many sequences were run by one process, and how many of them differ."""
+    arguments, left, right, number, work = job
+    worker, done, failures = Worker(number, left, right), 0, 0
+    for name, steps in work:
+        if failures >= MOST_FAILURES:
+            break
+        steps = steps or compared(int(name.split()[1]), arguments.length)
+        try:
+            failure = worker.check(name, steps, not arguments.no_shrink)
+        except (Failure, OSError) as error:
+            failure = (name, steps, 0, f"the sequence could not run: {error!r}")
+            worker = Worker(number, left, right)
+        done += 1
+        if done % PROGRESS == 0:
+            print(f"differential: process {number}: {done} of {len(work)} sequences, {failures} differ", flush=True)
+        if failure:
+            failures += 1
+            report(failure, arguments.save)
+    return done, failures
 
 
 def run_with_restarts(arguments, helenus, right: str) -> int:

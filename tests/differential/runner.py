@@ -5,6 +5,7 @@ code; warnings by text. Only ttl() may differ, by the seconds between the two ru
 id loses the id.
 """
 
+import json
 import re
 import struct
 
@@ -107,11 +108,19 @@ def difference(a, b, slack: int = TTL_SLACK) -> str:
         return ""
     if condition_is_bad(a) and was_not_applied(b):
         return ""
+    if is_first_row_of_statics(a, b):
+        return ""
     if a[0] == "rows" and b[0] == "error" and b[2].startswith("Invalid call to function system.cast_as_"):
         # It takes a column that is in descending order for another type than its own, and knows no such cast.
         return ""
     if a[0] == "rows" and b[0] == "error" and re.search(r"^Function system\.\S+ requires a .* but found argument \w+ of type", b[2]):
         # The same of collections and vectors.
+        return ""
+    if a[0] == "rows" and b[0] == "error" and re.search(r"^Type error: .* cannot be passed as argument \d+ of function system\.", b[2]):
+        # And of user types and tuples.
+        return ""
+    if a[0] == "void" and b[0] == "schema change" and b[1][:2] == ("UPDATED", "TYPE"):
+        # Tables with the type, in descending order, are others to it although nothing has changed.
         return ""
     if a[0] == "rows" and b[0] == "error" and b[1:] == (PROTOCOL, "Invalid value for the paging state"):
         # It gave that state itself, with a page of groups.
@@ -132,6 +141,8 @@ def difference(a, b, slack: int = TTL_SLACK) -> str:
         for (name, _), x, y in zip(a[1], left, right):
             if name == "[json]" and x and y:
                 x, y = (text.replace(b"to_json(", b"tojson(") for text in (x, y))
+                if same_json(x, y):
+                    continue
             if x != y and not (name.startswith("ttl(") and close(x, y, slack)) and not same_description(name, x, y):
                 return f"row {i}, column {name}: {x!r} | {y!r}"
     return ""
@@ -146,6 +157,14 @@ def condition_is_bad(answer) -> bool:
 
 def was_not_applied(answer) -> bool:
     return answer[0] == "rows" and answer[1][:1] == [("[applied]", "boolean")] and answer[2][0][0] == b"\0"
+
+
+def is_first_row_of_statics(a, b) -> bool:
+    """Whether a statement with conditions on static columns alone was not applied, and shows another row of the
+    partition, or none: Cassandra goes on to the first that an INSERT wrote."""
+    if not (was_not_applied(a) and was_not_applied(b)) or a[1] != b[1] or len(a[2]) != 1 or len(b[2]) != 1:
+        return False
+    return all(x == y or x is None for x, y in zip(a[2][0], b[2][0]))
 
 
 def has_tripped(answer) -> bool:
@@ -171,6 +190,32 @@ def close(x, y, slack: int) -> bool:
 def ints(data: bytes):
     """Its 32-bit numbers: of a list, its count and lengths too."""
     return struct.unpack(f">{len(data) // 4}i", data)
+
+
+def same_json(x: bytes, y: bytes) -> bool:
+    """Whether two texts of JSON mean the same: Java 17 writes some floats with a digit more than they need."""
+    try:
+        return same_number(json.loads(x), json.loads(y))
+    except ValueError:
+        return False
+
+
+def same_number(x, y) -> bool:
+    if isinstance(x, float) and isinstance(y, float):
+        return x == y or abs(x) < 3.5e38 and struct.pack("f", x) == struct.pack("f", y)
+    if isinstance(x, dict) and isinstance(y, dict):
+        return list(x) == list(y) and all(same_number(x[key], y[key]) for key in x)
+    if isinstance(x, list) and isinstance(y, list):
+        return len(x) == len(y) and all(map(same_number, x, y))
+    return x == y
+
+
+def sorts_texts(step: dict, a, b) -> bool:
+    """Whether Cassandra has sorted the rows of several partitions by the bytes of their JSON, as it does."""
+    text = step.get("cql", "")
+    if not ("SELECT JSON *" in text and " IN (" in text and "ORDER BY" in text and a[0] == b[0] == "rows"):
+        return False
+    return "LIMIT" in text or sorted(a[2]) == sorted(b[2])
 
 
 def same_description(name, x, y) -> bool:
@@ -203,7 +248,7 @@ def compare(left: Runner, right: Runner, steps: list, keyspace: str, restart=Non
                 left.reconnect()
             ours, theirs = left.run(step), right.run(step)
             found = difference(ours, theirs)
-            if found:
+            if found and not sorts_texts(step, ours, theirs):
                 return i, found
             if has_tripped(theirs) and ours[0] != "error":
                 # A write that only one of them took: nothing after it can be compared.

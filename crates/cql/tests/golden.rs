@@ -175,6 +175,11 @@ fn roles_and_triggers() {
 }
 
 #[test]
+fn generated() {
+    check(include_str!("golden/generated.cql"));
+}
+
+#[test]
 fn expressions() {
     check(include_str!("golden/expressions.cql"));
 }

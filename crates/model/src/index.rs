@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::{Analyzer, Column, ColumnKind, CqlType, FilterOperator, Table, Tokenizer};
+use crate::{Analyzer, Column, ColumnKind, CqlType, FilterOperator, Order, Table, Tokenizer};
 
 /// How the entries of a secondary index are kept (`IndexMetadata.Kind`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -274,7 +274,9 @@ impl Index {
         }
         let simple = self.part() == IndexPart::Simple;
         if self.is_storage_attached() && simple && operator.is_range() {
-            return has_ranges(&column.ty);
+            // Downwards the identities are to Cassandra others than those that it takes for such.
+            let downwards = column.ty == CqlType::Uuid && column.order == Order::Descending;
+            return has_ranges(&column.ty) || downwards;
         }
         if matches!(column.ty, CqlType::Vector { .. }) && self.is_storage_attached() {
             return false;

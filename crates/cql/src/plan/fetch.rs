@@ -412,6 +412,15 @@ fn selected<'c>(
         from.as_ref().is_none_or(is_after) && to.as_ref().is_none_or(is_before)
     };
     let Some(path_type) = ty.path_type() else {
+        if let (CqlType::Udt { definition, .. }, Part::Field(index)) = (ty, part) {
+            // A field that is null was never written.
+            let count = definition.fields.len();
+            let has_field = |cell: &&Cell| {
+                let fields = collection::components(&cell.value, count).unwrap_or_default();
+                fields.get(usize::from(*index)).is_some_and(Option::is_some)
+            };
+            return Ok(cells.into_iter().filter(has_field).collect());
+        }
         // The cell is the whole collection: it counts if there is anything of the part in it.
         let Some(key_type) = frozen_key_type(ty) else {
             return Ok(cells);

@@ -10,6 +10,7 @@ use crate::term::{Analysis, Bound, Expression, Receiver, Request, prepare};
 
 use super::fetch::Slots;
 use super::restriction::column_of;
+use super::run::Kept;
 
 /// How many rows may be asked for (`sai_vector_top_k_limit`).
 const MOST_ROWS: u32 = 1000;
@@ -137,9 +138,9 @@ impl Nearest {
     }
 
     /// The nearest first, and of all no more than so many.
-    pub(crate) fn sort(&self, rows: &mut Vec<Slots<'static>>, limit: usize) {
+    pub(crate) fn sort(&self, rows: &mut Vec<Kept>, limit: usize) {
         rows.sort_by_cached_key(|row| {
-            let vector = row[self.slot].as_deref().map(floats);
+            let vector = row.slots[self.slot].as_deref().map(floats);
             let similarity = vector.map_or(f32::MIN, |vector| self.similarity(&vector));
             // Floats in their order as integers, from the highest on.
             let bits = similarity.to_bits().cast_signed();

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use std::cmp::Ordering;
+
 use bytes::Bytes;
 use model::{CqlType, collection};
 
@@ -110,7 +112,8 @@ impl Node {
             Node::Map(ty, entries) => {
                 let mut pairs = Vec::with_capacity(entries.len());
                 for (key, entry) in entries {
-                    pairs.push((one(value(key)?)?, one(value(entry)?)?));
+                    // A value may be null, as in a list.
+                    pairs.push((one(value(key)?)?, value(entry)?));
                 }
                 Some(map(ty, pairs))
             }
@@ -200,11 +203,16 @@ fn set(ty: &CqlType, mut items: Vec<Bytes>) -> Bytes {
 }
 
 /// Of two values of one key the later one stays.
-fn map(ty: &CqlType, mut pairs: Vec<(Bytes, Bytes)>) -> Bytes {
+fn map(ty: &CqlType, mut pairs: Vec<(Bytes, Option<Bytes>)>) -> Bytes {
     pairs.reverse();
     pairs.sort_by(|(a, _), (b, _)| ty.compare(a, b));
     pairs.dedup_by(|(a, _), (b, _)| ty.compare(a, b).is_eq());
-    collection::pack_entries(pairs).into()
+    let mut packed = (pairs.len() as u32).to_be_bytes().to_vec();
+    let parts = pairs
+        .into_iter()
+        .flat_map(|(key, value)| [Some(key), value]);
+    packed.extend(collection::pack_tuple(parts));
+    packed.into()
 }
 
 /// No elements.
@@ -223,47 +231,63 @@ fn edge(
     }
 }
 
+/// The element of a set or map. It is looked for up to the first that comes behind it: a value that was bound
+/// need not be in order (`CollectionSerializer.getSerializedValue`).
 fn element(
     whole: &Bytes,
     is_map: bool,
     ty: &CqlType,
     key: &[u8],
 ) -> Result<Option<Bytes>, CqlError> {
-    let found = if is_map {
-        collection::entries(whole)
-            .map_err(malformed)?
-            .into_iter()
-            .find(|(k, _)| ty.compare(k, key).is_eq())
-            .map(|(_, v)| v)
-    } else {
-        collection::elements(whole)
-            .map_err(malformed)?
-            .into_iter()
-            .find(|element| ty.compare(element, key).is_eq())
-    };
-    Ok(found.map(|found| whole.slice_ref(found)))
+    for (at, value) in keyed(whole, is_map)? {
+        match ty.compare(at, key) {
+            Ordering::Less => {}
+            Ordering::Equal => return Ok(Some(whole.slice_ref(value))),
+            Ordering::Greater => break,
+        }
+    }
+    Ok(None)
 }
 
-/// What is left of a set or map; `None` if nothing is.
+/// The elements of a set, each with itself, or of a map, by their keys.
+fn keyed(whole: &Bytes, is_map: bool) -> Result<Vec<collection::Entry<'_>>, CqlError> {
+    if is_map {
+        return collection::entries(whole).map_err(malformed);
+    }
+    let elements = collection::elements(whole).map_err(malformed)?;
+    Ok(elements
+        .into_iter()
+        .map(|element| (element, element))
+        .collect())
+}
+
+/// What is left of a set or map; `None` if nothing is. It begins with the first that is not before `from`, and
+/// ends before the first behind `to` (`CollectionSerializer.getSliceFromSerialized`).
 fn slice(
     whole: &Bytes,
     is_map: bool,
     ty: &CqlType,
     (from, to): (Option<Bytes>, Option<Bytes>),
 ) -> Result<Option<Bytes>, CqlError> {
-    let inside = |key: &[u8]| {
-        from.as_ref()
-            .is_none_or(|from| ty.compare(key, from).is_ge())
-            && to.as_ref().is_none_or(|to| ty.compare(key, to).is_le())
-    };
-    let packed = if is_map {
-        let entries = collection::entries(whole).map_err(malformed)?;
-        let kept: Vec<_> = entries.into_iter().filter(|(key, _)| inside(key)).collect();
-        (!kept.is_empty()).then(|| collection::pack_entries(kept))
-    } else {
-        let elements = collection::elements(whole).map_err(malformed)?;
-        let kept: Vec<_> = elements.into_iter().filter(|key| inside(key)).collect();
-        (!kept.is_empty()).then(|| collection::pack_elements(kept))
-    };
+    let all = keyed(whole, is_map)?.into_iter();
+    let begun = all.skip_while(|(key, _)| {
+        let from = from.as_ref();
+        from.is_some_and(|from| ty.compare(key, from).is_lt())
+    });
+    let mut kept = Vec::new();
+    for (key, value) in begun {
+        let order = to.as_ref().map(|to| ty.compare(key, to));
+        if order == Some(Ordering::Greater) {
+            break;
+        }
+        kept.push((key, value));
+        if order == Some(Ordering::Equal) {
+            break;
+        }
+    }
+    let packed = (!kept.is_empty()).then(|| match is_map {
+        true => collection::pack_entries(kept),
+        false => collection::pack_elements(kept.into_iter().map(|(key, _)| key)),
+    });
     Ok(packed.map(Bytes::from))
 }

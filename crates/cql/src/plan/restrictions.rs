@@ -203,8 +203,9 @@ impl Restrictions {
             demands.filter_clustering();
         }
         demands.filter_others();
+        let key_in = restrictions.has_key_in();
         restrictions.take_others(table, collected, kind, indexed)?;
-        if restrictions.uses_index && restrictions.has_key_in() {
+        if restrictions.uses_index && key_in {
             return invalid!(
                 "Select on indexed columns and with IN clause for the PRIMARY KEY are not supported"
             );

@@ -74,6 +74,13 @@ struct Group {
     last: Position,
 }
 
+/// A row, or a group by its first row and the results of its aggregates, until all are sorted.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    pub(crate) slots: Slots<'static>,
+    results: Vec<Option<Bytes>>,
+}
+
 /// A SELECT while it is executed.
 #[derive(Debug)]
 pub struct SelectRun<'p> {
@@ -102,7 +109,7 @@ pub struct SelectRun<'p> {
     full: bool,
     /// Boxed: few group, and all have room for it.
     group: Option<Box<Group>>,
-    sorted: Vec<Slots<'static>>,
+    sorted: Vec<Kept>,
     /// To what the nearest rows are wanted, if so.
     nearest: Option<Nearest>,
     taken: Taken,
@@ -153,7 +160,9 @@ impl SelectPlan {
         let nearest = nearest.map(|plan| plan.start(request, limit)).transpose()?;
         // Whatever LIMIT says: all rows have to be sorted before any can be left out.
         let in_pages = page_size.is_some_and(|size| size < i32::MAX as u32);
-        if !self.sort.is_empty() && in_pages && !slices.is_empty() {
+        // Where no row can be meant, nothing is sorted; but what is put together is always paged.
+        let sorts = !self.sort.is_empty() && (!slices.is_empty() || self.is_aggregate());
+        if sorts && in_pages {
             return invalid!(
                 "Cannot page queries with both ORDER BY and a IN restriction on the partition key; \
                  you must either remove the ORDER BY or the IN and sort client side, or disable \
@@ -429,7 +438,10 @@ impl<'p> SelectRun<'p> {
             *left = allowed;
         }
         if sorts {
-            self.sorted.push(owned(slots));
+            self.sorted.push(Kept {
+                slots: owned(slots),
+                results: Vec::new(),
+            });
             if self.sorted.len() >= MOST_KEPT {
                 self.keep_nearest();
             }
@@ -528,6 +540,8 @@ impl<'p> SelectRun<'p> {
         };
         let grouped = !self.plan.group_by.is_empty();
         let shown = !grouped || group.last.remaining_in_partition > 0;
+        let sorts = self.plan.sorts_groups();
+        let mut kept = None;
         if shown {
             let functions = &self.request.functions;
             let results: Vec<Option<Bytes>> = group
@@ -535,9 +549,13 @@ impl<'p> SelectRun<'p> {
                 .iter()
                 .map(|accumulator| accumulator.result(functions))
                 .collect::<Result<_, _>>()?;
-            self.plan
-                .selection
-                .emit(&group.first, &results, self.request, sink)?;
+            if sorts {
+                kept = Some(results);
+            } else {
+                self.plan
+                    .selection
+                    .emit(&group.first, &results, self.request, sink)?;
+            }
         }
         let Some(group) = self.group.take().filter(|_| shown) else {
             return Ok(());
@@ -552,6 +570,11 @@ impl<'p> SelectRun<'p> {
                 *left = last.remaining_in_partition;
             }
         }
+        if let Some(results) = kept {
+            let slots = group.first;
+            self.sorted.push(Kept { slots, results });
+            return Ok(());
+        }
         self.count(&group.first);
         last.remaining = self.remaining;
         self.last = Some(last);
@@ -564,6 +587,9 @@ impl<'p> SelectRun<'p> {
     /// Gives what was kept to the sink. Returns the paging state, if there may be another page. After
     /// [`CqlError::GaveWay`] it is to be called again; otherwise once.
     pub fn finish(&mut self, sink: &mut RowSink<'_>) -> Result<Option<Vec<u8>>, CqlError> {
+        if self.plan.sorts_groups() {
+            self.finish_group(sink)?;
+        }
         if !self.sorted.is_empty() {
             self.emit_sorted(sink)?;
             return Ok(None);
@@ -602,7 +628,7 @@ impl<'p> SelectRun<'p> {
         self.sorted.sort_by(|a, b| {
             keys.iter()
                 .map(|key| {
-                    let (x, y) = (a[key.slot].as_deref(), b[key.slot].as_deref());
+                    let (x, y) = (a.slots[key.slot].as_deref(), b.slots[key.slot].as_deref());
                     // Rows without a clustering, of partitions with static columns only, first.
                     let ordering = match (x, y) {
                         (Some(x), Some(y)) => key.ty.compare(x, y),
@@ -617,8 +643,10 @@ impl<'p> SelectRun<'p> {
                 .unwrap_or(std::cmp::Ordering::Equal)
         });
         let rows = self.sorted.iter().take(self.remaining as usize);
-        for slots in rows.skip(self.taken.rows) {
-            self.plan.selection.emit(slots, &[], self.request, sink)?;
+        for Kept { slots, results } in rows.skip(self.taken.rows) {
+            self.plan
+                .selection
+                .emit(slots, results, self.request, sink)?;
             self.taken.rows += 1;
             self.request.functions.next_step();
         }

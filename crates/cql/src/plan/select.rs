@@ -218,6 +218,11 @@ impl SelectPlan {
         !self.sort.is_empty() || self.nearest.is_some()
     }
 
+    /// Are groups kept, to be sorted at the end?
+    pub(crate) fn sorts_groups(&self) -> bool {
+        !self.sort.is_empty() && !self.group_by.is_empty()
+    }
+
     /// The limits of this execution: in all, and of each partition.
     pub(crate) fn limits(&self, request: &Request<'_>) -> Result<(u32, u32), CqlError> {
         let limit = limit_value(self.limit.as_ref(), request)?;

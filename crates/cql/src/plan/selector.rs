@@ -584,8 +584,7 @@ impl<'a> Compiler<'a> {
     ) -> Result<(Part, String), CqlError> {
         let typed = self.compile(selector, None)?;
         let part = match (typed.node, column.ty.is_multi_cell()) {
-            (Node::Field { .. }, false) => Part::Whole,
-            (Node::Field { index, .. }, true) => Part::Field(index as u16),
+            (Node::Field { index, .. }, _) => Part::Field(index as u16),
             (Node::Element { key, .. }, _) => Part::Element(key),
             (Node::Slice { from, to, .. }, _) => Part::Slice(from, to),
             _ => Part::Whole,

@@ -63,7 +63,8 @@ impl ViewRelations {
         self.named.contains(&column.id)
     }
 
-    fn rows(mut self, base: &Table) -> Result<ViewRows, CqlError> {
+    /// Which rows of the table these relations leave.
+    pub(crate) fn rows(mut self, base: &Table) -> Result<ViewRows, CqlError> {
         let request = Request::new(Values::NONE, 0, 0);
         let keys = KeyPlan::new(base, &mut self.restrictions);
         let slices = SlicePlan::new(base, self.restrictions.slices).slices(base, &request)?;

@@ -94,8 +94,11 @@ impl<'c> Filters<'c> {
 struct Check<'c> {
     column: &'c Column,
     filter: &'c RowFilter,
-    /// What a storage-attached index that the filter may be decided by makes of texts.
+    /// What an index that the filter may be decided by makes of texts.
     analyzer: Analyzer,
+    /// Is it about a range of addresses, in a storage-attached index? To that, all are of IPv6
+    /// (`IndexTermType.encodeInetAddress`), and what it finds is compared as it is once more.
+    of_mapped: bool,
 }
 
 impl<'c> Check<'c> {
@@ -104,13 +107,16 @@ impl<'c> Check<'c> {
         let supports = |index: &&Index| {
             filter.values.len() == 1 && index.supports(table, column, filter.operator)
         };
-        let index = table.indexes.iter().filter(supports);
-        let analyzers = index.map(Index::analyzer);
-        let analyzer = analyzers.into_iter().find(|a| *a != Analyzer::NONE);
+        let indexes = || table.indexes.iter().filter(supports);
+        let mut analyzers = indexes().map(Index::analyzer);
+        let of_addresses = column.ty == CqlType::Inet && filter.operator.is_range();
         Check {
             column,
             filter,
-            analyzer: analyzer.unwrap_or(Analyzer::NONE),
+            analyzer: analyzers
+                .find(|a| *a != Analyzer::NONE)
+                .unwrap_or(Analyzer::NONE),
+            of_mapped: of_addresses && indexes().any(Index::is_storage_attached),
         }
     }
 
@@ -177,6 +183,14 @@ fn cells_pass(row: &Row, check: &Check<'_>) -> bool {
 
 fn value_passes(value: &[u8], ty: &CqlType, check: &Check<'_>) -> bool {
     let filter = check.filter;
+    if check.of_mapped
+        && !filter
+            .values
+            .iter()
+            .all(|wanted| mapped_passes(value, wanted, filter))
+    {
+        return false;
+    }
     filter.values.iter().any(|wanted| {
         let order = || ty.compare(value, wanted);
         match filter.operator {
@@ -196,8 +210,38 @@ fn value_passes(value: &[u8], ty: &CqlType, check: &Check<'_>) -> bool {
     })
 }
 
+/// Does an address lie in a range among those that are all of IPv6?
+fn mapped_passes(value: &[u8], wanted: &[u8], filter: &RowFilter) -> bool {
+    let order = mapped(value).cmp(&mapped(wanted));
+    match filter.operator {
+        FilterOperator::Less => order.is_lt(),
+        FilterOperator::LessOrEqual => order.is_le(),
+        FilterOperator::Greater => order.is_gt(),
+        _ => order.is_ge(),
+    }
+}
+
+fn mapped(address: &[u8]) -> Vec<u8> {
+    let mut mapped = match address.len() {
+        4 => [&[0; 10][..], &[0xff; 2]].concat(),
+        _ => Vec::new(),
+    };
+    mapped.extend_from_slice(address);
+    mapped
+}
+
+/// Are elements of a frozen collection the same? Cassandra asks Java's `equals` there: `1.0` is not `1.00`,
+/// and what is made of several values has to have the same bytes.
+fn same(ty: &CqlType, a: &[u8], b: &[u8]) -> bool {
+    match ty {
+        CqlType::Decimal => a.get(..4) == b.get(..4) && ty.compare(a, b).is_eq(),
+        CqlType::Tuple(_) | CqlType::Udt { .. } => a == b,
+        _ => ty.compare(a, b).is_eq(),
+    }
+}
+
 fn contains(value: &[u8], ty: &CqlType, wanted: &[u8]) -> bool {
-    let equal = |ty: &CqlType, value: &[u8]| ty.compare(value, wanted) == Ordering::Equal;
+    let equal = |ty: &CqlType, value: &[u8]| same(ty, value, wanted);
     match ty {
         CqlType::List { element, .. } | CqlType::Set { element, .. } => collection::elements(value)
             .is_ok_and(|elements| elements.iter().any(|value| equal(element, value))),
@@ -230,7 +274,7 @@ fn contains_key(value: &[u8], ty: &CqlType, wanted: &[u8]) -> bool {
     match ty {
         CqlType::Map { key, .. } => collection::entries(value).is_ok_and(|entries| {
             let mut keys = entries.iter();
-            keys.any(|(found, _)| key.compare(found, wanted) == Ordering::Equal)
+            keys.any(|(found, _)| same(key, found, wanted))
         }),
         _ => false,
     }
