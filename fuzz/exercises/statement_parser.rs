@@ -13,7 +13,7 @@ use model::{ReadPage, Schema};
 use uuid::Uuid;
 
 /// The schema that statements meet; `ks` is in use.
-const DEFINITIONS: [&str; 11] = [
+const DEFINITIONS: [&str; 17] = [
     "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
     "CREATE TYPE ks.ut (a int, b text)",
     "CREATE TYPE ks.nest (u frozen<ut>, l frozen<list<int>>)",
@@ -31,6 +31,13 @@ const DEFINITIONS: [&str; 11] = [
     "CREATE TABLE ks.ttl (k int PRIMARY KEY, v int) WITH default_time_to_live = 1000",
     "CREATE TABLE ks.ck (k timeuuid, c frozen<tuple<int, text>>, d decimal, v blob, PRIMARY KEY \
      (k, c, d))",
+    "CREATE TABLE ks.ix (k int, c int, v int, w text, m map<text, int>, e vector<float, 3>, PRIMARY \
+     KEY (k, c))",
+    "CREATE INDEX ON ks.ix (v)",
+    "CREATE INDEX ON ks.ix (entries(m))",
+    "CREATE INDEX ON ks.ix (w) USING 'sai'",
+    "CREATE INDEX ON ks.ix (c) USING 'sai'",
+    "CREATE INDEX ON ks.ix (e) USING 'sai'",
 ];
 /// The time of every request, in microseconds since 1970.
 const NOW: i64 = 1_700_000_000_000_000;

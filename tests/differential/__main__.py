@@ -12,6 +12,7 @@ with --replay Helenus is compared with those, without a Cassandra.
 import argparse
 import concurrent.futures
 import json
+import os
 import pathlib
 import random
 import sys
@@ -45,12 +46,25 @@ class Worker:
     """Runs sequences one after another over its own pair of connections."""
 
     def __init__(self, number: int, left: str, right: str, restart=None):
-        self.keyspace = f"d{number}"
+        self.number, self.generation = number, 0
         self.left, self.right = Runner(left), Runner(right)
         self.restart = restart
 
     def compare(self, steps: list):
-        return compare(self.left, self.right, steps, self.keyspace, self.restart)
+        """As `runner.compare`; where the oracle has tripped it may be left with a keyspace that is broken for good, so
+        that the next is another one."""
+        trips = self.right.trips
+        try:
+            return compare(self.left, self.right, steps, f"d{self.number}_{self.generation}", self.restart)
+        finally:
+            self.generation += self.right.trips - trips
+
+    def replace(self):
+        """New connections and another keyspace: something went wrong with the old ones."""
+        trips = self.right.trips
+        self.left, self.right = Runner(self.left.address), Runner(self.right.address)
+        self.right.trips = trips
+        self.generation += 1
 
     def check(self, name: str, steps: list, small: bool):
         """(name, steps, index, difference) of a failure, or None."""
@@ -130,35 +144,36 @@ def run(arguments, left: str, right: str) -> int:
     work = saved_cases() if arguments.first == 1 else []
     cases = len(work)
     work += [(f"seed {seed}", None) for seed in range(arguments.first, arguments.first + arguments.seeds)]
-    jobs = [(arguments, left, right, number, work[number :: arguments.workers]) for number in range(arguments.workers)]
+    jobs = [(arguments, left, right, number, work[number :: arguments.workers], os.getpid()) for number in range(arguments.workers)]
     with concurrent.futures.ProcessPoolExecutor(arguments.workers) as pool:
         results = list(pool.map(run_some, jobs))
-    done, failures = (sum(counts) for counts in zip(*results))
+    done, failures, trips = (sum(counts) for counts in zip(*results))
     seconds = time.monotonic() - began
-    print(f"differential: {done} sequences ({cases} saved cases), {failures} differ, {seconds:.0f} s")
+    print(f"differential: {done} sequences ({cases} saved cases), {failures} differ, {trips} cut short where the oracle tripped, {seconds:.0f} s")
     return 1 if failures or done < len(work) else 0
 
 
-def run_some(job) -> tuple[int, int]:
-    """How many sequences were run by one process, and how many of them differ."""
-    arguments, left, right, number, work = job
+def run_some(job) -> tuple[int, int, int]:
+    """How many sequences were run by one process, how many of them differ, and how often the oracle tripped."""
+    arguments, left, right, number, work, parent = job
     worker, done, failures = Worker(number, left, right), 0, 0
     for name, steps in work:
-        if failures >= MOST_FAILURES:
+        # Whoever ends the command by its pid does not mean the others to go on.
+        if failures >= MOST_FAILURES or os.getppid() != parent:
             break
         steps = steps or compared(int(name.split()[1]), arguments.length)
         try:
             failure = worker.check(name, steps, not arguments.no_shrink)
         except (Failure, OSError) as error:
             failure = (name, steps, 0, f"the sequence could not run: {error!r}")
-            worker = Worker(number, left, right)
+            worker.replace()
         done += 1
         if done % PROGRESS == 0:
-            print(f"differential: process {number}: {done} of {len(work)} sequences, {failures} differ", flush=True)
+            print(f"differential: process {number}: {done} of {len(work)} sequences, {failures} differ, {worker.right.trips} cut short", flush=True)
         if failure:
             failures += 1
             report(failure, arguments.save)
-    return done, failures
+    return done, failures, worker.right.trips
 
 
 def run_with_restarts(arguments, helenus, right: str) -> int:

@@ -177,6 +177,7 @@ fn roles_and_triggers() {
 #[test]
 fn generated() {
     check(include_str!("golden/generated.cql"));
+    check(include_str!("golden/found.cql"));
 }
 
 #[test]

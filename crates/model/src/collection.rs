@@ -90,7 +90,7 @@ fn has_empty_elements(ty: &CqlType) -> bool {
 }
 
 /// A collection of less than nothing is none.
-fn refuse_negative_count(value: &[u8], kind: &str) -> Result<(), ValueError> {
+pub(crate) fn refuse_negative_count(value: &[u8], kind: &str) -> Result<(), ValueError> {
     if value.len() >= 4 && value[0] >= 0x80 {
         return refuse!("The data cannot be deserialized as a {kind}");
     }
@@ -109,6 +109,7 @@ pub fn elements(value: &[u8]) -> Result<Vec<&[u8]>, ValueError> {
 /// As [`elements`], of a list that may hold nulls: no value of a table is one, but the values bound
 /// to `IN ?` may be.
 pub fn nullable_elements(value: &[u8]) -> Result<Vec<Option<&[u8]>>, ValueError> {
+    refuse_negative_count(value, "list")?;
     let mut components = Components::checked(value, 1, "list")?;
     let mut all = Vec::new();
     for component in components.by_ref() {

@@ -1,7 +1,7 @@
 //! Are these bytes a value of the type? (`AbstractType.validate` and the `TypeSerializer`s; the
 //! messages are theirs.)
 
-use crate::collection::{Component, Components};
+use crate::collection::{Component, Components, refuse_negative_count};
 use crate::value::{refuse, to_hex};
 use crate::{CqlType, ValueError, duration};
 
@@ -67,6 +67,24 @@ impl CqlType {
         }
     }
 
+    /// As [`CqlType::validate`], of what a client has bound: Cassandra deserializes that, and then
+    /// refuses collections of less than nothing (`CollectionSerializer.deserialize`).
+    pub fn validate_bound(&self, value: &[u8]) -> Result<(), ValueError> {
+        self.validate(value)?;
+        self.refuse_negative_counts(value)
+    }
+
+    fn refuse_negative_counts(&self, value: &[u8]) -> Result<(), ValueError> {
+        match self {
+            CqlType::List { element, .. } => refuse_negative_counts(value, "list", &[element]),
+            CqlType::Set { element, .. } => refuse_negative_counts(value, "set", &[element]),
+            CqlType::Map {
+                key, value: values, ..
+            } => refuse_negative_counts(value, "map", &[key, values]),
+            _ => Ok(()),
+        }
+    }
+
     fn validate_user_value(&self, value: &[u8]) -> Result<(), ValueError> {
         let CqlType::Udt { definition, .. } = self else {
             return Ok(());
@@ -91,6 +109,22 @@ impl CqlType {
         }
         components.finish_tuple("UDT")
     }
+}
+
+/// In a valid collection whose elements, or keys and values, are of these types.
+fn refuse_negative_counts(value: &[u8], kind: &str, parts: &[&CqlType]) -> Result<(), ValueError> {
+    refuse_negative_count(value, kind)?;
+    if !parts.iter().any(|part| part.is_collection()) {
+        return Ok(());
+    }
+    let mut components = Components::checked(value, parts.len(), kind)?;
+    for part in parts.iter().cycle() {
+        match components.next_value(kind)? {
+            Some(value) => part.refuse_negative_counts(value)?,
+            None => break,
+        }
+    }
+    Ok(())
 }
 
 fn validate_elements(value: &[u8], element: &CqlType, kind: &str) -> Result<(), ValueError> {

@@ -1,6 +1,6 @@
 """What indexes are asked for, and what they find, as Cassandra answers.
 
-`UPDATE_GOLDEN=1 make protocol SERVER=cassandra` records the answers in `golden/indexes.txt` and `golden/sasi.txt` anew.
+`UPDATE_GOLDEN=1 make protocol SERVER=cassandra` records the answers in `golden/indexes.txt`, `attached.txt` and `sasi.txt` anew.
 """
 
 import os
@@ -33,7 +33,7 @@ def answer(connection, statement: str) -> list[str]:
         return ["| " + " ".join(map(shown, row)) for row in result.rows or []]
 
 
-@pytest.mark.parametrize("name", ["indexes.txt", "sasi.txt"])
+@pytest.mark.parametrize("name", ["indexes.txt", "attached.txt", "sasi.txt"])
 def test_answers_are_cassandras(connect, name):
     lines = (GOLDEN / name).read_text().splitlines()
     connection, heard = connect(version=5), []

@@ -13,7 +13,8 @@ use super::{
 fn list<T: Display>(f: &mut Formatter<'_>, open: &str, items: &[T], close: &str) -> fmt::Result {
     f.write_str(open)?;
     for (i, item) in items.iter().enumerate() {
-        write!(f, "{}{item}", if i == 0 { "" } else { ", " })?;
+        f.write_str(if i == 0 { "" } else { ", " })?;
+        item.fmt(f)?;
     }
     f.write_str(close)
 }
@@ -22,14 +23,21 @@ fn list<T: Display>(f: &mut Formatter<'_>, open: &str, items: &[T], close: &str)
 fn entries<K: Display, V: Display>(f: &mut Formatter<'_>, entries: &[(K, V)]) -> fmt::Result {
     f.write_str("{")?;
     for (i, (key, value)) in entries.iter().enumerate() {
-        write!(f, "{}{key}: {value}", if i == 0 { "" } else { ", " })?;
+        f.write_str(if i == 0 { "" } else { ", " })?;
+        key.fmt(f)?;
+        f.write_str(": ")?;
+        value.fmt(f)?;
     }
     f.write_str("}")
 }
 
+/// With `{:#}` as CQL that means the same; else as Cassandra shows it, where a quote in a text is one.
 impl Display for Term {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
+            Term::Literal(literal) if literal.kind == LiteralKind::String && f.alternate() => {
+                write!(f, "'{}'", literal.text.replace('\'', "''"))
+            }
             Term::Literal(literal) if literal.kind == LiteralKind::String => {
                 write!(f, "'{}'", literal.text)
             }
@@ -52,10 +60,24 @@ impl Display for Term {
                 operator,
                 left,
                 right,
-            } => write!(f, "{left} {} {right}", operator.symbol()),
-            Term::Negation(term) => write!(f, "-{term}"),
-            Term::TypeHint(ty, term) => write!(f, "({ty}){term}"),
-            Term::Cast(term, ty) => write!(f, "cast({term} as {ty})"),
+            } => {
+                left.fmt(f)?;
+                write!(f, " {} ", operator.symbol())?;
+                right.fmt(f)
+            }
+            Term::Negation(term) => {
+                f.write_str("-")?;
+                term.fmt(f)
+            }
+            Term::TypeHint(ty, term) => {
+                write!(f, "({ty})")?;
+                term.fmt(f)
+            }
+            Term::Cast(term, ty) => {
+                f.write_str("cast(")?;
+                term.fmt(f)?;
+                write!(f, " as {ty})")
+            }
         }
     }
 }
@@ -124,7 +146,11 @@ impl Display for RelationTarget {
         };
         match self {
             RelationTarget::Column(name) => f.write_str(&quote_identifier(name)),
-            RelationTarget::Element(name, key) => write!(f, "{}[{key}]", quote_identifier(name)),
+            RelationTarget::Element(name, key) => {
+                write!(f, "{}[", quote_identifier(name))?;
+                key.fmt(f)?;
+                f.write_str("]")
+            }
             RelationTarget::Columns(columns) => names(f, "(", columns),
             RelationTarget::Token(columns) => names(f, "token(", columns),
             RelationTarget::Expression(index) => write!(f, "expr({}, …)", index.name),
@@ -132,13 +158,19 @@ impl Display for RelationTarget {
     }
 }
 
+/// With `{:#}` as CQL that means the same, as [`Term`].
 impl Display for Relation {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} ", self.target, self.comparison.symbol())?;
+        self.target.fmt(f)?;
+        write!(f, " {} ", self.comparison.symbol())?;
         match &self.value {
             RelationValue::Term(term) => term.fmt(f),
             RelationValue::In(values) => values.fmt(f),
-            RelationValue::Between(ends) => write!(f, "{} AND {}", ends.0, ends.1),
+            RelationValue::Between(ends) => {
+                ends.0.fmt(f)?;
+                f.write_str(" AND ")?;
+                ends.1.fmt(f)
+            }
         }
     }
 }

@@ -26,27 +26,23 @@ pub fn cast(from: &CqlType, to: &CqlType) -> Option<Scalar> {
 }
 
 /// The function that `CAST(argument AS to)` calls: by the rules of overloads, so that an argument
-/// whose values are also those of another type is cast as that one. `None` if the argument is of
-/// the type already.
+/// whose values are also those of another type is cast as that one. `None` if nothing casts to
+/// that type.
 pub fn resolve_cast(argument: &dyn Argument, to: &CqlType) -> Result<Option<Function>, CqlError> {
-    if argument.exact_type().as_ref() == Some(to) {
-        return Ok(None);
-    }
     let receiver = Receiver {
         ty: None,
         partition_key: &[],
         users: None,
     };
-    let found = match name(to) {
-        Some(name) => resolve(Some(SYSTEM), name, &[argument], receiver)?,
-        None => None,
-    };
-    match found {
-        Some(function) => Ok(Some(function)),
-        None => Err(CqlError::Invalid(format!(
-            "{argument} cannot be cast to {to}"
-        ))),
+    match name(to) {
+        Some(name) => resolve(Some(SYSTEM), name, &[argument], receiver),
+        None => Ok(None),
     }
+}
+
+/// That there is no function for `CAST(argument AS to)`.
+pub fn no_cast(argument: &dyn std::fmt::Display, to: &CqlType) -> CqlError {
+    CqlError::Invalid(format!("{argument} cannot be cast to {to}"))
 }
 
 /// All casts to a type.

@@ -105,8 +105,11 @@ fn call(name: &str, values: &[Value]) -> Result<(CqlType, Option<Bytes>), CqlErr
         operation(operator, &values[0].ty, &values[1].ty)
     } else if let Some(to) = name.strip_prefix("cast ") {
         let to = CqlType::simple_named(to).unwrap();
-        let Some(Function::Scalar(function)) = resolve_cast(&values[0], &to)? else {
+        if values[0].ty == to {
             return Ok((to, arguments[0].clone()));
+        }
+        let Some(Function::Scalar(function)) = resolve_cast(&values[0], &to)? else {
+            return Err(no_cast(&values[0], &to));
         };
         Some(Scalar::clone(&function))
     } else {

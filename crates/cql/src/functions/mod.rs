@@ -37,7 +37,7 @@ use number::Number;
 pub use aggregate::{Accumulator, Aggregate};
 pub use arithmetic::{Operator, operation};
 pub(crate) use cast::target as cast_target;
-pub use cast::{cast, resolve_cast};
+pub use cast::{cast, no_cast, resolve_cast};
 pub(crate) use number::double_text;
 pub use operators::{
     Operand, Unresolved, negation_failure, negation_type, operation_failure, operation_type,

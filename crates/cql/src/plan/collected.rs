@@ -24,6 +24,22 @@ pub(crate) struct Collected {
 }
 
 impl Collected {
+    /// Are there demands of clustering columns that no slice can express: contents, and whatever
+    /// comes after a column without `=` or `IN` (`ClusteringColumnRestrictions.needFiltering`)?
+    pub(crate) fn has_gaps(&self, table: &Table) -> bool {
+        let mut position = 0;
+        for (first, restriction) in &self.clustering {
+            if *first != position {
+                return true;
+            }
+            if !matches!(restriction.demand, Demand::Slice { .. }) {
+                position = first + restriction.count;
+            }
+        }
+        let mut clustering = table.clustering_key();
+        clustering.any(|column| self.contents.contains_key(&column.id))
+    }
+
     /// Takes in one more.
     pub(crate) fn add(
         &mut self,

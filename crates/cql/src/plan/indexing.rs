@@ -125,12 +125,6 @@ impl<'t> Demands<'t> {
         };
         !self.filtered.is_empty() && !self.indexes().any(decides) && !decided_together()
     }
-
-    /// Is the column at this place of the clustering key decided by an index of its own?
-    pub(crate) fn indexes_clustering(&self, position: usize) -> bool {
-        let mut all = self.clustering.iter();
-        all.any(|demanded| demanded.column.position == position && self.is_indexed(demanded))
-    }
 }
 
 /// Does an index of the table decide any of the columns of a restriction?

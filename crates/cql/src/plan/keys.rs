@@ -236,11 +236,17 @@ fn token_range(
                 PartitionBound::TokenInclusive(_)
             )
         );
-        if low > high || (low == high && !touching) {
+        if low != Token::MIN && (low > high || (low == high && !touching)) {
             return Ok(None);
         }
     }
-    Ok(Some((start, end)))
+    // The lowest token, which only the empty key of a view has, stands for both ends of the ring: all
+    // is above it, with it or without (`Token.maxKeyBound`), and nothing is below it.
+    let opened = |bound: PartitionBound| match token_of(&bound) {
+        Some(Token::MIN) => PartitionBound::Unbounded,
+        _ => bound,
+    };
+    Ok(Some((opened(start), opened(end))))
 }
 
 /// The bounds that the token is restricted to, in whichever order.

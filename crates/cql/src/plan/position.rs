@@ -81,7 +81,8 @@ impl Position {
             }
             _ => return None,
         };
-        let key_is_valid = !key.is_empty() && rest.is_empty();
+        // Only what a view is of may have a key without bytes.
+        let key_is_valid = (!key.is_empty() || table.view.is_some()) && rest.is_empty();
         key_is_valid.then_some(Position {
             key,
             clustering,

@@ -370,6 +370,9 @@ fn element(
         CqlType::Map { key, value, .. } => (key, value),
         _ => return invalid!("Column {name} cannot be used as a map"),
     };
+    if relation.comparison == Comparison::NotEqual {
+        return invalid!("Unsupported \"!=\" relation: {relation}");
+    }
     if relation.comparison != Comparison::Equal {
         return invalid!("Only EQ relations are supported on map entries");
     }

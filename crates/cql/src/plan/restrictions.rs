@@ -16,7 +16,7 @@ use crate::error::invalid;
 use crate::term::{Analysis, Expression};
 
 use super::collected::Collected;
-use super::indexing::Demands;
+use super::indexing::{Demands, is_indexed};
 use super::restriction::{
     Contents, Demand, Edge, OneOf, Restriction, Tuple, column_of, not_like, resolve,
 };
@@ -101,6 +101,8 @@ pub(crate) struct Restrictions {
     pub(crate) uses_index: bool,
     /// Would a SELECT look at rows that it does not give, for want of an index?
     pub(crate) must_filter: bool,
+    /// Why it could not, if so.
+    pub(crate) cannot_filter: Option<CqlError>,
 }
 
 impl Restrictions {
@@ -177,6 +179,7 @@ impl Restrictions {
             restricts_regular,
             uses_index: false,
             must_filter: false,
+            cannot_filter: None,
         };
         let mut demands = match kind {
             StatementKind::Select { .. } if !table.indexes.is_empty() => {
@@ -196,14 +199,15 @@ impl Restrictions {
         if !has_keys {
             demands.filter_keys();
         }
-        let gaps =
-            restrictions.take_clustering(table, &mut collected, kind, (only_static, &demands))?;
+        let gaps = collected.has_gaps(table);
         restrictions.uses_index |= indexed && gaps || is_range && demands.clustering_is_indexed();
+        restrictions.take_clustering(table, &mut collected, kind, (only_static, &demands))?;
         if restrictions.uses_index || gaps {
             demands.filter_clustering();
         }
         demands.filter_others();
-        let key_in = restrictions.has_key_in();
+        // Beside a token, only keys that are all given count (`TokenFilter.isOnToken`).
+        let key_in = restrictions.has_key_in() && (restrictions.token.is_none() || has_keys);
         restrictions.take_others(table, collected, kind, indexed)?;
         if restrictions.uses_index && key_in {
             return invalid!(
@@ -301,7 +305,7 @@ impl Restrictions {
         collected: &mut Collected,
         kind: StatementKind,
         (only_static, demands): (bool, &Demands<'_>),
-    ) -> Result<bool, CqlError> {
+    ) -> Result<(), CqlError> {
         let may_filter = kind.filters() || demands.any_is_indexed();
         let clustering: Vec<&Column> = table.clustering_key().collect();
         let restrictions = std::mem::take(&mut collected.clustering);
@@ -324,6 +328,9 @@ impl Restrictions {
             );
         }
         let mut position = 0;
+        // As far as slices reach where an index is asked: what an index decides does not count
+        // (`ClusteringColumnRestrictions.addToRowFilter`).
+        let mut sliced = 0;
         let mut gap = false;
         for (first, restriction) in restrictions {
             gap |= first != position;
@@ -339,16 +346,18 @@ impl Restrictions {
                 self.filter_clustering(&clustering, restriction)?;
                 continue;
             }
-            if !matches!(restriction.demand, Demand::Slice { .. }) {
-                position = first + restriction.count;
-            }
-            if restriction.count == 1 && !restriction.of_tuples && demands.indexes_clustering(first)
-            {
+            let is_slice = matches!(restriction.demand, Demand::Slice { .. });
+            if self.uses_index && (sliced != first || is_indexed(table, &restriction)) {
                 self.filter_clustering(&clustering, restriction.clone())?;
+            } else if !is_slice {
+                sliced = first + restriction.count;
+            }
+            if !is_slice {
+                position = first + restriction.count;
             }
             self.slices.push(restriction);
         }
-        Ok(gap || with_contents)
+        Ok(())
     }
 
     /// A restriction of clustering columns that makes no slice.
@@ -367,12 +376,13 @@ impl Restrictions {
                 return Ok(());
             }
             demand if restriction.of_tuples => {
-                return match demand {
-                    Demand::Slice { .. } => {
-                        invalid!("Multi-column slice restrictions cannot be used for filtering.")
-                    }
-                    _ => invalid!("Multicolumn IN filters are not supported"),
-                };
+                self.cannot_filter.get_or_insert(match demand {
+                    Demand::Slice { .. } => CqlError::Invalid(
+                        "Multi-column slice restrictions cannot be used for filtering.".to_owned(),
+                    ),
+                    _ => CqlError::Invalid("Multicolumn IN filters are not supported".to_owned()),
+                });
+                return Ok(());
             }
             Demand::Equal(tuple) => Demand::Equal(only(tuple)?),
             Demand::In(OneOf::Terms(tuples)) => {

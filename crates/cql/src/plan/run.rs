@@ -624,19 +624,18 @@ impl<'p> SelectRun<'p> {
 
     fn emit_sorted(&mut self, sink: &mut RowSink<'_>) -> Result<(), CqlError> {
         self.keep_nearest();
-        let keys = &self.plan.sort;
+        let (keys, reversed) = (&self.plan.sort, self.plan.reversed);
         self.sorted.sort_by(|a, b| {
             keys.iter()
                 .map(|key| {
                     let (x, y) = (a.slots[key.slot].as_deref(), b.slots[key.slot].as_deref());
-                    // Rows without a clustering, of partitions with static columns only, first.
-                    let ordering = match (x, y) {
-                        (Some(x), Some(y)) => key.ty.compare(x, y),
+                    match (x, y) {
+                        (Some(x), Some(y)) if key.order == Order::Ascending => key.ty.compare(x, y),
+                        (Some(x), Some(y)) => key.ty.compare(y, x),
+                        // Rows without a clustering, of partitions with static columns only, come
+                        // first in the order of the table, and last against it.
+                        (x, y) if reversed => y.is_some().cmp(&x.is_some()),
                         (x, y) => x.is_some().cmp(&y.is_some()),
-                    };
-                    match key.order {
-                        Order::Ascending => ordering,
-                        Order::Descending => ordering.reverse(),
                     }
                 })
                 .find(|ordering| ordering.is_ne())

@@ -122,6 +122,9 @@ impl SelectPlan {
         if restrictions.must_filter && !allow_filtering {
             return invalid!("{NEEDS_FILTERING}");
         }
+        if let Some(error) = restrictions.cannot_filter.take() {
+            return Err(error);
+        }
         let shows_static = !restrictions.restricts_clustering && !restrictions.restricts_regular;
         let key_in = restrictions.has_key_in();
         let keys = KeyPlan::new(&table, &mut restrictions);
@@ -138,10 +141,10 @@ impl SelectPlan {
         };
         let columns = columns_to_read(&table, &selection, shows_static);
         let used = selection.fetch.used_columns();
-        let is_static = |column: &Column| column.kind == ColumnKind::Static;
+        let uses = |kind| used.iter().any(|column: &Column| column.kind == kind);
         let looks_at_key = slices.selects_rows()
             && table.statics().len() > 0
-            && (used.is_empty() || used.iter().any(is_static));
+            && (uses(ColumnKind::Static) || !uses(ColumnKind::Regular));
         let only_partitions = table.compact == Some(CompactForm::Static) && !select.distinct;
         Ok(SelectPlan {
             only_partitions,

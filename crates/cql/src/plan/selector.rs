@@ -7,7 +7,7 @@ use model::{CqlType, Order, Table};
 use crate::CqlError;
 use crate::ast::{ArithmeticOperator, DataType, FunctionName, Selector, Term, WriteTimeKind};
 use crate::error::invalid;
-use crate::functions::{self, Aggregate, Assignment, Function};
+use crate::functions::{self, Aggregate, Argument as _, Assignment, Function};
 use crate::schema::UserTypes;
 use crate::term::{Analysis, Receiver, operator_of, prepare};
 
@@ -220,35 +220,38 @@ impl<'a> Compiler<'a> {
         if let Selector::Term(_) = inner {
             return cannot_infer(inner);
         }
-        let function = functions::resolve_cast(
-            &SelectorArgument {
-                compiler: self,
-                selector: inner,
-            },
-            ty,
-        )?;
-        let (argument_type, scalar) = match function {
-            Some(Function::Scalar(scalar)) => (scalar.arguments()[0].clone(), Some(scalar)),
-            _ => (ty.clone(), None),
-        };
         // A cast to the type it has is none, and the column keeps its name; but in descending
         // order a clustering column is of another type to Cassandra.
         let descending = match inner {
             Selector::Column(name) => column_of(self.table, name)?.order == Order::Descending,
             _ => false,
         };
-        let inner = self.compile(inner, Some(&argument_type))?;
-        let name = match scalar.is_some() || descending {
-            true => format!("cast({} as {ty})", inner.name),
-            false => inner.name,
+        let argument = SelectorArgument {
+            compiler: self,
+            selector: inner,
         };
+        if !descending && argument.exact_type().as_ref() == Some(ty) {
+            return self.compile(inner, Some(ty));
+        }
+        let function = functions::resolve_cast(&argument, ty)?;
+        let Some(Function::Scalar(function)) = function else {
+            return Err(self.no_cast(inner, ty)?);
+        };
+        let inner = self.compile(inner, Some(&function.arguments()[0]))?;
+        let name = format!("cast({} as {ty})", inner.name);
         Ok(Typed {
-            node: match scalar {
-                Some(scalar) => Node::Call(scalar, vec![inner.node]),
-                None => inner.node,
-            },
+            node: Node::Call(function, vec![inner.node]),
             ty: ty.clone(),
             name,
+        })
+    }
+
+    /// That there is no such cast. Cassandra names the first column of the selection so far.
+    fn no_cast(&mut self, inner: &Selector, ty: &CqlType) -> Result<CqlError, CqlError> {
+        self.compile(inner, None)?;
+        Ok(match self.fetch.used_columns().first() {
+            Some(column) => functions::no_cast(&column.name, ty),
+            None => functions::no_cast(inner, ty),
         })
     }
 

@@ -165,11 +165,8 @@ fn build(
         }
     }
     let is_of_values = |column: &&Column| column.kind == ColumnKind::Regular;
-    let relations: Vec<String> = statement
-        .relations
-        .iter()
-        .map(ToString::to_string)
-        .collect();
+    let relations = statement.relations.iter();
+    let relations: Vec<String> = relations.map(|relation| format!("{relation:#}")).collect();
     let definition = View {
         base: base.id,
         base_name: base.name.clone(),
@@ -540,6 +537,7 @@ fn renamed(where_clause: &str, renames: &[(String, String)]) -> Result<String, C
             RelationTarget::Expression(_) => {}
         }
     }
-    let relations: Vec<String> = relations.iter().map(ToString::to_string).collect();
+    let relations = relations.iter();
+    let relations: Vec<String> = relations.map(|relation| format!("{relation:#}")).collect();
     Ok(relations.join(" AND "))
 }

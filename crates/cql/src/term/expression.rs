@@ -113,7 +113,7 @@ impl Expression {
                 Value::Null => Bound::Null,
                 Value::Unset => Bound::Unset,
                 Value::Bytes(bytes) => {
-                    ty.validate(bytes)
+                    ty.validate_bound(bytes)
                         .map_err(|error| CqlError::Invalid(error.to_string()))?;
                     let ordered = match keeps_order {
                         true => Cow::Borrowed(bytes),
@@ -183,7 +183,7 @@ impl Expression {
                 values.push(None);
                 continue;
             };
-            element.validate(value).map_err(malformed)?;
+            element.validate_bound(value).map_err(malformed)?;
             values.push(Some(Bytes::copy_from_slice(&ordered(element, value)?)));
         }
         Ok(BoundList::Values(values))

@@ -28,7 +28,8 @@ pub(crate) fn preferred_type(literal: &Literal) -> CqlType {
         LiteralKind::String => CqlType::Text,
         LiteralKind::Boolean => CqlType::Boolean,
         LiteralKind::Duration => CqlType::Duration,
-        LiteralKind::Hex => CqlType::Blob,
+        // By an accident: `ByteType` where `BytesType` was meant.
+        LiteralKind::Hex => CqlType::Tinyint,
         // The first digit of the third group is the version.
         LiteralKind::Uuid if literal.text.as_bytes().get(14) == Some(&b'1') => CqlType::Timeuuid,
         LiteralKind::Uuid => CqlType::Uuid,

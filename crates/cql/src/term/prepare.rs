@@ -251,12 +251,15 @@ fn cast(
         analysis,
         term: inner,
     };
+    if argument.exact_type().as_ref() == Some(target) {
+        return prepare(analysis, inner, receiver);
+    }
     match functions::resolve_cast(&argument, target)? {
         Some(Function::Scalar(function)) => {
             check_result(&function, None, receiver)?;
             prepare_arguments(analysis, function, &[inner])
         }
-        _ => prepare(analysis, inner, receiver),
+        _ => Err(functions::no_cast(&argument, target)),
     }
 }
 

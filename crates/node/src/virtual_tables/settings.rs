@@ -73,7 +73,59 @@ pub(super) fn shown(shard: &Shard) -> BTreeMap<String, Option<String>> {
     for setting in Setting::all() {
         settings.insert(setting.name(), guardrail(&guardrails, setting));
     }
+    for (name, older) in OLDER_NAMES {
+        if let Some(Some(value)) = settings.get(name) {
+            settings.insert(older.to_owned(), Some(without_unit(value)));
+        }
+    }
     settings
+}
+
+/// Names that settings had before Cassandra 4.1, under which they are shown, too (`Config`'s `@Replaces`).
+const OLDER_NAMES: [(&str, &str); 13] = [
+    (
+        "batch_size_fail_threshold",
+        "batch_size_fail_threshold_in_kb",
+    ),
+    (
+        "batch_size_warn_threshold",
+        "batch_size_warn_threshold_in_kb",
+    ),
+    ("cas_contention_timeout", "cas_contention_timeout_in_ms"),
+    (
+        "counter_write_request_timeout",
+        "counter_write_request_timeout_in_ms",
+    ),
+    (
+        "internode_tcp_connect_timeout",
+        "internode_tcp_connect_timeout_in_ms",
+    ),
+    ("materialized_views_enabled", "enable_materialized_views"),
+    ("range_request_timeout", "range_request_timeout_in_ms"),
+    ("read_request_timeout", "read_request_timeout_in_ms"),
+    ("sasi_indexes_enabled", "enable_sasi_indexes"),
+    ("truncate_request_timeout", "truncate_request_timeout_in_ms"),
+    (
+        "user_defined_functions_enabled",
+        "enable_user_defined_functions",
+    ),
+    (
+        "user_defined_functions_fail_timeout",
+        "user_defined_function_fail_timeout",
+    ),
+    ("write_request_timeout", "write_request_timeout_in_ms"),
+];
+
+/// The number of a setting whose older name has the unit.
+fn without_unit(value: &str) -> String {
+    let number = value
+        .strip_suffix("ms")
+        .or_else(|| value.strip_suffix("KiB"));
+    match (number, value.strip_suffix('B').map(str::parse::<u64>)) {
+        (Some(number), _) => number.to_owned(),
+        (None, Some(Ok(bytes))) => (bytes / 1024).to_string(),
+        _ => value.to_owned(),
+    }
 }
 
 /// What a guardrail is set to, as Cassandra shows it.

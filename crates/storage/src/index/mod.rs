@@ -135,6 +135,8 @@ impl IndexDefinition {
     /// of them.
     pub(crate) fn lookup(&self, table: &Table, filters: &[RowFilter]) -> Option<Lookup> {
         let mut range = None;
+        let is_key_of_addresses =
+            self.column.ty == CqlType::Inet && self.column.kind == ColumnKind::PartitionKey;
         for filter in filters {
             let is_on = filter.column == self.column.id
                 && self.index.supports(table, &self.column, filter.operator);
@@ -156,6 +158,8 @@ impl IndexDefinition {
                 _ => return Some(Lookup::Value(self.term(value))),
             };
             match filter.operator {
+                // Ranges of addresses have another order there, and the filter decides.
+                _ if is_key_of_addresses => {}
                 FilterOperator::Greater => slice.start = bound(BoundKind::ExclusiveStart),
                 FilterOperator::GreaterOrEqual => slice.start = bound(BoundKind::InclusiveStart),
                 FilterOperator::Less => slice.end = bound(BoundKind::ExclusiveEnd),

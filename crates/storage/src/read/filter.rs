@@ -97,8 +97,10 @@ struct Check<'c> {
     /// What an index that the filter may be decided by makes of texts.
     analyzer: Analyzer,
     /// Is it about a range of addresses, in a storage-attached index? To that, all are of IPv6
-    /// (`IndexTermType.encodeInetAddress`), and what it finds is compared as it is once more.
+    /// (`IndexTermType.encodeInetAddress`), and what it finds is compared as it is once more, but for keys.
     of_mapped: bool,
+    /// Is it decided by an index that knows no value without bytes (`IndexTermType.skipsEmptyValue`)?
+    skips_empty: bool,
 }
 
 impl<'c> Check<'c> {
@@ -110,13 +112,15 @@ impl<'c> Check<'c> {
         let indexes = || table.indexes.iter().filter(supports);
         let mut analyzers = indexes().map(Index::analyzer);
         let of_addresses = column.ty == CqlType::Inet && filter.operator.is_range();
+        let is_attached = indexes().any(Index::is_storage_attached);
         Check {
             column,
             filter,
             analyzer: analyzers
                 .find(|a| *a != Analyzer::NONE)
                 .unwrap_or(Analyzer::NONE),
-            of_mapped: of_addresses && indexes().any(Index::is_storage_attached),
+            of_mapped: of_addresses && is_attached,
+            skips_empty: is_attached && column.ty.is_empty_meaningless(),
         }
     }
 
@@ -183,13 +187,17 @@ fn cells_pass(row: &Row, check: &Check<'_>) -> bool {
 
 fn value_passes(value: &[u8], ty: &CqlType, check: &Check<'_>) -> bool {
     let filter = check.filter;
-    if check.of_mapped
-        && !filter
-            .values
-            .iter()
-            .all(|wanted| mapped_passes(value, wanted, filter))
-    {
+    if check.skips_empty && value.is_empty() {
         return false;
+    }
+    if check.of_mapped {
+        let mut values = filter.values.iter();
+        if !values.all(|wanted| mapped_passes(value, wanted, filter)) {
+            return false;
+        }
+        if check.column.kind == ColumnKind::PartitionKey {
+            return true;
+        }
     }
     filter.values.iter().any(|wanted| {
         let order = || ty.compare(value, wanted);
@@ -274,7 +282,7 @@ fn contains_key(value: &[u8], ty: &CqlType, wanted: &[u8]) -> bool {
     match ty {
         CqlType::Map { key, .. } => collection::entries(value).is_ok_and(|entries| {
             let mut keys = entries.iter();
-            keys.any(|(found, _)| same(key, found, wanted))
+            keys.any(|(found, _)| key.compare(found, wanted) == Ordering::Equal)
         }),
         _ => false,
     }
