@@ -223,7 +223,7 @@ def same_number(x, y) -> bool:
 
 def is_known(step: dict, before: list, a, b) -> bool:
     """Whether the two answers to the step differ in a way of docs/differences.md that only the statements tell."""
-    ways = (sorts_texts, shows_row_of_statics, finds_deleted, takes_half)
+    ways = (sorts_texts, shows_row_of_statics, finds_deleted, takes_half, compares_as_keys)
     return any(way(step, a, b) for way in ways) or misses_frozen(step, before, a, b)
 
 
@@ -253,6 +253,19 @@ def takes_half(step: dict, a, b) -> bool:
     Cassandra forgets one of the two, and has no values for its elements."""
     starts = re.findall(r"\b(\w+)\[(.*?)(?:\.\.|\])", step.get("cql", "").split(" FROM ")[0])
     return a[0] == b[0] == "rows" and len(a[2]) == len(b[2]) and len(set(starts)) < len(starts)
+
+
+def compares_as_keys(step: dict, a, b) -> bool:
+    """Whether a condition on an entry of a map was met by only one of the two: Cassandra compares values of entries as
+    if they were keys."""
+    statements = [step["cql"]] if "cql" in step else [child[0] for child in step["batch"]]
+    return any(re.search(r"\bIF\b.*\w\[", text) for text in statements) and has_applied(a) is not None and has_applied(a) != has_applied(b)
+
+
+def has_applied(answer) -> bool | None:
+    """Whether a statement with conditions was applied; None if the answer is of no such statement."""
+    is_of_one = answer[0] == "rows" and answer[1][:1] == [("[applied]", "boolean")]
+    return answer[2][0][0] == b"\1" if is_of_one else None
 
 
 def misses_frozen(step: dict, before: list, a, b) -> bool:
@@ -296,7 +309,8 @@ def compare(left: Runner, right: Runner, steps: list, keyspace: str, restart=Non
             found = difference(ours, theirs)
             if found and not is_known(step, steps[:i], ours, theirs):
                 return i, found
-            if has_tripped(theirs) and ours[0] != "error" and not step.get("cql", "").startswith(("SELECT", "DESCRIBE")):
+            is_write = not step.get("cql", "").startswith(("SELECT", "DESCRIBE"))
+            if is_write and (has_tripped(theirs) and ours[0] != "error" or has_applied(ours) != has_applied(theirs)):
                 # A write that only one of them took: nothing after it can be compared.
                 right.trips += 1
                 return None

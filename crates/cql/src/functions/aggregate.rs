@@ -281,12 +281,11 @@ impl Accumulator {
                         )));
                     }
                     *count += 1;
-                    if kind == Kind::Avg {
-                        *sum += divide(&(number - &*sum), *count);
-                    } else {
-                        // With the longer scale of both, also where the sum is still zero.
-                        *sum = add(sum, &number);
-                    }
+                    // With the longer scale of both, also where one of them is zero.
+                    *sum = match kind {
+                        Kind::Avg => add(sum, &divide(&add(&number, &-&*sum), *count)),
+                        _ => add(sum, &number),
+                    };
                 }
             }
             State::Real(real) => {
@@ -389,6 +388,12 @@ mod tests {
             (CqlType::Double, "0.1 0.2 0.3", "0.6", "0.19999999999999998"),
             (CqlType::Decimal, "1.05 2 3.25", "6.30", "2.10"),
             (CqlType::Decimal, "-7 0 0.1 1", "-5.9", "-1.2"),
+            (
+                CqlType::Decimal,
+                "0 1E+20",
+                "100000000000000000000",
+                "50000000000000000000",
+            ),
             (CqlType::Int, "-7 0 0 0", "-7", "-1"),
             (CqlType::Double, "1e16 1 1 -1e16", "2.0", "0.5"),
             (CqlType::Int, "1 null", "1", "1"),

@@ -131,6 +131,9 @@ fn text(call: &Call<'_>) -> Result<Option<Bytes>, CqlError> {
     let Some(value) = call.argument(0) else {
         return Ok(None);
     };
+    if value.is_empty() && from.is_empty_meaningless() {
+        return Ok(None);
+    }
     check_digits(from, value).map_err(|error| call.failure(error.to_string()))?;
     Ok(Some(match from {
         CqlType::Ascii => value.clone(),
