@@ -33,7 +33,10 @@ pub use error::{CompactionError, FlushError, OpenError, ReadError, TruncateError
 pub use health::{CommitFailurePolicy, DiskFailurePolicy, FailurePolicies, Health, Verdict};
 #[doc(hidden)]
 pub use memtable::MeasuredMemtable;
-pub use read::{Reconciled, Reconciliation, Step, command_for_replicas, read_partitions};
+pub use read::{
+    Candidates, Named, Reconciled, Reconciliation, Step, Window, command_for_replicas,
+    read_partitions,
+};
 pub use shared_files::SharedFiles;
 pub use sstable::{
     ChunkCacheStats, Misfit, PartitionUpdateError, check_fits, decode_cassandra_mutation,

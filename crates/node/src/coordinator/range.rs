@@ -4,8 +4,10 @@
 //! The range is cut where replicas change. Neighbouring [`pieces`] are read as one as long as enough
 //! replicas have both of them, so that in a small cluster few questions are asked. The first pieces are
 //! read one at a time or some at once, as many as the limit seems to need; the next ones by what was
-//! found in those. Results are in the order of the ring, and what comes behind a full page is dropped.
+//! found in those. Where an index decides a filter, replicas first name the rows that may be meant
+//! ([`by_index`]). Results are in the order of the ring, and what comes behind a full page is dropped.
 
+mod by_index;
 mod pieces;
 
 use std::rc::Rc;
@@ -16,6 +18,7 @@ use model::{
     DataLimits, Partition, PartitionBound, PartitionSelection, ReadCommand, ReadPage, Resume,
 };
 use smallvec::SmallVec;
+use storage::Candidates;
 
 use super::observed::Speculation;
 use super::replicas::preferred;
@@ -339,6 +342,12 @@ impl Part<'_> {
         if self.quorum.block_for() == 1 {
             return readers.live(&self.command, self.quorum.clone()).await;
         }
-        readers.reconciled(&self.command, &self.quorum).await
+        match Candidates::of(&self.command) {
+            Some(candidates) => {
+                let read = readers.by_index(&self.command, candidates, &self.quorum);
+                Box::pin(read).await
+            }
+            None => readers.reconciled(&self.command, &self.quorum).await,
+        }
     }
 }

@@ -30,7 +30,9 @@ pub(crate) use cached::CachedTable;
 pub(crate) use candidates::IndexView;
 pub(crate) use filter::Filters;
 use page::{Flow, PageBuilder};
-pub use reconcile::{Reconciled, Reconciliation, Step, command_for_replicas};
+pub use reconcile::{
+    Candidates, Named, Reconciled, Reconciliation, Step, Window, command_for_replicas,
+};
 use smallvec::SmallVec;
 
 /// How many rows pass between two looks at the time.

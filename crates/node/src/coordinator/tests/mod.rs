@@ -1,6 +1,7 @@
 //! The coordinator among replicas on other nodes.
 
 mod batch;
+mod by_index;
 mod content;
 mod hint_verbs;
 mod hints;

@@ -19,7 +19,7 @@ fn key_of(partition: &Partition) -> i32 {
 }
 
 /// All pages, one behind the other.
-fn paged(
+pub(super) fn paged(
     world: &mut World,
     node: usize,
     mut command: ReadCommand,

@@ -17,9 +17,9 @@ use cluster::{
 use io::sim::{Crash, SimConfig, SimNode, Simulation};
 use io::{DriverChoice, Env, MeshSeat, TaskGroup};
 use model::{
-    Column, ColumnId, ColumnKind, CqlType, Keyspace, Mutation, Order, PartitionBound,
-    PartitionSelection, PartitionUpdate, ReadCommand, ReadPage, Schema, Sharder, Table, TableId,
-    TableOptions, Token,
+    Column, ColumnId, ColumnKind, CqlType, Index, IndexKind, Keyspace, Mutation, Order,
+    PartitionBound, PartitionSelection, PartitionUpdate, ReadCommand, ReadPage, Schema, Sharder,
+    Table, TableId, TableOptions, Token,
 };
 use storage::{CommitLogConfig, FailurePolicies, SharedFiles, Store, StoreConfig};
 use uuid::Uuid;
@@ -65,6 +65,8 @@ pub(super) struct Plan {
     /// How many replicas the keyspace has.
     pub(super) factor: usize,
     pub(super) options: TableOptions,
+    /// The columns of the table that have an index.
+    pub(super) indexed: &'static [&'static str],
     /// Tokens of each node.
     pub(super) tokens: usize,
     /// So many of the nodes, the last ones, are in another data centre, which has as many replicas.
@@ -86,6 +88,7 @@ impl Default for Plan {
             shards: 1,
             factor: 3,
             options: TableOptions::default(),
+            indexed: &[],
             tokens: 4,
             far: 0,
             joining: false,
@@ -97,6 +100,19 @@ impl Default for Plan {
 }
 
 impl Plan {
+    fn table(&self) -> Table {
+        let mut table = table(self.options.clone());
+        let index = |column: &&'static str| Index {
+            name: format!("t_{column}_idx").into(),
+            table: "t".into(),
+            column: Some((*column).into()),
+            kind: Some(IndexKind::Composites),
+            options: BTreeMap::from([("target".to_owned(), (*column).to_owned())]),
+        };
+        table.indexes = self.indexed.iter().map(index).collect();
+        table
+    }
+
     fn place(&self, node: usize) -> Place {
         let datacenter = match node < self.nodes - self.far {
             true => DATA_CENTER,
@@ -299,7 +315,7 @@ async fn live(
     (seat, state): (MeshSeat<Message>, Arc<SharedState>),
     shards: Shards,
 ) {
-    let schema = Arc::new(schema(&plan, vec![table(plan.options.clone())]));
+    let schema = Arc::new(schema(&plan, vec![plan.table()]));
     let store = StoreConfig {
         sstables: PathBuf::from("/data/data"),
         commitlog_dir: PathBuf::from("/data/commitlog"),

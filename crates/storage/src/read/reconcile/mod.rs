@@ -15,6 +15,7 @@
 //! Where the table wants it (`read_repair`), whoever lacked something of what the client gets to know
 //! is told, deletions too: see [`difference`].
 
+mod candidates;
 mod difference;
 mod part;
 #[cfg(test)]
@@ -32,6 +33,7 @@ use model::{
 use super::page::{Flow, PageBuilder};
 use super::versions::{bound_after, end_of, has_values};
 use crate::PartitionHead;
+pub use candidates::{Candidates, Named, Window};
 use part::{Part, first_end};
 
 /// What to do next.
