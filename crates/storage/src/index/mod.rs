@@ -104,6 +104,17 @@ pub(crate) struct Candidate {
     pub(crate) row: Option<Clustering>,
 }
 
+/// An entry.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    /// Where it lies in its partition.
+    pub(crate) clustering: Clustering,
+    /// When it was written, in microseconds since 1970: the timestamp of what it stands for.
+    pub(crate) timestamp: i64,
+    /// What it leads to.
+    pub(crate) candidate: Candidate,
+}
+
 impl IndexDefinition {
     /// Of an index of `table`; `None` if the table lacks what it is on.
     pub(crate) fn new(table: &Table, index: &Index) -> Option<IndexDefinition> {

@@ -1,7 +1,8 @@
 //! Reading a range of the ring by an index: the scan that skips.
 //!
 //! Instead of all partitions of the range, the rows are read that an index names, in the same order;
-//! and each passes all filters, so that what is stale in the index is not shown.
+//! and each passes all filters, so that what is stale in the index is not shown. What was found to be stale
+//! is noted ([`super::stale`]) and removed afterwards.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -15,16 +16,20 @@ use model::{
 };
 
 use super::page::{Flow, PageBuilder};
+use super::stale::{Checks, Stale};
 use super::{ReadCounters, Reading, View};
 use crate::Unfiltered;
-use crate::index::{Candidate, IndexDefinition, Lookup};
+use crate::index::{Candidate, Entry, IndexDefinition, Lookup};
 use crate::merge::{MergedPartition, Source};
 use crate::sstable::SSTableError;
 
 /// How many rows of a partition are looked for at once.
 const ROWS_AT_ONCE: usize = 64;
 
-/// How many candidates of a range of values are held at once.
+/// By how many entries at most, unless the next ones lead to the same row.
+const MOST_ENTRIES: usize = 1024;
+
+/// How many entries of a range of values are held at once.
 const WINDOW: usize = 4096;
 
 /// An index that a read asks, as it is at the same moment as the table.
@@ -35,6 +40,8 @@ pub(crate) struct IndexView {
     pub(crate) lookup: Lookup,
     /// The table of its entries.
     pub(crate) entries: View,
+    /// Entries that were found to lead to nothing.
+    pub(crate) stale: Stale,
 }
 
 /// Where candidates are wanted.
@@ -159,7 +166,7 @@ enum Entries {
     /// Those of a range of values do not: all of them are looked at for the candidates that come next,
     /// as many as a window holds, and again for those behind them.
     Window {
-        held: std::vec::IntoIter<Candidate>,
+        held: std::vec::IntoIter<Entry>,
         is_last: bool,
     },
 }
@@ -172,38 +179,38 @@ struct Candidates<'i> {
     place: Place,
     entries: Entries,
     /// The one that was looked at last, and not given yet.
-    next: Option<Candidate>,
+    next: Option<Entry>,
+}
+
+/// A partition that is named, or some rows of it.
+struct Taken {
+    key: DecoratedKey,
+    /// In order; `None`: all that it has.
+    rows: Option<Vec<Clustering>>,
+    /// Those that name the rows, in their order.
+    entries: Vec<Entry>,
 }
 
 impl Candidates<'_> {
-    /// The next one, without taking it.
-    async fn peek(&mut self) -> Result<Option<&Candidate>, SSTableError> {
+    /// The next entry, without taking it.
+    async fn peek(&mut self) -> Result<Option<&Entry>, SSTableError> {
         if self.next.is_none() {
-            self.next = self.following(None).await?;
+            self.next = self.following().await?;
         }
         Ok(self.next.as_ref())
     }
 
-    /// The next one that is not `before`: a row may have several entries of a value.
-    async fn following(
-        &mut self,
-        before: Option<&Candidate>,
-    ) -> Result<Option<Candidate>, SSTableError> {
+    async fn following(&mut self) -> Result<Option<Entry>, SSTableError> {
         loop {
             match &mut self.entries {
                 Entries::InOrder(None) => return Ok(None),
                 Entries::InOrder(Some(entries)) => {
                     let now = self.place.now_seconds;
-                    let Some(next) = next_entry(entries, (self.view, self.env), now).await? else {
-                        return Ok(None);
-                    };
-                    if Some(&next) != before {
-                        return Ok(Some(next));
-                    }
+                    return next_entry(entries, (self.view, self.env), now).await;
                 }
                 Entries::Window { held, is_last } => {
                     if let Some(next) = held.next() {
-                        self.place.behind = Some(next.clone());
+                        self.place.behind = Some(next.candidate.clone());
                         return Ok(Some(next));
                     }
                     if *is_last {
@@ -220,11 +227,10 @@ impl Candidates<'_> {
         let now = self.place.now_seconds;
         let slice = self.view.lookup.slice();
         let entries = self.view.entries_in(self.env, slice, now).await?;
-        let mut held: Vec<Candidate> = Vec::new();
+        let mut held: Vec<Entry> = Vec::new();
         let mut is_last = true;
-        let shrink = |held: &mut Vec<Candidate>| {
-            held.sort_by(|a, b| compare(a, b, self.table));
-            held.dedup();
+        let shrink = |held: &mut Vec<Entry>| {
+            held.sort_by(|a, b| compare(&a.candidate, &b.candidate, self.table));
             let is_more = held.len() > WINDOW;
             held.truncate(WINDOW);
             is_more
@@ -236,7 +242,7 @@ impl Candidates<'_> {
                 if seen.is_multiple_of(super::ROWS_A_LOOK) {
                     self.env.maybe_yield().await;
                 }
-                if self.place.contains(&next, self.table) {
+                if self.place.contains(&next.candidate, self.table) {
                     held.push(next);
                 }
                 if held.len() == 2 * WINDOW {
@@ -251,28 +257,35 @@ impl Candidates<'_> {
         })
     }
 
-    /// The next partition, and the rows of it that come next; `None` in place of these: all.
-    async fn take(
-        &mut self,
-    ) -> Result<Option<(DecoratedKey, Option<Vec<Clustering>>)>, SSTableError> {
+    /// The next partition, and the rows of it that come next. A row may have several entries.
+    async fn take(&mut self) -> Result<Option<Taken>, SSTableError> {
         self.peek().await?;
-        let Some(mut last) = self.next.take() else {
+        let Some(first) = self.next.take() else {
             return Ok(None);
         };
-        let key = last.key.clone();
-        let mut rows = Vec::new();
-        loop {
-            rows.extend(last.row.clone());
-            let Some(next) = self.following(Some(&last)).await? else {
-                break;
+        let mut taken = Taken {
+            key: first.candidate.key.clone(),
+            rows: first.candidate.row.clone().map(|row| vec![row]),
+            entries: vec![first],
+        };
+        while let Some(next) = self.following().await? {
+            let is_same = next.candidate.key == taken.key;
+            let is_row = match (&mut taken.rows, &next.candidate.row) {
+                (Some(rows), Some(row)) => rows.last() != Some(row),
+                _ => false,
             };
-            if next.key != key || rows.len() == ROWS_AT_ONCE {
+            let is_enough = taken.entries.len() >= MOST_ENTRIES
+                || is_row && taken.rows.as_ref().is_some_and(|r| r.len() == ROWS_AT_ONCE);
+            if !is_same || is_enough {
                 self.next = Some(next);
                 break;
             }
-            last = next;
+            if is_row && let (Some(rows), Some(row)) = (&mut taken.rows, &next.candidate.row) {
+                rows.push(row.clone());
+            }
+            taken.entries.push(next);
         }
-        Ok(Some((key, (!rows.is_empty()).then_some(rows))))
+        Ok(Some(taken))
     }
 }
 
@@ -281,7 +294,7 @@ async fn next_entry(
     entries: &mut MergedPartition,
     (view, env): (&IndexView, &Env),
     now_seconds: u32,
-) -> Result<Option<Candidate>, SSTableError> {
+) -> Result<Option<Entry>, SSTableError> {
     let IndexView {
         definition, lookup, ..
     } = view;
@@ -302,7 +315,11 @@ async fn next_entry(
                 .is_some_and(|value| lookup.wants(value))
             && let Some(candidate) = definition.candidate(&row.clustering)
         {
-            return Ok(Some(candidate));
+            return Ok(Some(Entry {
+                candidate,
+                timestamp: row.liveness.timestamp,
+                clustering: row.clustering,
+            }));
         }
     }
     Ok(None)
@@ -321,7 +338,12 @@ impl<'r> Reading<'r> {
         // The partition whose rows come, and whether any more of it is wanted.
         let mut current: Option<(DecoratedKey, bool)> = None;
         let mut rows = 0;
-        while let Some((key, found)) = candidates.take().await? {
+        while let Some(Taken {
+            key,
+            rows: found,
+            entries,
+        }) = candidates.take().await?
+        {
             self.give_way(&mut rows).await;
             let is_same = current.as_ref().is_some_and(|(known, _)| *known == key);
             if is_same && current.as_ref().is_some_and(|(_, wanted)| !wanted) {
@@ -357,7 +379,17 @@ impl<'r> Reading<'r> {
                     continue;
                 }
             }
-            match self.rows_of(&mut merged, &mut page, &mut rows).await? {
+            let mut checks = Checks::new(
+                index,
+                (&key, &slices),
+                merged.head(),
+                entries,
+                (self.env, &self.view.table),
+            );
+            match self
+                .rows_of(&mut merged, (&mut page, &mut checks), &mut rows)
+                .await?
+            {
                 Flow::More => {}
                 Flow::PartitionDone => current = Some((key, false)),
                 Flow::PageDone => {
@@ -402,19 +434,23 @@ impl<'r> Reading<'r> {
     async fn rows_of(
         &self,
         merged: &mut MergedPartition,
-        page: &mut PageBuilder<'r>,
+        (page, checks): (&mut PageBuilder<'r>, &mut Checks<'_>),
         rows: &mut u32,
     ) -> Result<Flow, SSTableError> {
         while let Some(item) = merged.next().await? {
             self.give_way(rows).await;
             let flow = match item {
-                Unfiltered::Row(row) => page.row(row),
+                Unfiltered::Row(row) => {
+                    checks.row(&row);
+                    page.row(row)
+                }
                 Unfiltered::Marker(marker) => page.marker(&marker),
             };
             if flow != Flow::More {
                 return Ok(flow);
             }
         }
+        checks.end();
         Ok(Flow::More)
     }
 

@@ -6,6 +6,7 @@ mod filter;
 mod page;
 mod reconcile;
 mod single_row;
+mod stale;
 mod versions;
 
 use std::borrow::Cow;
@@ -34,6 +35,7 @@ pub use reconcile::{
     Candidates, Named, Reconciled, Reconciliation, Step, Window, command_for_replicas,
 };
 use smallvec::SmallVec;
+pub(crate) use stale::Stale;
 
 /// How many rows pass between two looks at the time.
 const ROWS_A_LOOK: u32 = 16;

@@ -190,6 +190,11 @@ impl Inner {
         table: &Rc<TableStore>,
         memtable: &Rc<Memtable>,
     ) -> Result<(), FlushError> {
+        if table.is_index.get() {
+            // What is removed of an index rests on what rows say: that is on the drive before.
+            let synced = self.log.sync().await;
+            synced.map_err(|error| FlushError::Failed(error.to_string()))?;
+        }
         let mut written = None;
         if let Some(descriptor) = self.name_for(table, memtable).await {
             match self.write_memtable(table, memtable, &descriptor).await {

@@ -21,7 +21,7 @@ use crate::commitlog::SegmentName;
 use crate::error::{OpenError, ReadError};
 use crate::index::{IndexDefinition, Lookup};
 use crate::merge::{MemScan, MergedScan, ScanSource};
-use crate::read::{IndexView, View};
+use crate::read::{IndexView, Stale, View};
 use crate::sstable::{ColumnSelection, SSTable, ScanOptions};
 use crate::{PartitionHead, Unfiltered};
 
@@ -45,7 +45,7 @@ pub(crate) struct ShardIndex {
     /// The table of its entries.
     pub(crate) entries: Rc<TableStore>,
     /// Does it lead to all that there is?
-    built: Cell<bool>,
+    pub(super) built: Cell<bool>,
 }
 
 /// An index that one shard has, for those who ask how far it is.
@@ -447,7 +447,27 @@ impl Inner {
             definition: index.definition.clone(),
             lookup,
             entries: index.entries.view(),
+            stale: Stale::default(),
         })))
+    }
+
+    /// Removes the entries that a read has found to be stale. The log has nothing of it: after a crash they
+    /// are found again.
+    pub(super) fn sweep(&self, table: &TableStore, view: &IndexView) {
+        let indexes = table.indexes.borrow().clone();
+        let mut indexes = indexes.iter();
+        let index = indexes.find(|index| Rc::ptr_eq(&index.definition, &view.definition));
+        let Some(index) = index.filter(|index| index.is_there()) else {
+            return;
+        };
+        let entries = index.entries.table();
+        if self.memory.is_full() || self.closed.get() {
+            return;
+        }
+        if let Some(deletion) = view.stale.deletion(&entries, self.now_seconds()) {
+            let grown = index.entries.active().apply(deletion, &entries, None);
+            self.memory.grow_active(grown);
+        }
     }
 }
 

@@ -26,6 +26,8 @@ mod folder_tests;
 #[cfg(test)]
 mod full_drive_tests;
 mod import;
+#[cfg(test)]
+mod index_tests;
 mod indexes;
 mod inflow;
 mod inspect;
@@ -294,6 +296,9 @@ impl Store {
         }
         let begun = inner.env.now();
         let page = view.read(&inner.env, command, &table.reads).await;
+        if let Some(index) = &view.index {
+            inner.sweep(&table, index);
+        }
         let page = inner.have_read(&table, begun, page)?;
         inner.check_tombstones(&view, page.scanned)?;
         Ok(page)
