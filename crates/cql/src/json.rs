@@ -177,7 +177,8 @@ fn map(json: &Value, key: &CqlType, value: &CqlType, depth: usize) -> Result<Byt
 }
 
 fn tuple(json: &Value, types: &[CqlType], depth: usize) -> Result<Bytes, ValueError> {
-    let Value::Array(items) = inner(json) else {
+    let decoded = inner(json);
+    let Value::Array(items) = &decoded else {
         return refuse(format!(
             "Expected a list representation of a tuple, but got a {}",
             shown(json)
@@ -187,14 +188,14 @@ fn tuple(json: &Value, types: &[CqlType], depth: usize) -> Result<Bytes, ValueEr
         return refuse(format!(
             "Tuple contains extra items (expected {}): {}",
             types.len(),
-            java_text(json)
+            java_text(&decoded)
         ));
     }
     if items.len() < types.len() {
         return refuse(format!(
             "Tuple is missing items (expected {}): {}",
             types.len(),
-            java_text(json)
+            java_text(&decoded)
         ));
     }
     let components: Result<Vec<Option<Bytes>>, ValueError> = items

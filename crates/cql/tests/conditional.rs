@@ -392,10 +392,10 @@ fn what_cassandra_fails_on_is_refused() {
         refused("UPDATE ks.m SET v = 1 WHERE k = 1 IF v.a = 1", &[]),
         "Invalid field access syntax for non-UDT column v"
     );
-    let text = "UPDATE ks.m SET v = 1 WHERE k = 1 IF m[?] = 1";
+    let text = "UPDATE ks.m SET v = 1 WHERE k = 1 IF l[?] = 1";
     assert_eq!(
         refused(text, &[Value::Unset]),
-        "Invalid unset value for map element access"
+        "Invalid unset value for list element access"
     );
     let text = "UPDATE ks.m SET v = 1 WHERE k = 1 IF l = ?";
     assert_eq!(

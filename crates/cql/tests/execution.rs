@@ -759,3 +759,155 @@ fn who_has_not_logged_in_makes_no_superusers() {
         }
     }
 }
+
+/// How many rows each page has.
+fn page_lengths(memory: &mut Memory, text: &str, page_size: u32) -> Vec<usize> {
+    let prepared = memory.prepare(text).expect("valid");
+    let (mut lengths, mut state) = (Vec::new(), None::<Vec<u8>>);
+    loop {
+        let answer = memory
+            .execute(&prepared, &[], Some(page_size), state.as_deref())
+            .unwrap_or_else(|e| panic!("{text}: {e}"));
+        lengths.push(answer.rows.len());
+        state = answer.state;
+        if state.is_none() {
+            return lengths;
+        }
+    }
+}
+
+/// Clients that ask until a page is not full rely on whether an empty one comes at the end: as Cassandra 5.0.6
+/// answers.
+#[test]
+fn pages_end_where_those_of_cassandra_do() {
+    let mut memory = with_tables();
+    run(
+        &mut memory,
+        "CREATE TABLE ks.row (k int PRIMARY KEY, v int)",
+    );
+    for k in 0..4 {
+        run(
+            &mut memory,
+            &format!("INSERT INTO ks.row (k, v) VALUES ({k}, 1)"),
+        );
+        for c in 0..4 {
+            run(
+                &mut memory,
+                &format!("INSERT INTO ks.x (k, c, v) VALUES ({k}, {c}, 1)"),
+            );
+        }
+    }
+    run(&mut memory, "INSERT INTO ks.x (k, s) VALUES (4, 1)");
+    let cases: [(&str, u32, &[usize]); 17] = [
+        (
+            "SELECT k, count(*) FROM ks.x WHERE k IN (0, 1) GROUP BY k",
+            1,
+            &[1, 1, 0],
+        ),
+        (
+            "SELECT k, count(*) FROM ks.x WHERE k IN (0, 1) GROUP BY k",
+            2,
+            &[2, 0],
+        ),
+        (
+            "SELECT k, count(*) FROM ks.x WHERE k IN (0, 1) GROUP BY k LIMIT 2",
+            1,
+            &[1, 1],
+        ),
+        ("SELECT k FROM ks.x GROUP BY k", 5, &[5, 0]),
+        ("SELECT k FROM ks.x GROUP BY k", 3, &[3, 2]),
+        ("SELECT k FROM ks.x WHERE k = 0 GROUP BY k", 1, &[1, 0]),
+        ("SELECT k FROM ks.x WHERE k = 4 GROUP BY k", 1, &[1]),
+        ("SELECT * FROM ks.x WHERE k = 0", 2, &[2, 2, 0]),
+        (
+            "SELECT * FROM ks.x WHERE k = 0 PER PARTITION LIMIT 2",
+            1,
+            &[1, 1],
+        ),
+        (
+            "SELECT * FROM ks.x WHERE k = 0 PER PARTITION LIMIT 2",
+            2,
+            &[2],
+        ),
+        (
+            "SELECT * FROM ks.x WHERE k = 0 AND c = 1 PER PARTITION LIMIT 1",
+            1,
+            &[1],
+        ),
+        ("SELECT * FROM ks.x WHERE k = 0 AND c = 1", 1, &[1, 0]),
+        ("SELECT * FROM ks.x WHERE k = 4", 1, &[1]),
+        ("SELECT DISTINCT k FROM ks.x WHERE k = 0", 1, &[1]),
+        ("SELECT * FROM ks.row WHERE k = 0", 1, &[1]),
+        ("SELECT * FROM ks.row WHERE k IN (0, 1)", 1, &[1, 1]),
+        ("SELECT * FROM ks.row WHERE k IN (0, 1)", 2, &[2]),
+    ];
+    for (text, page_size, lengths) in cases {
+        assert_eq!(
+            page_lengths(&mut memory, text, page_size),
+            lengths,
+            "{text}, {page_size}"
+        );
+    }
+}
+
+#[test]
+fn keys_that_are_too_long_are_measured_as_cassandra_measures_them() {
+    let mut memory = with_tables();
+    run(
+        &mut memory,
+        "CREATE TABLE ks.long (a text, b text, c text, d text, PRIMARY KEY ((a, b), c, d))",
+    );
+    let long = |length: usize| "x".repeat(length);
+    let insert = "INSERT INTO ks.long (a, b, c, d) VALUES";
+    for (text, length) in [
+        (
+            format!("{insert} ('{}', 'dog', 'c', 'd')", long(65_535)),
+            65_538,
+        ),
+        // No more than that themselves, but with what joins them.
+        (
+            format!("{insert} ('{}', 'dog', 'c', 'd')", long(65_530)),
+            65_539,
+        ),
+        (
+            format!("{insert} ('a', 'b', '{}', 'd')", long(65_535)),
+            65_536,
+        ),
+        (
+            format!(
+                "UPDATE ks.two SET v = 1 WHERE a = 1 AND b = '{}' AND c = 1 AND d = 1",
+                long(65_536)
+            ),
+            65_540,
+        ),
+    ] {
+        let prepared = memory.prepare(&text).expect("valid");
+        assert_eq!(
+            message(
+                memory
+                    .execute(&prepared, &[], None, None)
+                    .map(|answer| answer.rows)
+            ),
+            format!("Key length of {length} is longer than maximum of 65535")
+        );
+    }
+}
+
+/// Its folder would be longer than file systems take, here and in Cassandra.
+#[test]
+fn a_name_of_an_index_that_is_too_long_is_refused() {
+    let mut memory = with_tables();
+    let create = |length: usize| format!("CREATE INDEX {} ON ks.x (v)", "i".repeat(length));
+    run(&mut memory, &create(254));
+    run(&mut memory, &format!("DROP INDEX ks.{}", "i".repeat(254)));
+    let prepared = memory.prepare(&create(255)).expect("valid");
+    let refused = message(
+        memory
+            .execute(&prepared, &[], None, None)
+            .map(|answer| answer.rows),
+    );
+    assert!(
+        refused.starts_with("Index name must not be more than 254 characters long (got 255"),
+        "{refused}"
+    );
+}

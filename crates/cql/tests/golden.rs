@@ -165,6 +165,11 @@ fn syntax() {
 }
 
 #[test]
+fn arguments_and_names() {
+    check(include_str!("golden/arguments_and_names.cql"));
+}
+
+#[test]
 fn odd_values() {
     check(include_str!("golden/odd_values.cql"));
 }

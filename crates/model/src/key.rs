@@ -21,10 +21,11 @@ pub fn encode_key<V: AsRef<[u8]>>(columns: &[V]) -> Result<PartitionKey, ValueEr
     let key = match columns {
         [only] => Bytes::copy_from_slice(only.as_ref()),
         _ => {
+            // Cassandra looks at the values first, then at what they are put together to.
+            check_length(columns.iter().map(|column| column.as_ref().len()).sum())?;
             let mut key = BytesMut::new();
             for column in columns {
                 let column = column.as_ref();
-                check_length(column.len())?;
                 key.put_u16(column.len() as u16);
                 key.put_slice(column);
                 key.put_u8(0);

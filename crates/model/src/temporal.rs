@@ -112,7 +112,12 @@ pub fn date_from_text(text: &str) -> Result<u32, ValueError> {
     let Some((day, _)) = parsed else {
         return refuse!("Unable to coerce '{text}' to a formatted date (long)");
     };
-    u32::try_from(day.epoch_days() + DATE_EPOCH)
+    let days = day.epoch_days() + DATE_EPOCH;
+    if days < 0 {
+        let first = date_to_text(0);
+        return refuse!("Input date {text} is less than min supported date {first}T00:00Z");
+    }
+    u32::try_from(days)
         .map_err(|_| ValueError::new(format!("Input date {text} is beyond the supported dates")))
 }
 
@@ -138,7 +143,8 @@ pub fn time_from_text(text: &str) -> Result<i64, ValueError> {
         };
     }
     let read = || {
-        let (hours, rest) = text.split_once(':')?;
+        // As Java trims.
+        let (hours, rest) = text.trim_matches(|c: char| c <= ' ').split_once(':')?;
         let (minutes, rest) = rest.split_once(':')?;
         let (seconds, fraction) = match rest.split_once('.') {
             Some((seconds, fraction)) => (seconds, fraction_nanos(fraction, 1)?),
@@ -192,7 +198,9 @@ fn read_timestamp(text: &str) -> Option<i64> {
         None => {
             let (mut day, rest) = read_day(text)?;
             day.day = day.day.min(Day::month_length(day.year, day.month));
-            (day.epoch_days() * 86_400, 0, rest)
+            // Directly behind a day, and nowhere else, Cassandra reads the zone's letter as a small one, too.
+            let zone = if rest == "z" { "Z" } else { rest };
+            (day.epoch_days() * 86_400, 0, zone)
         }
     };
     let offset = zone::offset_at(rest, seconds)?;

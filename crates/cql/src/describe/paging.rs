@@ -51,7 +51,8 @@ impl DescribePosition {
         })
     }
 
-    /// The page of `rows` that starts here, and where the next one starts if there is one.
+    /// The page of `rows` that starts here, and where the next one starts: behind every page that is full there
+    /// is another, be it an empty one (`DescribeStatement.executeLocally`).
     pub fn page<T: Clone>(
         &self,
         rows: &[T],
@@ -61,11 +62,9 @@ impl DescribePosition {
             .unwrap_or(usize::MAX)
             .min(rows.len());
         let left = rows.len() - start;
-        let taken = match page_size {
-            Some(size) if size > 0 => left.min(size as usize),
-            _ => left,
-        };
-        let next = (taken < left).then_some(DescribePosition {
+        let size = page_size.filter(|size| *size > 0).map(|size| size as usize);
+        let taken = size.map_or(left, |size| left.min(size));
+        let next = (size == Some(taken)).then_some(DescribePosition {
             offset: (start + taken) as u64,
             ..*self
         });

@@ -286,7 +286,12 @@ impl Parser<'_> {
         self.expect_keyword(Keyword::On)?;
         let table = self.table_name()?;
         self.expect(Symbol::Open)?;
-        let targets = self.list_until(Symbol::Close, Self::index_target)?;
+        let names_a_part = self.is(Keyword::Full) || self.is(Keyword::Entries);
+        let targets = match names_a_part || self.is_identifier_at(0) {
+            true => self.list(Self::index_target)?,
+            false => Vec::new(),
+        };
+        self.expect(Symbol::Close)?;
         let using = if self.take_keyword(Keyword::Using) {
             Some(self.string()?)
         } else {

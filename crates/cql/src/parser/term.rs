@@ -114,8 +114,12 @@ impl Parser<'_> {
                 if !parser.is_function_call() {
                     return Err(parser.no_function());
                 }
+                let from = parser.at;
                 let name = parser.function_name()?;
                 parser.expect(Symbol::Open)?;
+                if !parser.begins_term() && !parser.is_symbol(Symbol::Close) {
+                    return Err(parser.no_alternative_after(from));
+                }
                 let arguments = parser.values_until(Symbol::Close, Self::term)?;
                 Ok(Term::Function { name, arguments })
             }

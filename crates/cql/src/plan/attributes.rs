@@ -85,6 +85,8 @@ impl Attributes {
             Some(ttl) => match ttl.evaluate(request)? {
                 Bound::Unset => default,
                 Bound::Null => NO_TTL,
+                // No bytes and null are the same to an int.
+                Bound::Value(bytes) if bytes.is_empty() => NO_TTL,
                 Bound::Value(bytes) => match <[u8; 4]>::try_from(&*bytes) {
                     Ok(bytes) => i32::from_be_bytes(bytes),
                     Err(_) => return invalid!("Invalid TTL value"),

@@ -18,6 +18,7 @@ use crate::term::Request;
 
 use super::bound_condition::BoundCondition;
 use super::condition::{ColumnCondition, Conditions};
+use super::index_values::check_indexed;
 use super::modify::ModifyPlan;
 use super::restrictions::StatementKind;
 use super::row_builder::{ListClock, WriteTime};
@@ -311,6 +312,7 @@ impl<'a> CasRequest<'a> {
             let plan = write.plan;
             updates.extend(plan.update_at(&self.key, write.request, time, current)?);
         }
+        check_indexed(&self.table, &updates)?;
         let mut all = PartitionUpdate::new(self.table.clone(), self.key.clone());
         put_together(&mut all, updates);
         all.retime(timestamp_micros);

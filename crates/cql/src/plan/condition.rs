@@ -1,5 +1,6 @@
 //! `IF …` of a write, analysed (`Conditions` and its kinds, `ColumnCondition.Raw.prepare`).
 
+use bytes::Bytes;
 use model::{Column, ColumnId, ColumnKind, CqlType, Table};
 
 use crate::CqlError;
@@ -185,6 +186,8 @@ impl ColumnCondition {
                 let kind = if is_map { "map" } else { "list" };
                 match key.evaluate(request)? {
                     Bound::Value(key) => BoundPart::Element(key),
+                    // Cassandra looks for a key without bytes.
+                    Bound::Unset if is_map => BoundPart::Element(Bytes::new()),
                     Bound::Null => return invalid!("Invalid null value for {kind} element access"),
                     Bound::Unset => {
                         return invalid!("Invalid unset value for {kind} element access");
@@ -193,6 +196,10 @@ impl ColumnCondition {
             }
         };
         let is_in = self.comparison == Comparison::In;
+        let looks_inside = matches!(
+            self.comparison,
+            Comparison::Contains | Comparison::ContainsKey
+        );
         let mut values = Vec::new();
         match &self.values {
             Values::Terms(terms) => {
@@ -201,6 +208,7 @@ impl ColumnCondition {
                         Bound::Value(value) => values.push(Some(value)),
                         Bound::Null => values.push(None),
                         Bound::Unset if is_in => {}
+                        Bound::Unset if looks_inside => values.push(Some(Bytes::new())),
                         Bound::Unset => return invalid!("Invalid 'unset' value in condition"),
                     }
                 }

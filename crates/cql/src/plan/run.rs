@@ -254,10 +254,8 @@ impl<'p> SelectRun<'p> {
 
     /// The reads that are needed next; none when all is known.
     pub fn reads(&mut self) -> Vec<ReadCommand> {
-        if self.full || self.remaining == 0 {
-            self.source = Source::Done;
-        }
         let commands = match &self.source {
+            _ if self.full || self.remaining == 0 => Vec::new(),
             Source::Done => Vec::new(),
             Source::Range(range) => vec![self.command(range.clone(), self.resume.clone())],
             Source::Keys(keys, next) => {
@@ -594,19 +592,31 @@ impl<'p> SelectRun<'p> {
             self.emit_sorted(sink)?;
             return Ok(None);
         }
-        let stopped = self.full;
-        if self.plan.is_aggregate() && !stopped && self.remaining > 0 {
+        if self.plan.is_aggregate() && !self.full && self.remaining > 0 {
             if self.group.is_none() && self.plan.group_by.is_empty() {
                 self.empty_group(sink)?;
-            } else {
-                self.finish_group(sink)?;
+                return Ok(None);
             }
+            // With it the page may be full, though nothing follows: as in Cassandra, an empty page does.
+            self.finish_group(sink)?;
+        }
+        if !self.paged || !self.full || self.remaining == 0 {
             return Ok(None);
         }
-        if !self.paged || !stopped || self.remaining == 0 {
-            return Ok(None);
-        }
-        Ok(self.last.as_ref().map(Position::encode))
+        let last = self.last.as_ref().filter(|last| !self.is_end(last));
+        Ok(last.map(Position::encode))
+    }
+
+    /// Whether nothing can follow a position: of the partitions that are read by their keys it is the last,
+    /// and that one has no more rows or is allowed none.
+    fn is_end(&self, position: &Position) -> bool {
+        let Source::Keys(keys, _) = &self.source else {
+            return false;
+        };
+        let clustering = position.clustering.as_ref();
+        let finished = clustering.is_none_or(|clustering| clustering.0.is_empty());
+        keys.last().is_some_and(|key| *key.key() == position.key)
+            && (finished || position.remaining_in_partition == 0)
     }
 
     /// Aggregates of no rows at all give one row.

@@ -323,9 +323,7 @@ pub(crate) fn check_clustering(table: &Table, clustering: &Clustering) -> Result
     }
     let bytes: usize = clustering.0.iter().map(Bytes::len).sum();
     if bytes > MAX_CLUSTERING_BYTES {
-        return invalid!(
-            "The sum of all clustering columns is too long ({bytes} > {MAX_CLUSTERING_BYTES})"
-        );
+        return invalid!("Key length of {bytes} is longer than maximum of {MAX_CLUSTERING_BYTES}");
     }
     Ok(())
 }

@@ -31,6 +31,10 @@ const CLASSES: [&str; 2] = [
 /// Names of classes in whatever case (`IndexMetadata.indexNameAliases`).
 const ALIASES: [&str; 2] = ["sai", "storageattachedindex"];
 
+/// Cassandra names a folder after an index, with a point before it. It checks no length: longer names take it off
+/// its clients, and keep it from starting again.
+const MAX_NAME: usize = 254;
+
 /// The options that an index has of itself.
 const TARGET: &str = "target";
 const CLASS: &str = "class_name";
@@ -154,6 +158,13 @@ fn define(
             "Illegal index name {}",
             index.name
         )));
+    }
+    if index.name.len() > MAX_NAME {
+        return invalid!(
+            "Index name must not be more than {MAX_NAME} characters long (got {} characters for \"{}\")",
+            index.name.len(),
+            index.name
+        );
     }
     implementation.check_class()?;
     let columns: Vec<&Column> = targets.iter().map(|target| target.column).collect();

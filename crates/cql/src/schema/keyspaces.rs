@@ -18,7 +18,8 @@ const MAX_NAME: usize = 48;
 
 const PROPERTIES: &[&str] = &["durable_writes", "replication"];
 
-fn check_name(name: &str) -> Result<(), CqlError> {
+/// What a keyspace may be called, in whatever statement names one (`AlterSchemaStatement.validateKeyspaceName`).
+pub(super) fn check_name(name: &str) -> Result<(), CqlError> {
     if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
         return Err(CqlError::Invalid(format!(
             "Keyspace name must not be empty and must contain alphanumeric or underscore \

@@ -278,6 +278,7 @@ impl SchemaPlan {
         features: Features<'_>,
     ) -> Result<SchemaChange, CqlError> {
         system::authorize(&self.statement, self.keyspace())?;
+        keyspaces::check_name(self.keyspace())?;
         let surroundings = Surroundings {
             ids: &mut ids,
             now_micros,

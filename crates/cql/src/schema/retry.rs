@@ -66,8 +66,16 @@ fn hybrid(function: &str, rest: &str, text: &str) -> Result<String, CqlError> {
         (Policy::Fixed(_), Policy::Percentile(_)) => {
             Ok(format!("{function}({},{})", right.text(), left.text()))
         }
-        _ => refuse(text),
+        (Policy::Percentile(_), Policy::Percentile(_)) => refuse_alike(text, "PERCENTILE"),
+        (Policy::Fixed(_), Policy::Fixed(_)) => refuse_alike(text, "FIXED"),
     }
+}
+
+fn refuse_alike(text: &str, kind: &str) -> Result<String, CqlError> {
+    Err(CqlError::Config(format!(
+        "Invalid value {text} for option 'speculative_retry': MIN()/MAX() arguments should be of different types, \
+         but both are of type {kind}"
+    )))
 }
 
 /// `99p`, `99PERCENTILE` or `50ms`.

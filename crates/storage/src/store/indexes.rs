@@ -14,6 +14,8 @@ use std::time::Duration;
 
 use io::TaskGroup;
 use model::{Mutation, PartitionBound, PartitionUpdate, ReadCommand, Slice, Table};
+use uuid::Uuid;
+use uuid::fmt::Simple;
 
 use super::table::TableStore;
 use super::{Inner, Store, folder};
@@ -37,6 +39,19 @@ const ROWS_AT_ONCE: usize = 64;
 
 /// How long a build waits when memtables are full.
 const ROOM_WAIT: Duration = Duration::from_millis(10);
+
+/// The longest name that file systems take, in bytes (`NAME_MAX`).
+const LONGEST_NAME: usize = 255;
+
+/// The folder of an index in that of its keyspace. What is too long of its name is left out: the id tells it
+/// from others.
+fn folder_name(entries: &str, id: Uuid) -> String {
+    let (before, id) = ("helenus_", id.simple());
+    let room = LONGEST_NAME - before.len() - 1 - Simple::LENGTH;
+    let end = entries.char_indices().map(|(at, c)| at + c.len_utf8());
+    let end = end.take_while(|end| *end <= room).last().unwrap_or(0);
+    format!("{before}{}-{id}", &entries[..end])
+}
 
 /// An index of a table on this shard.
 pub(crate) struct ShardIndex {
@@ -206,7 +221,7 @@ impl Inner {
     }
 
     fn folder_of_index(&self, entries: &Table) -> PathBuf {
-        let name = format!("helenus_{}-{}", entries.name, entries.id.simple());
+        let name = folder_name(&entries.name, entries.id);
         let shards = self.config.sharder.shards();
         let own = format!("shard-{}-of-{shards}", self.env.shard().0);
         let keyspace = self.config.sstables.join(&*entries.keyspace);
@@ -518,5 +533,21 @@ impl View {
         });
         let sources = memory.chain(files).collect();
         MergedScan::new(env, self.table.clone(), sources)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_of_indexes_have_names_that_file_systems_take() {
+        let id = Uuid::from_u128(7);
+        let short = format!("helenus_t.i-{}", id.simple());
+        assert_eq!(folder_name("t.i", id), short);
+        let long = folder_name(&"t".repeat(400), id);
+        assert_eq!(long.len(), LONGEST_NAME);
+        assert!(long.ends_with(&format!("t-{}", id.simple())));
+        assert!(folder_name(&"é".repeat(400), id).len() <= LONGEST_NAME);
     }
 }
