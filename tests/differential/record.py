@@ -60,6 +60,7 @@ class Recorded:
 
     def __init__(self, answers: list):
         self.answers = iter(answers)
+        self.trips = 0
 
     def reset(self, keyspace: str):
         pass
