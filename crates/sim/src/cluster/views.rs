@@ -1,9 +1,10 @@
-//! A table and its materialized views, written to by several clients at once while nodes die, are cut off and are
-//! slow. Once all is well again, and the replicas of the table have been made equal by reads, each view says what the
-//! table says: asked of all its replicas, and of any of them alone.
+//! A table, its materialized views and its indexes, written to and asked by several clients at once while nodes die,
+//! are cut off and are slow. Once all is well again, and the replicas of the table have been made equal by reads, each
+//! view says what the table says, and each index finds what a scan finds: asked of all replicas, and of any of them
+//! alone.
 //!
-//! Some views are there from the start, some are made while all of this goes on, so that they are built from what
-//! there is then. Few rows and few values make most writes take a row of a view to another place.
+//! Some views and indexes are there from the start, some are made while all of this goes on, so that they are built
+//! from what there is then. Few rows and few values make most writes take a row of a view to another place.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -59,6 +60,15 @@ const VIEWS: [(&str, &str); 3] = [
     ),
 ];
 
+/// The indexes, each with the place of its column among the values of a row.
+const INDEXES: [(usize, &str); 3] = [
+    (1, "CREATE INDEX IF NOT EXISTS t_c ON k.t (c)"),
+    (2, "CREATE INDEX IF NOT EXISTS t_a ON k.t (a)"),
+    (3, "CREATE INDEX IF NOT EXISTS t_b ON k.t (b) USING 'sai'"),
+];
+/// The columns of the table, in the order of the values of a row.
+const COLUMNS: [&str; 4] = ["p", "c", "a", "b"];
+
 /// The values of a row: `p`, `c`, `a`, `b`.
 type Values = [Option<i64>; 4];
 
@@ -71,6 +81,8 @@ pub struct Report {
     pub unknown: u64,
     /// Rows of views that were compared.
     pub compared: u64,
+    /// Rows that were found by indexes, and compared.
+    pub found: u64,
     /// What went wrong around them.
     pub trouble: Trouble,
     /// The trace of the run.
@@ -83,6 +95,7 @@ impl Report {
         self.statements += other.statements;
         self.unknown += other.unknown;
         self.compared += other.compared;
+        self.found += other.found;
         self.trouble.add(&other.trouble);
     }
 }
@@ -91,8 +104,8 @@ impl std::fmt::Display for Report {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "{} statements acknowledged, {} without an answer, {} rows of views compared; {}",
-            self.statements, self.unknown, self.compared, self.trouble
+            "{} statements acknowledged, {} without an answer, {} rows of views compared, {} found by indexes; {}",
+            self.statements, self.unknown, self.compared, self.found, self.trouble
         )
     }
 }
@@ -133,8 +146,10 @@ pub fn run_with(seed: u64, flaw: Flaw) -> Result<Report, String> {
     ] {
         world.ask(0, text, Consistency::One)?;
     }
-    let (first, late): (Vec<_>, Vec<_>) = VIEWS.into_iter().partition(|_| random.chance(60));
-    for (_, text) in first {
+    let indexes = INDEXES.iter().map(|(_, text)| *text);
+    let made = VIEWS.iter().map(|(_, text)| *text).chain(indexes);
+    let (first, late): (Vec<_>, Vec<_>) = made.partition(|_| random.chance(60));
+    for text in first {
         world.ask(0, text, Consistency::One)?;
     }
     let shared = begin(&world, &mut random, late);
@@ -152,11 +167,7 @@ pub fn run_with(seed: u64, flaw: Flaw) -> Result<Report, String> {
     Ok(report)
 }
 
-fn begin(
-    world: &World,
-    random: &mut Random,
-    late: Vec<(&'static str, &'static str)>,
-) -> Rc<Shared> {
+fn begin(world: &World, random: &mut Random, late: Vec<&'static str>) -> Rc<Shared> {
     let env = world.clients();
     let shared = Rc::new(Shared {
         env: env.clone(),
@@ -181,10 +192,10 @@ fn begin(
     shared
 }
 
-/// Makes views while others write.
-async fn make(shared: &Shared, random: Random, views: Vec<(&'static str, &'static str)>) {
+/// Makes views and indexes while others write.
+async fn make(shared: &Shared, random: Random, late: Vec<&'static str>) {
     let mut session = Session::new(&shared.env, &shared.addresses, random);
-    for (_, text) in views {
+    for text in late {
         session.rest(WORK.as_millis() as u64 / 2).await;
         let text = text.replace("VIEW k.", "VIEW IF NOT EXISTS k.");
         while session.run(&text, Consistency::One).await.is_err() {
@@ -212,7 +223,9 @@ fn statement(random: &mut Random) -> String {
     let value = random.below(VALUES);
     let of_row = format!("WHERE p = {p} AND c = {c}");
     let column = *random.pick(&["a", "b"]);
-    match random.below(20) {
+    match random.below(24) {
+        // What is found cannot be known now; entries that are stale are.
+        20.. => format!("SELECT p, c FROM k.t WHERE {column} = {value} ALLOW FILTERING"),
         0..6 => {
             let other = random.below(VALUES);
             format!("INSERT INTO k.t (p, c, a, b) VALUES ({p}, {c}, {value}, {other})")
@@ -273,6 +286,35 @@ fn look(world: &mut World, shared: &Shared, until: io::Instant) -> Result<(), St
                 ));
             }
             shared.report.borrow_mut().compared += rows.len() as u64;
+        }
+    }
+    find(world, shared, &table)
+}
+
+/// What indexes find is what the table has.
+fn find(world: &mut World, shared: &Shared, table: &BTreeSet<Values>) -> Result<(), String> {
+    for (at, _) in INDEXES {
+        for value in 0..VALUES.max(ROWS) as i64 {
+            let column = COLUMNS[at];
+            let expected: BTreeSet<Values> = table
+                .iter()
+                .filter(|row| row[at] == Some(value))
+                .copied()
+                .collect();
+            let text = format!("SELECT p, c, a, b FROM k.t WHERE {column} = {value}");
+            let all = [Consistency::All, Consistency::Quorum].map(|level| (0, level));
+            let alone = (0..world.len()).map(|node| (node, Consistency::One));
+            for (node, level) in all.into_iter().chain(alone) {
+                let rows = world.ask(node, &text, level)?;
+                let there: BTreeSet<Values> = rows.iter().map(|row| values(row)).collect();
+                if there != expected || there.len() != rows.len() {
+                    return Err(format!(
+                        "{column} = {value}, node {node} at {level:?}: {there:?} by the index, {expected:?} in \
+                         the table"
+                    ));
+                }
+                shared.report.borrow_mut().found += rows.len() as u64;
+            }
         }
     }
     Ok(())
