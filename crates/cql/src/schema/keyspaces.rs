@@ -104,7 +104,8 @@ pub(super) fn alter(
     };
     let durable_writes = properties.boolean("durable_writes")?;
     let mut keyspace = Keyspace::clone(previous);
-    if let Some(options) = replication {
+    // Without any option in it, it changes nothing.
+    if let Some(options) = replication.filter(|options| !options.is_empty()) {
         keyspace.replication = replication::normalize(name, options, &previous.replication, &with)?;
     }
     keyspace.durable_writes = durable_writes.unwrap_or(previous.durable_writes);

@@ -47,8 +47,20 @@ const MAX_TTL: i32 = 20 * 365 * 24 * 60 * 60;
 /// (`BloomCalculations.minSupportedBloomFilterFpChance`).
 const MIN_FP_CHANCE: f64 = 6.71e-5;
 
+/// What stands for the chance that goes with the compaction (`TableParams`).
+const UNSET_FP_CHANCE: f64 = -1.0;
+
 fn refuse<T>(message: String) -> Result<T, CqlError> {
     Err(CqlError::Config(message))
+}
+
+/// The false positive chance of bloom filters that goes with the compaction.
+fn default_fp_chance(options: &TableOptions) -> f64 {
+    if compaction::is_leveled(&options.compaction) {
+        0.1
+    } else {
+        TableOptions::default().bloom_filter_fp_chance
+    }
 }
 
 /// The options of a new table.
@@ -56,8 +68,8 @@ pub(super) fn create(properties: &Properties) -> Result<TableOptions, CqlError> 
     properties.check_names(NAMES)?;
     let mut options = TableOptions::default();
     apply(&mut options, properties)?;
-    if !properties.has("bloom_filter_fp_chance") && compaction::is_leveled(&options.compaction) {
-        options.bloom_filter_fp_chance = 0.1;
+    if !properties.has("bloom_filter_fp_chance") {
+        options.bloom_filter_fp_chance = default_fp_chance(&options);
     }
     validate(&options)?;
     Ok(options)
@@ -175,6 +187,9 @@ fn apply_with(
     set(&mut o.cdc, given.boolean("cdc")?);
     if let Some(text) = given.text("read_repair")? {
         o.read_repair = read_repair(text)?;
+    }
+    if o.bloom_filter_fp_chance == UNSET_FP_CHANCE {
+        o.bloom_filter_fp_chance = default_fp_chance(o);
     }
     Ok(())
 }
