@@ -9,7 +9,7 @@ use crate::ast::{self, QualifiedName, RoleOptions, Statement};
 use crate::describe::{DescribePlan, RESULT_TABLE};
 use crate::error::invalid;
 use crate::functions::Function;
-use crate::plan::{Attributes, BatchPlan, ModifyPlan, Plan, SelectPlan};
+use crate::plan::{Attributes, BatchPlan, ModifyPlan, Plan, SelectPlan, TruncatePlan};
 use crate::schema::SchemaPlan;
 use crate::term::{Analysis, ColumnSpec, MarkerSpec, Value, Values};
 
@@ -79,17 +79,12 @@ pub fn prepare_statement(
         }
         Statement::Modification(modification) => prepare_modification(modification, context),
         Statement::Batch(batch) => prepare_batch(batch, context),
-        Statement::Truncate(name) => {
-            let (_, table) = table_of(context, name)?;
-            if table.view.is_some() {
-                return invalid!(
-                    "Cannot TRUNCATE materialized view directly; must truncate base table instead"
-                );
-            }
-            Ok(Prepared::simple(
-                Plan::Truncate(table.clone()),
-                Some(table.keyspace.to_string()),
-            ))
+        Statement::Truncate(truncate) => {
+            let (_, table) = table_of(context, &truncate.table)?;
+            let analysis = Analysis::new(&table, None);
+            let plan = TruncatePlan::new(&analysis, table.clone(), truncate)?;
+            let plan = Plan::Truncate(Box::new(plan));
+            Prepared::of_table(plan, &table, analysis.into_markers())
         }
         Statement::Use(keyspace) => Ok(Prepared::simple(
             Plan::Use(keyspace.clone()),

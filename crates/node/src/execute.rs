@@ -219,9 +219,10 @@ impl Call<'_> {
                 self.write_batch(mutations, consistency, batch.kind(), time)
                     .await
             }
-            Plan::Truncate(table) => {
+            Plan::Truncate(truncate) => {
                 *self.kind = RequestKind::Schema;
-                self.truncate(table).await
+                let time = truncate.timeout(&self.request(prepared, parameters)?)?;
+                self.truncate(truncate.table(), time).await
             }
             Plan::Use(keyspace) => {
                 let metadata = self.shard.metadata();
@@ -439,10 +440,14 @@ impl Call<'_> {
         Ok(())
     }
 
-    async fn truncate(&mut self, table: &Arc<Table>) -> Result<(), RequestError> {
+    async fn truncate(
+        &mut self,
+        table: &Arc<Table>,
+        time: Option<Duration>,
+    ) -> Result<(), RequestError> {
         refuse_virtual(table, "Truncation")?;
         self.guard_truncate()?;
-        Box::pin(truncate::everywhere(self.shard, table.id)).await?;
+        Box::pin(truncate::everywhere(self.shard, table.id, time)).await?;
         self.response().void();
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cluster::paxos::Answer;
 use cluster::{Consistency, NodeId};
@@ -95,8 +96,8 @@ pub(crate) enum ShardRequest {
     Begin(Arc<LocalNode>),
     /// Change the schema (asked of shard 0, which does one change after the other).
     ChangeSchema(Box<SchemaPlan>),
-    /// Have all nodes forget all rows of a table (asked of shard 0).
-    TruncateEverywhere(TableId),
+    /// Have all nodes forget all rows of a table, in that time if there is one (asked of shard 0).
+    TruncateEverywhere(TableId, Option<Duration>),
     /// Forget all rows of a table, as of that time in milliseconds since 1970.
     Truncate(TableId, i64),
     /// Link what the shard has of a table into the snapshot of this name.

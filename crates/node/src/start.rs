@@ -391,8 +391,8 @@ async fn perform(shard: &Rc<Shard>, request: ShardRequest) -> ShardReply {
         ShardRequest::ChangeSchema(plan) => {
             ShardReply::SchemaChanged(metadata::change(shard, &plan).await)
         }
-        ShardRequest::TruncateEverywhere(table) => {
-            ShardReply::Written(truncate::everywhere(shard, table).await)
+        ShardRequest::TruncateEverywhere(table, time) => {
+            ShardReply::Written(truncate::everywhere(shard, table, time).await)
         }
         ShardRequest::Truncate(table, at) => done(truncate::on_shard(shard, table, at).await),
         ShardRequest::LinkSnapshot(table, tag) => {

@@ -20,12 +20,16 @@ use crate::timeouts::TimeoutKind;
 use crate::truncations;
 use crate::views;
 
-/// Truncates a table on all nodes.
-pub(crate) async fn everywhere(shard: &Rc<Shard>, table: TableId) -> Result<(), RequestError> {
+/// Truncates a table on all nodes, in `time` or in that which operators set.
+pub(crate) async fn everywhere(
+    shard: &Rc<Shard>,
+    table: TableId,
+    time: Option<Duration>,
+) -> Result<(), RequestError> {
     if shard.index() == LEADING_SHARD {
-        return lead(shard, table).await;
+        return lead(shard, table, time).await;
     }
-    let request = ShardRequest::TruncateEverywhere(table);
+    let request = ShardRequest::TruncateEverywhere(table, time);
     match shard.ask(LEADING_SHARD, request).await {
         Ok(ShardReply::Written(result)) => result,
         Ok(_) => Err(failed("an answer to another question")),
@@ -37,7 +41,12 @@ fn failed(reason: impl ToString) -> RequestError {
     RequestError::Truncate(reason.to_string())
 }
 
-async fn lead(shard: &Rc<Shard>, table: TableId) -> Result<(), RequestError> {
+async fn lead(
+    shard: &Rc<Shard>,
+    table: TableId,
+    time: Option<Duration>,
+) -> Result<(), RequestError> {
+    let began = shard.env.now();
     let others: Vec<_> = shard.metadata().others().collect();
     let up = others.iter().filter(|id| shard.peers.is_up(**id)).count();
     if up < others.len() {
@@ -50,9 +59,14 @@ async fn lead(shard: &Rc<Shard>, table: TableId) -> Result<(), RequestError> {
     let service = shard.cluster_service();
     let service = service.ok_or_else(|| failed("the node is starting"))?;
     let here = here(shard, table).await;
-    let time = shard.timeouts.get(TimeoutKind::Truncate);
-    let told = service.truncate_at(&others, table, time).await;
-    here.and(told).map_err(failed)
+    let most = time.unwrap_or_else(|| shard.timeouts.get(TimeoutKind::Truncate));
+    let told = service.truncate_at(&others, table, most).await;
+    here.and(told).map_err(failed)?;
+    // What this node does is not given up half-way; who set a time hears that it was not enough.
+    match time.is_some_and(|time| shard.env.now() > began + time) {
+        true => Err(failed("it took longer than its TIMEOUT")),
+        false => Ok(()),
+    }
 }
 
 /// Truncates a table on this node, whichever shard this is.

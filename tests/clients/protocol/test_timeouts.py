@@ -4,7 +4,7 @@ import pytest
 
 from harness.protocol import Failure
 
-READ_TIMEOUT, WRITE_TIMEOUT = 0x1200, 0x1100
+READ_TIMEOUT, WRITE_TIMEOUT, TRUNCATE_ERROR = 0x1200, 0x1100, 0x1003
 
 STATEMENTS = [
     (READ_TIMEOUT, "SELECT * FROM raw.timed USING TIMEOUT {}"),
@@ -19,6 +19,7 @@ STATEMENTS = [
         "BEGIN BATCH USING TIMEOUT {} INSERT INTO raw.timed (k, v) VALUES (3, 3); "
         "INSERT INTO raw.timed (k, v) VALUES (4, 4); APPLY BATCH",
     ),
+    (TRUNCATE_ERROR, "TRUNCATE TABLE raw.timed USING TIMEOUT {}"),
 ]
 
 

@@ -51,6 +51,15 @@ impl std::fmt::Display for QualifiedName {
     }
 }
 
+/// `TRUNCATE [TABLE] table [USING TIMEOUT duration]`
+#[derive(Clone, Debug, PartialEq)]
+pub struct Truncate {
+    /// Which.
+    pub table: QualifiedName,
+    /// How long it may take: ScyllaDB's.
+    pub timeout: Option<Term>,
+}
+
 /// A statement.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Statement {
@@ -62,8 +71,8 @@ pub enum Statement {
     Batch(Batch),
     /// `USE keyspace`
     Use(String),
-    /// `TRUNCATE [TABLE] table`
-    Truncate(QualifiedName),
+    /// `TRUNCATE`
+    Truncate(Truncate),
     /// `DESCRIBE …`
     Describe(Describe),
 

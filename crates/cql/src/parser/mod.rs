@@ -17,7 +17,7 @@ mod table;
 mod term;
 
 use crate::CqlError;
-use crate::ast::{Marker, Statement};
+use crate::ast::{Marker, Statement, Truncate};
 use crate::lexer::{Keyword, MAX_TOKENS, Symbol, Token, TokenKind, tokens};
 
 /// ScyllaDB's word for how long a statement may take; no keyword.
@@ -327,7 +327,9 @@ impl<'a> Parser<'a> {
                 self.next();
                 let _ =
                     self.take_keyword(Keyword::Table) || self.take_keyword(Keyword::ColumnFamily);
-                Ok(Statement::Truncate(self.table_name()?))
+                let table = self.table_name()?;
+                let timeout = self.timeout()?;
+                Ok(Statement::Truncate(Truncate { table, timeout }))
             }
             Keyword::Create => self.create(),
             Keyword::Alter => self.alter(),

@@ -79,7 +79,7 @@ impl Parser<'_> {
     }
 
     /// `[USING TIMEOUT duration]`
-    fn timeout(&mut self) -> Parsed<Option<Term>> {
+    pub(super) fn timeout(&mut self) -> Parsed<Option<Term>> {
         if !self.take_keyword(Keyword::Using) {
             return Ok(None);
         }

@@ -34,6 +34,7 @@ mod selection;
 mod selector;
 mod selector_type;
 mod slices;
+mod truncate;
 mod view;
 mod write;
 
@@ -56,6 +57,7 @@ pub use position::Position;
 pub(crate) use restriction::column_of;
 pub use run::{Paging, RowSink, SelectRun};
 pub use select::SelectPlan;
+pub use truncate::TruncatePlan;
 pub use view::view_rows;
 pub(crate) use view::{ViewRelations, parse_where};
 
@@ -69,7 +71,7 @@ pub enum Plan {
     /// Writes the rows of several statements.
     Batch(Box<BatchPlan>),
     /// Empties a table.
-    Truncate(Arc<Table>),
+    Truncate(Box<TruncatePlan>),
     /// Makes a keyspace the one of unqualified names.
     Use(String),
     /// Changes the schema.
@@ -90,7 +92,7 @@ impl Plan {
             Plan::Select(select) => same(select.table()),
             Plan::Modify(modify) => same(modify.table()),
             Plan::Batch(batch) => batch.statements().iter().all(|s| same(s.table())),
-            Plan::Truncate(table) => same(table),
+            Plan::Truncate(truncate) => same(truncate.table()),
             Plan::Use(_) | Plan::Schema(_) | Plan::Describe(_) => true,
         }
     }

@@ -132,8 +132,8 @@ impl Memory {
                 let pages = self.read_all(&batch.reads(&request)?);
                 self.apply(batch.mutations(&request, &pages)?);
             }
-            Plan::Truncate(table) => {
-                self.tables.remove(&table.id);
+            Plan::Truncate(truncate) => {
+                self.tables.remove(&truncate.table().id);
             }
             Plan::Schema(plan) => {
                 let mut ids = self.ids;
