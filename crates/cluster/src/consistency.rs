@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::replication::ReplicationStrategy;
+
 /// How many replicas must take part in a request before it is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Consistency {
@@ -51,6 +53,12 @@ pub enum ConsistencyError {
          reads\""
     )]
     SerialForCommit(Consistency),
+    /// A conditional update committed in each data centre, where the strategy knows none.
+    #[error(
+        "consistency level EACH_QUORUM not compatible with replication strategy \
+         (org.apache.cassandra.locator.{0})"
+    )]
+    EachQuorumForCommit(&'static str),
     /// A counter written at a serial level.
     #[error("Counter operations are inherently non-serializable")]
     SerialForCounter,
@@ -143,10 +151,14 @@ impl Consistency {
         }
     }
 
-    /// May a conditional update be committed at this level?
-    pub fn check_commit(self) -> Result<(), ConsistencyError> {
-        match self {
-            Consistency::NodeLocal => Err(ConsistencyError::NodeLocal),
+    /// May a conditional update be committed at this level, in a keyspace with this strategy?
+    pub fn check_commit(self, strategy: &ReplicationStrategy) -> Result<(), ConsistencyError> {
+        match (self, strategy) {
+            (Consistency::NodeLocal, _) => Err(ConsistencyError::NodeLocal),
+            (Consistency::EachQuorum, ReplicationStrategy::NetworkTopology { .. }) => Ok(()),
+            (Consistency::EachQuorum, other) => {
+                Err(ConsistencyError::EachQuorumForCommit(other.class()))
+            }
             _ if self.is_serial() => Err(ConsistencyError::SerialForCommit(self)),
             _ => Ok(()),
         }
@@ -204,11 +216,25 @@ mod tests {
         assert!(Consistency::Serial.check_write().is_err());
         assert!(Consistency::LocalSerial.check_serial().is_ok());
         assert!(Consistency::Quorum.check_serial().is_err());
-        let error = Consistency::Serial.check_commit().unwrap_err();
+    }
+
+    #[test]
+    fn commits_fit_levels_and_strategies() {
+        let simple = ReplicationStrategy::Simple { factor: 1 };
+        let network = ReplicationStrategy::network_topology([("a", 1)]);
+        let error = Consistency::Serial.check_commit(&simple).unwrap_err();
         assert!(
             error
                 .to_string()
                 .starts_with("SERIAL is not supported as conditional")
+        );
+        assert!(Consistency::Any.check_commit(&simple).is_ok());
+        assert!(Consistency::EachQuorum.check_commit(&network).is_ok());
+        let error = Consistency::EachQuorum.check_commit(&simple).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "consistency level EACH_QUORUM not compatible with replication strategy \
+             (org.apache.cassandra.locator.SimpleStrategy)"
         );
     }
 }

@@ -130,6 +130,15 @@ impl ReplicationStrategy {
         }
     }
 
+    /// The name of its class, without the package.
+    pub fn class(&self) -> &'static str {
+        match self {
+            ReplicationStrategy::Local => "LocalStrategy",
+            ReplicationStrategy::Simple { .. } => "SimpleStrategy",
+            ReplicationStrategy::NetworkTopology { .. } => "NetworkTopologyStrategy",
+        }
+    }
+
     /// The replicas of each token, over all data centres.
     pub fn factor(&self) -> u32 {
         match self {

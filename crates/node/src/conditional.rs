@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use cql::{CasRequest, CasResult};
-use wire::{Consistency, QueryParameters, RowsHead};
+use wire::{QueryParameters, RowsHead};
 
 use crate::coordinator::{Conditional, update_if};
 use crate::error::RequestError;
@@ -23,11 +23,12 @@ impl Call<'_> {
     ) -> Result<(), RequestError> {
         *self.kind = RequestKind::Conditional;
         refuse_virtual(cas.table(), "Modification")?;
-        let serial = parameters.serial_consistency;
-        let serial = serial.unwrap_or(Consistency::Serial);
+        let serial = parameters.serial();
         let commit = parameters.consistency;
         serial.check_serial()?;
-        commit.check_commit()?;
+        let metadata = self.shard.metadata();
+        let strategy = metadata.placement(&cas.table().keyspace).strategy();
+        commit.check_commit(strategy)?;
         self.trace(|| "Determining replicas for the agreement");
         let guardrails = self.guardrails();
         let mut warnings = Vec::new();

@@ -139,6 +139,10 @@ impl Call<'_> {
         if let Some(trace) = self.trace {
             trace.request("Execute CQL3 prepared query", Some(&statement.text));
             trace.parameters(parameters);
+            let prepared = &statement.prepared;
+            if let Ok(values) = prepared.bind(&parameters.values, &parameters.names) {
+                trace.bound(&prepared.bind_variables, &values);
+            }
         }
         self.run(&statement.prepared, columns, parameters).await
     }

@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use cql::{ColumnSpec, Value, Values};
 use io::{Instant, TaskGroup};
 use uuid::Uuid;
 use wire::QueryParameters;
@@ -79,8 +80,25 @@ impl Trace {
     /// With which parameters.
     pub(crate) fn parameters(&self, parameters: &QueryParameters<'_>) {
         self.parameter("consistency_level", parameters.consistency.to_string());
+        self.parameter("serial_consistency_level", parameters.serial().name());
         if let Some(size) = parameters.page_size {
             self.parameter("page_size", size.to_string());
+        }
+    }
+
+    /// What the markers of a prepared statement are bound to, as literals.
+    pub(crate) fn bound(&self, variables: &[ColumnSpec], values: &Values<'_>) {
+        for (i, (variable, value)) in variables.iter().zip(values.as_slice()).enumerate() {
+            let text = match value {
+                Value::Null => "null".to_owned(),
+                Value::Unset => "<unset>".to_owned(),
+                Value::Bytes(bytes) => variable.ty.format_literal(bytes),
+            };
+            let text = match text.char_indices().nth(MAX_SHOWN) {
+                None => text,
+                Some((end, _)) => format!("{}...'", &text[..end]),
+            };
+            self.parameter(&format!("bound_var_{i}_{}", variable.name), text);
         }
     }
 

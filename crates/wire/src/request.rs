@@ -141,6 +141,13 @@ pub struct QueryParameters<'a> {
     pub now_in_seconds: Option<u32>,
 }
 
+impl QueryParameters<'_> {
+    /// The level of the serial phase, SERIAL unless another is asked for.
+    pub fn serial(&self) -> Consistency {
+        self.serial_consistency.unwrap_or(Consistency::Serial)
+    }
+}
+
 impl Default for QueryParameters<'_> {
     fn default() -> Self {
         QueryParameters {

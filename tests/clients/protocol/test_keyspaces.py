@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from harness.protocol import Connection
+from harness.protocol import Connection, Failure
 
 REPAIR = "When increasing replication factor you need to run a full (-full) repair to distribute the data."
 SIMPLE = "{'class': 'SimpleStrategy', 'replication_factor': %s}"
@@ -49,3 +49,22 @@ def test_more_copies_than_nodes_are_warned_of(connection, replication):
 def test_what_is_the_systems_is_not(connection):
     before = "{'class': 'SimpleStrategy', 'replication_factor': '2'}"
     assert warnings(connection, f"ALTER KEYSPACE system_traces WITH replication = {before}") == []
+
+
+def test_a_conditional_update_is_committed_in_each_data_centre_only_where_there_are_some(connection):
+    each_quorum = 7
+    for replication, refused in [(SIMPLE, True), (BY_DATACENTER, False)]:
+        connection.query(f"CREATE KEYSPACE copies WITH replication = {replication % 1}")
+        connection.query("CREATE TABLE copies.t (k int PRIMARY KEY)")
+        insert = "INSERT INTO copies.t (k) VALUES (1)"
+        connection.query(insert, consistency=each_quorum)
+        if refused:
+            with pytest.raises(Failure) as failure:
+                connection.query(insert + " IF NOT EXISTS", consistency=each_quorum)
+            assert failure.value.message == (
+                "consistency level EACH_QUORUM not compatible with replication strategy"
+                " (org.apache.cassandra.locator.SimpleStrategy)"
+            )
+        else:
+            assert connection.query(insert + " IF NOT EXISTS", consistency=each_quorum).rows[0][0] == b"\0"
+        connection.query("DROP KEYSPACE copies")

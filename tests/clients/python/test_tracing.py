@@ -3,8 +3,8 @@
 import uuid
 
 import pytest
-from cassandra import InvalidRequest
-from cassandra.query import BatchStatement
+from cassandra import ConsistencyLevel, InvalidRequest
+from cassandra.query import BatchStatement, SimpleStatement
 
 
 @pytest.fixture
@@ -35,12 +35,24 @@ def test_prepared_statements_and_batches_are_traced(traced):
     insert = traced.session.prepare("INSERT INTO traced (k, v) VALUES (?, ?)")
     trace = traced.execute(insert, (2, "two"), trace=True).get_query_trace(max_wait_sec=10)
     assert trace.request_type == "Execute CQL3 prepared query"
+    assert (trace.parameters["bound_var_0_k"], trace.parameters["bound_var_1_v"]) == ("2", "'two'")
+    trace = traced.execute(insert, (2, None), trace=True).get_query_trace(max_wait_sec=10)
+    assert trace.parameters["bound_var_1_v"] == "null"
+    trace = traced.execute(insert, (2, "v" * 2000), trace=True).get_query_trace(max_wait_sec=10)
+    assert trace.parameters["bound_var_1_v"] == "'" + "v" * 999 + "...'"
     batch = BatchStatement()
     batch.add(insert, (3, "three"))
     batch.add(insert, (4, "four"))
     trace = traced.execute(batch, trace=True).get_query_trace(max_wait_sec=10)
     assert trace.request_type == "Execute batch of CQL3 queries"
     assert trace.events
+
+
+def test_the_serial_level_is_traced(traced):
+    for level, name in [(None, "SERIAL"), (ConsistencyLevel.LOCAL_SERIAL, "LOCAL_SERIAL")]:
+        statement = SimpleStatement("INSERT INTO traced (k) VALUES (5) IF NOT EXISTS", serial_consistency_level=level)
+        trace = traced.execute(statement, trace=True).get_query_trace(max_wait_sec=10)
+        assert trace.parameters["serial_consistency_level"] == name
 
 
 def test_a_session_row_has_a_time_to_live(traced):

@@ -30,12 +30,17 @@ impl<'v> Values<'v> {
         Values(Held::Owned(values))
     }
 
-    /// The value of a marker.
-    pub(crate) fn get(&self, marker: usize) -> Result<Value<'v>, CqlError> {
-        let values = match &self.0 {
+    /// One for each bind marker, in their order.
+    pub fn as_slice(&self) -> &[Value<'v>] {
+        match &self.0 {
             Held::Borrowed(values) => values,
             Held::Owned(values) => values.as_slice(),
-        };
+        }
+    }
+
+    /// The value of a marker.
+    pub(crate) fn get(&self, marker: usize) -> Result<Value<'v>, CqlError> {
+        let values = self.as_slice();
         values.get(marker).copied().ok_or_else(|| {
             CqlError::Invalid(format!(
                 "there is no value for the bind marker {marker}: {} values are bound",
