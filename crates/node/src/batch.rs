@@ -133,9 +133,9 @@ impl Call<'_> {
             mutations,
             consistency,
             time,
+            self.trace,
         ))
         .await?;
-        self.trace(|| "Appended to the commit log and added to the memtables");
         self.response().void();
         Ok(())
     }

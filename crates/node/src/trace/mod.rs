@@ -1,10 +1,20 @@
 //! Tracing one request, because its client asked for it or by chance (`settraceprobability`): what is done, and when, goes into
 //! `system_traces` once the response is on its way.
+//!
+//! Activities have Cassandra's words, as people, drivers and tests look for them; what is said is what was done.
+//! They are told from where they are done on the coordinator: [`reads`], [`writes`].
+
+mod reads;
+mod writes;
 
 use std::cell::RefCell;
+use std::net::SocketAddr;
 use std::rc::Rc;
 
+use cluster::{Consistency, NodeId};
+use cql::ColumnSpec;
 use io::{Instant, TaskGroup};
+use model::Value;
 use uuid::Uuid;
 use wire::QueryParameters;
 
@@ -15,7 +25,7 @@ use crate::system::{TracedRequest, time_uuid, trace_mutations};
 
 /// A trace has no more events than this: a batch may have any number of statements.
 const MAX_EVENTS: usize = 1000;
-/// Of a value so many bytes are shown, of a statement as well.
+/// Of a value so many characters are shown.
 const MAX_SHOWN: usize = 1000;
 
 /// The trace of a request under way.
@@ -30,6 +40,9 @@ pub(crate) struct Trace {
     about: RefCell<About>,
 }
 
+/// The trace of a request, if it is traced.
+pub(crate) type Traced<'t> = Option<&'t Rc<Trace>>;
+
 #[derive(Default)]
 struct About {
     request: &'static str,
@@ -39,7 +52,7 @@ struct About {
 
 impl Trace {
     /// Begins one if the client asks for it, or if chance wants it.
-    pub(crate) fn begin_if(shard: &Rc<Shard>, asked_for: bool) -> Option<Box<Trace>> {
+    pub(crate) fn begin_if(shard: &Rc<Shard>, asked_for: bool) -> Option<Rc<Trace>> {
         let chosen = || {
             let probability = shard.trace_probability.get();
             // The 53 bits that a number below 1 has.
@@ -48,7 +61,7 @@ impl Trace {
         };
         // Where nothing is left to chance, none is drawn.
         let traced = asked_for || (shard.trace_probability.get() > 0.0 && chosen());
-        traced.then(|| Box::new(Trace::begin(shard, asked_for)))
+        traced.then(|| Rc::new(Trace::begin(shard, asked_for)))
     }
 
     fn begin(shard: &Rc<Shard>, asked_for: bool) -> Trace {
@@ -72,15 +85,36 @@ impl Trace {
     pub(crate) fn request(&self, request: &'static str, statement: Option<&str>) {
         self.about.borrow_mut().request = request;
         if let Some(statement) = statement {
-            self.parameter("query", shown(statement));
+            self.parameter("query", statement);
         }
     }
 
-    /// With which parameters.
+    /// With which parameters (`QueryMessage.traceQuery`).
     pub(crate) fn parameters(&self, parameters: &QueryParameters<'_>) {
         self.parameter("consistency_level", parameters.consistency.to_string());
-        if let Some(size) = parameters.page_size {
+        let serial = parameters.serial_consistency;
+        let serial = serial.unwrap_or(Consistency::Serial);
+        self.parameter("serial_consistency_level", serial.to_string());
+        if let Some(size) = parameters.page_size.filter(|size| *size > 0) {
             self.parameter("page_size", size.to_string());
+        }
+    }
+
+    /// With which values (`ExecuteMessage.traceQuery`).
+    pub(crate) fn bound(&self, variables: &[ColumnSpec], parameters: &QueryParameters<'_>) {
+        let (names, values) = (&parameters.names, &parameters.values);
+        for (number, variable) in variables.iter().enumerate() {
+            let at = match names.is_empty() {
+                true => Some(number),
+                false => names.iter().position(|name| **name == *variable.name),
+            };
+            let literal = match at.and_then(|at| values.get(at)) {
+                Some(Value::Bytes(value)) => variable.ty.format_literal(value),
+                Some(Value::Null | Value::Unset) => "null".to_owned(),
+                None => continue,
+            };
+            let name = format!("bound_var_{number}_{}", variable.name);
+            self.parameter(&name, shown_value(literal));
         }
     }
 
@@ -99,20 +133,39 @@ impl Trace {
         }
     }
 
+    /// Another node is sent a message of this name (`Verb`).
+    pub(crate) fn sending(&self, message: &str, to: NodeId) {
+        if let Some(address) = self.address_of(to) {
+            self.event(format!("Sending {message} message to /{address}"));
+        }
+    }
+
+    /// Another node has answered with one.
+    pub(crate) fn received(&self, message: &str, from: NodeId) {
+        if let Some(address) = self.address_of(from) {
+            self.event(format!("{message} message received from /{address}"));
+        }
+    }
+
+    fn address_of(&self, node: NodeId) -> Option<SocketAddr> {
+        let metadata = self.shard.metadata();
+        metadata.node(node).map(|node| node.address)
+    }
+
     fn elapsed(&self) -> u64 {
         let elapsed = self.shard.env.now().saturating_duration_since(self.began);
         u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX)
     }
 
     /// The response is on its way: keeps the trace, without anybody waiting.
-    pub(crate) fn save(self, client: &Client) {
+    pub(crate) fn save(&self, client: &Client) {
         let duration = self.elapsed();
-        let shard = self.shard;
+        let shard = &self.shard;
         let Some(turn) = shard.traces.try_acquire(1) else {
             shard.metrics.lost_traces.add(1);
             return;
         };
-        let about = self.about.into_inner();
+        let about = self.about.take();
         let local = shard.local();
         let traced = TracedRequest {
             id: self.id,
@@ -144,10 +197,10 @@ impl Trace {
     }
 }
 
-/// A text, or its beginning.
-fn shown(text: &str) -> String {
-    match text.char_indices().nth(MAX_SHOWN) {
-        None => text.to_owned(),
-        Some((end, _)) => format!("{}...", &text[..end]),
+/// A value, or its beginning.
+fn shown_value(literal: String) -> String {
+    match literal.char_indices().nth(MAX_SHOWN) {
+        None => literal,
+        Some((end, _)) => format!("{}...'", &literal[..end]),
     }
 }
