@@ -401,7 +401,9 @@ async fn perform(shard: &Rc<Shard>, request: ShardRequest) -> ShardReply {
                 Err(error) => ShardReply::Failed(error.to_string()),
             }
         }
-        ShardRequest::Inform => ShardReply::Information(Box::new(virtual_tables::inform(shard))),
+        ShardRequest::Inform { tallies } => {
+            ShardReply::Information(Box::new(virtual_tables::inform(shard, tallies)))
+        }
         ShardRequest::Indexes => ShardReply::Indexes(shard.store.indexes()),
         ShardRequest::EstimatePartitions(tables) => {
             ShardReply::PartitionEstimates(size_estimates::of_shard(shard, &tables))

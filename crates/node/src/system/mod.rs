@@ -53,6 +53,6 @@ pub(crate) use views::{
     forget_view_mutation, progress_mutation,
 };
 pub use virtual_tables::{
-    CacheInfo, ClientInfo, Latencies, NodeInfo, SstableTask, TableInfo, ThreadPoolInfo,
+    CacheInfo, ClientInfo, Latencies, NodeInfo, Spread, SstableTask, TableInfo, ThreadPoolInfo,
     virtual_rows,
 };
