@@ -18,9 +18,9 @@ use crate::clients::Client;
 use crate::coordinator;
 use crate::error::RequestError;
 use crate::functions::give_way;
-use crate::message::ShardRequest;
 use crate::metadata;
 use crate::metrics::RequestKind;
+use crate::prepared;
 use crate::shard::Shard;
 use crate::statements::{Statement, StatementId, encode_columns};
 use crate::system::PARTITIONER;
@@ -505,15 +505,11 @@ pub(crate) async fn prepare(
     call.trace(|| "Preparing statement");
     let statement = Arc::new(Statement::new(prepare.text, keyspace.as_deref(), plan));
     let shard = call.shard;
-    let mut pending = Vec::new();
-    for other in shard.others() {
-        let request = ShardRequest::Keep(statement.clone());
-        pending.push(shard.send(other, request).await);
-    }
-    keep(shard, statement.clone());
-    for reply in pending {
-        let reply = reply.reply().await;
-        reply.map_err(|gone| RequestError::Overloaded(gone.to_string()))?;
+    let is_new = !shard.statements.borrow().contains(&statement.id);
+    let kept = prepared::keep_everywhere(shard, &statement).await;
+    kept.map_err(RequestError::Overloaded)?;
+    if is_new {
+        Box::pin(prepared::save(shard, &statement, keyspace.as_deref())).await;
     }
     let version = call.version;
     call.response().prepared(&wire::Prepared {
@@ -529,13 +525,6 @@ pub(crate) async fn prepare(
         },
     });
     Ok(())
-}
-
-/// Keeps a statement on this shard.
-pub(crate) fn keep(shard: &Shard, statement: Arc<Statement>) {
-    let evicted = shard.statements.borrow_mut().insert(statement);
-    shard.metrics.prepared_evicted.add(evicted);
-    shard.count_statements();
 }
 
 /// What the client is to be warned of, if a page was behind many tombstones.

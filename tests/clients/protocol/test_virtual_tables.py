@@ -93,3 +93,18 @@ def test_settings_have_cassandras_names(measured):
     }.items():
         assert settings[name.encode()] == value.encode(), name
     assert settings[b"native_transport_port_ssl"] is None
+
+
+def test_prepared_statements_are_written_down_until_they_are_stale(measured):
+    def texts():
+        rows = measured.query("SELECT query_string, prepared_id FROM system.prepared_statements").rows
+        return {text.decode(): identity for text, identity in rows}
+
+    statement = "SELECT v FROM raw.measured WHERE k = ? AND c = 77"
+    prepared = measured.prepare(statement)
+    assert texts()[statement] in prepared.detail
+    measured.query("ALTER TABLE raw.measured ADD w int")
+    measured.query("SELECT * FROM raw.measured")
+    assert statement not in texts()
+    measured.prepare(statement)
+    assert statement in texts()
