@@ -911,3 +911,30 @@ fn a_name_of_an_index_that_is_too_long_is_refused() {
         "{refused}"
     );
 }
+
+/// A state is a place in a partition: of another one it means the same place there, as in Cassandra 5.0.6.
+#[test]
+fn a_state_of_another_partition_goes_on_at_its_place() {
+    let mut memory = with_tables();
+    for (k, c) in [(1, 1), (1, 2), (1, 3), (2, 1), (2, 2), (2, 3), (2, 4)] {
+        let insert = format!("INSERT INTO ks.x (k, c, v) VALUES ({k}, {c}, 0)");
+        run(&mut memory, &insert);
+    }
+    let first = memory
+        .prepare("SELECT c FROM ks.x WHERE k = 1")
+        .expect("valid");
+    let first = memory.execute(&first, &[], Some(2), None).expect("a page");
+    let state = first.state.expect("there is more");
+    let mut after = |text: &str| {
+        let prepared = memory.prepare(text).expect("valid");
+        let answer = memory.execute(&prepared, &[], Some(10), Some(&state));
+        answer.expect("a page").rows
+    };
+    let row = |c: i32| vec![Some(c.to_be_bytes().to_vec().into())];
+    assert_eq!(after("SELECT c FROM ks.x WHERE k = 2"), [row(3), row(4)]);
+    let backwards = "SELECT c FROM ks.x WHERE k = 2 ORDER BY c DESC";
+    assert_eq!(after(backwards), [row(1)]);
+    assert_eq!(after("SELECT c FROM ks.x WHERE k = 9"), Rows::new());
+    // Which of several partitions it would be nobody knows.
+    assert_eq!(after("SELECT c FROM ks.x WHERE k IN (2, 3)"), Rows::new());
+}

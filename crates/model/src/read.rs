@@ -229,6 +229,9 @@ pub struct Scanned {
     pub tombstones: u64,
     /// The token of the last partition.
     pub last: Option<Token>,
+    /// How many sstables had something of the partition, or were gone through for the range: the most of any
+    /// shard.
+    pub sstables: u64,
 }
 
 impl std::ops::AddAssign for Scanned {
@@ -236,6 +239,7 @@ impl std::ops::AddAssign for Scanned {
         self.live_rows += other.live_rows;
         self.tombstones += other.tombstones;
         self.last = self.last.max(other.last);
+        self.sstables = self.sstables.max(other.sstables);
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use cql::{MAX_TOKENS, ModifyPlan, Plan, Prepared};
 use model::{CounterMutation, Mutation};
+use storage::sstable::EstimatedHistogram;
 use wire::{Batch, BatchKind, BatchTarget, Consistency, WriteType};
 
 use crate::coordinator;
@@ -13,6 +14,46 @@ use crate::error::RequestError;
 use crate::execute::Call;
 use crate::metrics::RequestKind;
 use crate::statements::Statement;
+
+/// How many partitions batches had since the start, by kind (`BatchMetrics`).
+#[derive(Clone, Debug)]
+pub struct BatchSizes {
+    pub logged: EstimatedHistogram,
+    pub unlogged: EstimatedHistogram,
+    pub counter: EstimatedHistogram,
+}
+
+/// So many buckets reach beyond what a batch may have.
+const BATCH_BUCKETS: usize = 90;
+
+impl Default for BatchSizes {
+    fn default() -> BatchSizes {
+        let none = || EstimatedHistogram::with_zeroes(BATCH_BUCKETS);
+        BatchSizes {
+            logged: none(),
+            unlogged: none(),
+            counter: none(),
+        }
+    }
+}
+
+impl BatchSizes {
+    fn add(&mut self, kind: cql::ast::BatchKind, partitions: usize) {
+        let of_kind = match kind {
+            cql::ast::BatchKind::Logged => &mut self.logged,
+            cql::ast::BatchKind::Unlogged => &mut self.unlogged,
+            cql::ast::BatchKind::Counter => &mut self.counter,
+        };
+        of_kind.add(i64::try_from(partitions).unwrap_or(i64::MAX));
+    }
+
+    /// Counts what others counted.
+    pub(crate) fn merge(&mut self, other: &BatchSizes) {
+        self.logged.merge(&other.logged);
+        self.unlogged.merge(&other.unlogged);
+        self.counter.merge(&other.counter);
+    }
+}
 
 impl Call<'_> {
     /// BATCH
@@ -108,6 +149,8 @@ impl Call<'_> {
         let limits = &self.shard.state.config.batch_limits;
         let checked = limits.check(kind, additions.iter().map(CounterMutation::unled))?;
         self.warnings.extend(checked);
+        let sizes = &self.shard.batch_sizes;
+        sizes.borrow_mut().add(kind, additions.len());
         self.add(additions, consistency, time).await
     }
 
@@ -122,6 +165,8 @@ impl Call<'_> {
     ) -> Result<(), RequestError> {
         let limits = &self.shard.state.config.batch_limits;
         self.warnings.extend(limits.check(kind, mutations.iter())?);
+        let sizes = &self.shard.batch_sizes;
+        sizes.borrow_mut().add(kind, mutations.len());
         let write_type = write_type(kind);
         if write_type != WriteType::Batch || mutations.len() < 2 {
             return self.write(mutations, consistency, write_type, time).await;
@@ -133,9 +178,9 @@ impl Call<'_> {
             mutations,
             consistency,
             time,
+            self.trace,
         ))
         .await?;
-        self.trace(|| "Appended to the commit log and added to the memtables");
         self.response().void();
         Ok(())
     }

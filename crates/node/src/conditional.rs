@@ -29,12 +29,25 @@ impl Call<'_> {
         let metadata = self.shard.metadata();
         let strategy = metadata.placement(&cas.table().keyspace).strategy();
         commit.check_commit(strategy)?;
-        self.trace(|| "Determining replicas for the agreement");
+        self.trace(|| "Reading existing values for CAS precondition");
+        let trace = self.trace;
         let guardrails = self.guardrails();
         let mut warnings = Vec::new();
+        let read = cas.read_command();
+        if let Some(trace) = trace {
+            trace.reading(&read);
+        }
         let decide = |page: &model::ReadPage, timestamp: i64| {
             let current = page.partitions.first();
-            if !cas.applies_to(current)? {
+            let applies = cas.applies_to(current)?;
+            if let Some(trace) = trace {
+                trace.have_read(&cas.read_command(), page.scanned);
+                trace.event(match applies {
+                    true => "CAS precondition is met; proposing client-requested updates",
+                    false => "CAS precondition does not match current values",
+                });
+            }
+            if !applies {
                 return Ok(None);
             }
             let update = cas.update(current, timestamp)?;
@@ -45,22 +58,15 @@ impl Call<'_> {
             }
             Ok(Some(update))
         };
-        let agreed = update_if(
-            self.shard,
-            cas.read_command(),
-            (serial, commit),
-            time,
-            decide,
-        )
-        .await;
+        let agreed = update_if(self.shard, read, (serial, commit), time, decide).await;
         self.warnings.append(&mut warnings);
         let result = match agreed? {
             Conditional::Applied => {
-                self.trace(|| "Agreed upon and committed");
+                self.trace(|| "CAS applied successfully");
                 cas.applied()
             }
             Conditional::Refused(page) => {
-                self.trace(|| "The conditions do not hold");
+                self.trace(|| "CAS did not apply");
                 cas.not_applied(page.partitions.first())?
             }
         };

@@ -8,7 +8,7 @@ use std::time::Duration;
 use cluster::NodeId;
 use cql::describe::{ClusterDescription, DescribePlan, DescribePosition};
 use cql::{Context, CqlError, MAX_TOKENS, ModifyPlan, Paging, Plan, Prepared, SelectPlan};
-use model::{CounterMutation, Mutation, PartitionSelection, ReadCommand, ReadPage, Scanned, Table};
+use model::{CounterMutation, Mutation, ReadCommand, ReadPage, Scanned, Table};
 use wire::{
     Consistency, EncodedColumns, Execute, Prepare, Query, QueryParameters, ResponseExtras,
     ResponseWriter, RowsHead, RowsWriter, Version, WriteType,
@@ -18,13 +18,13 @@ use crate::clients::Client;
 use crate::coordinator;
 use crate::error::RequestError;
 use crate::functions::give_way;
-use crate::message::ShardRequest;
 use crate::metadata;
 use crate::metrics::RequestKind;
+use crate::prepared;
 use crate::shard::Shard;
 use crate::statements::{Statement, StatementId, encode_columns};
 use crate::system::PARTITIONER;
-use crate::trace::Trace;
+use crate::trace::Traced;
 use crate::truncate;
 
 /// How many bytes a result may have: one that is read without paging would otherwise take all
@@ -38,7 +38,7 @@ pub(crate) struct Call<'a> {
     pub(crate) version: Version,
     pub(crate) stream: i16,
     /// Its trace, if the client wants one.
-    pub(crate) trace: Option<&'a Trace>,
+    pub(crate) trace: Traced<'a>,
     /// What kind of request it turns out to be.
     pub(crate) kind: &'a mut RequestKind,
     /// What the client is warned of.
@@ -56,7 +56,7 @@ pub(crate) struct ResultColumns<'a> {
 impl Call<'_> {
     pub(crate) fn response(&mut self) -> ResponseWriter<'_> {
         let extras = ResponseExtras {
-            tracing_id: self.trace.and_then(Trace::told_id),
+            tracing_id: self.trace.and_then(|trace| trace.told_id()),
             warnings: self.warnings,
             ..ResponseExtras::default()
         };
@@ -325,18 +325,9 @@ impl Call<'_> {
             if commands.is_empty() {
                 break;
             }
-            if let Some(trace) = trace {
-                commands
-                    .iter()
-                    .for_each(|command| trace.event(reading(shard, command)));
-            }
-            let pages = coordinator::read_all(shard, &commands, consistency, time).await?;
+            let pages = coordinator::read_all(shard, &commands, consistency, time, trace).await?;
             for (command, page) in commands.iter().zip(&pages) {
                 rows.warn(warn_of_tombstones(shard, command, page));
-                if let Some(trace) = trace {
-                    let rows: usize = page.partitions.iter().map(|p| p.rows.len()).sum();
-                    trace.event(format!("Read {rows} live rows"));
-                }
                 functions.may_give_way(true);
                 while let Err(error) = run.absorb(page, &mut |row| put_row(&mut rows, row)) {
                     give_way(shard, functions, error).await?;
@@ -401,7 +392,7 @@ impl Call<'_> {
             other => other,
         };
         // Boxed: few writes read, and the state of each would have room for it.
-        let pages = coordinator::read_all(self.shard, &reads, consistency, time);
+        let pages = coordinator::read_all(self.shard, &reads, consistency, time, self.trace);
         Ok(Box::pin(pages).await?.into_vec())
     }
 
@@ -415,8 +406,8 @@ impl Call<'_> {
     ) -> Result<(), RequestError> {
         self.guard_mutations(&mutations)?;
         self.trace(|| "Determining replicas for mutation");
-        coordinator::write(self.shard, mutations, consistency, write_type, time).await?;
-        self.trace(|| "Appended to the commit log and added to the memtables");
+        let level = (consistency, write_type);
+        coordinator::write(self.shard, mutations, level, time, self.trace).await?;
         self.response().void();
         Ok(())
     }
@@ -439,7 +430,8 @@ impl Call<'_> {
             )));
         }
         self.trace(|| "Determining replicas for mutation");
-        Box::pin(coordinator::add(self.shard, additions, consistency, time)).await?;
+        let adding = coordinator::add(self.shard, additions, consistency, time, self.trace);
+        Box::pin(adding).await?;
         self.response().void();
         Ok(())
     }
@@ -517,19 +509,15 @@ pub(crate) async fn prepare(
         trace.request("Preparing CQL3 query", Some(prepare.text));
         trace.event(format!("Parsing {}", prepare.text));
     }
-    let prepared = call.plan(prepare.text, prepare.keyspace, &mut { MAX_TOKENS })?;
+    let plan = call.plan(prepare.text, prepare.keyspace, &mut { MAX_TOKENS })?;
     call.trace(|| "Preparing statement");
-    let statement = Arc::new(Statement::new(prepare.text, keyspace.as_deref(), prepared));
+    let statement = Arc::new(Statement::new(prepare.text, keyspace.as_deref(), plan));
     let shard = call.shard;
-    let mut pending = Vec::new();
-    for other in shard.others() {
-        let request = ShardRequest::Keep(statement.clone());
-        pending.push(shard.send(other, request).await);
-    }
-    keep(shard, statement.clone());
-    for reply in pending {
-        let reply = reply.reply().await;
-        reply.map_err(|gone| RequestError::Overloaded(gone.to_string()))?;
+    let is_new = !shard.statements.borrow().contains(&statement.id);
+    let kept = prepared::keep_everywhere(shard, &statement).await;
+    kept.map_err(RequestError::Overloaded)?;
+    if is_new {
+        Box::pin(prepared::save(shard, &statement, keyspace.as_deref())).await;
     }
     let version = call.version;
     call.response().prepared(&wire::Prepared {
@@ -547,33 +535,13 @@ pub(crate) async fn prepare(
     Ok(())
 }
 
-/// Keeps a statement on this shard.
-pub(crate) fn keep(shard: &Shard, statement: Arc<Statement>) {
-    let evicted = shard.statements.borrow_mut().insert(statement);
-    shard.metrics.prepared_evicted.add(evicted);
-    shard.count_statements();
-}
-
-/// What a trace says of a read.
-fn reading(shard: &Shard, command: &ReadCommand) -> String {
-    let table = &command.table.name;
-    match &command.partitions {
-        PartitionSelection::Key(key) => {
-            let owner = shard.owner(key.token());
-            format!("Executing single-partition query on {table}, on shard {owner}")
-        }
-        PartitionSelection::Range { .. } => {
-            format!("Executing a range query on {table}, on all shards")
-        }
-    }
-}
-
 /// What the client is to be warned of, if a page was behind many tombstones.
 fn warn_of_tombstones(shard: &Shard, command: &ReadCommand, page: &ReadPage) -> Option<String> {
     let Scanned {
         live_rows,
         tombstones,
         last,
+        ..
     } = page.scanned;
     if tombstones <= shard.state.config.tombstones.warn {
         return None;

@@ -32,6 +32,7 @@ mod node;
 mod output;
 mod paxos;
 mod peers;
+mod prepared;
 pub mod raft;
 mod remote;
 mod replica;

@@ -15,6 +15,7 @@ use uuid::Uuid;
 use wire::internode::Hello;
 use wire::{Event, SchemaChange};
 
+use crate::batch::BatchSizes;
 use crate::error::RequestError;
 use crate::internode::DetachedLink;
 use crate::metadata::Membership;
@@ -23,7 +24,7 @@ use crate::remote::Refusal;
 use crate::statements::Statement;
 use crate::system::{ClientInfo, LocalNode, SstableTask};
 use crate::views::time::Span;
-use storage::StoreStats;
+use storage::{StoreStats, TableTallies};
 
 /// One message over the mesh.
 pub(crate) enum Message {
@@ -102,8 +103,11 @@ pub(crate) enum ShardRequest {
     Truncate(TableId, i64),
     /// Link what the shard has of a table into the snapshot of this name.
     LinkSnapshot(TableId, Arc<str>),
-    /// Tell what virtual tables show.
-    Inform,
+    /// Tell what virtual tables show; `tallies`: also what reads and writes of tables were like.
+    Inform {
+        /// Are they asked for?
+        tallies: bool,
+    },
     /// Say which indexes are built.
     Indexes,
     /// Estimate how much the shard has of each of these tables.
@@ -158,4 +162,14 @@ pub(crate) struct ShardInformation {
     pub(crate) view_builds: Vec<SstableTask>,
     /// Executions of prepared statements, and of others.
     pub(crate) executed: (u64, u64),
+    /// Requests under way, and done.
+    pub(crate) requests: (u64, u64),
+    /// Traces that are being written.
+    pub(crate) traces: u64,
+    /// Partitions of batches.
+    pub(crate) batches: BatchSizes,
+    /// What reads and writes of tables were like, if that was asked for.
+    pub(crate) tallies: Vec<TableTallies>,
+    /// The indexes of its tables.
+    pub(crate) indexes: Vec<IndexState>,
 }

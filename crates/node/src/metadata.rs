@@ -20,6 +20,7 @@ use crate::error::RequestError;
 use crate::membership;
 use crate::message::{ShardReply, ShardRequest};
 use crate::peers::LEADING_SHARD;
+use crate::prepared;
 use crate::shard::Shard;
 use crate::views;
 
@@ -170,23 +171,25 @@ pub(crate) fn random_uuid(shard: &Shard) -> Uuid {
 }
 
 /// All shards go over to a schema; returns when all have.
-pub(crate) async fn set_everywhere(shard: &Shard, schema: &Arc<Schema>) -> Result<(), String> {
+pub(crate) async fn set_everywhere(shard: &Rc<Shard>, schema: &Arc<Schema>) -> Result<(), String> {
     let request = || ShardRequest::SetSchema(schema.clone());
     shard.on_all(request, set(shard, schema.clone())).await
 }
 
 /// This shard goes over to a schema.
-pub(crate) async fn set(shard: &Shard, schema: Arc<Schema>) -> Result<(), String> {
+pub(crate) async fn set(shard: &Rc<Shard>, schema: Arc<Schema>) -> Result<(), String> {
     let opened = shard.store.set_schema(&schema).await;
     opened.map_err(|error| format!("shard {}: {error}", shard.index()))?;
     let stale = shard.statements.borrow_mut().retain_valid(&schema);
     tracing::debug!(
-        "schema {}: {stale} prepared statements are stale",
-        schema.version
+        "schema {}: {} prepared statements are stale",
+        schema.version,
+        stale.len()
     );
     shard.count_statements();
     let membership = shard.metadata().membership().cloned();
     shard.set_metadata(Metadata::new(schema, membership));
+    prepared::forget(shard, stale);
     Ok(())
 }
 

@@ -29,7 +29,10 @@ pub struct NodeReport {
 pub(crate) async fn own(shard: &Rc<Shard>) -> Result<NodeReport, String> {
     let mut stores = vec![shard.store.stats()];
     for other in shard.others() {
-        match shard.ask(other, ShardRequest::Inform).await {
+        match shard
+            .ask(other, ShardRequest::Inform { tallies: false })
+            .await
+        {
             Ok(ShardReply::Information(information)) => stores.push(information.store),
             Ok(_) => return Err("an answer to another question".to_owned()),
             Err(gone) => return Err(gone.to_string()),

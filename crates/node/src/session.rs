@@ -25,7 +25,7 @@ use crate::error::RequestError;
 use crate::execute::{self, Call};
 use crate::metrics::RequestKind;
 use crate::shard::Shard;
-use crate::trace::Trace;
+use crate::trace::{Trace, Traced};
 
 /// Where the buffer of a read begins and ends, in bytes.
 const READ_BUFFER: std::ops::RangeInclusive<usize> = (4 << 10)..=(64 << 10);
@@ -211,8 +211,8 @@ async fn answer(under_way: UnderWay, envelope: Envelope) {
         true => Trace::begin_if(shard, asked_for),
         false => None,
     };
-    let trace_ref = trace.as_deref();
-    let result = respond(shard, client, &envelope, trace_ref, &mut kind, &mut reply).await;
+    let traced = trace.as_ref();
+    let result = respond(shard, client, &envelope, traced, &mut kind, &mut reply).await;
     let Reply { mut out, warnings } = reply;
     client.window.answered(out.len());
     client.output.with(|connection| match result {
@@ -230,7 +230,6 @@ async fn answer(under_way: UnderWay, envelope: Envelope) {
         }
     });
     if let Some(trace) = trace {
-        trace.event("Request complete");
         trace.save(client);
     }
     shard.response_buffers.give_back(out);
@@ -257,7 +256,7 @@ async fn respond(
     shard: &Rc<Shard>,
     client: &Client,
     envelope: &Envelope,
-    trace: Option<&Trace>,
+    trace: Traced<'_>,
     kind: &mut RequestKind,
     reply: &mut Reply,
 ) -> Result<(), RequestError> {

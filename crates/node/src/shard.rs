@@ -12,6 +12,7 @@ use io::{Env, Mesh, MeshSeat, Notify, Outlet, Semaphore, oneshot};
 use model::{Schema, Sharder, Token};
 use storage::{SharedFiles, Store};
 
+use crate::batch::BatchSizes;
 use crate::batch_log::BatchLog;
 use crate::clients::Clients;
 use crate::config::NodeConfig;
@@ -93,6 +94,8 @@ pub(crate) struct Shard {
     pub(crate) observed: Observed,
     /// How long requests may take.
     pub(crate) timeouts: Rc<Timeouts>,
+    /// How many partitions the batches had that this shard coordinated.
+    pub(crate) batch_sizes: RefCell<BatchSizes>,
     /// The share of requests that are traced without having been asked to.
     pub(crate) trace_probability: Cell<f64>,
     /// Each trace that is being written takes one.
@@ -133,7 +136,7 @@ const STATEMENTS_SHARE: u64 = 64;
 const REQUESTS_SHARE: u64 = 16;
 /// How many traces may be written at once: where writes are slow, those beyond are
 /// lost (Cassandra's stage for them refuses what is behind a thousand).
-const MAX_TRACES: usize = 256;
+pub(crate) const MAX_TRACES: usize = 256;
 /// One request of the largest size must always fit.
 const MIN_REQUEST_MEMORY: u64 = 2 * wire::DEFAULT_MAX_ENVELOPE as u64;
 
@@ -163,6 +166,7 @@ impl Shard {
                 timeouts.clone(),
             ),
             timeouts,
+            batch_sizes: RefCell::default(),
             trace_probability: Cell::default(),
             traces: Semaphore::new(MAX_TRACES),
             metrics,

@@ -35,7 +35,7 @@ use crate::system::{
 };
 use crate::views;
 use crate::{
-    batch_log, compaction_history, coordinator, execute, hints, indexes, neighbor, paxos, replica,
+    batch_log, compaction_history, coordinator, hints, indexes, neighbor, paxos, prepared, replica,
     session, size_estimates, stop, truncate, truncations, virtual_tables,
 };
 
@@ -367,7 +367,7 @@ async fn perform(shard: &Rc<Shard>, request: ShardRequest) -> ShardReply {
         }
         ShardRequest::Paxos(ask) => ShardReply::Paxos(Box::new(paxos::answer(shard, *ask).await)),
         ShardRequest::Keep(statement) => {
-            execute::keep(shard, statement);
+            prepared::keep(shard, statement);
             ShardReply::Done
         }
         ShardRequest::SetSchema(schema) => done(metadata::set(shard, schema).await),
@@ -401,7 +401,9 @@ async fn perform(shard: &Rc<Shard>, request: ShardRequest) -> ShardReply {
                 Err(error) => ShardReply::Failed(error.to_string()),
             }
         }
-        ShardRequest::Inform => ShardReply::Information(Box::new(virtual_tables::inform(shard))),
+        ShardRequest::Inform { tallies } => {
+            ShardReply::Information(Box::new(virtual_tables::inform(shard, tallies)))
+        }
         ShardRequest::Indexes => ShardReply::Indexes(shard.store.indexes()),
         ShardRequest::EstimatePartitions(tables) => {
             ShardReply::PartitionEstimates(size_estimates::of_shard(shard, &tables))
@@ -459,6 +461,8 @@ async fn begin(shard: &Rc<Shard>) -> Result<(), StartError> {
     }
     let replayed = batch_log::begin_everywhere(shard).await;
     replayed.map_err(|error| StartError::System(format!("replaying logged batches: {error}")))?;
+    let loaded = Box::pin(prepared::load(shard)).await;
+    loaded.map_err(|error| StartError::System(format!("prepared statements: {error}")))?;
     views::build::look_soon(shard);
     Ok(())
 }

@@ -120,25 +120,30 @@ impl StatementCache {
         self.statements.get(id).cloned()
     }
 
-    /// Keeps a statement; says how many had to go for it.
-    pub(crate) fn insert(&mut self, statement: Arc<Statement>) -> u64 {
+    /// Is a statement of this id there? That is no use of it.
+    pub(crate) fn contains(&self, id: &StatementId) -> bool {
+        self.statements.contains(id)
+    }
+
+    /// Keeps a statement; says which had to go for it.
+    pub(crate) fn insert(&mut self, statement: Arc<Statement>) -> Vec<StatementId> {
         self.bytes += statement.bytes();
         if let Some(old) = self.statements.put(statement.id, statement) {
             self.bytes -= old.bytes();
         }
-        let mut evicted = 0;
+        let mut evicted = Vec::new();
         while self.bytes > self.budget && self.statements.len() > 1 {
-            if let Some((_, old)) = self.statements.pop_lru() {
+            if let Some((id, old)) = self.statements.pop_lru() {
                 self.bytes -= old.bytes();
-                evicted += 1;
+                evicted.push(id);
             }
         }
         evicted
     }
 
     /// Forgets the statements whose tables or functions are not in `schema` as they were when the statement
-    /// was prepared: clients get UNPREPARED and prepare again, as with Cassandra. Says how many.
-    pub(crate) fn retain_valid(&mut self, schema: &Schema) -> usize {
+    /// was prepared: clients get UNPREPARED and prepare again, as with Cassandra. Says which.
+    pub(crate) fn retain_valid(&mut self, schema: &Schema) -> Vec<StatementId> {
         let stale: Vec<StatementId> = self
             .statements
             .iter()
@@ -150,7 +155,7 @@ impl StatementCache {
                 self.bytes -= old.bytes();
             }
         }
-        stale.len()
+        stale
     }
 
     /// How many there are.

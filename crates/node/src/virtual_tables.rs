@@ -2,25 +2,46 @@
 //! read as if they were a memtable.
 
 mod in_order;
+mod pools;
 mod settings;
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::rc::Rc;
 
 use cluster::MemberState;
 use model::{ReadCommand, ReadPage};
-use storage::{CompactionKind, CompactionStatus, ReadError, SnapshotDetails, StoreStats};
+use storage::{
+    CompactionKind, CompactionStatus, ReadError, SnapshotDetails, StoreStats, TableTallies,
+};
 
+use crate::batch::BatchSizes;
 use crate::message::{ShardInformation, ShardReply, ShardRequest};
-use crate::shard::Shard;
-use crate::system::{self, CacheInfo, NodeInfo, SstableTask, TableInfo, time_uuid};
+use crate::metrics::RequestKind;
+use crate::shard::{MAX_TRACES, Shard};
+use crate::system::{self, CacheInfo, NodeInfo, Spread, SstableTask, TableInfo, time_uuid};
 use crate::views;
+
+/// Those that show what reads and writes of tables were like.
+const TALLIED: [&str; 10] = [
+    "coordinator_read_latency",
+    "coordinator_scan_latency",
+    "coordinator_write_latency",
+    "local_read_latency",
+    "local_scan_latency",
+    "local_write_latency",
+    "max_partition_size",
+    "max_sstable_duration",
+    "rows_per_read",
+    "tombstones_per_read",
+];
 
 /// Reads a virtual table.
 pub(crate) async fn read(shard: &Rc<Shard>, command: &ReadCommand) -> Result<ReadPage, ReadError> {
-    let mut shards = vec![inform(shard)];
+    let tallies = TALLIED.contains(&&*command.table.name);
+    let mut shards = vec![inform(shard, tallies)];
     for other in shard.others() {
-        match shard.ask(other, ShardRequest::Inform).await {
+        match shard.ask(other, ShardRequest::Inform { tallies }).await {
             Ok(ShardReply::Information(information)) => shards.push(*information),
             _ => return Err(ReadError::Closed),
         }
@@ -36,7 +57,9 @@ pub(crate) async fn read(shard: &Rc<Shard>, command: &ReadCommand) -> Result<Rea
         local: &local,
         others: others.map(|(_, member)| member.clone()).collect(),
         caches: caches(shards.iter().map(|shard| &shard.store)),
-        thread_pools: Vec::new(),
+        thread_pools: pools::of(&shards),
+        batches: batches(&shards),
+        indexes: indexes(&shards),
         sstable_tasks: shards.iter().flat_map(tasks).collect(),
         snapshots: snapshots(shard, command).await,
         settings: settings::shown(shard),
@@ -44,7 +67,7 @@ pub(crate) async fn read(shard: &Rc<Shard>, command: &ReadCommand) -> Result<Rea
         prepared_statements_evicted: shards.iter().map(|shard| shard.prepared_evicted).sum(),
         prepared_statements_executed: shards.iter().map(|shard| shard.executed.0).sum(),
         regular_statements_executed: shards.iter().map(|shard| shard.executed.1).sum(),
-        tables: tables(shards.iter().map(|shard| &shard.store)),
+        tables: tables(&shards),
         clients: shards.into_iter().flat_map(|shard| shard.clients).collect(),
     };
     let partitions = system::virtual_rows(&command.table, &info);
@@ -94,7 +117,9 @@ fn kind(kind: CompactionKind) -> &'static str {
 }
 
 /// What this shard tells.
-pub(crate) fn inform(shard: &Shard) -> ShardInformation {
+pub(crate) fn inform(shard: &Shard, tallies: bool) -> ShardInformation {
+    let requests = RequestKind::ALL.iter();
+    let requests = requests.flat_map(|kind| shard.metrics.latency(*kind).counts());
     ShardInformation {
         index: shard.index(),
         compactions: shard.store.compactions(),
@@ -107,6 +132,14 @@ pub(crate) fn inform(shard: &Shard) -> ShardInformation {
             shard.metrics.prepared_executed.get(),
             shard.metrics.text_executed.get(),
         ),
+        requests: (shard.metrics.in_flight.get(), requests.sum()),
+        traces: (MAX_TRACES - shard.traces.available()) as u64,
+        batches: shard.batch_sizes.borrow().clone(),
+        tallies: match tallies {
+            true => shard.store.tallies(),
+            false => Vec::new(),
+        },
+        indexes: shard.store.indexes(),
     }
 }
 
@@ -134,21 +167,58 @@ fn caches<'s>(stores: impl Iterator<Item = &'s StoreStats>) -> Vec<CacheInfo> {
         rows.hits += row.hits;
         rows.requests += row.hits + row.misses;
     }
-    vec![chunks, rows]
+    // Of keys and counters nothing is kept apart.
+    vec![chunks, empty("counters"), empty("keys"), rows]
 }
 
-fn tables<'s>(
-    stores: impl Iterator<Item = &'s StoreStats>,
-) -> BTreeMap<(String, String), TableInfo> {
+fn batches(shards: &[ShardInformation]) -> BatchSizes {
+    let mut all = BatchSizes::default();
+    shards.iter().for_each(|shard| all.merge(&shard.batches));
+    all
+}
+
+/// The indexes; one is built that all shards have built.
+fn indexes(shards: &[ShardInformation]) -> BTreeMap<(String, String), bool> {
+    let mut built = BTreeMap::new();
+    for index in shards.iter().flat_map(|shard| &shard.indexes) {
+        let name = (index.keyspace.to_string(), index.name.to_string());
+        *built.entry(name).or_insert(true) &= index.built;
+    }
+    built
+}
+
+fn tables(shards: &[ShardInformation]) -> BTreeMap<(String, String), TableInfo> {
     let mut tables: BTreeMap<(String, String), TableInfo> = BTreeMap::new();
-    for table in stores.flat_map(|store| &store.tables) {
+    for table in shards.iter().flat_map(|shard| &shard.store.tables) {
         let key = (table.keyspace.clone(), table.name.clone());
         let info = tables.entry(key).or_default();
         info.disk_bytes += table.sstable_bytes;
         info.largest_sstable_bytes = info.largest_sstable_bytes.max(table.largest_sstable_bytes);
         info.reads.count += table.key_reads;
-        info.scans.count += table.range_reads;
+        // All shards are asked for a range, as a rule.
+        info.scans.count = info.scans.count.max(table.range_reads);
         info.writes.count += table.writes;
+    }
+    let mut merged: BTreeMap<(String, String), TableTallies> = BTreeMap::new();
+    for tallies in shards.iter().flat_map(|shard| &shard.tallies) {
+        let key = (tallies.keyspace.clone(), tallies.name.clone());
+        match merged.entry(key) {
+            Entry::Vacant(entry) => {
+                entry.insert(tallies.clone());
+            }
+            Entry::Occupied(mut entry) => entry.get_mut().merge(tallies),
+        }
+    }
+    for (key, tallies) in &merged {
+        if let Some(info) = tables.get_mut(key) {
+            info.reads.set_micros(&tallies.read_latency);
+            info.scans.set_micros(&tallies.scan_latency);
+            info.writes.set_micros(&tallies.write_latency);
+            info.rows_per_read = Spread::of(&tallies.rows_per_read);
+            info.tombstones_per_read = Spread::of(&tallies.tombstones_per_read);
+            info.largest_partition_bytes = tallies.largest_partition_bytes;
+            info.longest_sstable_millis = tallies.longest_sstable_micros / 1000;
+        }
     }
     tables
 }

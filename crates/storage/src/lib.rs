@@ -46,7 +46,7 @@ pub use store::{
     CompactionKind, CompactionRecord, CompactionScope, CompactionStatus, Granularity, ImportError,
     ImportOptions, IndexState, PartitionEstimate, SSTableDetails, ScrubOptions, Scrubbed,
     SnapshotDetails, SnapshotError, SnapshotManifest, Store, StoreConfig, StoreStats, TableDetails,
-    TableStats, VerifyOptions, instant,
+    TableStats, TableTallies, VerifyOptions, asked_index, instant,
 };
 pub use unfiltered::{PartitionHead, RangeTombstoneMarker, Unfiltered, is_start, opposite};
 pub use view::{Now, ViewRule, ViewUpdates, slices_touched};

@@ -31,6 +31,59 @@ def test_a_query_is_traced(traced):
     assert elapsed == sorted(elapsed)
 
 
+def activities(app, statement, values=None):
+    trace = app.execute(statement, values, trace=True).get_query_trace(max_wait_sec=10)
+    assert {str(event.source) for event in trace.events} == {app.cluster.contact_points[0]}
+    return [event.description for event in trace.events]
+
+
+def test_activities_have_cassandras_words(traced):
+    read = "SELECT v FROM traced WHERE k = 1"
+    assert activities(traced, "INSERT INTO traced (k, v) VALUES (1, 'one')") == [
+        "Parsing INSERT INTO traced (k, v) VALUES (1, 'one')",
+        "Preparing statement",
+        "Determining replicas for mutation",
+        "Appending to commitlog",
+        "Adding to traced memtable",
+    ]
+    assert activities(traced, read) == [
+        f"Parsing {read}",
+        "Preparing statement",
+        "Executing single-partition query on traced",
+        "Acquiring sstable references",
+        "Merging memtable contents",
+        "Read 1 live rows and 0 tombstone cells",
+    ]
+    scan = activities(traced, "SELECT v FROM traced")
+    assert "Computing ranges to query" in scan
+    assert any(activity.startswith("Executing seq scan across ") for activity in scan), scan
+    conditional = activities(traced, "UPDATE traced SET v = 'two' WHERE k = 1 IF v = 'one'")
+    assert "Reading existing values for CAS precondition" in conditional
+    assert conditional[-1] == "CAS applied successfully"
+    traced.execute("DELETE v FROM traced WHERE k = 1")
+    assert activities(traced, read)[-1] == "Read 1 live rows and 1 tombstone cells"
+
+
+def test_an_index_is_named(traced):
+    traced.execute("CREATE INDEX traced_v ON traced (v)")
+    read = activities(traced, "SELECT k FROM traced WHERE v = 'nothing'")
+    assert any(activity.startswith("Index mean cardinalities are traced_v:") for activity in read), read
+    assert any(activity.endswith("using index traced_v") for activity in read), read
+
+
+def test_parameters_are_those_of_the_request(traced):
+    insert = traced.session.prepare("INSERT INTO traced (k, v) VALUES (?, ?)")
+    trace = traced.execute(insert, (7, "seven"), trace=True).get_query_trace(max_wait_sec=10)
+    assert dict(trace.parameters) == {
+        "query": "INSERT INTO traced (k, v) VALUES (?, ?)",
+        "consistency_level": "LOCAL_ONE",
+        "serial_consistency_level": "SERIAL",
+        "page_size": "5000",
+        "bound_var_0_k": "7",
+        "bound_var_1_v": "'seven'",
+    }
+
+
 def test_prepared_statements_and_batches_are_traced(traced):
     insert = traced.session.prepare("INSERT INTO traced (k, v) VALUES (?, ?)")
     trace = traced.execute(insert, (2, "two"), trace=True).get_query_trace(max_wait_sec=10)

@@ -195,7 +195,7 @@ impl SelectPlan {
             taken: Taken::default(),
         };
         if let Some(state) = paging.state {
-            run.go_on(Position::decode(state, &self.table)?)?;
+            run.go_on(Position::decode(state, &self.table)?);
         }
         Ok(run)
     }
@@ -225,8 +225,15 @@ impl<'p> SelectRun<'p> {
         self.slices.len()
     }
 
-    /// Starts after a position of an earlier page.
-    fn go_on(&mut self, position: Position) -> Result<(), CqlError> {
+    /// Starts after a position of an earlier page. Where a single partition is read it is the place in it that
+    /// counts, whichever partition that page was of (`SinglePartitionPager`); behind one that is not among several
+    /// there is nothing (`MultiPartitionPager`).
+    fn go_on(&mut self, mut position: Position) {
+        if let Source::Keys(keys, _) = &self.source
+            && let [key] = &keys[..]
+        {
+            position.key = key.key().clone();
+        }
         self.remaining = self.remaining.min(position.remaining);
         if self.remaining == 0 {
             self.source = Source::Done;
@@ -238,7 +245,8 @@ impl<'p> SelectRun<'p> {
         self.resume = Some(resume);
         if let Source::Keys(keys, next) = &mut self.source {
             let Some(at) = keys.iter().position(|key| key.key() == &position.key) else {
-                return invalid!("Invalid value for the paging state");
+                self.source = Source::Done;
+                return;
             };
             if position.clustering.is_none() {
                 // The partition is finished.
@@ -249,7 +257,6 @@ impl<'p> SelectRun<'p> {
             }
         }
         self.partition = Some((position.key, position.remaining_in_partition));
-        Ok(())
     }
 
     /// The reads that are needed next; none when all is known.

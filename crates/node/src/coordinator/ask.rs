@@ -11,7 +11,8 @@ use model::record::message::{
     encode_mutation, encode_read,
 };
 use model::{
-    Mutation, PartitionBound, PartitionSelection, ReadCommand, ReadPage, Token, VersionPage,
+    Mutation, PartitionBound, PartitionSelection, ReadCommand, ReadPage, Scanned, Token,
+    VersionPage,
 };
 use storage::WriteError;
 use wire::internode::Verb;
@@ -209,6 +210,17 @@ pub(super) enum Answer {
     Digest([u8; 16]),
 }
 
+impl Answer {
+    /// What was gone through for it, if it has data of this node's.
+    pub(super) fn scanned(&self) -> Option<Scanned> {
+        match self {
+            Answer::Live(page) => Some(page.scanned),
+            Answer::Versions(page) | Answer::Digested(page, _) => Some(page.scanned),
+            Answer::Digest(_) => None,
+        }
+    }
+}
+
 /// What a replica is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
@@ -254,6 +266,22 @@ impl Read {
             versions: message(ReadKind::Versions),
             digest: message(ReadKind::Digest),
             command,
+        }
+    }
+
+    /// What Cassandra calls such a message (`Verb`).
+    pub(super) fn verb(&self) -> &'static str {
+        match self.command.partitions {
+            PartitionSelection::Key(_) => "READ_REQ",
+            PartitionSelection::Range { .. } => "RANGE_REQ",
+        }
+    }
+
+    /// And the answer to it.
+    pub(super) fn answer_verb(&self) -> &'static str {
+        match self.command.partitions {
+            PartitionSelection::Key(_) => "READ_RSP",
+            PartitionSelection::Range { .. } => "RANGE_RSP",
         }
     }
 

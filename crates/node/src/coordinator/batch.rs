@@ -26,6 +26,7 @@ use crate::error::RequestError;
 use crate::metadata::Metadata;
 use crate::remote::Refusal;
 use crate::shard::Shard;
+use crate::trace::Traced;
 
 /// How many mutations of a batch are completed at once.
 const AT_ONCE: usize = 16;
@@ -39,6 +40,7 @@ pub(crate) async fn write_logged(
     mutations: Vec<Mutation>,
     consistency: Consistency,
     time: Option<Duration>,
+    trace: Traced<'_>,
 ) -> Result<(), RequestError> {
     let metadata = shard.metadata();
     let holders = holders(shard, &metadata, consistency).map_err(RequestError::NoBatchLog)?;
@@ -46,10 +48,14 @@ pub(crate) async fn write_logged(
     let batch = batch_log::batch_of(shard, &mutations);
     let id = batch.id;
     let keeping = time.unwrap_or_else(|| shard.timeouts.write());
+    if let Some(trace) = trace {
+        trace.keeping(&holders);
+    }
     store(shard, &metadata, &holders, batch, keeping).await?;
     shard.metrics.logged_batches.add(1);
     // What fails is left to those who keep the batch: nobody knows how much of it is applied.
-    write(shard, mutations, consistency, WriteType::Batch, time).await?;
+    let level = (consistency, WriteType::Batch);
+    write(shard, mutations, level, time, trace).await?;
     forget_soon(shard, holders, id);
     Ok(())
 }

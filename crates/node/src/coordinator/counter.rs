@@ -26,6 +26,7 @@ use crate::internode::PeerError;
 use crate::message::{ShardReply, ShardRequest};
 use crate::shard::Shard;
 use crate::timeouts::TimeoutKind;
+use crate::trace::Traced;
 
 /// How many locks a shard has for its counters; those of two partitions may be one.
 const LOCKS: usize = 256;
@@ -52,12 +53,16 @@ pub(crate) async fn add(
     additions: Vec<CounterMutation>,
     consistency: Consistency,
     time: Option<Duration>,
+    trace: Traced<'_>,
 ) -> Result<(), RequestError> {
     let tasks: Vec<_> = additions
         .into_iter()
         .map(|addition| {
-            let of_task = shard.clone();
-            let adding = async move { add_one(&of_task, addition, consistency, time).await };
+            let (of_task, trace) = (shard.clone(), trace.cloned());
+            let adding = async move {
+                let trace = trace.as_ref();
+                add_one(&of_task, addition, consistency, time, trace).await
+            };
             shard.env.spawn(TaskGroup::Foreground, adding)
         })
         .collect();
@@ -73,11 +78,13 @@ async fn add_one(
     addition: CounterMutation,
     consistency: Consistency,
     time: Option<Duration>,
+    trace: Traced<'_>,
 ) -> Result<(), RequestError> {
     let addition = match addition.into_deletions() {
         Ok(deletions) => {
             let deletions = vec![deletions];
-            return super::write(shard, deletions, consistency, WriteType::Counter, time).await;
+            let level = (consistency, WriteType::Counter);
+            return super::write(shard, deletions, level, time, trace).await;
         }
         Err(addition) => addition,
     };
@@ -94,10 +101,18 @@ async fn add_one(
     let answer = match leader.map(|replica| replica.node) {
         _ if time.is_zero() => None,
         Some(node) if node == metadata.own() => {
+            if let Some(trace) = trace {
+                trace.leading(addition.unled());
+            }
             let leading = lead_here(shard, addition, consistency);
             shard.env.timeout(time, leading).await.ok()
         }
-        Some(node) => ask_leader(shard, node, &addition, consistency, time).await,
+        Some(node) => {
+            if let Some(trace) = trace {
+                trace.sending("COUNTER_MUTATION_REQ", node);
+            }
+            ask_leader(shard, node, &addition, consistency, time).await
+        }
         None => None,
     };
     answer.unwrap_or_else(|| Err(late(consistency, quorum)))
@@ -163,7 +178,8 @@ pub(crate) async fn lead(
         return Ok(());
     }
     // That this replica gets it twice changes nothing.
-    super::write(shard, vec![led], consistency, WriteType::Counter, None).await
+    let level = (consistency, WriteType::Counter);
+    super::write(shard, vec![led], level, None, None).await
 }
 
 fn unwritten(consistency: Consistency, error: WriteError) -> RequestError {

@@ -40,6 +40,7 @@ use crate::error::RequestError;
 use crate::replica;
 use crate::shard::Shard;
 use crate::timeouts::TimeoutKind;
+use crate::trace::Traced;
 pub(crate) use ask::ask_naming;
 pub(crate) use batch::{complete, write_logged};
 pub(crate) use counter::{CounterLocks, add, lead, lead_for};
@@ -51,25 +52,28 @@ pub(crate) use write::deliver;
 use replicas::{all_are_here, are_here, failures, replicas_of};
 
 /// Writes each mutation to its replicas; returns when all of them are done. `time`: in place of the usual
-/// one.
+/// one. What happens is told to `trace`, here and below.
 pub(crate) async fn write(
     shard: &Rc<Shard>,
     mut mutations: Vec<Mutation>,
-    consistency: Consistency,
-    write_type: WriteType,
+    (consistency, write_type): (Consistency, WriteType),
     time: Option<Duration>,
+    trace: Traced<'_>,
 ) -> Result<(), RequestError> {
     let Some(last) = mutations.pop() else {
         return Ok(());
     };
     let mut others = Vec::with_capacity(mutations.len());
     for mutation in mutations {
-        let shard_of_task = shard.clone();
+        let (shard_of_task, trace) = (shard.clone(), trace.cloned());
         let level = (consistency, write_type);
-        let write = async move { write_one(&shard_of_task, mutation, level, time).await };
+        let write = async move {
+            let trace = trace.as_ref();
+            write_one(&shard_of_task, mutation, level, time, trace).await
+        };
         others.push(shard.env.spawn(TaskGroup::Foreground, write));
     }
-    let mut result = write_one(shard, last, (consistency, write_type), time).await;
+    let mut result = write_one(shard, last, (consistency, write_type), time, trace).await;
     for other in others {
         result = result.and(other.await);
     }
@@ -81,6 +85,7 @@ async fn write_one(
     mutation: Mutation,
     (consistency, write_type): (Consistency, WriteType),
     time: Option<Duration>,
+    trace: Traced<'_>,
 ) -> Result<(), RequestError> {
     let time = time.unwrap_or_else(|| shard.timeouts.write());
     let metadata = shard.metadata();
@@ -88,7 +93,7 @@ async fn write_one(
     if !are_here(placement.replicas(mutation.key().token()), &metadata) {
         // Boxed: where all is here, the state of a request has no room for what others are asked.
         let level = (consistency, write_type);
-        return Box::pin(write::write(shard, mutation, level, time)).await;
+        return Box::pin(write::write(shard, mutation, level, time, trace)).await;
     }
     let local = shard.local();
     let (strategy, data_center) = (placement.strategy(), &local.data_center);
@@ -101,6 +106,9 @@ async fn write_one(
     if consistency.block_for(strategy, data_center) != 1 {
         // Refused: there are not as many.
         quorum()?;
+    }
+    if let Some(trace) = trace {
+        trace.applying(&mutation);
     }
     let applied = match time.is_zero() {
         true => Err(io::Elapsed),
@@ -134,6 +142,7 @@ pub(crate) async fn read(
     command: &ReadCommand,
     consistency: Consistency,
     timeout: Option<Duration>,
+    trace: Traced<'_>,
 ) -> Result<ReadPage, RequestError> {
     let metadata = shard.metadata();
     let placement = metadata.placement(&command.table.keyspace);
@@ -142,16 +151,32 @@ pub(crate) async fn read(
         PartitionSelection::Range { .. } => (Token::MIN, TimeoutKind::Range),
     };
     let timeout = timeout.unwrap_or_else(|| shard.timeouts.get(usual));
+    if let Some(trace) = trace {
+        let ranges = match all_are_here(placement, &metadata) {
+            true => 1,
+            false => placement.ranges().count(),
+        };
+        let shards = u64::from(shard.sharder.shards());
+        let partitions = shard.store.partitions(command.table.id) * shards;
+        trace.querying(command, ranges, partitions);
+    }
     match &command.partitions {
         PartitionSelection::Key(_) if consistency.is_serial() => {
-            return Box::pin(serial::read(shard, command, consistency, timeout)).await;
+            if let Some(trace) = trace {
+                trace.reading(command);
+            }
+            let page = Box::pin(serial::read(shard, command, consistency, timeout)).await;
+            if let (Some(trace), Ok(page)) = (trace, &page) {
+                trace.have_read(command, page.scanned);
+            }
+            return page;
         }
         PartitionSelection::Key(_) if !are_here(placement.replicas(token), &metadata) => {
             let place = (command, token);
-            return Box::pin(partition::read(shard, place, consistency, timeout)).await;
+            return Box::pin(partition::read(shard, place, consistency, timeout, trace)).await;
         }
         PartitionSelection::Range { .. } if !all_are_here(placement, &metadata) => {
-            return Box::pin(range::read(shard, command, consistency, timeout)).await;
+            return Box::pin(range::read(shard, command, consistency, timeout, trace)).await;
         }
         _ => {}
     }
@@ -165,13 +190,21 @@ pub(crate) async fn read(
     if consistency.block_for(strategy, data_center) != 1 {
         quorum()?;
     }
+    if let Some(trace) = trace {
+        trace.reading(command);
+    }
     let reading = shard.env.timeout(timeout, replica::read(shard, command));
     let read = match timeout.is_zero() {
         true => Err(io::Elapsed),
         false => reading.await,
     };
     let outcome = match read {
-        Ok(Ok(page)) => return Ok(page),
+        Ok(Ok(page)) => {
+            if let Some(trace) = trace {
+                trace.have_read(command, page.scanned);
+            }
+            return Ok(page);
+        }
         Ok(Err(error)) => {
             let reason = read_failure(command, &error);
             quorum()?.fail(metadata.own(), reason)
@@ -195,6 +228,7 @@ pub(crate) async fn read_all(
     commands: &[ReadCommand],
     consistency: Consistency,
     timeout: Option<Duration>,
+    trace: Traced<'_>,
 ) -> Result<SmallVec<[ReadPage; 1]>, RequestError> {
     if consistency.is_serial() && commands.len() > 1 {
         return Err(RequestError::invalid(
@@ -202,13 +236,17 @@ pub(crate) async fn read_all(
         ));
     }
     if let [command] = commands {
-        let page = read(shard, command, consistency, timeout).await?;
+        let page = read(shard, command, consistency, timeout, trace).await?;
         return Ok(SmallVec::from_buf([page]));
     }
     let mut tasks = Vec::with_capacity(commands.len());
     for command in commands {
         let (shard_of_task, command) = (shard.clone(), command.clone());
-        let read = async move { read(&shard_of_task, &command, consistency, timeout).await };
+        let trace = trace.cloned();
+        let read = async move {
+            let trace = trace.as_ref();
+            read(&shard_of_task, &command, consistency, timeout, trace).await
+        };
         tasks.push(shard.env.spawn(TaskGroup::Foreground, read));
     }
     let mut pages = SmallVec::new();

@@ -21,6 +21,7 @@ use super::round::{Answers, Questions, Readers};
 use super::together::Together;
 use crate::error::RequestError;
 use crate::shard::Shard;
+use crate::trace::Traced;
 
 /// Reads a partition from as many replicas of its token as the level asks for.
 pub(super) async fn read(
@@ -28,6 +29,7 @@ pub(super) async fn read(
     (command, token): (&ReadCommand, Token),
     consistency: Consistency,
     timeout: Duration,
+    trace: Traced<'_>,
 ) -> Result<ReadPage, RequestError> {
     let metadata = shard.metadata();
     let placement = metadata.placement(&command.table.keyspace);
@@ -44,6 +46,7 @@ pub(super) async fn read(
         began,
         deadline: began + timeout,
         speculation: shard.observed.speculation(&command.table, began),
+        trace,
     };
     let page = match quorum.block_for() {
         1 => readers.live(command, quorum).await,
@@ -173,6 +176,11 @@ impl Reading<'_, '_> {
     async fn part(&mut self, read: &Read, answers: Answers) -> Result<(), RequestError> {
         let readers = self.readers;
         readers.shard.metrics.mismatched_reads.add(1);
+        if let (Some(trace), PartitionSelection::Key(key)) =
+            (readers.trace, &read.command.partitions)
+        {
+            trace.mismatch(key);
+        }
         let contacted: Vec<NodeId> = answers.iter().map(|(node, _)| *node).collect();
         // Those that answered first are asked first, and what they said is not asked again.
         let mut replicas = readers.replicas.to_vec();

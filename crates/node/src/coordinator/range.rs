@@ -27,6 +27,7 @@ use super::together::Together;
 use crate::error::RequestError;
 use crate::metadata::Metadata;
 use crate::shard::Shard;
+use crate::trace::Traced;
 use pieces::Piece;
 
 /// How many pieces are read at once at most: each may answer with a page.
@@ -40,6 +41,7 @@ pub(super) async fn read(
     command: &ReadCommand,
     consistency: Consistency,
     timeout: Duration,
+    trace: Traced<'_>,
 ) -> Result<ReadPage, RequestError> {
     let metadata = shard.metadata();
     let mut scan = Scan::new(shard, &metadata, command, consistency);
@@ -47,7 +49,7 @@ pub(super) async fn read(
     while let Some(batch) = scan.next_batch()? {
         let mut reading = Together::new();
         for (number, part) in batch.iter().enumerate() {
-            let reading_part = part.read(shard, &metadata, consistency, deadline);
+            let reading_part = part.read(shard, &metadata, (consistency, deadline), trace);
             reading.push(async move { (number, reading_part.await) });
         }
         let mut pages: Vec<_> = batch.iter().map(|_| None).collect();
@@ -326,8 +328,8 @@ impl Part<'_> {
         &self,
         shard: &Rc<Shard>,
         metadata: &Metadata,
-        consistency: Consistency,
-        deadline: io::Instant,
+        (consistency, deadline): (Consistency, io::Instant),
+        trace: Traced<'_>,
     ) -> Result<ReadPage, RequestError> {
         let readers = Readers {
             shard,
@@ -338,6 +340,7 @@ impl Part<'_> {
             deadline,
             // Cassandra does not speculate here either.
             speculation: Speculation::Never,
+            trace,
         };
         if self.quorum.block_for() == 1 {
             return readers.live(&self.command, self.quorum.clone()).await;

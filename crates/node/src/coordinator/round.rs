@@ -14,6 +14,7 @@ use super::together::Together;
 use crate::error::RequestError;
 use crate::metadata::Metadata;
 use crate::shard::Shard;
+use crate::trace::Traced;
 
 /// Who may be asked, and how many have to answer until when.
 pub(super) struct Readers<'m> {
@@ -26,6 +27,7 @@ pub(super) struct Readers<'m> {
     pub(super) deadline: Instant,
     /// When one more is asked than has to answer.
     pub(super) speculation: Speculation,
+    pub(super) trace: Traced<'m>,
 }
 
 /// What is asked in a round: of the first replica, and of the others.
@@ -142,6 +144,9 @@ impl<'r> Round<'r> {
         match env.timeout(left, self.pending.next()).await {
             Ok(Some((node, answer))) => {
                 self.observe(node, answer.is_ok());
+                if let Ok(answer) = &answer {
+                    self.note(node, answer);
+                }
                 match answer {
                     Ok(answer) => {
                         self.answers.push((node, answer));
@@ -155,6 +160,9 @@ impl<'r> Round<'r> {
             }
             Err(_) if self.speculate_at.take().is_some() => {
                 if self.ask_another() {
+                    if let Some(trace) = self.readers.trace {
+                        trace.speculating();
+                    }
                     self.readers.shard.metrics.speculative_reads.add(1);
                 }
                 None
@@ -166,10 +174,27 @@ impl<'r> Round<'r> {
     fn push(&mut self, node: NodeId, asked: Asked) {
         let (readers, read) = (self.readers, self.read);
         self.since.push((node, readers.shard.env.now()));
+        match readers.trace {
+            Some(trace) if node == readers.metadata.own() => trace.reading(&read.command),
+            Some(trace) => trace.sending(read.verb(), node),
+            None => {}
+        }
         self.pending.push(async move {
             let answer = read.ask(readers.shard, node, asked, readers.deadline);
             (node, answer.await)
         });
+    }
+
+    /// Tells the trace of an answer.
+    fn note(&self, node: NodeId, answer: &Answer) {
+        let Some(trace) = self.readers.trace else {
+            return;
+        };
+        if node != self.readers.metadata.own() {
+            trace.received(self.read.answer_verb(), node);
+        } else if let Some(scanned) = answer.scanned() {
+            trace.have_read(&self.read.command, scanned);
+        }
     }
 
     /// Asks a replica that was not asked yet, if there is one.

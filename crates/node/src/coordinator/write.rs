@@ -22,6 +22,7 @@ use crate::hints::{self, Kept};
 use crate::metadata::Metadata;
 use crate::remote::Refusal;
 use crate::shard::Shard;
+use crate::trace::{Trace, Traced};
 
 /// Writes to all replicas; returns when as many have it as the level asks for, or the time is up.
 pub(super) async fn write(
@@ -29,6 +30,7 @@ pub(super) async fn write(
     mutation: Mutation,
     (consistency, write_type): (Consistency, WriteType),
     time: Duration,
+    trace: Traced<'_>,
 ) -> Result<(), RequestError> {
     let misfit = mutation.updates.iter().map(storage::check_fits);
     let misfit = misfit.collect::<Result<(), _>>();
@@ -50,6 +52,7 @@ pub(super) async fn write(
         level: (consistency, write_type),
         refusals: Refusals::default(),
         told: Some(told),
+        trace: trace.cloned(),
     };
     shard
         .env
@@ -145,6 +148,7 @@ struct Writing {
     began: Instant,
     /// Who waits, until told.
     told: Option<oneshot::Sender<Result<(), RequestError>>>,
+    trace: Option<Rc<Trace>>,
 }
 
 impl Writing {
@@ -162,6 +166,11 @@ impl Writing {
                 .saturating_duration_since(self.shard.env.now());
             match self.shard.env.timeout(left, answers.next()).await {
                 Ok(Some((node, Ok(())))) => {
+                    if let Some(trace) = &self.trace
+                        && node != self.metadata.own()
+                    {
+                        trace.received("MUTATION_RSP", node);
+                    }
                     let outcome = self.quorum.respond(node);
                     self.tell(outcome);
                 }
@@ -211,10 +220,15 @@ impl Writing {
         direct.sort_by_key(|node| *node != own);
         let mut answers = Together::new();
         for node in direct {
+            self.note_sending(node);
             let (shard, write, deadline) = (self.shard.clone(), self.write.clone(), self.deadline);
             answers.push(async move { (node, write.apply_at(&shard, node, deadline).await) });
         }
         for nodes in far {
+            nodes
+                .first()
+                .into_iter()
+                .for_each(|node| self.note_sending(*node));
             let relay = Relay::new(&self.shard, &self.write, self.deadline);
             if let Some((first, others)) = relay.begin(&nodes) {
                 answers.push(first);
@@ -222,6 +236,15 @@ impl Writing {
             }
         }
         answers
+    }
+
+    /// Tells the trace of who is to write.
+    fn note_sending(&self, node: NodeId) {
+        match &self.trace {
+            Some(trace) if node == self.metadata.own() => trace.applying(&self.write.mutation),
+            Some(trace) => trace.sending("MUTATION_REQ", node),
+            None => {}
+        }
     }
 
     fn refused(&mut self, node: NodeId, refusal: Refusal) {

@@ -46,6 +46,16 @@ impl Encryption {
         *current = Arc::new(context);
     }
 
+    /// Which connections to other nodes are under TLS, in Cassandra's word (`internode_encryption`).
+    pub(crate) fn name(&self) -> &'static str {
+        match self.encrypted {
+            Encrypted::None => "none",
+            Encrypted::OtherDataCenters => "dc",
+            Encrypted::OtherRacks => "rack",
+            Encrypted::All => "all",
+        }
+    }
+
     /// What connections begin with now.
     pub(super) fn context(&self) -> Arc<TlsContext> {
         let current = self.context.lock().unwrap_or_else(PoisonError::into_inner);

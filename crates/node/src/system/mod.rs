@@ -17,6 +17,7 @@ mod local;
 mod masks_read;
 mod paxos;
 mod peers;
+mod prepared;
 mod rows;
 mod schema_read;
 mod schema_write;
@@ -44,6 +45,9 @@ pub use local::{
 };
 pub(crate) use paxos::{SavedProposal, paxos_read, paxos_update, saved_paxos};
 pub(crate) use peers::{PeerRow, peer_mutations, saved_peers};
+pub(crate) use prepared::{
+    SavedStatement, prepared_mutation, saved_statement, unprepared_mutation,
+};
 pub use schema_read::{SCHEMA_TABLES, SchemaProblem, schema_from_rows};
 pub use schema_write::{SYSTEM_SCHEMA_TIMESTAMP, schema_to_mutations};
 pub(crate) use traces::{TracedRequest, trace_mutations};
@@ -53,6 +57,6 @@ pub(crate) use views::{
     forget_view_mutation, progress_mutation,
 };
 pub use virtual_tables::{
-    CacheInfo, ClientInfo, Latencies, NodeInfo, SstableTask, TableInfo, ThreadPoolInfo,
+    CacheInfo, ClientInfo, Latencies, NodeInfo, Spread, SstableTask, TableInfo, ThreadPoolInfo,
     virtual_rows,
 };

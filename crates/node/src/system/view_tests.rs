@@ -9,6 +9,7 @@ use uuid::Uuid;
 use super::rows::RowReader;
 use super::virtual_tables::{CacheInfo, ClientInfo, NodeInfo, TableInfo, virtual_rows};
 use super::{LocalNode, local_mutation, system_keyspaces};
+use crate::batch::BatchSizes;
 
 fn local() -> LocalNode {
     LocalNode {
@@ -69,6 +70,8 @@ fn info<'a>(schema: &'a Schema, local: &'a LocalNode) -> NodeInfo<'a> {
             requests: 4,
         }],
         thread_pools: Vec::new(),
+        batches: BatchSizes::default(),
+        indexes: BTreeMap::new(),
         sstable_tasks: Vec::new(),
         snapshots: Vec::new(),
         settings: BTreeMap::new(),
@@ -148,6 +151,9 @@ fn virtual_tables_tell_what_the_node_told_them() {
     assert_eq!(read("clients", "driver_version"), None);
     assert_eq!(read("clients", "request_count"), Some("12".to_owned()));
     assert_eq!(read("caches", "hit_ratio"), Some("0.75".to_owned()));
+    assert_eq!(read("rows_per_read", "p99th"), Some("0.0".to_owned()));
+    let cidr = "cidr_filtering_metrics_counts";
+    assert_eq!(read(cidr, "value"), Some("0".to_owned()));
     let disk_usage = schema.table("system_views", "disk_usage").unwrap();
     let used: Vec<i64> = virtual_rows(disk_usage, &node)
         .iter()

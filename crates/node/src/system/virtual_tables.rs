@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cluster::{Member, MemberState};
-use model::{Partition, Schema, Table, Token};
+use model::{CqlType, Index, Partition, Schema, Table, Token};
 use storage::SnapshotDetails;
+use storage::sstable::EstimatedHistogram;
 use uuid::Uuid;
 
 use super::local::{LocalNode, RELEASE_VERSION};
@@ -18,6 +19,7 @@ use super::rows::{
     RowWriter, VirtualRows, bigint, boolean, double, inet, int, text, text_map, uuid,
 };
 use super::virtual_schema;
+use crate::batch::BatchSizes;
 
 /// A connected client.
 #[derive(Clone, Debug)]
@@ -110,6 +112,44 @@ pub struct Latencies {
     pub per_second: f64,
 }
 
+impl Latencies {
+    /// The longest and the percentiles of these microseconds.
+    pub fn set_micros(&mut self, micros: &EstimatedHistogram) {
+        let spread = Spread::of(micros);
+        self.max = spread.max / 1000.0;
+        self.p50 = spread.p50 / 1000.0;
+        self.p99 = spread.p99 / 1000.0;
+    }
+}
+
+/// How values lie.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Spread {
+    /// How many there were.
+    pub count: u64,
+    /// The largest.
+    pub max: f64,
+    /// The median.
+    pub p50: f64,
+    /// The 99th percentile.
+    pub p99: f64,
+    /// The 999th of a thousand.
+    pub p999: f64,
+}
+
+impl Spread {
+    /// Of what a histogram counted.
+    pub fn of(values: &EstimatedHistogram) -> Spread {
+        Spread {
+            count: u64::try_from(values.count()).unwrap_or(0),
+            max: values.max() as f64,
+            p50: values.upper_percentile(0.5) as f64,
+            p99: values.upper_percentile(0.99) as f64,
+            p999: values.upper_percentile(0.999) as f64,
+        }
+    }
+}
+
 /// What is known of a table.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TableInfo {
@@ -125,6 +165,12 @@ pub struct TableInfo {
     pub largest_partition_bytes: u64,
     /// Bytes of its largest sstable.
     pub largest_sstable_bytes: u64,
+    /// Milliseconds between the first and the last write of an sstable, the most of any.
+    pub longest_sstable_millis: u64,
+    /// Live rows that reads went through.
+    pub rows_per_read: Spread,
+    /// Tombstones that reads went through.
+    pub tombstones_per_read: Spread,
 }
 
 /// All that the virtual tables show.
@@ -142,6 +188,10 @@ pub struct NodeInfo<'a> {
     pub caches: Vec<CacheInfo>,
     /// Queues of work.
     pub thread_pools: Vec<ThreadPoolInfo>,
+    /// Partitions of batches.
+    pub batches: BatchSizes,
+    /// The indexes by keyspace and name: is it built?
+    pub indexes: BTreeMap<(String, String), bool>,
     /// Compactions and flushes.
     pub sstable_tasks: Vec<SstableTask>,
     /// Snapshots, if they are asked for.
@@ -176,7 +226,15 @@ pub fn virtual_rows(table: &Arc<Table>, node: &NodeInfo<'_>) -> Vec<Partition> {
         "settings" => settings(&mut rows, node),
         "system_properties" => properties(&mut rows),
         "cql_metrics" => cql_metrics(&mut rows, node),
-        "batch_metrics" => batch_metrics(&mut rows),
+        "batch_metrics" => batch_metrics(&mut rows, &node.batches),
+        "cidr_filtering_metrics_counts" => cidr_counts(&mut rows),
+        "cidr_filtering_metrics_latencies" => cidr_latencies(&mut rows),
+        "sai_column_indexes" => storage_attached(&mut rows, node),
+        "rows_per_read" => spreads(&mut rows, node, |t| t.rows_per_read),
+        "tombstones_per_read" => spreads(&mut rows, node, |t| t.tombstones_per_read),
+        "max_sstable_duration" => for_tables(&mut rows, node, |row, table| {
+            row.set("max_sstable_duration", count(table.longest_sstable_millis));
+        }),
         "gossip_info" => gossip_info(&mut rows, node),
         "coordinator_read_latency" | "local_read_latency" => {
             latencies(&mut rows, node, |t| t.reads)
@@ -362,17 +420,86 @@ fn cql_metrics(rows: &mut VirtualRows, node: &NodeInfo<'_>) {
     }
 }
 
-/// Batches are not measured by size yet.
-fn batch_metrics(rows: &mut VirtualRows) {
-    for kind in ["counter", "logged", "unlogged"] {
+fn batch_metrics(rows: &mut VirtualRows, sizes: &BatchSizes) {
+    for (kind, sizes) in [
+        ("counter", &sizes.counter),
+        ("logged", &sizes.logged),
+        ("unlogged", &sizes.unlogged),
+    ] {
         let name = format!("partitions_per_{kind}_batch");
+        let spread = Spread::of(sizes);
         rows.add(&[text(&name)], |row| {
-            row.set("max", bigint(0))
-                .set("p50th", double(0.0))
-                .set("p99th", double(0.0))
-                .set("p999th", double(0.0));
+            row.set("max", bigint(sizes.max()))
+                .set("p50th", double(spread.p50))
+                .set("p99th", double(spread.p99))
+                .set("p999th", double(spread.p999));
         });
     }
+}
+
+/// Nobody is let in by the network that he comes from: nothing is looked up.
+fn cidr_counts(rows: &mut VirtualRows) {
+    rows.add(&[text("CIDR groups cache reload count")], |row| {
+        row.set("value", bigint(0));
+    });
+}
+
+fn cidr_latencies(rows: &mut VirtualRows) {
+    for what in [
+        "CIDR checks",
+        "CIDR groups cache reload",
+        "Lookup IP in CIDR groups cache",
+    ] {
+        rows.add(&[text(&format!("{what} latency (ns)"))], |row| {
+            for column in ["max", "p50th", "p95th", "p999th", "p99th"] {
+                row.set(column, double(0.0));
+            }
+        });
+    }
+}
+
+/// `ColumnIndexesSystemView`
+fn storage_attached(rows: &mut VirtualRows, node: &NodeInfo<'_>) {
+    let tables = node.schema.keyspaces.values();
+    for table in tables.flat_map(|keyspace| keyspace.tables.values()) {
+        let attached = table.indexes.iter().filter(|i| i.is_storage_attached());
+        for index in attached {
+            let Some(column) = index.column_of(table) else {
+                continue;
+            };
+            let name = (table.keyspace.to_string(), index.name.to_string());
+            // One without entries has nothing to be built.
+            let built = node.indexes.get(&name).copied().unwrap_or(true);
+            let is_literal = index.value_type(column).is_some_and(|ty| is_literal(&ty));
+            rows.add(&[text(&name.0), text(&name.1)], |row| {
+                row.set("analyzer", text(&analyzer(index)))
+                    .set("column_name", text(&column.name))
+                    .set("is_building", boolean(!built))
+                    .set("is_queryable", boolean(built))
+                    .set("is_string", boolean(is_literal))
+                    .set("table_name", text(&table.name));
+            });
+        }
+    }
+}
+
+/// Are values of this type kept as they are, and not as numbers (`IndexTermType.isLiteral`)?
+fn is_literal(ty: &CqlType) -> bool {
+    use CqlType::{Ascii, Boolean, Text, Vector};
+    matches!(ty, Ascii | Boolean | Text | Vector { .. }) || ty.parts().next().is_some()
+}
+
+/// What an index makes of texts, as Cassandra writes it (`AbstractAnalyzer.toString`).
+fn analyzer(index: &Index) -> String {
+    let options = ["case_sensitive", "normalize", "ascii"];
+    if !options.iter().any(|o| index.options.contains_key(*o)) {
+        return "NoOpAnalyzer".to_owned();
+    }
+    let analyzer = index.analyzer();
+    format!(
+        "NonTokenizingAnalyzer{{caseSensitive={}, normalized={}, ascii={}}}",
+        analyzer.case_sensitive, analyzer.normalize, analyzer.ascii
+    )
 }
 
 /// What gossip and the metadata log tell of all nodes. What only a node itself knows is there of this one.
@@ -455,6 +582,16 @@ fn latencies(rows: &mut VirtualRows, node: &NodeInfo<'_>, of: impl Fn(&TableInfo
             .set("p50th_ms", double(latencies.p50))
             .set("p99th_ms", double(latencies.p99))
             .set("per_second", double(latencies.per_second));
+    });
+}
+
+fn spreads(rows: &mut VirtualRows, node: &NodeInfo<'_>, of: impl Fn(&TableInfo) -> Spread) {
+    for_tables(rows, node, |row, table| {
+        let spread = of(table);
+        row.set("count", count(spread.count))
+            .set("max", double(spread.max))
+            .set("p50th", double(spread.p50))
+            .set("p99th", double(spread.p99));
     });
 }
 

@@ -181,7 +181,7 @@ async fn tell_cluster(shard: &Rc<Shard>, names: (&str, &str), status: Option<&st
     let host_id = shard.local().host_id;
     if let Some(mutation) = build_status_mutation(&schema, names, host_id, status, now) {
         let (level, kind) = (Consistency::One, WriteType::Simple);
-        let writing = coordinator::write(shard, vec![mutation], level, kind, None);
+        let writing = coordinator::write(shard, vec![mutation], (level, kind), None, None);
         if let Err(error) = writing.await {
             tracing::debug!("system_distributed.view_build_status is not written: {error}");
         }

@@ -277,7 +277,7 @@ impl Check<'_> {
             updates: vec![update],
         };
         let (level, kind) = (Consistency::All, WriteType::Simple);
-        coordinator::write(self.shard, vec![mutation], level, kind, None).await
+        coordinator::write(self.shard, vec![mutation], (level, kind), None, None).await
     }
 }
 
@@ -319,7 +319,7 @@ fn command(
 
 /// Reads of all replicas.
 async fn read(shard: &Rc<Shard>, command: &ReadCommand) -> Result<model::ReadPage, RequestError> {
-    coordinator::read(shard, command, Consistency::All, None).await
+    coordinator::read(shard, command, Consistency::All, None, None).await
 }
 
 /// A row, if it is there.

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use cql::guardrails::{Guardrails, Setting, Unit};
-use storage::{CommitFailurePolicy, DiskFailurePolicy};
+use storage::{CommitFailurePolicy, CommitlogSync, DiskFailurePolicy};
 
+use crate::internode::Encryption;
 use crate::shard::Shard;
 use crate::timeouts::TimeoutKind;
 
@@ -65,10 +66,15 @@ pub(super) fn shown(shard: &Shard) -> BTreeMap<String, Option<String>> {
         let time = milliseconds(shard.timeouts.get(kind));
         settings.insert(name_of(kind).to_owned(), time);
     }
+    settings.extend(of_the_log(shard));
+    settings.extend(of_the_node(shard));
+    let always = ALWAYS.iter();
+    settings.extend(always.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
     let mut settings: BTreeMap<String, Option<String>> = settings
         .into_iter()
         .map(|(name, value)| (name, Some(value)))
         .collect();
+    settings.extend(NEVER.iter().map(|name| ((*name).to_owned(), None)));
     let guardrails = config.guardrails.as_deref().cloned().unwrap_or_default();
     for setting in Setting::all() {
         settings.insert(setting.name(), guardrail(&guardrails, setting));
@@ -81,8 +87,133 @@ pub(super) fn shown(shard: &Shard) -> BTreeMap<String, Option<String>> {
     settings
 }
 
+/// What nobody can set, as Helenus is so, whatever Cassandra may be set to.
+const ALWAYS: [(&str, &str); 38] = [
+    ("audit_logging_options.enabled", "false"),
+    ("authenticator.class_name", "AllowAllAuthenticator"),
+    ("authenticator.parameters", "{}"),
+    ("authorizer.class_name", "AllowAllAuthorizer"),
+    ("authorizer.parameters", "{}"),
+    ("auto_bootstrap", "true"),
+    ("cdc_enabled", "false"),
+    ("client_encryption_options.enabled", "false"),
+    ("client_encryption_options.optional", "false"),
+    ("counter_cache_size", "0MiB"),
+    ("cross_node_timeout", "true"),
+    ("default_keyspace_rf", "1"),
+    ("diagnostic_events_enabled", "false"),
+    ("dynamic_snitch", "true"),
+    ("endpoint_snitch", "SimpleSnitch"),
+    ("hinted_handoff_enabled", "true"),
+    ("internode_compression", "dc"),
+    ("key_cache_size", "0MiB"),
+    ("max_hint_window", "3h"),
+    ("native_transport_allow_older_protocols", "true"),
+    ("native_transport_max_concurrent_connections", "-1"),
+    ("native_transport_max_concurrent_connections_per_ip", "-1"),
+    ("native_transport_max_frame_size", "16MiB"),
+    ("native_transport_rate_limiting_enabled", "false"),
+    ("native_transport_throw_on_overload", "false"),
+    ("partition_denylist_enabled", "false"),
+    ("role_manager.class_name", "CassandraRoleManager"),
+    ("role_manager.parameters", "{}"),
+    ("rpc_keepalive", "true"),
+    ("scripted_user_defined_functions_enabled", "false"),
+    ("start_native_transport", "true"),
+    ("stream_entire_sstables", "true"),
+    ("storage_compatibility_mode", "CASSANDRA_4"),
+    ("trace_type_query_ttl", "1d"),
+    ("transient_replication_enabled", "false"),
+    ("transparent_data_encryption_options.enabled", "false"),
+    ("use_deterministic_table_id", "false"),
+    ("uuid_sstable_identifiers_enabled", "false"),
+];
+
+/// What is not set, as in a Cassandra that was told nothing of it.
+const NEVER: [&str; 10] = [
+    "auto_snapshot_ttl",
+    "broadcast_address",
+    "broadcast_rpc_address",
+    "commitlog_compression.class_name",
+    "ideal_consistency_level",
+    "initial_token",
+    "listen_interface",
+    "native_transport_port_ssl",
+    "paxos_cache_size",
+    "rpc_interface",
+];
+
+/// How the commit log is kept.
+fn of_the_log(shard: &Shard) -> Vec<(String, String)> {
+    let log = &shard.state.config.commitlog;
+    let mut settings = vec![
+        ("commitlog_segment_size", mebibytes(log.segment_bytes)),
+        ("max_mutation_size", kibibytes(log.segment_bytes / 2)),
+        (
+            "commitlog_disk_access_mode",
+            if log.direct { "direct" } else { "standard" }.to_owned(),
+        ),
+        (
+            "commitlog_sync_group_window",
+            milliseconds(log.group_window),
+        ),
+    ];
+    if let Some(bytes) = shard.state.config.commitlog_total_space {
+        settings.push(("commitlog_total_space", mebibytes(bytes)));
+    }
+    let sync = match log.sync {
+        CommitlogSync::Group => "group",
+        CommitlogSync::Batch => "batch",
+        CommitlogSync::Periodic { every, .. } => {
+            settings.push(("commitlog_sync_period", milliseconds(every)));
+            "periodic"
+        }
+    };
+    settings.push(("commitlog_sync", sync.to_owned()));
+    let owned = settings.into_iter();
+    owned
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}
+
+/// Where the node keeps what it has, and in which form.
+fn of_the_node(shard: &Shard) -> Vec<(String, String)> {
+    let config = &shard.state.config;
+    let seeds: Vec<String> = config.seeds.iter().map(ToString::to_string).collect();
+    let encryption = config.encryption.as_deref();
+    let between = encryption.map_or("none", Encryption::name);
+    [
+        (
+            "commitlog_directory",
+            config.commitlog_dir.display().to_string(),
+        ),
+        (
+            "data_file_directories",
+            format!("[{}]", config.sstables.display()),
+        ),
+        (
+            "hints_directory",
+            config.data.join("hints").display().to_string(),
+        ),
+        (
+            "seed_provider.parameters",
+            format!("{{seeds={}}}", seeds.join(",")),
+        ),
+        (
+            "server_encryption_options.internode_encryption",
+            between.to_owned(),
+        ),
+        (
+            "sstable.selected_format",
+            config.sstable_format.name().to_owned(),
+        ),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into()
+}
+
 /// Names that settings had before Cassandra 4.1, under which they are shown, too (`Config`'s `@Replaces`).
-const OLDER_NAMES: [(&str, &str); 13] = [
+const OLDER_NAMES: [(&str, &str); 24] = [
     (
         "batch_size_fail_threshold",
         "batch_size_fail_threshold_in_kb",
@@ -114,13 +245,40 @@ const OLDER_NAMES: [(&str, &str); 13] = [
         "user_defined_function_fail_timeout",
     ),
     ("write_request_timeout", "write_request_timeout_in_ms"),
+    (
+        "audit_logging_options.enabled",
+        "audit_logging_options_enabled",
+    ),
+    ("commitlog_segment_size", "commitlog_segment_size_in_mb"),
+    ("commitlog_sync_period", "commitlog_sync_period_in_ms"),
+    ("commitlog_total_space", "commitlog_total_space_in_mb"),
+    ("counter_cache_size", "counter_cache_size_in_mb"),
+    ("key_cache_size", "key_cache_size_in_mb"),
+    ("max_mutation_size", "max_mutation_size_in_kb"),
+    (
+        "native_transport_max_frame_size",
+        "native_transport_max_frame_size_in_mb",
+    ),
+    (
+        "scripted_user_defined_functions_enabled",
+        "enable_scripted_user_defined_functions",
+    ),
+    (
+        "server_encryption_options.internode_encryption",
+        "server_encryption_options_internode_encryption",
+    ),
+    (
+        "transient_replication_enabled",
+        "enable_transient_replication",
+    ),
 ];
 
 /// The number of a setting whose older name has the unit.
 fn without_unit(value: &str) -> String {
     let number = value
         .strip_suffix("ms")
-        .or_else(|| value.strip_suffix("KiB"));
+        .or_else(|| value.strip_suffix("KiB"))
+        .or_else(|| value.strip_suffix("MiB"));
     match (number, value.strip_suffix('B').map(str::parse::<u64>)) {
         (Some(number), _) => number.to_owned(),
         (None, Some(Ok(bytes))) => (bytes / 1024).to_string(),
@@ -150,6 +308,13 @@ fn guardrail(guardrails: &Guardrails, setting: Setting) -> Option<String> {
 
 fn milliseconds(time: Duration) -> String {
     format!("{}ms", time.as_millis())
+}
+
+fn mebibytes(bytes: u64) -> String {
+    match bytes % (1024 * 1024) {
+        0 => format!("{}MiB", bytes / (1024 * 1024)),
+        _ => kibibytes(bytes),
+    }
 }
 
 fn kibibytes(bytes: u64) -> String {

@@ -76,6 +76,9 @@ pub(crate) struct ReadCounters {
     pub(crate) in_vain: Cell<u64>,
     /// How many sstables each read of one partition found something in.
     pub(crate) sstables: Tally,
+    /// Live rows that each read went through, and tombstones.
+    pub(crate) rows: Tally,
+    pub(crate) tombstones: Tally,
     /// Reads of a row that the cache knew what they needed of.
     pub(crate) cached: Cell<u64>,
     /// Reads of a row that asked the cache in vain.
@@ -113,10 +116,12 @@ impl View {
                 let resume = command.resume.as_ref().filter(|r| r.key == *key);
                 let more = reading.partition(key, resume, &mut page).await?;
                 counters.sstables.add(reading.found.get());
+                page.met_sstables(reading.found.get());
                 Ok(page.finish(more))
             }
             PartitionSelection::Range { start, end } => {
                 count(&counters.ranges);
+                page.met_sstables(self.sstables.len() as u64);
                 // Boxed, as the state of a read of one row, the most frequent, should be small.
                 match &self.index {
                     Some(index) => {

@@ -84,6 +84,11 @@ impl<'c> PageBuilder<'c> {
         self.most_tombstones = most_tombstones;
     }
 
+    /// So many sstables are read for it.
+    pub(crate) fn met_sstables(&mut self, sstables: u64) {
+        self.page.scanned.sstables = sstables;
+    }
+
     /// The columns whose values are needed, sorted.
     pub(crate) fn columns(&self) -> Cow<'c, [ColumnId]> {
         let asked = &self.command.columns;

@@ -72,11 +72,13 @@ impl View {
                     reading.version(key, resume, &mut page).await?;
                 }
                 counters.sstables.add(reading.found.get());
+                page.page.scanned.sstables = reading.found.get();
                 page.end();
                 Ok(page.finish(false))
             }
             PartitionSelection::Range { start, end } => {
                 count(&counters.ranges);
+                page.page.scanned.sstables = self.sstables.len() as u64;
                 reading.range_of_versions(start, end, page).await
             }
         }

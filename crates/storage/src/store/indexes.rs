@@ -486,15 +486,17 @@ impl Inner {
     }
 }
 
-/// An index that the table of a command has for one of its filters.
-fn asked_index(command: &ReadCommand) -> Option<String> {
+/// The index by which a command is read: one that its table has for one of its filters.
+pub fn asked_index(command: &ReadCommand) -> Option<String> {
     let table = &command.table;
-    let mut indexes = table.indexes.iter();
-    indexes.find_map(|index| {
+    let found = table.indexes.iter().filter_map(|index| {
         let definition = IndexDefinition::new(table, index)?;
-        definition.lookup(table, &command.filters)?;
-        Some(index.name.to_string())
-    })
+        let lookup = definition.lookup(table, &command.filters)?;
+        Some((index, lookup))
+    });
+    // As `index_for` chooses.
+    let found = found.min_by_key(|(_, lookup)| matches!(lookup, Lookup::Range(_)));
+    found.map(|(index, _)| index.name.to_string())
 }
 
 fn empty_update(view: &View, head: &PartitionHead) -> PartitionUpdate {

@@ -30,7 +30,7 @@ pub struct TableDetails {
     pub stats: TableStats,
     /// Its sstables. Those that shards share are told of by each.
     pub sstables: Vec<SSTableDetails>,
-    /// Microseconds that reads took.
+    /// Microseconds that reads of one partition took.
     pub read_latency: EstimatedHistogram,
     /// Microseconds that writes took.
     pub write_latency: EstimatedHistogram,

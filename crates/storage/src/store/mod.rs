@@ -59,7 +59,8 @@ use std::sync::Arc;
 
 use io::{Env, Instant, Notify, Semaphore, TaskGroup};
 use model::{
-    Mutation, ReadCommand, ReadPage, Scanned, Schema, Sharder, Table, TableId, VersionPage,
+    Mutation, PartitionSelection, ReadCommand, ReadPage, Scanned, Schema, Sharder, Table, TableId,
+    VersionPage,
 };
 
 use crate::SharedFiles;
@@ -78,10 +79,10 @@ pub use compact::{
     Scrubbed,
 };
 pub use import::{ImportError, ImportOptions};
-pub use indexes::IndexState;
+pub use indexes::{IndexState, asked_index};
 pub use inspect::{PartitionEstimate, SSTableDetails, TableDetails, VerifyOptions};
 pub use snapshot::{SnapshotDetails, SnapshotError, SnapshotManifest, instant};
-pub use stats::{StoreStats, TableStats};
+pub use stats::{StoreStats, TableStats, TableTallies};
 
 /// How a store is kept.
 #[derive(Clone, Debug)]
@@ -299,8 +300,8 @@ impl Store {
         if let Some(index) = &view.index {
             inner.sweep(&table, index);
         }
-        let page = inner.have_read(&table, begun, page)?;
-        inner.check_tombstones(&view, page.scanned)?;
+        let page = inner.have_read((&table, command), begun, page)?;
+        inner.have_scanned(&table, &view, page.scanned)?;
         Ok(page)
     }
 
@@ -315,8 +316,8 @@ impl Store {
         }
         let begun = inner.env.now();
         let page = view.versions(&inner.env, command, &table.reads).await;
-        let page = inner.have_read(&table, begun, page)?;
-        inner.check_tombstones(&view, page.scanned)?;
+        let page = inner.have_read((&table, command), begun, page)?;
+        inner.have_scanned(&table, &view, page.scanned)?;
         Ok(page)
     }
 
@@ -389,7 +390,6 @@ impl Inner {
         }
     }
 
-    /// Counts a read that began then, and notes it if it failed.
     /// A table for one read. Nobody but the node itself reads its own tables by what is in them.
     fn view_of(&self, table: &Rc<TableStore>, command: &ReadCommand) -> View {
         let mut view = table.view();
@@ -402,16 +402,25 @@ impl Inner {
         view
     }
 
-    fn check_tombstones(&self, view: &View, scanned: Scanned) -> Result<(), ReadError> {
+    /// Counts what a read went through, and refuses it if that was too many tombstones.
+    fn have_scanned(
+        &self,
+        table: &TableStore,
+        view: &View,
+        scanned: Scanned,
+    ) -> Result<(), ReadError> {
+        table.reads.rows.add(scanned.live_rows);
+        table.reads.tombstones.add(scanned.tombstones);
         match scanned.tombstones > view.most_tombstones {
             true => Err(ReadError::TooManyTombstones(view.most_tombstones)),
             false => Ok(()),
         }
     }
 
+    /// Counts a read that began then, and notes it if it failed.
     fn have_read<P>(
         &self,
-        table: &Rc<TableStore>,
+        (table, command): (&Rc<TableStore>, &ReadCommand),
         begun: Instant,
         page: Result<P, SSTableError>,
     ) -> Result<P, ReadError> {
@@ -420,7 +429,10 @@ impl Inner {
             ReadError::from(error)
         })?;
         let micros = (self.env.now() - begun).as_micros() as u64;
-        table.counters.read_latency.add(micros);
+        match command.partitions {
+            PartitionSelection::Key(_) => table.counters.read_latency.add(micros),
+            PartitionSelection::Range { .. } => table.counters.scan_latency.add(micros),
+        }
         Ok(page)
     }
 

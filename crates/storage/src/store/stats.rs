@@ -2,11 +2,11 @@
 
 use model::TableId;
 
-use super::Inner;
 use super::table::TableStore;
+use super::{Inner, Store};
 use crate::cache::RowCacheStats;
 use crate::commitlog::LogStats;
-use crate::sstable::{ChunkCacheStats, SSTable};
+use crate::sstable::{ChunkCacheStats, EstimatedHistogram, SSTable};
 
 /// What a shard's store did since the start, and what it holds now.
 #[derive(Clone, Debug, PartialEq)]
@@ -96,6 +96,52 @@ pub struct TableStats {
     pub compacted_bytes: u64,
 }
 
+/// What reads and writes of a table were like since the start, on one shard.
+#[derive(Clone, Debug)]
+pub struct TableTallies {
+    /// Its keyspace.
+    pub keyspace: String,
+    /// Its name.
+    pub name: String,
+    /// Microseconds that reads of one partition took.
+    pub read_latency: EstimatedHistogram,
+    /// Microseconds that reads of ranges took.
+    pub scan_latency: EstimatedHistogram,
+    /// Microseconds that writes took.
+    pub write_latency: EstimatedHistogram,
+    /// Live rows that reads went through.
+    pub rows_per_read: EstimatedHistogram,
+    /// Tombstones that they went through.
+    pub tombstones_per_read: EstimatedHistogram,
+    /// Bytes of the largest partition of an sstable.
+    pub largest_partition_bytes: u64,
+    /// Microseconds between the first and the last write of an sstable, the most of any.
+    pub longest_sstable_micros: u64,
+}
+
+impl TableTallies {
+    /// Adds those of another shard.
+    pub fn merge(&mut self, other: &TableTallies) {
+        self.read_latency.merge(&other.read_latency);
+        self.scan_latency.merge(&other.scan_latency);
+        self.write_latency.merge(&other.write_latency);
+        self.rows_per_read.merge(&other.rows_per_read);
+        self.tombstones_per_read.merge(&other.tombstones_per_read);
+        let largest = &mut self.largest_partition_bytes;
+        *largest = (*largest).max(other.largest_partition_bytes);
+        let longest = &mut self.longest_sstable_micros;
+        *longest = (*longest).max(other.longest_sstable_micros);
+    }
+}
+
+impl Store {
+    /// What reads and writes of all tables were like.
+    pub fn tallies(&self) -> Vec<TableTallies> {
+        let tables = self.inner.all_tables();
+        tables.iter().map(|table| table.tallies()).collect()
+    }
+}
+
 impl Inner {
     pub(super) fn stats(&self) -> StoreStats {
         let (memory, counters) = (&self.memory, &self.counters);
@@ -129,6 +175,31 @@ impl TableStore {
             sstable.partitions() / u64::from(shards)
         });
         memtables.chain(sstables).sum()
+    }
+
+    fn tallies(&self) -> TableTallies {
+        let table = self.table();
+        let sstables = self.sstables();
+        let largest = sstables.iter().map(|sstable| {
+            let sizes = &sstable.stats().partition_sizes;
+            u64::try_from(sizes.max()).unwrap_or(0)
+        });
+        let times = sstables.iter().map(|sstable| {
+            let stats = sstable.stats();
+            let between = stats.max_timestamp.saturating_sub(stats.min_timestamp);
+            u64::try_from(between).unwrap_or(0)
+        });
+        TableTallies {
+            keyspace: table.keyspace.to_string(),
+            name: table.name.to_string(),
+            read_latency: self.counters.read_latency.copy(),
+            scan_latency: self.counters.scan_latency.copy(),
+            write_latency: self.counters.write_latency.copy(),
+            rows_per_read: self.reads.rows.copy(),
+            tombstones_per_read: self.reads.tombstones.copy(),
+            largest_partition_bytes: largest.max().unwrap_or(0),
+            longest_sstable_micros: times.max().unwrap_or(0),
+        }
     }
 
     pub(super) fn stats(&self) -> TableStats {

@@ -110,8 +110,10 @@ pub(crate) struct TableCounters {
     pub(crate) writes: Cell<u64>,
     /// In microseconds, from being taken to being visible.
     pub(crate) write_latency: Tally,
-    /// In microseconds.
+    /// Of reads of one partition, in microseconds.
     pub(crate) read_latency: Tally,
+    /// Of reads of ranges, in microseconds.
+    pub(crate) scan_latency: Tally,
     pub(crate) flushes: Cell<u64>,
     pub(crate) flushed_bytes: Cell<u64>,
     pub(crate) compactions: Cell<u64>,

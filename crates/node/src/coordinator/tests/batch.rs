@@ -47,7 +47,7 @@ fn write(
     let mutations = batch(world, value, 10);
     let shard = world.shard(node);
     world.run(&shard, |shard| async move {
-        coordinator::write_logged(&shard, mutations, consistency, None).await
+        coordinator::write_logged(&shard, mutations, consistency, None, None).await
     })
 }
 
@@ -64,7 +64,8 @@ fn begin(world: &mut World, node: usize, holders: usize) -> BTreeSet<usize> {
     let writing = {
         let shard = shard.clone();
         async move {
-            let _ = coordinator::write_logged(&shard, mutations, Consistency::Quorum, None).await;
+            let _ =
+                coordinator::write_logged(&shard, mutations, Consistency::Quorum, None, None).await;
         }
     };
     shard.env.spawn(TaskGroup::Foreground, writing).detach();

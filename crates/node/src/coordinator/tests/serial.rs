@@ -321,7 +321,7 @@ fn a_range_is_not_read_as_it_was_agreed_upon() {
     let commands = vec![world.command(1), world.command(2)];
     let shard = world.shard(0);
     let read = world.run(&shard, |shard| async move {
-        crate::coordinator::read_all(&shard, &commands, Consistency::Serial, None).await
+        crate::coordinator::read_all(&shard, &commands, Consistency::Serial, None, None).await
     });
     let text = read.expect_err("two partitions").to_string();
     assert!(text.contains("one partition at a time"), "{text}");

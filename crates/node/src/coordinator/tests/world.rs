@@ -621,7 +621,14 @@ impl World {
             let mutation = Mutation {
                 updates: vec![update],
             };
-            coordinator::write(&shard, vec![mutation], consistency, WriteType::Simple, None).await
+            coordinator::write(
+                &shard,
+                vec![mutation],
+                (consistency, WriteType::Simple),
+                None,
+                None,
+            )
+            .await
         })
     }
 
@@ -634,7 +641,7 @@ impl World {
     ) -> Result<ReadPage, RequestError> {
         let shard = self.shard(node);
         self.run(&shard, |shard| async move {
-            coordinator::read(&shard, &command, consistency, None).await
+            coordinator::read(&shard, &command, consistency, None, None).await
         })
     }
 

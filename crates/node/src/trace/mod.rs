@@ -1,9 +1,17 @@
 //! Tracing one request, because its client asked for it or by chance (`settraceprobability`): what is done, and when, goes into
 //! `system_traces` once the response is on its way.
+//!
+//! Activities have Cassandra's words, as people, drivers and tests look for them; what is said is what was done.
+//! They are told from where they are done on the coordinator: [`reads`], [`writes`].
+
+mod reads;
+mod writes;
 
 use std::cell::RefCell;
+use std::net::SocketAddr;
 use std::rc::Rc;
 
+use cluster::NodeId;
 use cql::{ColumnSpec, Value, Values};
 use io::{Instant, TaskGroup};
 use uuid::Uuid;
@@ -16,7 +24,7 @@ use crate::system::{TracedRequest, time_uuid, trace_mutations};
 
 /// A trace has no more events than this: a batch may have any number of statements.
 const MAX_EVENTS: usize = 1000;
-/// Of a value so many bytes are shown, of a statement as well.
+/// Of a value so many characters are shown.
 const MAX_SHOWN: usize = 1000;
 
 /// The trace of a request under way.
@@ -31,6 +39,9 @@ pub(crate) struct Trace {
     about: RefCell<About>,
 }
 
+/// The trace of a request, if it is traced.
+pub(crate) type Traced<'t> = Option<&'t Rc<Trace>>;
+
 #[derive(Default)]
 struct About {
     request: &'static str,
@@ -40,7 +51,7 @@ struct About {
 
 impl Trace {
     /// Begins one if the client asks for it, or if chance wants it.
-    pub(crate) fn begin_if(shard: &Rc<Shard>, asked_for: bool) -> Option<Box<Trace>> {
+    pub(crate) fn begin_if(shard: &Rc<Shard>, asked_for: bool) -> Option<Rc<Trace>> {
         let chosen = || {
             let probability = shard.trace_probability.get();
             // The 53 bits that a number below 1 has.
@@ -49,7 +60,7 @@ impl Trace {
         };
         // Where nothing is left to chance, none is drawn.
         let traced = asked_for || (shard.trace_probability.get() > 0.0 && chosen());
-        traced.then(|| Box::new(Trace::begin(shard, asked_for)))
+        traced.then(|| Rc::new(Trace::begin(shard, asked_for)))
     }
 
     fn begin(shard: &Rc<Shard>, asked_for: bool) -> Trace {
@@ -73,32 +84,29 @@ impl Trace {
     pub(crate) fn request(&self, request: &'static str, statement: Option<&str>) {
         self.about.borrow_mut().request = request;
         if let Some(statement) = statement {
-            self.parameter("query", shown(statement));
+            self.parameter("query", statement);
         }
     }
 
-    /// With which parameters.
+    /// With which parameters (`QueryMessage.traceQuery`).
     pub(crate) fn parameters(&self, parameters: &QueryParameters<'_>) {
         self.parameter("consistency_level", parameters.consistency.to_string());
         self.parameter("serial_consistency_level", parameters.serial().name());
-        if let Some(size) = parameters.page_size {
+        if let Some(size) = parameters.page_size.filter(|size| *size > 0) {
             self.parameter("page_size", size.to_string());
         }
     }
 
-    /// What the markers of a prepared statement are bound to, as literals.
+    /// What the markers of a prepared statement are bound to, as literals (`ExecuteMessage.traceQuery`).
     pub(crate) fn bound(&self, variables: &[ColumnSpec], values: &Values<'_>) {
-        for (i, (variable, value)) in variables.iter().zip(values.as_slice()).enumerate() {
-            let text = match value {
+        for (number, (variable, value)) in variables.iter().zip(values.as_slice()).enumerate() {
+            let literal = match value {
                 Value::Null => "null".to_owned(),
                 Value::Unset => "<unset>".to_owned(),
                 Value::Bytes(bytes) => variable.ty.format_literal(bytes),
             };
-            let text = match text.char_indices().nth(MAX_SHOWN) {
-                None => text,
-                Some((end, _)) => format!("{}...'", &text[..end]),
-            };
-            self.parameter(&format!("bound_var_{i}_{}", variable.name), text);
+            let name = format!("bound_var_{number}_{}", variable.name);
+            self.parameter(&name, shown_value(literal));
         }
     }
 
@@ -117,20 +125,39 @@ impl Trace {
         }
     }
 
+    /// Another node is sent a message of this name (`Verb`).
+    pub(crate) fn sending(&self, message: &str, to: NodeId) {
+        if let Some(address) = self.address_of(to) {
+            self.event(format!("Sending {message} message to /{address}"));
+        }
+    }
+
+    /// Another node has answered with one.
+    pub(crate) fn received(&self, message: &str, from: NodeId) {
+        if let Some(address) = self.address_of(from) {
+            self.event(format!("{message} message received from /{address}"));
+        }
+    }
+
+    fn address_of(&self, node: NodeId) -> Option<SocketAddr> {
+        let metadata = self.shard.metadata();
+        metadata.node(node).map(|node| node.address)
+    }
+
     fn elapsed(&self) -> u64 {
         let elapsed = self.shard.env.now().saturating_duration_since(self.began);
         u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX)
     }
 
     /// The response is on its way: keeps the trace, without anybody waiting.
-    pub(crate) fn save(self, client: &Client) {
+    pub(crate) fn save(&self, client: &Client) {
         let duration = self.elapsed();
-        let shard = self.shard;
+        let shard = &self.shard;
         let Some(turn) = shard.traces.try_acquire(1) else {
             shard.metrics.lost_traces.add(1);
             return;
         };
-        let about = self.about.into_inner();
+        let about = self.about.take();
         let local = shard.local();
         let traced = TracedRequest {
             id: self.id,
@@ -162,10 +189,10 @@ impl Trace {
     }
 }
 
-/// A text, or its beginning.
-fn shown(text: &str) -> String {
-    match text.char_indices().nth(MAX_SHOWN) {
-        None => text.to_owned(),
-        Some((end, _)) => format!("{}...", &text[..end]),
+/// A value, or its beginning.
+fn shown_value(literal: String) -> String {
+    match literal.char_indices().nth(MAX_SHOWN) {
+        None => literal,
+        Some((end, _)) => format!("{}...'", &literal[..end]),
     }
 }

@@ -1,0 +1,40 @@
+//! What a trace says of writes (`StorageProxy.mutate`, `Keyspace.apply`, `CounterMutation`).
+
+use cluster::NodeId;
+use model::Mutation;
+
+use super::Trace;
+
+impl Trace {
+    /// This node begins to apply a write as a replica.
+    pub(crate) fn applying(&self, mutation: &Mutation) {
+        self.event("Appending to commitlog");
+        let metadata = self.shard.metadata();
+        for update in &mutation.updates {
+            let table = &update.table;
+            if metadata.views_of(table.id).is_some() {
+                self.event("Creating materialized view mutations from base table replica");
+            }
+            self.event(format!("Adding to {} memtable", table.name));
+        }
+    }
+
+    /// This node begins to add to counters as the replica that leads.
+    pub(crate) fn leading(&self, addition: &Mutation) {
+        self.event("Acquiring counter locks");
+        self.applying(addition);
+    }
+
+    /// A logged batch is kept by these.
+    pub(crate) fn keeping(&self, holders: &[NodeId]) {
+        let own = self.shard.metadata().own();
+        for holder in holders {
+            if *holder == own {
+                self.event("Appending to commitlog");
+                self.event("Adding to batches memtable");
+            } else {
+                self.sending("BATCH_STORE_REQ", *holder);
+            }
+        }
+    }
+}
