@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use cluster::ReplicationStrategy;
 use cql::{CasRequest, CasResult};
 use wire::{Consistency, QueryParameters, RowsHead};
 
@@ -28,6 +29,7 @@ impl Call<'_> {
         let commit = parameters.consistency;
         serial.check_serial()?;
         commit.check_commit()?;
+        self.check_each_quorum(commit, &cas.table().keyspace)?;
         self.trace(|| "Reading existing values for CAS precondition");
         let trace = self.trace;
         let guardrails = self.guardrails();
@@ -71,6 +73,22 @@ impl Call<'_> {
         };
         self.tell(&result);
         Ok(())
+    }
+
+    /// At EACH_QUORUM nothing is committed that is not replicated by data centre
+    /// (`ConsistencyLevel.requireNetworkTopologyStrategy`).
+    fn check_each_quorum(&self, commit: Consistency, keyspace: &str) -> Result<(), RequestError> {
+        let metadata = self.shard.metadata();
+        let class = match metadata.placement(keyspace).strategy() {
+            _ if commit != Consistency::EachQuorum => return Ok(()),
+            ReplicationStrategy::NetworkTopology { .. } => return Ok(()),
+            ReplicationStrategy::Simple { .. } => "SimpleStrategy",
+            ReplicationStrategy::Local => "LocalStrategy",
+        };
+        Err(RequestError::invalid(format!(
+            "consistency level EACH_QUORUM not compatible with replication strategy \
+             (org.apache.cassandra.locator.{class})"
+        )))
     }
 
     /// Nobody was told of the columns before, so they always come along.
