@@ -10,11 +10,20 @@ use crate::functions::double_text;
 const MAX_DEPTH: usize = 100;
 
 /// An object as names and values: names as columns are named, in lower case unless they are in
-/// quotes within the quotes (`Json.handleCaseSensitivity`).
+/// quotes within the quotes (`Json.handleCaseSensitivity`). Of several names of a column the last counts; names
+/// that are written as columns are come first.
 pub(crate) fn columns_of(object: Map<String, Value>) -> Vec<(String, Value)> {
-    object
+    let names = object.into_iter();
+    let mut columns: Vec<(bool, String, Value)> = names
+        .map(|(name, value)| {
+            let column = column_name(&name);
+            (column != name, column, value)
+        })
+        .collect();
+    columns.sort_by_key(|(is_other, ..)| *is_other);
+    columns
         .into_iter()
-        .map(|(name, value)| (column_name(&name), value))
+        .map(|(_, n, value)| (n, value))
         .collect()
 }
 

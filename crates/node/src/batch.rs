@@ -107,7 +107,6 @@ impl Call<'_> {
             let cas = cql::cas_of_batch(plans.iter().copied().zip(&requests))?;
             return Box::pin(self.conditional(cas, parameters, limit)).await;
         }
-        consistency.check_write()?;
         self.guard_consistency(consistency)?;
         let tables = plans.iter().map(|plan| &**plan.table());
         self.warnings.extend(cql::warn_of_no_grace(kind, tables));

@@ -176,13 +176,14 @@ impl Call<'_> {
                     let conditional = self.conditional(cas, parameters, time);
                     return Box::pin(conditional).await;
                 }
-                consistency.check_write()?;
                 let time = modify.timeout(&request)?;
                 if modify.is_counter() {
+                    check_counter_level(consistency, modify.table())?;
                     let counted = || modify.counter_mutations(&request);
                     let additions = self.evaluate(&request, counted).await?;
                     return self.add(additions, consistency, time).await;
                 }
+                consistency.check_write()?;
                 let mutations = self.modify(modify, &request, consistency).await?;
                 self.write(mutations, consistency, WriteType::Simple, time)
                     .await
@@ -204,7 +205,6 @@ impl Call<'_> {
                     let conditional = self.conditional(cas, parameters, time);
                     return Box::pin(conditional).await;
                 }
-                consistency.check_write()?;
                 let time = batch.timeout(&request)?;
                 let tables = batch.statements().iter().map(|plan| &**plan.table());
                 self.warnings
@@ -419,16 +419,6 @@ impl Call<'_> {
         consistency: Consistency,
         time: Option<Duration>,
     ) -> Result<(), RequestError> {
-        consistency.check_counter_write()?;
-        if let Some(first) = additions.first()
-            && consistency == Consistency::Any
-        {
-            // `ConsistencyLevel.validateCounterForWrite`
-            return Err(RequestError::invalid(format!(
-                "Consistency level ANY is not yet supported for counter table {}",
-                first.unled().updates[0].table.name
-            )));
-        }
         self.trace(|| "Determining replicas for mutation");
         let adding = coordinator::add(self.shard, additions, consistency, time, self.trace);
         Box::pin(adding).await?;
@@ -573,6 +563,18 @@ fn check_size(rows: &RowsWriter<'_>) -> Result<(), RequestError> {
 
 fn no_columns() -> RequestError {
     RequestError::Server("a statement with rows has no columns".to_owned())
+}
+
+/// May counters of a table be added to at this level? Batches are not asked
+/// (`ConsistencyLevel.validateCounterForWrite`).
+fn check_counter_level(consistency: Consistency, table: &Table) -> Result<(), RequestError> {
+    if consistency == Consistency::Any {
+        return Err(RequestError::invalid(format!(
+            "Consistency level ANY is not yet supported for counter table {}",
+            table.name
+        )));
+    }
+    Ok(consistency.check_counter_write()?)
 }
 
 /// What the node makes on the fly cannot be written.

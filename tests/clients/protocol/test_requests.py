@@ -299,6 +299,39 @@ def test_schema_events(connect, keyspace, version):
     assert changed == [(what, "TABLE", "raw", table) for what in ("CREATED", "UPDATED", "DROPPED")]
 
 
+def test_events_of_what_a_change_changes_elsewhere(connect):
+    watcher, other = connect(), connect()
+    watcher.request(REGISTER, struct.pack(">H", 1) + string("SCHEMA_CHANGE"))
+
+    def heard(statement: str, count: int) -> list:
+        other.query(statement)
+        told = []
+        for _ in range(count):
+            reader = Reader(watcher.receive()[4])
+            _, kind, target, keyspace = (reader.string() for _ in range(4))
+            assert keyspace == "elsewhere"
+            told.append((kind, target, reader.string() if target != "KEYSPACE" else ""))
+        return told
+
+    heard("CREATE KEYSPACE elsewhere WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", 1)
+    heard("CREATE TYPE elsewhere.pair (a int)", 1)
+    heard("CREATE TABLE elsewhere.t (k int PRIMARY KEY, v int, p frozen<pair>)", 1)
+    keys = "k IS NOT NULL AND v IS NOT NULL PRIMARY KEY (v, k)"
+    heard(f"CREATE MATERIALIZED VIEW elsewhere.seen AS SELECT k, v FROM elsewhere.t WHERE {keys}", 1)
+    heard(f"CREATE MATERIALIZED VIEW elsewhere.whole AS SELECT * FROM elsewhere.t WHERE {keys}", 1)
+    added = heard("ALTER TABLE elsewhere.t ADD w int", 2)
+    assert added == [("UPDATED", "TABLE", "t"), ("UPDATED", "TABLE", "whole")]
+    heard("DROP MATERIALIZED VIEW elsewhere.whole", 1)
+    typed = heard("ALTER TYPE elsewhere.pair ADD b int", 2)
+    assert typed == [("UPDATED", "TYPE", "pair"), ("UPDATED", "TABLE", "t")]
+    assert heard("DROP KEYSPACE elsewhere", 4) == [
+        ("DROPPED", "TABLE", "seen"),
+        ("DROPPED", "TABLE", "t"),
+        ("DROPPED", "TYPE", "pair"),
+        ("DROPPED", "KEYSPACE", ""),
+    ]
+
+
 def test_unregistered_connections_hear_nothing(connect, keyspace):
     quiet, other = connect(), connect()
     other.query("CREATE TABLE raw.quiet (k int PRIMARY KEY)")

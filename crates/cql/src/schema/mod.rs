@@ -10,6 +10,7 @@ mod compression;
 mod copies;
 mod digest;
 mod dropped_types;
+mod events;
 mod functions;
 mod indexes;
 mod keyspaces;
@@ -42,6 +43,7 @@ use crate::functions::FunctionLanguage;
 
 pub use aggregates::initial_condition;
 pub use digest::version_of;
+pub use events::events_between;
 pub use masks::{is_mask_served, masks_disabled};
 pub use options::is_table_option;
 pub use retry::normalize as normalize_retry;

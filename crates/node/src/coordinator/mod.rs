@@ -144,6 +144,11 @@ pub(crate) async fn read(
     timeout: Option<Duration>,
     trace: Traced<'_>,
 ) -> Result<ReadPage, RequestError> {
+    // What the node makes on the fly is here, whatever level is asked for.
+    let consistency = match command.table.is_virtual && !consistency.is_serial() {
+        true => Consistency::One,
+        false => consistency,
+    };
     let metadata = shard.metadata();
     let placement = metadata.placement(&command.table.keyspace);
     let (token, usual) = match &command.partitions {

@@ -15,7 +15,10 @@ use cluster::paxos::{
     Action, Answer, Ballot, Cause, Decision, Failure, Moment, Operation, Participants, Phase,
     Proposal, Proposer, Request, RequestId, Step as PaxosStep, Timing, Verdict,
 };
-use cluster::{Consistency, FailureReason, NodeId, Outcome};
+use cluster::{
+    Consistency, FailureReason, NodeId, Outcome, ReadQuorum, Replica, ReplicationStrategy,
+    Unavailable, WriteQuorum,
+};
 use io::{Instant, TaskGroup};
 use model::{
     DecoratedKey, Mutation, PartitionSelection, PartitionUpdate, ReadCommand, ReadPage, VersionPage,
@@ -120,6 +123,20 @@ fn failed(shard: &Shard, operation: Operation, failure: Failure) -> RequestError
     }
 }
 
+/// Can it be committed at this level, if all nodes were up? If some are not, it is found out as it is done.
+fn check_commit(
+    commit: Consistency,
+    strategy: &ReplicationStrategy,
+    data_center: &str,
+    replicas: &[Replica<'_>],
+) -> Result<(), Unavailable> {
+    let up = |replica: &Replica<'_>| replica.alive;
+    match replicas.iter().all(up) {
+        true => WriteQuorum::new(commit, strategy, data_center, replicas).map(drop),
+        false => Ok(()),
+    }
+}
+
 type Answered = (
     NodeId,
     RequestId,
@@ -159,7 +176,19 @@ impl Running {
             let placement = metadata.placement(&command.table.keyspace);
             let replicas = replicas_of(shard, &metadata, placement, key.token());
             let data_center = &shard.local().data_center;
-            Participants::new(consistency, placement.strategy(), data_center, &replicas)?
+            let strategy = placement.strategy();
+            let participants = Participants::new(consistency, strategy, data_center, &replicas)?;
+            // Where there are not as many nodes as there are to be replicas, those that vote may be too few to
+            // read from and to commit to.
+            let counterpart = match consistency {
+                Consistency::LocalSerial => Consistency::LocalQuorum,
+                _ => Consistency::Quorum,
+            };
+            ReadQuorum::new(counterpart, strategy, data_center, &replicas)?;
+            if let Operation::Update { commit } = operation {
+                check_commit(commit, strategy, data_center, &replicas)?;
+            }
+            participants
         };
         let taking = turns::take(shard, command.table.id, key.key());
         let turn = shard.env.timeout(timing.deadline, taking).await;

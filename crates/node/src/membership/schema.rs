@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cluster::{EntryRefused, MetadataEntry, SchemaEntry};
-use cql::schema::{Features, SchemaPlan, masks_disabled};
+use cql::schema::{Features, SchemaPlan, events_between, masks_disabled};
 use io::TaskGroup;
 use model::{Mutation, PartitionUpdate, Schema};
 use wire::{Event, SchemaChange};
@@ -185,8 +185,12 @@ impl Decided {
         if self.mutations.is_empty() {
             return Ok(());
         }
-        if go_over(shard, self.mutations, !self.proposed_here).await? {
-            for event in self.events {
+        if let Some(mut told) = go_over(shard, self.mutations, !self.proposed_here).await? {
+            // Of some changes there is nothing to be seen in the schema.
+            let missing = self.events.into_iter();
+            let missing: Vec<_> = missing.filter(|event| !told.contains(event)).collect();
+            told.extend(missing);
+            for event in told {
                 events::tell(shard, Event::Schema(event)).await;
             }
         }
@@ -194,13 +198,13 @@ impl Decided {
     }
 }
 
-/// Applies mutations of `system_schema` and has all shards go over to what it says then. Has anything
-/// changed?
+/// Applies mutations of `system_schema` and has all shards go over to what it says then. What has changed; `None`
+/// if nothing has.
 async fn go_over(
     shard: &Rc<Shard>,
     mutations: Vec<Mutation>,
     keep_dropped: bool,
-) -> Result<bool, String> {
+) -> Result<Option<Vec<SchemaChange>>, String> {
     let old = shard.metadata().schema.clone();
     // The next change must be later than all before it, deletions too, whatever the clock says now.
     let latest = updates_of(&mutations).filter_map(latest_of).max();
@@ -210,7 +214,7 @@ async fn go_over(
     let new = new.map_err(|error| error.to_string())?;
     let new = Arc::new(column_ids::keep(&old, new));
     if new.version == old.version {
-        return Ok(false);
+        return Ok(None);
     }
     if keep_dropped && let Err(error) = auto_snapshot::dropping(shard, &old, &new).await {
         // All nodes drop it; this one cannot say no any more.
@@ -224,7 +228,8 @@ async fn go_over(
     }
     views::build::look_soon(shard);
     events::save_peers(shard).await?;
-    Ok(true)
+    let changes = events_between(&old, &new).into_iter();
+    Ok(Some(changes.map(wire_change).collect()))
 }
 
 /// Writes many at once: their timestamps say which is the later one.
