@@ -73,8 +73,13 @@ mod tests {
             };
             let mutation = prepared_mutation(&schema, &statement, 1_000_000).unwrap();
             let update = &mutation.updates[0];
-            let mut partition = Partition::new(update.key.clone());
-            partition.rows = update.rows.clone();
+            let partition = Partition {
+                key: update.key.clone(),
+                deletion: update.deletion,
+                static_row: None,
+                rows: update.rows.clone(),
+                range_tombstones: Vec::new(),
+            };
             assert_eq!(saved_statement(table, &partition), Some(statement));
         }
     }
