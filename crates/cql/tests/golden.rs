@@ -216,6 +216,11 @@ fn restrictions() {
 }
 
 #[test]
+fn nearest() {
+    check(include_str!("golden/nearest.cql"));
+}
+
+#[test]
 fn statements() {
     check(include_str!("golden/statements.cql"));
 }

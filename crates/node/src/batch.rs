@@ -20,6 +20,7 @@ impl Call<'_> {
         *self.kind = RequestKind::Batch;
         let parameters = &batch.parameters;
         let consistency = parameters.consistency;
+        consistency.check()?;
         if let Some(trace) = self.trace {
             trace.request("Execute batch of CQL3 queries", None);
             trace.parameters(parameters);
@@ -66,7 +67,6 @@ impl Call<'_> {
             let cas = cql::cas_of_batch(plans.iter().copied().zip(&requests))?;
             return Box::pin(self.conditional(cas, parameters, limit)).await;
         }
-        consistency.check_write()?;
         self.guard_consistency(consistency)?;
         let tables = plans.iter().map(|plan| &**plan.table());
         self.warnings.extend(cql::warn_of_no_grace(kind, tables));
@@ -127,6 +127,7 @@ impl Call<'_> {
             return self.write(mutations, consistency, write_type, time).await;
         }
         self.guard_mutations(&mutations)?;
+        self.refuse_vectors(&mutations, (consistency, write_type))?;
         self.trace(|| "Determining replicas for atomic batch");
         Box::pin(coordinator::write_logged(
             self.shard,

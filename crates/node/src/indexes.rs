@@ -75,13 +75,7 @@ async fn refresh(
     there: &BTreeSet<IndexName>,
     written: &mut BTreeSet<IndexName>,
 ) -> Result<(), String> {
-    let mut built = there.clone();
-    let without = without_entries(schema);
-    for states in everywhere(shard).await? {
-        let known = states.into_iter().filter(|state| state.built);
-        let known: BTreeSet<IndexName> = known.map(|s| (s.keyspace, s.name)).collect();
-        built.retain(|name| known.contains(name) || without.contains(name));
-    }
+    let built = built(shard, schema, there).await?;
     let now = shard.timestamps.next(&shard.env);
     for mutation in built_mutations(schema, written, &built, now) {
         let applied = replica::apply(shard, mutation).await;
@@ -89,6 +83,29 @@ async fn refresh(
     }
     *written = built;
     Ok(())
+}
+
+/// Which of these indexes all shards have built.
+async fn built(
+    shard: &Rc<Shard>,
+    schema: &Schema,
+    there: &BTreeSet<IndexName>,
+) -> Result<BTreeSet<IndexName>, String> {
+    let mut built = there.clone();
+    let without = without_entries(schema);
+    for states in everywhere(shard).await? {
+        let known = states.into_iter().filter(|state| state.built);
+        let known: BTreeSet<IndexName> = known.map(|s| (s.keyspace, s.name)).collect();
+        built.retain(|name| known.contains(name) || without.contains(name));
+    }
+    Ok(built)
+}
+
+/// Which indexes all shards have built; none if they cannot be asked.
+pub(crate) async fn all_built(shard: &Rc<Shard>) -> BTreeSet<IndexName> {
+    let schema = shard.metadata().schema.clone();
+    let built = built(shard, &schema, &names(&schema)).await;
+    built.unwrap_or_default()
 }
 
 /// What each shard has of them.

@@ -4,16 +4,17 @@
 mod in_order;
 mod settings;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use cluster::MemberState;
 use model::{ReadCommand, ReadPage};
 use storage::{CompactionKind, CompactionStatus, ReadError, SnapshotDetails, StoreStats};
 
+use crate::indexes;
 use crate::message::{ShardInformation, ShardReply, ShardRequest};
 use crate::shard::Shard;
-use crate::system::{self, CacheInfo, NodeInfo, SstableTask, TableInfo, time_uuid};
+use crate::system::{self, CacheInfo, IndexName, NodeInfo, SstableTask, TableInfo, time_uuid};
 use crate::views;
 
 /// Reads a virtual table.
@@ -39,6 +40,7 @@ pub(crate) async fn read(shard: &Rc<Shard>, command: &ReadCommand) -> Result<Rea
         thread_pools: Vec::new(),
         sstable_tasks: shards.iter().flat_map(tasks).collect(),
         snapshots: snapshots(shard, command).await,
+        built_indexes: built_indexes(shard, command).await,
         settings: settings::shown(shard),
         prepared_statements: shards[0].prepared_statements,
         prepared_statements_evicted: shards.iter().map(|shard| shard.prepared_evicted).sum(),
@@ -60,6 +62,14 @@ async fn snapshots(shard: &Shard, command: &ReadCommand) -> Vec<SnapshotDetails>
         tracing::warn!("system_views.snapshots is empty: {error}");
         Vec::new()
     })
+}
+
+/// The indexes that are built, if it is indexes that are read of.
+async fn built_indexes(shard: &Rc<Shard>, command: &ReadCommand) -> BTreeSet<IndexName> {
+    match &*command.table.name {
+        "sai_column_indexes" => indexes::all_built(shard).await,
+        _ => BTreeSet::new(),
+    }
 }
 
 /// The compactions of a shard.

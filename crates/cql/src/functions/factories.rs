@@ -266,7 +266,12 @@ fn partial_mask(
     let (3 | 4, Some(value)) = (arguments.len(), arguments.first()) else {
         return wrong_count(name, PARAMETERS);
     };
-    let ty = infer(name, PARAMETERS, *value, receiver)?;
+    // What has no type, null or a marker, is a text (`FunctionParameter.anyOf`).
+    let is_open = value.compatible_type().is_none() && receiver.is_none();
+    let ty = match is_open && value.assignment(&CqlType::Text) != Assignment::No {
+        true => CqlType::Text,
+        false => infer(name, PARAMETERS, *value, receiver)?,
+    };
     if !matches!(ty, CqlType::Text | CqlType::Ascii) {
         return requires(name, "argument of type [text|varchar|ascii]", *value, &ty);
     }

@@ -71,6 +71,7 @@ fn info<'a>(schema: &'a Schema, local: &'a LocalNode) -> NodeInfo<'a> {
         thread_pools: Vec::new(),
         sstable_tasks: Vec::new(),
         snapshots: Vec::new(),
+        built_indexes: BTreeSet::new(),
         settings: BTreeMap::new(),
         prepared_statements: 1,
         prepared_statements_evicted: 0,

@@ -1,18 +1,19 @@
 //! The tables of `system_views`, made when they are read.
 //!
-//! What the node measures is shown; a table of something that the node does not have (repairs,
-//! indexes) is empty, which is the truth.
+//! What the node measures is shown; a table of something that the node does not have (repairs) is
+//! empty, which is the truth.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use cluster::{Member, MemberState};
-use model::{Partition, Schema, Table, Token};
+use model::{CqlType, Index, Partition, Schema, Table, Token};
 use storage::SnapshotDetails;
 use uuid::Uuid;
 
+use super::built::IndexName;
 use super::local::{LocalNode, RELEASE_VERSION};
 use super::rows::{
     RowWriter, VirtualRows, bigint, boolean, double, inet, int, text, text_map, uuid,
@@ -146,6 +147,8 @@ pub struct NodeInfo<'a> {
     pub sstable_tasks: Vec<SstableTask>,
     /// Snapshots, if they are asked for.
     pub snapshots: Vec<SnapshotDetails>,
+    /// The indexes that are built, if they are asked for.
+    pub built_indexes: BTreeSet<IndexName>,
     /// Settings, by name; `None` for one that is switched off.
     pub settings: BTreeMap<String, Option<String>>,
     /// Statements in the cache of prepared ones.
@@ -174,6 +177,7 @@ pub fn virtual_rows(table: &Arc<Table>, node: &NodeInfo<'_>) -> Vec<Partition> {
         "sstable_tasks" => node.sstable_tasks.iter().for_each(|t| task(&mut rows, t)),
         "snapshots" => node.snapshots.iter().for_each(|s| snapshot(&mut rows, s)),
         "settings" => settings(&mut rows, node),
+        "sai_column_indexes" => storage_attached_indexes(&mut rows, node),
         "system_properties" => properties(&mut rows),
         "cql_metrics" => cql_metrics(&mut rows, node),
         "batch_metrics" => batch_metrics(&mut rows),
@@ -233,6 +237,51 @@ fn client(rows: &mut VirtualRows, client: &ClientInfo) {
             row.set("keyspace_name", text(keyspace));
         }
     });
+}
+
+fn storage_attached_indexes(rows: &mut VirtualRows, node: &NodeInfo<'_>) {
+    let tables = node.schema.keyspaces.values();
+    for table in tables.flat_map(|keyspace| keyspace.tables.values()) {
+        for index in table.indexes.iter().filter(|i| i.is_storage_attached()) {
+            let Some(column) = index.column_of(table) else {
+                continue;
+            };
+            let name = (table.keyspace.clone(), index.name.clone());
+            let is_built = node.built_indexes.contains(&name);
+            let key = [text(&table.keyspace), text(&index.name)];
+            rows.add(&key, |row| {
+                row.set("analyzer", text(&analyzer(index)))
+                    .set("column_name", text(&column.name))
+                    .set("is_building", boolean(!is_built))
+                    .set("is_queryable", boolean(is_built))
+                    .set("is_string", boolean(has_literals(index, table)))
+                    .set("table_name", text(&table.name));
+            });
+        }
+    }
+}
+
+/// What an index makes of texts, as Cassandra shows it.
+fn analyzer(index: &Index) -> String {
+    let options = ["case_sensitive", "normalize", "ascii"];
+    if !options.iter().any(|name| index.options.contains_key(*name)) {
+        return "NoOpAnalyzer".to_owned();
+    }
+    let analyzer = index.analyzer();
+    format!(
+        "NonTokenizingAnalyzer{{caseSensitive={}, normalized={}, ascii={}}}",
+        analyzer.case_sensitive, analyzer.normalize, analyzer.ascii
+    )
+}
+
+/// Are its values compared byte by byte (`IndexTermType.isLiteral`)?
+fn has_literals(index: &Index, table: &Table) -> bool {
+    let ty = index.column_of(table).and_then(|c| index.value_type(c));
+    let is_literal = |ty: CqlType| {
+        let is_text = matches!(ty, CqlType::Text | CqlType::Ascii | CqlType::Boolean);
+        is_text || ty.parts().next().is_some()
+    };
+    ty.is_some_and(is_literal)
 }
 
 fn cache(rows: &mut VirtualRows, cache: &CacheInfo) {
