@@ -216,6 +216,11 @@ fn restrictions() {
 }
 
 #[test]
+fn brackets() {
+    check(include_str!("golden/brackets.cql"));
+}
+
+#[test]
 fn nearest() {
     check(include_str!("golden/nearest.cql"));
 }

@@ -332,19 +332,24 @@ fn similarity(
     let [left, right] = arguments else {
         return wrong_count(name, PARAMETERS);
     };
+    // Brackets are taken for a vector of as many numbers.
+    let of_brackets = |argument: &dyn Argument| {
+        let count = argument.bracketed()?;
+        Some(CqlType::Vector {
+            element: CqlType::Float.into(),
+            dimension: u32::try_from(count).unwrap_or(u32::MAX),
+        })
+    };
+    let own = |argument: &dyn Argument| of_brackets(argument).or_else(|| argument.exact_type());
     // One of them may take its type from the other.
-    let of_other = left.exact_type().or_else(|| right.exact_type());
+    let of_other = own(*left).or_else(|| own(*right));
     let mut types = Vec::new();
     for argument in [*left, *right] {
-        // Brackets are taken for a vector of as many numbers.
-        if let Some(count) = argument.bracketed() {
-            if count == 0 {
-                return invalid("vectors may only have positive dimensions; given 0".to_owned());
-            }
-            types.push(CqlType::Vector {
-                element: CqlType::Float.into(),
-                dimension: u32::try_from(count).unwrap_or(u32::MAX),
-            });
+        if argument.bracketed() == Some(0) {
+            return invalid("vectors may only have positive dimensions; given 0".to_owned());
+        }
+        if let Some(ty) = of_brackets(argument) {
+            types.push(ty);
             continue;
         }
         let ty = match (argument.exact_type(), &of_other) {
