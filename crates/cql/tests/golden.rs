@@ -221,6 +221,11 @@ fn brackets() {
 }
 
 #[test]
+fn permissions() {
+    check(include_str!("golden/permissions.cql"));
+}
+
+#[test]
 fn nearest() {
     check(include_str!("golden/nearest.cql"));
 }
