@@ -59,6 +59,12 @@ pub enum ConsistencyError {
          (org.apache.cassandra.locator.{0})"
     )]
     EachQuorumForCommit(&'static str),
+    /// The nearest rows at a serial level.
+    #[error(
+        "Top-K queries can only be run with consistency level ONE/LOCAL_ONE. Consistency level {0} \
+         was used."
+    )]
+    SerialForNearest(Consistency),
     /// A counter written at a serial level.
     #[error("Counter operations are inherently non-serializable")]
     SerialForCounter,
@@ -115,30 +121,45 @@ impl Consistency {
         )
     }
 
-    /// May a SELECT use it?
-    pub fn check_read(self) -> Result<(), ConsistencyError> {
+    /// May a request use it, whatever it is?
+    pub fn check(self) -> Result<(), ConsistencyError> {
         match self {
-            Consistency::Any => Err(ConsistencyError::AnyForRead),
             Consistency::NodeLocal => Err(ConsistencyError::NodeLocal),
             _ => Ok(()),
         }
     }
 
-    /// May a write without conditions use it?
-    pub fn check_write(self) -> Result<(), ConsistencyError> {
+    /// May a SELECT use it?
+    pub fn check_read(self) -> Result<(), ConsistencyError> {
         match self {
-            Consistency::NodeLocal => Err(ConsistencyError::NodeLocal),
-            _ if self.is_serial() => Err(ConsistencyError::SerialForWrite),
+            Consistency::Any => Err(ConsistencyError::AnyForRead),
             _ => Ok(()),
+        }
+    }
+
+    /// The level at which the nearest rows are read where this one is asked for: one replica's.
+    pub fn of_nearest(self) -> Result<Consistency, ConsistencyError> {
+        match self {
+            Consistency::One | Consistency::LocalOne | Consistency::NodeLocal => Ok(self),
+            _ if self.is_serial() => Err(ConsistencyError::SerialForNearest(self)),
+            _ if self.is_local() => Ok(Consistency::LocalOne),
+            _ => Ok(Consistency::One),
+        }
+    }
+
+    /// May a write without conditions use it? Batches are not asked (`BatchStatement`).
+    pub fn check_write(self) -> Result<(), ConsistencyError> {
+        match self.is_serial() {
+            true => Err(ConsistencyError::SerialForWrite),
+            false => Ok(()),
         }
     }
 
     /// May an addition to a counter use it? (ANY is refused there too, with the table's name.)
     pub fn check_counter_write(self) -> Result<(), ConsistencyError> {
-        match self {
-            Consistency::NodeLocal => Err(ConsistencyError::NodeLocal),
-            _ if self.is_serial() => Err(ConsistencyError::SerialForCounter),
-            _ => Ok(()),
+        match self.is_serial() {
+            true => Err(ConsistencyError::SerialForCounter),
+            false => Ok(()),
         }
     }
 
@@ -154,7 +175,6 @@ impl Consistency {
     /// May a conditional update be committed at this level, in a keyspace with this strategy?
     pub fn check_commit(self, strategy: &ReplicationStrategy) -> Result<(), ConsistencyError> {
         match (self, strategy) {
-            (Consistency::NodeLocal, _) => Err(ConsistencyError::NodeLocal),
             (Consistency::EachQuorum, ReplicationStrategy::NetworkTopology { .. }) => Ok(()),
             (Consistency::EachQuorum, other) => {
                 Err(ConsistencyError::EachQuorumForCommit(other.class()))

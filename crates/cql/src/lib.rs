@@ -25,7 +25,7 @@ pub use parser::{parse, parse_term, parse_type};
 pub use plan::{
     BatchLimits, BatchPlan, CasRequest, CasResult, ModifyPlan, Paging, Plan, Position, RowSink,
     SelectPlan, SelectRun, TruncatePlan, cas_of_batch, check_batch, merge_counter_mutations,
-    merge_mutations, view_rows, warn_of_no_grace,
+    merge_mutations, refused_vector, view_rows, warn_of_no_grace,
 };
 pub use prepare::{Context, Prepared, prepare, prepare_statement, prepare_within};
 pub use read_text::read_text;

@@ -134,6 +134,14 @@ fn refuse_roles(statement: &Statement) -> Result<Prepared, CqlError> {
                 alter.options.superuser.is_some(),
                 "Only superusers are allowed to alter superuser status",
             )?;
+            refuse_superuser(
+                alter.options.data_centers.is_some(),
+                "Only superusers are allowed to alter access to datacenters.",
+            )?;
+            refuse_superuser(
+                alter.options.cidrs.is_some(),
+                "Only superusers are allowed to alter access from CIDR groups.",
+            )?;
             refuse_options(&alter.options)?;
             if alter.options == RoleOptions::default() {
                 return invalid!("ALTER [ROLE|USER] can't be empty");

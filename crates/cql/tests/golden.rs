@@ -216,6 +216,21 @@ fn restrictions() {
 }
 
 #[test]
+fn brackets() {
+    check(include_str!("golden/brackets.cql"));
+}
+
+#[test]
+fn permissions() {
+    check(include_str!("golden/permissions.cql"));
+}
+
+#[test]
+fn nearest() {
+    check(include_str!("golden/nearest.cql"));
+}
+
+#[test]
 fn statements() {
     check(include_str!("golden/statements.cql"));
 }

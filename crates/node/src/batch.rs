@@ -61,6 +61,7 @@ impl Call<'_> {
         *self.kind = RequestKind::Batch;
         let parameters = &batch.parameters;
         let consistency = parameters.consistency;
+        consistency.check()?;
         if let Some(trace) = self.trace {
             trace.request("Execute batch of CQL3 queries", None);
             trace.parameters(parameters);
@@ -171,6 +172,7 @@ impl Call<'_> {
             return self.write(mutations, consistency, write_type, time).await;
         }
         self.guard_mutations(&mutations)?;
+        self.refuse_vectors(&mutations, (consistency, write_type))?;
         self.trace(|| "Determining replicas for atomic batch");
         Box::pin(coordinator::write_logged(
             self.shard,

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use cql::{CasRequest, CasResult};
-use wire::{QueryParameters, RowsHead};
+use wire::{QueryParameters, RowsHead, WriteType};
 
-use crate::coordinator::{Conditional, update_if};
+use crate::coordinator::{Conditional, unwritable, update_if};
 use crate::error::RequestError;
 use crate::execute::{Call, refuse_virtual};
 use crate::metrics::RequestKind;
@@ -37,6 +37,7 @@ impl Call<'_> {
         if let Some(trace) = trace {
             trace.reading(&read);
         }
+        let shard = self.shard;
         let decide = |page: &model::ReadPage, timestamp: i64| {
             let current = page.partitions.first();
             let applies = cas.applies_to(current)?;
@@ -51,6 +52,10 @@ impl Call<'_> {
                 return Ok(None);
             }
             let update = cas.update(current, timestamp)?;
+            if let Some(why) = cql::refused_vector(&update) {
+                let level = (commit, WriteType::Cas);
+                return Err(unwritable(shard, &update, level, why));
+            }
             if let Some(guardrails) = &guardrails {
                 // It may be decided several times.
                 warnings.clear();

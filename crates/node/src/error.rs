@@ -44,6 +44,20 @@ pub(crate) enum RequestError {
         /// The replicas that failed.
         failures: Vec<(SocketAddr, FailureReason)>,
     },
+    /// All replicas of a write would refuse it.
+    #[error("{why}")]
+    Unwritable {
+        /// Why.
+        why: String,
+        /// The level asked for.
+        consistency: Consistency,
+        /// What it was.
+        write_type: WriteType,
+        /// A failure of all replicas.
+        outcome: Outcome,
+        /// They.
+        failures: Vec<(SocketAddr, FailureReason)>,
+    },
     /// A read did not reach enough replicas, or they failed.
     #[error("{}", unreached(.outcome, .failures))]
     Read {
@@ -108,6 +122,13 @@ impl RequestError {
                 write_type,
                 outcome,
                 failures,
+            }
+            | RequestError::Unwritable {
+                consistency,
+                write_type,
+                outcome,
+                failures,
+                ..
             } => write_kind(consistency, write_type, &outcome, failures),
             RequestError::Read {
                 consistency,

@@ -158,6 +158,7 @@ impl Call<'_> {
         columns: Option<ResultColumns<'_>>,
         parameters: &QueryParameters<'_>,
     ) -> Result<(), RequestError> {
+        parameters.consistency.check()?;
         match &prepared.plan {
             Plan::Select(select) => {
                 *self.kind = RequestKind::of_read(select.is_range(), parameters.consistency);
@@ -298,8 +299,11 @@ impl Call<'_> {
         columns: ResultColumns<'_>,
         parameters: &QueryParameters<'_>,
     ) -> Result<(), RequestError> {
-        let consistency = parameters.consistency;
+        let mut consistency = parameters.consistency;
         consistency.check_read()?;
+        if select.is_nearest() {
+            consistency = self.level_of_nearest(consistency)?;
+        }
         let request = self.request(prepared, parameters)?;
         let paging = Paging {
             page_size: page_size(parameters),
@@ -316,6 +320,12 @@ impl Call<'_> {
         };
         functions.next_step();
         functions.may_give_way(false);
+        if consistency.is_serial() && run.reads_several_at_once() {
+            return Err(RequestError::invalid(
+                "SERIAL/LOCAL_SERIAL consistency may only be requested for one partition at a time",
+            ));
+        }
+        self.warn_of_page(&run, paging.page_size);
         self.guard_read(&run, parameters)?;
         self.warnings.extend(select.warning().map(str::to_owned));
         let time = select.timeout(&request)?;
@@ -346,6 +356,32 @@ impl Call<'_> {
         check_size(&rows)?;
         rows.finish(state.as_deref());
         Ok(())
+    }
+
+    /// The level at which the nearest rows are read; who asks for another is warned
+    /// (`SelectStatement.execute`).
+    fn level_of_nearest(&mut self, asked: Consistency) -> Result<Consistency, RequestError> {
+        let level = asked.of_nearest()?;
+        if level != asked {
+            self.warnings.push(format!(
+                "Top-K queries can only be run with consistency level ONE / LOCAL_ONE / \
+                 NODE_LOCAL. Consistency level {asked} was requested. Downgrading the consistency \
+                 level to {level}."
+            ));
+        }
+        Ok(level)
+    }
+
+    /// The nearest rows come on one page: who asks for smaller ones is warned.
+    fn warn_of_page(&mut self, run: &cql::SelectRun<'_>, page_size: Option<u32>) {
+        if let (Some(limit), Some(size)) = (run.limit_of_nearest(), page_size)
+            && size < limit
+        {
+            self.warnings.push(format!(
+                "Top-K queries do not support paging and the page size is set to {size}, which is \
+                 less than LIMIT {limit}. The page size has been set to {limit} to match the LIMIT."
+            ));
+        }
     }
 
     fn rows(
@@ -405,11 +441,27 @@ impl Call<'_> {
         time: Option<Duration>,
     ) -> Result<(), RequestError> {
         self.guard_mutations(&mutations)?;
+        self.refuse_vectors(&mutations, (consistency, write_type))?;
         self.trace(|| "Determining replicas for mutation");
         let level = (consistency, write_type);
         coordinator::write(self.shard, mutations, level, time, self.trace).await?;
         self.response().void();
         Ok(())
+    }
+
+    /// Fails as replicas would of which each refuses a vector that it is to index.
+    pub(crate) fn refuse_vectors(
+        &self,
+        mutations: &[Mutation],
+        (consistency, write_type): (Consistency, WriteType),
+    ) -> Result<(), RequestError> {
+        let mut updates = mutations.iter().flat_map(|mutation| &mutation.updates);
+        let refused = updates.find_map(|update| Some((update, cql::refused_vector(update)?)));
+        let Some((update, why)) = refused else {
+            return Ok(());
+        };
+        let level = (consistency, write_type);
+        Err(coordinator::unwritable(self.shard, update, level, why))
     }
 
     /// Adds to counters.

@@ -266,7 +266,12 @@ fn partial_mask(
     let (3 | 4, Some(value)) = (arguments.len(), arguments.first()) else {
         return wrong_count(name, PARAMETERS);
     };
-    let ty = infer(name, PARAMETERS, *value, receiver)?;
+    // What has no type, null or a marker, is a text (`FunctionParameter.anyOf`).
+    let is_open = value.compatible_type().is_none() && receiver.is_none();
+    let ty = match is_open && value.assignment(&CqlType::Text) != Assignment::No {
+        true => CqlType::Text,
+        false => infer(name, PARAMETERS, *value, receiver)?,
+    };
     if !matches!(ty, CqlType::Text | CqlType::Ascii) {
         return requires(name, "argument of type [text|varchar|ascii]", *value, &ty);
     }
@@ -327,19 +332,24 @@ fn similarity(
     let [left, right] = arguments else {
         return wrong_count(name, PARAMETERS);
     };
+    // Brackets are taken for a vector of as many numbers.
+    let of_brackets = |argument: &dyn Argument| {
+        let count = argument.bracketed()?;
+        Some(CqlType::Vector {
+            element: CqlType::Float.into(),
+            dimension: u32::try_from(count).unwrap_or(u32::MAX),
+        })
+    };
+    let own = |argument: &dyn Argument| of_brackets(argument).or_else(|| argument.exact_type());
     // One of them may take its type from the other.
-    let of_other = left.exact_type().or_else(|| right.exact_type());
+    let of_other = own(*left).or_else(|| own(*right));
     let mut types = Vec::new();
     for argument in [*left, *right] {
-        // Brackets are taken for a vector of as many numbers.
-        if let Some(count) = argument.bracketed() {
-            if count == 0 {
-                return invalid("vectors may only have positive dimensions; given 0".to_owned());
-            }
-            types.push(CqlType::Vector {
-                element: CqlType::Float.into(),
-                dimension: u32::try_from(count).unwrap_or(u32::MAX),
-            });
+        if argument.bracketed() == Some(0) {
+            return invalid("vectors may only have positive dimensions; given 0".to_owned());
+        }
+        if let Some(ty) = of_brackets(argument) {
+            types.push(ty);
             continue;
         }
         let ty = match (argument.exact_type(), &of_other) {

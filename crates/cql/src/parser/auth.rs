@@ -5,9 +5,10 @@ use crate::ast::{
     AlterRole, CreateRole, DataCenters, Grant, ListPermissions, Permission, Resource, RoleOptions,
     Statement,
 };
+use crate::error::invalid;
 use crate::lexer::{Keyword, Symbol, TokenKind};
 
-use super::{Parsed, Parser};
+use super::{Parsed, Parser, object_name};
 
 impl Parser<'_> {
     pub(super) fn grant(&mut self) -> Parsed<Statement> {
@@ -155,11 +156,21 @@ impl Parser<'_> {
                 let name = self.function_name()?;
                 self.expect(Symbol::Open)?;
                 let types = self.list_until(Symbol::Close, Self::data_type)?;
-                Ok(Resource::Function(name, types))
+                match name.keyspace.as_deref() {
+                    None => invalid!(
+                        "In this context function name must be explictly qualified by a keyspace"
+                    ),
+                    Some("system") => {
+                        invalid!("Altering permissions on builtin functions is not supported")
+                    }
+                    Some(_) => Ok(Resource::Function(name, types)),
+                }
             }
-            Some(Keyword::Mbean | Keyword::Mbeans) => {
+            Some(keyword @ (Keyword::Mbean | Keyword::Mbeans)) => {
                 self.next();
-                Ok(Resource::Mbean(self.string()?))
+                let name = self.string()?;
+                object_name::check(&name, keyword == Keyword::Mbeans)?;
+                Ok(Resource::Mbean(name))
             }
             _ => Ok(Resource::Table(self.table_name()?)),
         }
@@ -252,6 +263,9 @@ impl Parser<'_> {
         let mut options = RoleOptions::default();
         if self.take_keyword(Keyword::With) {
             let hashed = self.take_keyword(Keyword::Hashed);
+            if !hashed && self.keyword() != Some(Keyword::Password) {
+                return Err(self.no_alternative());
+            }
             self.expect_keyword(Keyword::Password)?;
             let password = Some(self.string()?);
             if hashed {
@@ -453,7 +467,7 @@ fn applicable(permissions: Vec<Permission>, resource: &Resource) -> Parsed<Vec<P
             &[Alter, Drop, Select, Modify, Authorize, Unmask, SelectMasked],
         ),
         Resource::AllRoles => ("RoleResource", &[Create, Alter, Drop, Authorize, Describe]),
-        Resource::Role(_) => ("RoleResource", &[Alter, Drop, Authorize]),
+        Resource::Role(_) => ("RoleResource", &[Alter, Drop, Authorize, Describe]),
         Resource::AllFunctions | Resource::AllFunctionsIn(_) => (
             "FunctionResource",
             &[Create, Alter, Drop, Authorize, Execute],

@@ -10,6 +10,7 @@ mod describe;
 mod message;
 mod modify;
 mod name;
+mod object_name;
 mod relation;
 mod schema;
 mod select;

@@ -115,15 +115,23 @@ impl<'t> Demands<'t> {
             let mut filtered = self.filtered.iter();
             filtered.all(|demanded| demanded.is_decided(table, index))
         };
-        // Storage-attached indexes are one group.
-        let decided_together = || {
-            let mut filtered = self.filtered.iter();
-            filtered.all(|demanded| {
-                let mut attached = self.indexes().filter(|(_, i)| i.is_storage_attached());
-                attached.any(|(table, index)| demanded.is_supported(table, index))
-            })
-        };
-        !self.filtered.is_empty() && !self.indexes().any(decides) && !decided_together()
+        !self.filtered.is_empty() && !self.indexes().any(decides) && self.are_decided_apart()
+    }
+
+    /// Is there a filter that no storage-attached index decides? Those are one group.
+    pub(crate) fn are_decided_apart(&self) -> bool {
+        !self.filtered.iter().all(|demanded| {
+            let mut attached = self.indexes().filter(|(_, i)| i.is_storage_attached());
+            attached.any(|(table, index)| demanded.is_supported(table, index))
+        })
+    }
+
+    /// Is there a filter that no index decides?
+    pub(crate) fn any_is_unindexed(&self) -> bool {
+        !self
+            .filtered
+            .iter()
+            .all(|demanded| self.is_indexed(demanded))
     }
 }
 

@@ -52,6 +52,7 @@ pub use cas::CasRequest;
 pub use cas_batch::cas_of_batch;
 pub use cas_result::CasResult;
 pub use modify::ModifyPlan;
+pub use nearest::refused_vector;
 pub(crate) use operation::Action;
 pub use position::Position;
 pub(crate) use restriction::column_of;

@@ -1,7 +1,7 @@
 //! `ORDER BY … ANN OF`: the rows whose vectors are the nearest to one (`SelectStatement`,
 //! `VectorTopKProcessor`). They are the nearest of all: every vector is looked at.
 
-use model::{Column, CqlType, Order, Table};
+use model::{Column, CqlType, Index, Order, PartitionUpdate, Table};
 
 use crate::CqlError;
 use crate::ast::Select;
@@ -23,6 +23,48 @@ enum Similarity {
     Euclidean,
 }
 
+impl Similarity {
+    /// That of an index.
+    fn of(index: &Index) -> Similarity {
+        let name = index.options.get("similarity_function");
+        match name.map(|name| name.to_uppercase()).as_deref() {
+            Some("DOT_PRODUCT") => Similarity::DotProduct,
+            Some("EUCLIDEAN") => Similarity::Euclidean,
+            _ => Similarity::Cosine,
+        }
+    }
+
+    /// Why a vector is neither indexed nor looked for (`VectorUtil`), if so.
+    fn refuses(self, vector: &[f32]) -> Option<String> {
+        let mut numbers = vector.iter().enumerate();
+        if let Some((i, number)) = numbers.find(|(_, number)| !number.is_finite()) {
+            return Some(format!("non-finite value at vector[{i}]={number}"));
+        }
+        let is_zero = vector.iter().all(|number| *number == 0.0);
+        (self == Similarity::Cosine && is_zero).then(|| {
+            "Zero and near-zero vectors cannot be indexed or queried with cosine similarity"
+                .to_owned()
+        })
+    }
+}
+
+/// Why replicas would refuse an update, if so: it has a vector that an index of its table does not take.
+pub fn refused_vector(update: &PartitionUpdate) -> Option<String> {
+    let table = &update.table;
+    let indexes = table.indexes.iter().filter(|i| i.is_storage_attached());
+    let mut vectors = indexes.filter_map(|index| {
+        let column = index.column_of(table)?;
+        let is_vector = matches!(column.ty, CqlType::Vector { .. });
+        is_vector.then(|| (column, Similarity::of(index)))
+    });
+    vectors.find_map(|(column, similarity)| {
+        let rows = update.static_row.iter().chain(&update.rows);
+        let cells = rows.flat_map(|row| row.cells_of(column.id));
+        let mut alive = cells.filter(|cell| !cell.value.is_empty());
+        alive.find_map(|cell| similarity.refuses(&floats(&cell.value)))
+    })
+}
+
 /// What rows are ordered by.
 #[derive(Clone, Debug)]
 pub(crate) struct NearestPlan {
@@ -41,61 +83,59 @@ pub(crate) struct Nearest {
     similarity: Similarity,
 }
 
-/// The column that is ordered by, and the vector's term, if the statement asks for the nearest rows.
+/// The column that is ordered by, and the vector, if the statement asks for the nearest rows.
 pub(crate) fn nearest<'t>(
+    analysis: &Analysis<'_>,
     table: &'t Table,
     select: &Select,
-) -> Result<Option<&'t Column>, CqlError> {
-    let mut orderings = select.order_by.iter();
-    let Some(ordering) = orderings.find(|ordering| ordering.ann.is_some()) else {
+) -> Result<Option<(&'t Column, Expression)>, CqlError> {
+    let orderings = select.order_by.iter();
+    let orderings = orderings.filter_map(|ordering| Some((ordering, ordering.ann.as_ref()?)));
+    let mut columns = Vec::new();
+    for (ordering, term) in orderings {
+        let column = column_of(table, &ordering.column)?;
+        let vector = prepare(analysis, term, &Receiver::of(column))?;
+        columns.push((column, ordering.order, vector));
+    }
+    if columns.len() > 1 {
+        return invalid!("Cannot specify more than one ANN ordering");
+    }
+    let Some((column, order, vector)) = columns.pop() else {
         return Ok(None);
     };
     if select.order_by.len() > 1 {
         return invalid!("ANN ordering does not support any other ordering");
     }
-    if ordering.order == Order::Descending {
+    if order == Order::Descending {
         return invalid!("Descending ANN ordering is not supported");
     }
-    let column = column_of(table, &ordering.column)?;
     let CqlType::Vector { element, .. } = &column.ty else {
         return invalid!("ANN ordering is only supported on float vector indexes");
     };
     if **element != CqlType::Float {
         return invalid!("ANN ordering is only supported on float vector indexes");
     }
-    Ok(Some(column))
+    Ok(Some((column, vector)))
 }
 
 impl NearestPlan {
     /// Of a statement that orders by this column.
     pub(crate) fn new(
-        analysis: &Analysis<'_>,
-        (table, column): (&Table, &Column),
-        select: &Select,
+        table: &Table,
+        (column, vector): (&Column, Expression),
         slot: usize,
     ) -> Result<NearestPlan, CqlError> {
-        let mut orderings = select.order_by.iter();
-        let Some(term) = orderings.find_map(|ordering| ordering.ann.as_ref()) else {
-            return invalid!("ANN ordering is only supported on float vector indexes");
-        };
-        let vector = prepare(analysis, term, &Receiver::of(column))?;
         let mut indexes = table.indexes.iter();
         let index = indexes
             .find(|index| index.is_storage_attached() && index.column_of(table) == Some(column));
         let Some(index) = index else {
             return invalid!("ANN ordering by vector requires the column to be indexed");
         };
-        let similarity = index.options.get("similarity_function");
-        let similarity = similarity.map(|name| name.to_uppercase());
         Ok(NearestPlan {
             slot,
             name: column.name.clone(),
             vector,
-            similarity: match similarity.as_deref() {
-                Some("DOT_PRODUCT") => Similarity::DotProduct,
-                Some("EUCLIDEAN") => Similarity::Euclidean,
-                _ => Similarity::Cosine,
-            },
+            similarity: Similarity::of(index),
         })
     }
 
@@ -118,10 +158,8 @@ impl NearestPlan {
             Bound::Null => return invalid!("Unsupported null value for column {}", self.name),
             Bound::Unset => return invalid!("Unsupported unset value for column {}", self.name),
         };
-        if self.similarity == Similarity::Cosine && product(&vector, &vector) == 0.0 {
-            return invalid!(
-                "Zero and near-zero vectors cannot be indexed or queried with cosine similarity"
-            );
+        if let Some(why) = self.similarity.refuses(&vector) {
+            return invalid!("{why}");
         }
         Ok(Nearest {
             slot: self.slot,

@@ -33,6 +33,8 @@ pub(crate) enum StatementKind {
     Select {
         /// `ALLOW FILTERING`
         allow_filtering: bool,
+        /// The column of `ORDER BY … ANN OF`, whose index is asked.
+        nearest: Option<ColumnId>,
     },
     /// `INSERT`
     Insert,
@@ -54,8 +56,20 @@ impl StatementKind {
 
     /// Is it a SELECT that may filter?
     pub(crate) fn filters(self) -> bool {
-        self == StatementKind::Select {
-            allow_filtering: true,
+        matches!(
+            self,
+            StatementKind::Select {
+                allow_filtering: true,
+                ..
+            }
+        )
+    }
+
+    /// The column that rows are ordered by if the nearest are wanted.
+    fn nearest(self) -> Option<ColumnId> {
+        match self {
+            StatementKind::Select { nearest, .. } => nearest,
+            _ => None,
         }
     }
 }
@@ -101,6 +115,9 @@ pub(crate) struct Restrictions {
     pub(crate) uses_index: bool,
     /// Would a SELECT look at rows that it does not give, for want of an index?
     pub(crate) must_filter: bool,
+    /// Is there, beside what keys and slices decide, a column that no index decides? Of statements that
+    /// want the nearest rows.
+    pub(crate) unindexed: bool,
     /// Why it could not, if so.
     pub(crate) cannot_filter: Option<CqlError>,
 }
@@ -179,6 +196,7 @@ impl Restrictions {
             restricts_regular,
             uses_index: false,
             must_filter: false,
+            unindexed: false,
             cannot_filter: None,
         };
         let mut demands = match kind {
@@ -215,8 +233,14 @@ impl Restrictions {
             );
         }
         let only_clustering = demands.filtered.is_empty() && restrictions.restricts_clustering;
-        restrictions.must_filter = (is_range || restrictions.uses_index)
-            && (demands.must_filter() || only_clustering && !has_keys);
+        let only_clustering = only_clustering && !has_keys;
+        if kind.nearest().is_some() {
+            restrictions.unindexed = demands.any_is_unindexed() || only_clustering;
+            restrictions.must_filter = demands.are_decided_apart();
+        } else {
+            restrictions.must_filter =
+                (is_range || restrictions.uses_index) && (demands.must_filter() || only_clustering);
+        }
         Ok(restrictions)
     }
 
@@ -421,6 +445,21 @@ impl Restrictions {
             matches!(column.ty, CqlType::Vector { .. })
                 && indexes.any(|i| i.column_of(table) == Some(*column))
         };
+        let nearest = others.iter().find(|c| kind.nearest() == Some(c.id));
+        if let Some(column) = nearest {
+            // The order is a restriction, too, and is merged with the others.
+            return match collected.values.get(&column.id) {
+                Some(Demand::Slice { .. }) => invalid!(
+                    "Column \"{}\" cannot be restricted by both an equality and an inequality \
+                     relation",
+                    column.name
+                ),
+                _ => invalid!(
+                    "{} cannot be restricted by more than one relation if it includes an Equal",
+                    column.name
+                ),
+            };
+        }
         if others.iter().any(of_vector) {
             return invalid!("Vector indexes only support ANN queries");
         }

@@ -220,6 +220,16 @@ impl<'p> SelectRun<'p> {
         }
     }
 
+    /// Are several partitions read by their keys, and not one after the other, page by page?
+    pub fn reads_several_at_once(&self) -> bool {
+        self.keys() > 1 && !self.paged && !self.plan.is_aggregate()
+    }
+
+    /// How many rows are wanted, if they are the nearest to something.
+    pub fn limit_of_nearest(&self) -> Option<u32> {
+        self.nearest.as_ref().map(|_| self.remaining)
+    }
+
     /// How many slices of each partition are read.
     pub(crate) fn slices(&self) -> usize {
         self.slices.len()

@@ -73,11 +73,12 @@ impl SelectPlan {
         select: &Select,
     ) -> Result<SelectPlan, CqlError> {
         let mut selection = Selection::new(analysis, &table, &select.selection, select.json)?;
-        let nearest_of = nearest::nearest(&table, select)?;
+        let nearest_of = nearest::nearest(analysis, &table, select)?;
         // Virtual tables are small: they are filtered without being told to.
         let allow_filtering = select.allow_filtering || table.is_virtual;
         let kind = StatementKind::Select {
             allow_filtering: allow_filtering || nearest_of.is_some(),
+            nearest: nearest_of.as_ref().map(|(column, _)| column.id),
         };
         let mut restrictions = Restrictions::new(analysis, &table, &select.relations, kind, false)?;
         if restrictions.restricts_clustering
@@ -110,10 +111,9 @@ impl SelectPlan {
             }
         }
         let nearest = match nearest_of {
-            Some(column) => {
+            Some((column, vector)) => {
                 let slot = selection.slot_of(column)?;
-                let of = (&*table, column);
-                let plan = NearestPlan::new(analysis, of, select, slot)?;
+                let plan = NearestPlan::new(&table, (column, vector), slot)?;
                 check_nearest(select, &restrictions, aggregated || !group_by.is_empty())?;
                 Some(plan)
             }
@@ -214,6 +214,11 @@ impl SelectPlan {
     /// Are rows put together, so that pages cannot be taken as they come?
     pub(crate) fn is_aggregate(&self) -> bool {
         !self.selection.aggregates.is_empty() || !self.group_by.is_empty()
+    }
+
+    /// Are the nearest rows to something wanted?
+    pub fn is_nearest(&self) -> bool {
+        self.nearest.is_some()
     }
 
     /// Are all rows kept, to be sorted at the end?
@@ -362,7 +367,7 @@ fn check_nearest(
     restrictions: &Restrictions,
     is_aggregate: bool,
 ) -> Result<(), CqlError> {
-    if restrictions.must_filter {
+    if restrictions.unindexed {
         return invalid!("ANN ordering by vector requires all restricted column(s) to be indexed");
     }
     if restrictions.has_key_in() {

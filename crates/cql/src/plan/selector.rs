@@ -177,6 +177,9 @@ impl<'a> Compiler<'a> {
             }
         }
         let function = self.resolve_function(name, arguments, expected)?;
+        if matches!(function, Function::Aggregate(_)) && function.name() == "count_rows" {
+            return self.aggregate(Aggregate::count_rows(), Vec::new(), "count");
+        }
         let is_aggregate = matches!(function, Function::Aggregate(_));
         if is_aggregate && self.in_aggregate {
             return invalid!(

@@ -50,6 +50,7 @@ impl ViewRelations {
         }
         let kind = StatementKind::Select {
             allow_filtering: true,
+            nearest: None,
         };
         Ok(ViewRelations {
             restrictions: Restrictions::new(analysis, base, &others, kind, false)?,

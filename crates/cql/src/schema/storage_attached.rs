@@ -1,18 +1,17 @@
 //! What may be a storage-attached index (`StorageAttachedIndex.validateOptions`, `IndexTermType`,
 //! `NonTokenizingOptions`, `IndexWriterConfig`).
 
-use model::{Column, CqlType, Index, IndexPart};
+use model::{Column, ColumnKind, CqlType, Index, IndexPart};
 
 use crate::CqlError;
 use crate::error::invalid;
 
 /// The options of its own that it has (`StorageAttachedIndex.VALID_OPTIONS`).
-const OPTIONS: [&str; 11] = [
+const OPTIONS: [&str; 10] = [
     "ascii",
     "case_sensitive",
     "class_name",
     "construction_beam_width",
-    "enable_hierarchy",
     "maximum_node_connections",
     "normalize",
     "optimize_for",
@@ -23,9 +22,20 @@ const OPTIONS: [&str; 11] = [
 
 /// How vectors are compared.
 const SIMILARITIES: [&str; 3] = ["EUCLIDEAN", "DOT_PRODUCT", "COSINE"];
+/// What the graph of vectors is made for.
+const PURPOSES: [&str; 2] = ["LATENCY", "RECALL"];
 
 /// Refuses what no such index is. `others` are those of the table.
 pub(super) fn check(index: &Index, columns: &[&Column], others: &[Index]) -> Result<(), CqlError> {
+    let mut others = others.iter().filter(|other| other.is_storage_attached());
+    if let [column] = columns
+        && others.any(|other| other.options.get("target") == index.options.get("target"))
+    {
+        return invalid!(
+            "Cannot create more than one storage-attached index on the same column: {}",
+            column.name
+        );
+    }
     let unknown: Vec<&str> = index.options.keys().map(String::as_str).collect();
     let unknown: Vec<&str> = unknown
         .into_iter()
@@ -47,13 +57,6 @@ pub(super) fn check(index: &Index, columns: &[&Column], others: &[Index]) -> Res
             );
         }
     };
-    let mut others = others.iter().filter(|other| other.is_storage_attached());
-    if others.any(|other| other.options.get("target") == index.options.get("target")) {
-        return invalid!(
-            "Cannot create more than one storage-attached index on the same column: {}",
-            column.name
-        );
-    }
     check_type(index, column)?;
     check_analyzer(index, column)?;
     check_vector(index, column)
@@ -84,6 +87,21 @@ fn check_analyzer(index: &Index, column: &Column) -> Result<(), CqlError> {
         .collect();
     if given.is_empty() {
         return Ok(());
+    }
+    if matches!(
+        column.kind,
+        ColumnKind::PartitionKey | ColumnKind::Clustering
+    ) {
+        let given: Vec<String> = index
+            .options
+            .iter()
+            .filter(|(name, _)| given.iter().any(|(of_analyzer, _)| of_analyzer == name))
+            .map(|(name, value)| format!("'{name}': '{value}'"))
+            .collect();
+        return invalid!(
+            "Analysis options are not supported on primary key columns, but found {{{}}}",
+            given.join(", ")
+        );
     }
     let is_text = index
         .value_type(column)
@@ -125,6 +143,16 @@ fn check_vector(index: &Index, column: &Column) -> Result<(), CqlError> {
         }
         return Ok(());
     };
+    check_number(
+        index,
+        "maximum_node_connections",
+        ("Maximum number of connections", 512),
+    )?;
+    check_number(
+        index,
+        "construction_beam_width",
+        ("Construction beam width", 3200),
+    )?;
     let similarity = index.options.get("similarity_function");
     let similarity = similarity.map_or_else(|| "COSINE".to_owned(), |name| name.to_uppercase());
     if !SIMILARITIES.contains(&similarity.as_str()) {
@@ -134,8 +162,31 @@ fn check_vector(index: &Index, column: &Column) -> Result<(), CqlError> {
             SIMILARITIES.join(", ")
         );
     }
+    let purpose = index.options.get("optimize_for");
+    if let Some(purpose) = purpose.map(|name| name.to_uppercase())
+        && !PURPOSES.contains(&purpose.as_str())
+    {
+        return invalid!(
+            "optimize_for '{purpose}' was not recognized for index null. Valid values are: {}",
+            PURPOSES.join(", ")
+        );
+    }
     if *dimension == 1 && similarity == "COSINE" {
         return invalid!("Cosine similarity is not supported for single-dimension vectors");
+    }
+    Ok(())
+}
+
+/// Refuses an option that is no number between 1 and the most that it may be; it has a name of its own in messages.
+fn check_number(index: &Index, option: &str, (name, most): (&str, i32)) -> Result<(), CqlError> {
+    let Some(text) = index.options.get(option) else {
+        return Ok(());
+    };
+    let Ok(number) = text.parse::<i32>() else {
+        return invalid!("{name} {text} is not a valid integer for index null");
+    };
+    if !(1..=most).contains(&number) {
+        return invalid!("{name} for index null cannot be <= 0 or > {most}, was {number}");
     }
     Ok(())
 }

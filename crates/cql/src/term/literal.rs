@@ -57,13 +57,10 @@ pub(crate) fn assignment(literal: &Literal, ty: &CqlType) -> Assignment {
         Ascii, Bigint, Blob, Boolean, Counter, Date, Decimal, Double, Duration, Float, Inet, Int,
         Smallint, Text, Time, Timestamp, Timeuuid, Tinyint, Uuid, Varint,
     };
-    if ty.is_collection() || matches!(ty, CqlType::Udt { .. }) {
+    if ty.is_collection() || matches!(ty, CqlType::Udt { .. } | CqlType::Vector { .. }) {
         return Assignment::No;
     }
-    if matches!(
-        ty,
-        CqlType::Tuple(_) | CqlType::Vector { .. } | CqlType::Custom(_) | CqlType::Empty
-    ) {
+    if matches!(ty, CqlType::Tuple(_) | CqlType::Custom(_) | CqlType::Empty) {
         return Assignment::Weak;
     }
     if *ty == preferred_type(literal) {

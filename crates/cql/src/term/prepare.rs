@@ -391,7 +391,7 @@ fn elements(
     let name = &receiver.name;
     let inner = Receiver::new(format!("value({name})"), element.clone());
     for item in items {
-        if !assignable(analysis, item, element) {
+        if !fits(analysis, item, element)? {
             return invalid!(
                 "Invalid {what} literal for {name}: value {item} is not of type {element}"
             );
@@ -430,8 +430,23 @@ fn list(
             let items = elements(analysis, items, "vector", receiver, element)?;
             Expression::Vector((**element).clone(), items).fold()
         }
-        _ => invalid!("Unexpected receiver type '{ty}'; only list and vector are expected"),
+        _ => not_bracketed(ty),
     }
+}
+
+/// What brackets are told that stand for neither a list nor a vector (`ArrayLiteral.forReceiver`).
+fn not_bracketed<T>(ty: &CqlType) -> Result<T, CqlError> {
+    invalid!("Unexpected receiver type '{ty}'; only list and vector are expected")
+}
+
+/// Can the part of a literal be taken for a value of the type?
+fn fits(analysis: &Analysis<'_>, term: &Term, ty: &CqlType) -> Result<bool, CqlError> {
+    match (term, ty) {
+        (Term::List(_), CqlType::List { .. } | CqlType::Vector { .. }) => {}
+        (Term::List(_), _) => return not_bracketed(ty),
+        _ => {}
+    }
+    Ok(assignable(analysis, term, ty))
 }
 
 fn set(
@@ -461,7 +476,7 @@ fn map(
     };
     for (k, v) in entries {
         for (what, term, ty) in [("key", k, key), ("value", v, value)] {
-            if !assignable(analysis, term, ty) {
+            if !fits(analysis, term, ty)? {
                 return invalid!(
                     "Invalid map literal for {name}: {what} {term} is not of type {ty}"
                 );
@@ -510,7 +525,7 @@ fn user(
             components.push(Expression::Constant(None));
             continue;
         };
-        if !assignable(analysis, term, ty) {
+        if !fits(analysis, term, ty)? {
             return invalid!(
                 "Invalid user type literal for {name}: field {field} is not of type {ty}"
             );
@@ -547,7 +562,7 @@ fn tuple(
     }
     let mut components = Vec::with_capacity(items.len());
     for (i, (item, ty)) in items.iter().zip(types).enumerate() {
-        if !assignable(analysis, item, ty) {
+        if !fits(analysis, item, ty)? {
             return invalid!("Invalid tuple literal for {name}: component {i} is not of type {ty}");
         }
         let inner = Receiver::new(format!("{name}[{i}]"), ty.clone());

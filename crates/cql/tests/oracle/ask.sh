@@ -27,5 +27,6 @@ seed_provider:
       - seeds: "127.0.0.1"
 Y
 "$JAVA" "${JPMS[@]}" -Xmx700m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 \
+    -Dcassandra.sai.vector.allow_custom_parameters=true \
     -Dcassandra.config="file://$work/cassandra.yaml" -Dcassandra.storagedir="$work/data" \
     -cp "$work:$CASSANDRA_LIB/*" Ask

@@ -29,9 +29,9 @@ mod write;
 use std::rc::Rc;
 use std::time::Duration;
 
-use cluster::{Consistency, FailureReason, ReadQuorum, WriteQuorum};
+use cluster::{Consistency, FailureReason, Outcome, ReadQuorum, WriteQuorum};
 use io::TaskGroup;
-use model::{Mutation, PartitionSelection, ReadCommand, ReadPage, Token};
+use model::{Mutation, PartitionSelection, PartitionUpdate, ReadCommand, ReadPage, Token};
 use smallvec::SmallVec;
 use storage::{ReadError, WriteError};
 use wire::WriteType;
@@ -235,11 +235,6 @@ pub(crate) async fn read_all(
     timeout: Option<Duration>,
     trace: Traced<'_>,
 ) -> Result<SmallVec<[ReadPage; 1]>, RequestError> {
-    if consistency.is_serial() && commands.len() > 1 {
-        return Err(RequestError::invalid(
-            "SERIAL/LOCAL_SERIAL consistency may only be requested for one partition at a time",
-        ));
-    }
     if let [command] = commands {
         let page = read(shard, command, consistency, timeout, trace).await?;
         return Ok(SmallVec::from_buf([page]));
@@ -263,6 +258,32 @@ pub(crate) async fn read_all(
         }
     }
     first_error.map_or(Ok(pages), Err)
+}
+
+/// What a client is told of an update that each of its replicas would refuse. Nothing is sent to them.
+pub(crate) fn unwritable(
+    shard: &Shard,
+    update: &PartitionUpdate,
+    (consistency, write_type): (Consistency, WriteType),
+    why: String,
+) -> RequestError {
+    let metadata = shard.metadata();
+    let placement = metadata.placement(&update.table.keyspace);
+    let data_center = &shard.local().data_center;
+    let replicas = placement.replicas(update.key.token()).natural.iter();
+    let refusals = replicas.map(|node| (*node, FailureReason::Unknown));
+    let outcome = Outcome::Failure {
+        received: 0,
+        block_for: consistency.block_for(placement.strategy(), data_center),
+        failures: refusals.collect(),
+    };
+    RequestError::Unwritable {
+        why,
+        consistency,
+        write_type,
+        failures: failures(&outcome, &metadata),
+        outcome,
+    }
 }
 
 /// The reason that a replica gives for a failed write; an error where nothing was written because

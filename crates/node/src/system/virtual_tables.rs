@@ -1,7 +1,7 @@
 //! The tables of `system_views`, made when they are read.
 //!
-//! What the node measures is shown; a table of something that the node does not have (repairs,
-//! indexes) is empty, which is the truth.
+//! What the node measures is shown; a table of something that the node does not have (repairs) is
+//! empty, which is the truth.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
