@@ -24,3 +24,6 @@ mod sandbox;
 mod to_lua;
 
 pub use engine::{Engine, Limits, Progress, Run};
+
+/// The languages that functions may be written in: their names after LANGUAGE, and in messages.
+pub const LANGUAGES: [(&str, &str); 2] = [("java", "Java"), ("lua", "Lua")];

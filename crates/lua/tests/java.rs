@@ -185,6 +185,10 @@ fn mistakes_are_found_when_it_is_made() {
         "! Line 2: Type mismatch: cannot convert from String to Integer\n"
     );
     assert_eq!(
+        int("return 5L;"),
+        "! Line 1: Type mismatch: cannot convert from long to Integer\n"
+    );
+    assert_eq!(
         int("return a"),
         "! Line 1: Syntax error, insert \";\" to complete BlockStatements\n"
     );
@@ -274,7 +278,10 @@ fn collections_tuples_and_user_types() {
         collection::pack_tuple([Some(int(2)), Some(8i64.to_be_bytes().to_vec())]).into();
     assert_eq!(after, Ok(Some(expected.clone())));
     let average = "double r = 0; if (a.getInt(0) == 0) return null; r = a.getLong(1); r/= a.getInt(0); return Double.valueOf(r);";
-    assert_eq!(run(average, &state, &expected, &CqlType::Double), some("4.0"));
+    assert_eq!(
+        run(average, &state, &expected, &CqlType::Double),
+        some("4.0")
+    );
 
     let definition = UserType {
         keyspace: "k".into(),

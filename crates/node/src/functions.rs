@@ -52,7 +52,7 @@ fn outcome(progress: Progress) -> Outcome {
 
 impl FunctionLanguage for Lua {
     fn names(&self) -> &[(&str, &str)] {
-        &[("java", "Java"), ("lua", "Lua")]
+        &lua::LANGUAGES
     }
 
     fn check(&self, function: &UserFunction) -> Result<(), String> {

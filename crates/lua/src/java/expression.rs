@@ -17,6 +17,27 @@ const LEVELS: [&[&str]; 9] = [
     &["*", "/", "%"],
 ];
 
+/// What is said of a value that is of another type than is asked for.
+pub(super) fn mismatch(value: &Expression, ty: &Type) -> Wrong {
+    let from = match &value.ty {
+        from if value.may_be_null => from.to_string(),
+        Type::Int => "int".to_owned(),
+        Type::Char => "char".to_owned(),
+        from if from.is_number() || *from == Type::Boolean => from.to_string().to_lowercase(),
+        from => from.to_string(),
+    };
+    format!("Type mismatch: cannot convert from {from} to {ty}")
+}
+
+impl Expression {
+    /// Is it a literal that Java makes a `byte`, `short` or `char` by itself?
+    pub(super) fn is_small_literal(&self, ty: &Type) -> bool {
+        let digits = self.code.trim_matches(['(', ')', '-']);
+        let is_small = matches!(ty, Type::Byte | Type::Short | Type::Char);
+        is_small && self.ty == Type::Int && digits.bytes().all(|byte| byte.is_ascii_digit())
+    }
+}
+
 /// A text of Lua.
 pub(super) fn quoted(text: &str) -> String {
     let bytes = text.bytes().map(|byte| match byte {
@@ -372,14 +393,9 @@ impl Translator<'_> {
                 .iter()
                 .position(|each| each == ty)
         };
-        let is_literal = value
-            .code
-            .trim_matches(['(', ')', '-'])
-            .bytes()
-            .all(|b| b.is_ascii_digit());
         let widens = match (rank(from), rank(ty)) {
             (Some(a), Some(b)) if a < b => true,
-            (Some(_), Some(_)) => is_literal && *from == Type::Int && ty.is_whole(),
+            (Some(_), Some(_)) => value.is_small_literal(ty),
             _ => false,
         };
         if widens {
@@ -404,7 +420,7 @@ impl Translator<'_> {
         if matches!((from, ty), (Type::Other(_), Type::Other(_))) {
             return Ok(value);
         }
-        Err(format!("Type mismatch: cannot convert from {from} to {ty}"))
+        Err(mismatch(&value, ty))
     }
 
     /// A value as `(T) value` makes it.

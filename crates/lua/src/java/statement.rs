@@ -1,5 +1,6 @@
 //! Statements. What each gives is whether the one behind it is reached.
 
+use super::expression::mismatch;
 use super::token::Token;
 use super::types::Type;
 use super::{Expression, Translator, Variable, Wrong, mangled};
@@ -90,6 +91,11 @@ impl Translator<'_> {
         self.at += 1;
         let ty = Type::of(&self.function.return_type);
         let value = self.expression()?;
+        // What may be null is in a box, and a number is put into none but its own.
+        let is_boxed = self.function.called_on_null_input && value.ty.is_number();
+        if is_boxed && ty.is_number() && value.ty != ty && !value.is_small_literal(&ty) {
+            return Err(mismatch(&value, &ty));
+        }
         let value = self.converted(value, &ty)?;
         self.expect(";")?;
         code.push_str(&format!("do return {} end ", value.code));
