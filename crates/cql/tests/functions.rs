@@ -35,12 +35,8 @@ impl SuspendedCall for Left {
 }
 
 impl FunctionLanguage for Adding {
-    fn name(&self) -> &str {
-        "adding"
-    }
-
-    fn shown(&self) -> &str {
-        "Adding"
+    fn names(&self) -> &[(&str, &str)] {
+        &[("adding", "Adding")]
     }
 
     fn check(&self, function: &UserFunction) -> Result<(), String> {

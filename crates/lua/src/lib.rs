@@ -1,4 +1,4 @@
-//! User-defined functions in Lua 5.4: values there and back, and a sandbox with limits.
+//! User-defined functions in Lua 5.4, and in Java as far as that can be made Lua ([`java`]): values there and back, and a sandbox with limits.
 //!
 //! The ways are Scylla's, so that its functions run here: the body of a function is a chunk in which
 //! the arguments are local variables, and what it returns is the result. How CQL types and Lua's meet
@@ -18,8 +18,12 @@
 mod decimal;
 mod engine;
 mod from_lua;
+mod java;
 mod pattern;
 mod sandbox;
 mod to_lua;
 
 pub use engine::{Engine, Limits, Progress, Run};
+
+/// The languages that functions may be written in: their names after LANGUAGE, and in messages.
+pub const LANGUAGES: [(&str, &str); 2] = [("java", "Java"), ("lua", "Lua")];

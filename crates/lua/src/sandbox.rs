@@ -11,6 +11,7 @@ use mlua::debug::HookTriggers;
 use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value, VmState};
 use model::UserFunction;
 
+use crate::java;
 use crate::pattern::{self, Capture, Match};
 
 /// How many instructions run between two looks at the clock.
@@ -79,16 +80,19 @@ pub(crate) struct Sandbox {
     pub(crate) run: Function,
 }
 
-/// The text of the chunk. The arguments become its local variables.
-fn source(function: &UserFunction) -> String {
-    match function.argument_names.is_empty() {
+/// The text of the chunk. The arguments become its local variables. Errors: the body is no Java.
+fn source(function: &UserFunction) -> Result<String, String> {
+    if &*function.language == "java" {
+        return java::to_lua(function);
+    }
+    Ok(match function.argument_names.is_empty() {
         true => function.body.to_string(),
         false => format!(
             "local {} = ...; {}",
             function.argument_names.join(","),
             function.body
         ),
-    }
+    })
 }
 
 impl Sandbox {
@@ -127,7 +131,7 @@ impl Sandbox {
         let prelude = lua.load(PRELUDE).set_name("=prelude");
         let (run, new_environment) = prelude.call((check, scan, metamethod))?;
         let chunk = lua
-            .load(source(function))
+            .load(source(function).map_err(mlua::Error::runtime)?)
             .set_mode(ChunkMode::Text)
             .set_name(format!("={}", function.name))
             .into_function()?;

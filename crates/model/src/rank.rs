@@ -5,7 +5,7 @@
 //! them as fit: each gives the first bits of a number that sorts as its values do. Only where
 //! those bits tell all values apart may the next column follow.
 
-use crate::compare::{double_rank, float_rank, timeuuid_rank, uuid_rank};
+use crate::compare::{double_rank, float_rank, lexical_uuid_rank, timeuuid_rank, uuid_rank};
 use crate::{Bound, Clustering, ClusteringComparator, CqlType, Order};
 
 /// The first bits of a value, as a number below 2^`width`.
@@ -96,6 +96,9 @@ fn head(ty: &CqlType, value: &[u8]) -> Head {
         }),
         CqlType::Timeuuid => fixed(value, 64, |v| timeuuid_rank(v).0),
         CqlType::Date => first_bytes::<4>(value),
+        CqlType::Custom(_) if ty.modern() == Some(&CqlType::Uuid) => {
+            fixed(value, 64, |v| lexical_uuid_rank(v).0)
+        }
         CqlType::Ascii
         | CqlType::Blob
         | CqlType::Duration

@@ -273,7 +273,7 @@ impl CqlType {
 
     /// For two classes of Cassandra 1, which differ in how they order values, the type that has
     /// values of the same bytes and the same text.
-    pub(crate) fn modern(&self) -> Option<&'static CqlType> {
+    pub fn modern(&self) -> Option<&'static CqlType> {
         let CqlType::Custom(class) = self else {
             return None;
         };

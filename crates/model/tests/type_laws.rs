@@ -18,8 +18,27 @@ use proptest::prelude::*;
 fn simple() -> impl Strategy<Value = CqlType> {
     use CqlType::*;
     proptest::sample::select(vec![
-        Ascii, Bigint, Blob, Boolean, Counter, Date, Decimal, Double, Duration, Float, Inet, Int,
-        Smallint, Text, Time, Timestamp, Timeuuid, Tinyint, Uuid, Varint,
+        Ascii,
+        Bigint,
+        Blob,
+        Boolean,
+        Counter,
+        Date,
+        Decimal,
+        Double,
+        Duration,
+        Float,
+        Inet,
+        Int,
+        Smallint,
+        Text,
+        Time,
+        Timestamp,
+        Timeuuid,
+        Tinyint,
+        Uuid,
+        Varint,
+        Custom("org.apache.cassandra.db.marshal.LexicalUUIDType".into()),
     ])
 }
 
@@ -99,7 +118,7 @@ fn value(ty: &CqlType) -> BoxedStrategy<Bytes> {
             .prop_map(|t| t.to_be_bytes().to_vec())
             .boxed(),
         CqlType::Inet => prop_oneof![fixed(4), fixed(16)].boxed(),
-        CqlType::Uuid => fixed(16),
+        CqlType::Uuid | CqlType::Custom(_) => fixed(16),
         CqlType::Timeuuid => fixed(16)
             .prop_map(|mut uuid| {
                 uuid[6] = uuid[6] & 0xf | 0x10;
@@ -140,7 +159,7 @@ fn value(ty: &CqlType) -> BoxedStrategy<Bytes> {
         }
         CqlType::Tuple(types) => tuple(types.iter()),
         CqlType::Udt { definition, .. } => tuple(definition.fields.iter().map(|(_, ty)| ty)),
-        CqlType::Empty | CqlType::Custom(_) => Just(Vec::new()).boxed(),
+        CqlType::Empty => Just(Vec::new()).boxed(),
     };
     bytes.prop_map(Bytes::from).boxed()
 }

@@ -26,11 +26,11 @@ const UNYIELDING: Duration = Duration::from_millis(50);
 /// What a call may have in memory, in bytes.
 const MEMORY: usize = 8 << 20;
 
-/// Functions in Lua.
+/// Functions in Lua, and in Java, which is made Lua.
 #[derive(Debug)]
 struct Lua(Engine);
 
-/// The language that functions may be written in; a call may run for `fail_timeout`.
+/// The languages that functions may be written in; a call may run for `fail_timeout`.
 pub(crate) fn language(env: &Env, fail_timeout: Duration) -> Rc<dyn FunctionLanguage> {
     let limits = Limits {
         call: fail_timeout,
@@ -51,12 +51,8 @@ fn outcome(progress: Progress) -> Outcome {
 }
 
 impl FunctionLanguage for Lua {
-    fn name(&self) -> &str {
-        "lua"
-    }
-
-    fn shown(&self) -> &str {
-        "Lua"
+    fn names(&self) -> &[(&str, &str)] {
+        &lua::LANGUAGES
     }
 
     fn check(&self, function: &UserFunction) -> Result<(), String> {

@@ -33,13 +33,10 @@ pub enum Outcome {
     GaveWay(Box<dyn SuspendedCall>),
 }
 
-/// A language of functions.
+/// The languages of functions.
 pub trait FunctionLanguage: Debug {
-    /// Its name after LANGUAGE, in lower case.
-    fn name(&self) -> &str;
-
-    /// Its name in messages.
-    fn shown(&self) -> &str;
+    /// The languages: their names after LANGUAGE, in lower case, and in messages.
+    fn names(&self) -> &[(&str, &str)];
 
     /// Says what is wrong with the body of a function, if it cannot be called.
     fn check(&self, function: &UserFunction) -> Result<(), String>;

@@ -120,16 +120,18 @@ pub(super) fn create(
         body: Arc::from(statement.body.as_str()),
     };
     if let Some(language) = language {
-        if *function.language != *language.name() {
+        let mut names = language.names().iter();
+        let known = names.find(|(name, _)| **name == *function.language);
+        let Some((_, shown)) = known else {
+            let shown: Vec<&str> = language.names().iter().map(|(_, shown)| *shown).collect();
             return invalid(format!(
                 "Currently only {} UDFs are available in Helenus: LANGUAGE {} is not supported",
-                language.shown(),
+                shown.join(" and "),
                 statement.language
             ));
-        }
+        };
         let checked = language.check(&function);
         checked.map_err(|error| {
-            let shown = language.shown();
             CqlError::Invalid(format!("{shown} source compilation failed:\n{error}"))
         })?;
     }

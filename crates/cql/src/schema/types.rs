@@ -45,18 +45,20 @@ pub(super) fn check_size(ty: &CqlType, shown: impl Display) -> Result<(), CqlErr
 }
 
 /// The type that a Java class stands for. Classes that Helenus does not know as a type are
-/// refused: it could not order their values.
+/// refused: it could not order their values. Of those of Cassandra 1, `DateType` is `timestamp` as soon as
+/// it has been through `system_schema`, and `LexicalUUIDType` has no other name.
 fn known_class(class: &str) -> Result<CqlType, CqlError> {
     // A name without a package is one of Cassandra's.
-    let package = match class.contains('.') {
-        true => "",
-        false => "org.apache.cassandra.db.marshal.",
+    let full_name = match class.contains('.') {
+        true => class.to_owned(),
+        false => format!("org.apache.cassandra.db.marshal.{class}"),
     };
-    match CqlType::from_marshal(class) {
-        Ok(CqlType::Custom(_)) | Err(_) => Err(CqlError::Syntax(format!(
-            "Error setting type {class}: Unable to find abstract-type class '{package}{class}'"
+    match CqlType::from_marshal(&full_name) {
+        Ok(ty) if ty.modern() == Some(&CqlType::Timestamp) => Ok(CqlType::Timestamp),
+        Ok(ty) if ty.has_known_order() => Ok(ty),
+        Ok(_) | Err(_) => Err(CqlError::Syntax(format!(
+            "Error setting type {class}: Unable to find abstract-type class '{full_name}'"
         ))),
-        Ok(ty) => Ok(ty),
     }
 }
 

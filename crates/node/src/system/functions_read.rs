@@ -7,9 +7,6 @@ use model::{CqlType, Keyspace, UserAggregate, UserFunction, UserFunctions, signa
 
 use super::rows::RowReader;
 
-/// The language that functions are served in.
-const LANGUAGE: &str = "lua";
-
 /// Adds the functions and aggregates that are served. `rows_of` are the rows of a table of
 /// `system_schema` that speak of the keyspace.
 pub(super) fn read<'a>(
@@ -67,7 +64,8 @@ fn ty(keyspace: &Keyspace, text: &str) -> Option<CqlType> {
 }
 
 fn function(keyspace: &Keyspace, row: &RowReader<'_>) -> Option<UserFunction> {
-    let language = row.text("language").filter(|name| *name == LANGUAGE)?;
+    let is_served = |name: &&str| lua::LANGUAGES.iter().any(|(language, _)| language == name);
+    let language = row.text("language").filter(is_served)?;
     let names = row.texts("argument_names")?;
     Some(UserFunction {
         keyspace: keyspace.name.clone(),

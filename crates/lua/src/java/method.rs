@@ -1,0 +1,587 @@
+//! Methods, constructors and constants of the classes that there are.
+
+use model::CqlType;
+
+use super::types::Type;
+use super::{Expression, Translator, Wrong};
+
+/// `Math`'s functions of a `double`, and what they are in Lua.
+const REAL_FUNCTIONS: [(&str, &str); 14] = [
+    ("sin", "math.sin(%)"),
+    ("cos", "math.cos(%)"),
+    ("tan", "math.tan(%)"),
+    ("asin", "math.asin(%)"),
+    ("acos", "math.acos(%)"),
+    ("atan", "math.atan(%)"),
+    ("exp", "math.exp(%)"),
+    ("log", "math.log(%)"),
+    ("log10", "math.log(%, 10)"),
+    ("sqrt", "(% ^ 0.5)"),
+    ("floor", "(math.floor(%) + 0.0)"),
+    ("ceil", "(math.ceil(%) + 0.0)"),
+    ("toRadians", "math.rad(%)"),
+    ("toDegrees", "math.deg(%)"),
+];
+
+fn missing(ty: &impl ToString, name: &str) -> Wrong {
+    format!(
+        "The method {name} of the type {} is not available in Helenus",
+        ty.to_string()
+    )
+}
+
+impl Translator<'_> {
+    pub(super) fn constant(&mut self, class: &str, name: &str) -> Result<Expression, Wrong> {
+        let (ty, code) = match (class, name) {
+            ("Math", "PI") => (Type::Double, "math.pi"),
+            ("Math", "E") => (Type::Double, "2.718281828459045"),
+            ("Integer", "MAX_VALUE") => (Type::Int, "2147483647"),
+            ("Integer", "MIN_VALUE") => (Type::Int, "(-2147483648)"),
+            ("Long", "MAX_VALUE") => (Type::Long, "math.maxinteger"),
+            ("Long", "MIN_VALUE") => (Type::Long, "math.mininteger"),
+            ("Double", "NaN") => (Type::Double, "(0.0 / 0.0)"),
+            ("Double", "POSITIVE_INFINITY") => (Type::Double, "math.huge"),
+            ("Double", "NEGATIVE_INFINITY") => (Type::Double, "(-math.huge)"),
+            ("Double", "MAX_VALUE") => (Type::Double, "1.7976931348623157e308"),
+            ("Double", "MIN_VALUE") => (Type::Double, "4.9e-324"),
+            ("Boolean", "TRUE") => (Type::Boolean, "true"),
+            ("Boolean", "FALSE") => (Type::Boolean, "false"),
+            _ => return Err(format!("{class}.{name} is not available in Helenus")),
+        };
+        Ok(Expression::new(ty, code))
+    }
+
+    /// What is behind `new`.
+    pub(super) fn made(&mut self) -> Result<Expression, Wrong> {
+        let Some(ty) = self.take_type() else {
+            let class = self.word()?;
+            return Err(format!("{class} cannot be resolved to a type"));
+        };
+        self.expect("(")?;
+        let arguments = self.arguments()?;
+        let code = match (&ty, &arguments[..]) {
+            (Type::Builder, []) => "{\"\"}".to_owned(),
+            (Type::Builder, [text]) if text.ty == Type::Text => format!("{{{}}}", self.some(text)),
+            (Type::List(_), [from]) if matches!(from.ty, Type::List(_)) => {
+                let from = self.some(from);
+                self.helper("copy", &[&from])
+            }
+            (Type::List(_), [from]) if matches!(from.ty, Type::Set(_)) => {
+                let from = self.some(from);
+                self.helper("keys", &[&from])
+            }
+            (
+                Type::List(_) | Type::Set(_) | Type::Map(..),
+                [] | [Expression { ty: Type::Int, .. }],
+            ) => "{}".to_owned(),
+            _ => {
+                return Err(format!(
+                    "The constructor {ty}({}) is not available in Helenus",
+                    arguments.len()
+                ));
+            }
+        };
+        let ty = match (&ty, arguments.first()) {
+            (
+                Type::List(_),
+                Some(Expression {
+                    ty: Type::List(of) | Type::Set(of),
+                    ..
+                }),
+            ) => Type::List(of.clone()),
+            _ => ty,
+        };
+        Ok(Expression::new(ty, code))
+    }
+
+    pub(super) fn class_method(
+        &mut self,
+        class: &str,
+        name: &str,
+        arguments: &[Expression],
+    ) -> Result<Expression, Wrong> {
+        let first = arguments.first().cloned();
+        match (class, name, first, arguments.len()) {
+            ("Math", _, Some(first), 1) if first.ty.is_number() => self.math(name, first),
+            ("Math", "max" | "min" | "pow", Some(first), 2) => {
+                let ty = match name {
+                    "pow" => Type::Double,
+                    _ => super::expression::common(&first.ty, &arguments[1].ty),
+                };
+                let a = self.converted(first, &ty)?;
+                let b = self.converted(arguments[1].clone(), &ty)?;
+                let (a, b) = (self.some(&a), self.some(&b));
+                let code = match name {
+                    "pow" => format!("({a} ^ {b})"),
+                    _ => format!("math.{name}({a}, {b})"),
+                };
+                Ok(Expression::new(ty, code))
+            }
+            ("String", "valueOf", Some(first), 1) => {
+                let code = self.shown(&first);
+                Ok(Expression::new(Type::Text, code))
+            }
+            ("udfContext", "newReturnUDTValue" | "newReturnTupleValue", None, 0) => {
+                let ty = Type::of(&self.function.return_type);
+                Ok(Expression::new(ty, "{}"))
+            }
+            ("Objects", "equals", Some(first), 2) => Ok(Expression::new(
+                Type::Boolean,
+                format!("({} == {})", first.code, arguments[1].code),
+            )),
+            _ => self.box_method(class, name, arguments),
+        }
+    }
+
+    /// The static methods of `Integer` and the like.
+    fn box_method(
+        &mut self,
+        class: &str,
+        name: &str,
+        arguments: &[Expression],
+    ) -> Result<Expression, Wrong> {
+        let absent = || missing(&class, name);
+        let ty = Type::of_class(class, Vec::new())
+            .ok_or_else(|| format!("{class} cannot be resolved"))?;
+        let is_box = ty.is_number() || ty == Type::Boolean;
+        match (name, arguments) {
+            ("valueOf", [value]) if is_box && value.ty != Type::Text => {
+                self.converted(value.clone(), &ty)
+            }
+            ("valueOf" | "parseInt" | "parseLong" | "parseDouble" | "parseFloat", [value])
+                if ty.is_number() && value.ty == Type::Text =>
+            {
+                let is_whole = ty.is_whole().to_string();
+                let code = self.helper("parse", &[&value.code, &is_whole]);
+                Ok(self.rounded(ty, code))
+            }
+            ("toString", [value]) if is_box => {
+                let value = self.converted(value.clone(), &ty)?;
+                let code = self.shown(&value);
+                Ok(Expression::new(Type::Text, code))
+            }
+            ("compare", [a, b]) if ty.is_number() => {
+                let (a, b) = (self.some(a), self.some(b));
+                let code = self.helper("order", &[&a, &b]);
+                Ok(Expression::new(Type::Int, code))
+            }
+            ("max" | "min" | "sum", [a, b]) if ty.is_number() => match name {
+                "sum" => self.operation(a.clone(), "+", b.clone()),
+                _ => self.class_method("Math", name, &[a.clone(), b.clone()]),
+            },
+            ("isNaN", [value]) if ty.is_real() => {
+                let value = self.some(value);
+                Ok(Expression::new(
+                    Type::Boolean,
+                    format!("({value} ~= {value})"),
+                ))
+            }
+            _ => Err(absent()),
+        }
+    }
+
+    fn math(&mut self, name: &str, value: Expression) -> Result<Expression, Wrong> {
+        if let Some((_, lua)) = REAL_FUNCTIONS.iter().find(|(java, _)| *java == name) {
+            let value = self.converted(value, &Type::Double)?;
+            let value = self.some(&value);
+            return Ok(Expression::new(Type::Double, lua.replace('%', &value)));
+        }
+        let of = self.some(&value);
+        match name {
+            "abs" => {
+                let ty = super::expression::common(&value.ty, &Type::Int);
+                Ok(self.rounded(ty, format!("math.abs({of})")))
+            }
+            "round" => {
+                let ty = if value.ty == Type::Float {
+                    Type::Int
+                } else {
+                    Type::Long
+                };
+                let moved = Expression::new(Type::Double, format!("math.floor({of} + 0.5) + 0.0"));
+                self.cast(moved, &ty)
+            }
+            "signum" => {
+                let code = self.helper("order", &[&of, "0"]);
+                Ok(Expression::new(Type::Double, format!("({code} + 0.0)")))
+            }
+            _ => Err(missing(&"Math", name)),
+        }
+    }
+
+    pub(super) fn method(
+        &mut self,
+        on: &Expression,
+        name: &str,
+        arguments: &[Expression],
+    ) -> Result<Expression, Wrong> {
+        let value = self.some(on);
+        let codes: Vec<&str> = arguments
+            .iter()
+            .map(|argument| argument.code.as_str())
+            .collect();
+        match (name, &codes[..]) {
+            ("equals", [other]) => {
+                return Ok(Expression::new(
+                    Type::Boolean,
+                    format!("({value} == {other})"),
+                ));
+            }
+            ("toString", []) => {
+                let code = self.shown(&Expression {
+                    may_be_null: false,
+                    ..on.clone()
+                });
+                return Ok(Expression::new(Type::Text, code));
+            }
+            _ => {}
+        }
+        match &on.ty {
+            ty if ty.is_number() => {
+                let to = match name {
+                    "intValue" => Type::Int,
+                    "longValue" => Type::Long,
+                    "doubleValue" => Type::Double,
+                    "floatValue" => Type::Float,
+                    "shortValue" => Type::Short,
+                    "byteValue" => Type::Byte,
+                    "compareTo" if codes.len() == 1 => {
+                        let code = self.helper("order", &[&value, codes[0]]);
+                        return Ok(Expression::new(Type::Int, code));
+                    }
+                    "isNaN" => {
+                        return Ok(Expression::new(
+                            Type::Boolean,
+                            format!("({value} ~= {value})"),
+                        ));
+                    }
+                    _ => return Err(missing(ty, name)),
+                };
+                self.cast(Expression::new(ty.clone(), value), &to)
+            }
+            Type::Boolean if name == "booleanValue" => Ok(Expression::new(Type::Boolean, value)),
+            Type::Text => self.text_method(&value, name, arguments),
+            Type::Builder => match (name, arguments) {
+                ("append", [text]) => {
+                    let text = self.shown(text);
+                    let code = self.helper("write", &[&value, &text]);
+                    Ok(Expression::new(Type::Builder, code))
+                }
+                ("length", []) => Ok(Expression::new(Type::Int, format!("utf8.len({value}[1])"))),
+                _ => Err(missing(&on.ty, name)),
+            },
+            Type::List(item) => self.list_method(&value, &item.clone(), name, arguments),
+            Type::Set(item) => self.set_method(&value, &item.clone(), name, arguments),
+            Type::Map(key, of) => {
+                self.map_method(&value, (&key.clone(), &of.clone()), name, arguments)
+            }
+            Type::Entry(key, of) => match name {
+                "getKey" => Ok(Expression::new((**key).clone(), format!("{value}[1]"))),
+                "getValue" => Ok(Expression::new((**of).clone(), format!("{value}[2]"))),
+                _ => Err(missing(&on.ty, name)),
+            },
+            Type::Tuple(_) | Type::User(_) => self.fields(on, &value, name, arguments),
+            ty => Err(missing(ty, name)),
+        }
+    }
+
+    fn text_method(
+        &mut self,
+        text: &str,
+        name: &str,
+        arguments: &[Expression],
+    ) -> Result<Expression, Wrong> {
+        let codes: Vec<String> = arguments
+            .iter()
+            .map(|argument| match argument.ty {
+                Type::Char => format!("utf8.char({})", argument.code),
+                _ => argument.code.clone(),
+            })
+            .collect();
+        let codes: Vec<&str> = codes.iter().map(String::as_str).collect();
+        let (ty, code) = match (name, &codes[..]) {
+            ("length", []) => (Type::Int, format!("utf8.len({text})")),
+            ("isEmpty", []) => (Type::Boolean, format!("({text} == \"\")")),
+            ("toUpperCase", []) => (Type::Text, format!("string.upper({text})")),
+            ("toLowerCase", []) => (Type::Text, format!("string.lower({text})")),
+            ("trim" | "strip", []) => (Type::Text, self.helper("trim", &[text])),
+            ("concat", [other]) => (Type::Text, format!("({text} .. {other})")),
+            ("substring", [from]) => (Type::Text, self.helper("part", &[text, from])),
+            ("substring", [from, to]) => (Type::Text, self.helper("part", &[text, from, to])),
+            ("charAt", [at]) => (Type::Char, self.helper("char", &[text, at])),
+            ("indexOf", [of]) => (Type::Int, self.helper("place", &[text, of])),
+            ("contains", [of]) => (
+                Type::Boolean,
+                format!("({} >= 0)", self.helper("place", &[text, of])),
+            ),
+            ("startsWith", [of]) => (
+                Type::Boolean,
+                format!("(string.sub({text}, 1, #{of}) == {of})"),
+            ),
+            ("endsWith", [of]) => (
+                Type::Boolean,
+                format!("({of} == \"\" or string.sub({text}, -#{of}) == {of})"),
+            ),
+            ("replace", [old, new]) => (Type::Text, self.helper("swap", &[text, old, new])),
+            ("equalsIgnoreCase", [other]) => (
+                Type::Boolean,
+                format!("(string.lower({text}) == string.lower({other}))"),
+            ),
+            ("compareTo", [other]) => (Type::Int, self.helper("order", &[text, other])),
+            _ => return Err(missing(&Type::Text, name)),
+        };
+        Ok(Expression::new(ty, code))
+    }
+
+    /// Arguments that a collection is to hold or to look for.
+    fn items(&mut self, arguments: &[Expression], types: &[&Type]) -> Result<Vec<String>, Wrong> {
+        let each = arguments.iter().zip(types);
+        each.map(|(argument, ty)| {
+            let item = match argument.ty.is_like(ty) {
+                true => argument.clone(),
+                false => self.converted(argument.clone(), ty)?,
+            };
+            Ok(item.code)
+        })
+        .collect()
+    }
+
+    fn list_method(
+        &mut self,
+        list: &str,
+        item: &Type,
+        name: &str,
+        arguments: &[Expression],
+    ) -> Result<Expression, Wrong> {
+        let (ty, code) = match (name, arguments) {
+            ("size", []) => (Type::Int, format!("#{list}")),
+            ("isEmpty", []) => (Type::Boolean, format!("(#{list} == 0)")),
+            ("get", [at]) => (item.clone(), self.helper("item", &[list, &at.code])),
+            ("remove", [at]) if at.ty == Type::Int && !at.may_be_null => {
+                (item.clone(), self.helper("take", &[list, &at.code]))
+            }
+            ("add", [_]) => {
+                let items = self.items(arguments, &[item])?;
+                (Type::Boolean, self.helper("append", &[list, &items[0]]))
+            }
+            ("add", [at, value]) => {
+                let items = self.items(std::slice::from_ref(value), &[item])?;
+                (
+                    Type::Void,
+                    self.helper("insert", &[list, &at.code, &items[0]]),
+                )
+            }
+            ("set", [at, value]) => {
+                let items = self.items(std::slice::from_ref(value), &[item])?;
+                let at = format!("{} + 1", at.code);
+                (item.clone(), self.helper("put", &[list, &at, &items[0]]))
+            }
+            ("addAll", [more]) if matches!(more.ty, Type::List(_)) => {
+                let more = self.some(more);
+                (Type::Boolean, self.helper("extend", &[list, &more]))
+            }
+            ("addAll", [more]) if matches!(more.ty, Type::Set(_)) => {
+                let more = self.some(more);
+                let keys = self.helper("keys", &[&more]);
+                (Type::Boolean, self.helper("extend", &[list, &keys]))
+            }
+            ("indexOf", [value]) => (Type::Int, self.helper("place_in", &[list, &value.code])),
+            ("contains", [value]) => (
+                Type::Boolean,
+                format!("({} >= 0)", self.helper("place_in", &[list, &value.code])),
+            ),
+            _ => return Err(missing(&Type::List(item.clone().into()), name)),
+        };
+        Ok(Expression::new(ty, code))
+    }
+
+    fn set_method(
+        &mut self,
+        set: &str,
+        item: &Type,
+        name: &str,
+        arguments: &[Expression],
+    ) -> Result<Expression, Wrong> {
+        let (ty, code) = match (name, arguments) {
+            ("size", []) => (Type::Int, self.helper("count", &[set])),
+            ("isEmpty", []) => (Type::Boolean, format!("(next({set}) == nil)")),
+            ("contains", [value]) => (Type::Boolean, format!("({set}[{}] ~= nil)", value.code)),
+            ("add", [_]) => {
+                let items = self.items(arguments, &[item])?;
+                (Type::Boolean, self.helper("include", &[set, &items[0]]))
+            }
+            ("remove", [value]) => (
+                Type::Boolean,
+                format!("({} ~= nil)", self.helper("without", &[set, &value.code])),
+            ),
+            ("addAll", [more]) if matches!(more.ty, Type::Set(_)) => {
+                let more = self.some(more);
+                (Type::Boolean, self.helper("merge", &[set, &more]))
+            }
+            _ => return Err(missing(&Type::Set(item.clone().into()), name)),
+        };
+        Ok(Expression::new(ty, code))
+    }
+
+    fn map_method(
+        &mut self,
+        map: &str,
+        (key, of): (&Type, &Type),
+        name: &str,
+        arguments: &[Expression],
+    ) -> Result<Expression, Wrong> {
+        let list = |ty: &Type| Type::List(ty.clone().into());
+        let (ty, code) = match (name, arguments) {
+            ("size", []) => (Type::Int, self.helper("count", &[map])),
+            ("isEmpty", []) => (Type::Boolean, format!("(next({map}) == nil)")),
+            ("get", [at]) => {
+                return Ok(Expression::or_null(
+                    of.clone(),
+                    format!("{map}[{}]", at.code),
+                ));
+            }
+            ("getOrDefault", [at, or]) => {
+                let or = self.items(std::slice::from_ref(or), &[of])?;
+                (of.clone(), format!("({map}[{}] or {})", at.code, or[0]))
+            }
+            ("containsKey", [at]) => (Type::Boolean, format!("({map}[{}] ~= nil)", at.code)),
+            ("put", [_, _]) => {
+                let items = self.items(arguments, &[key, of])?;
+                let code = self.helper("put", &[map, &items[0], &items[1]]);
+                return Ok(Expression::or_null(of.clone(), code));
+            }
+            ("remove", [at]) => {
+                return Ok(Expression::or_null(
+                    of.clone(),
+                    self.helper("without", &[map, &at.code]),
+                ));
+            }
+            ("putAll", [more]) if matches!(more.ty, Type::Map(..)) => {
+                let more = self.some(more);
+                (Type::Void, self.helper("merge", &[map, &more]))
+            }
+            // What is walked through; nobody sees that it is a list.
+            ("keySet", []) => (list(key), self.helper("keys", &[map])),
+            ("values", []) => (list(of), self.helper("values", &[map])),
+            ("entrySet", []) => {
+                let entry = Type::Entry(key.clone().into(), of.clone().into());
+                (list(&entry), self.helper("entries", &[map]))
+            }
+            _ => {
+                return Err(missing(
+                    &Type::Map(key.clone().into(), of.clone().into()),
+                    name,
+                ));
+            }
+        };
+        Ok(Expression::new(ty, code))
+    }
+
+    /// What a tuple or a user type has at a place, by the name of a method.
+    fn fields(
+        &mut self,
+        on: &Expression,
+        value: &str,
+        name: &str,
+        arguments: &[Expression],
+    ) -> Result<Expression, Wrong> {
+        let absent = || missing(&on.ty, name);
+        let [place, rest @ ..] = arguments else {
+            return Err(absent());
+        };
+        let known = self.type_at(&on.ty, place);
+        let at = match (&on.ty, &place.ty) {
+            (Type::User(Some(definition)), Type::Int) => {
+                let at = place.code.parse().ok();
+                let field = at.and_then(|at: usize| definition.fields.get(at));
+                let (name, _) = field.ok_or_else(absent)?;
+                super::expression::quoted(name)
+            }
+            (_, Type::Int) => format!("{} + 1", place.code),
+            _ => place.code.clone(),
+        };
+        let named = |kind: &str| -> Option<Type> {
+            Some(match kind {
+                "Int" => Type::Int,
+                "Long" | "Time" => Type::Long,
+                "Short" => Type::Short,
+                "Byte" => Type::Byte,
+                "Float" => Type::Float,
+                "Double" => Type::Double,
+                "Bool" => Type::Boolean,
+                "String" => Type::Text,
+                "List" => Type::List(Type::Object.into()),
+                "Set" => Type::Set(Type::Object.into()),
+                "Map" => Type::Map(Type::Object.into(), Type::Object.into()),
+                "UDTValue" => Type::User(None),
+                "TupleValue" => Type::Tuple(None),
+                "Varint" => Type::Other(CqlType::Varint),
+                "Decimal" => Type::Other(CqlType::Decimal),
+                "UUID" => Type::Other(CqlType::Uuid),
+                "Inet" => Type::Other(CqlType::Inet),
+                "Timestamp" => Type::Other(CqlType::Timestamp),
+                "Date" => Type::Other(CqlType::Date),
+                "Bytes" | "BytesUnsafe" => Type::Other(CqlType::Blob),
+                "Object" | "" => Type::Object,
+                _ => return None,
+            })
+        };
+        if name == "isNull" {
+            return Ok(Expression::new(
+                Type::Boolean,
+                format!("({value}[{at}] == nil)"),
+            ));
+        }
+        if name == "setToNull" {
+            let code = self.helper("with", &[value, &at, "nil"]);
+            return Ok(Expression::new(on.ty.clone(), code));
+        }
+        if let Some(ty) = name.strip_prefix("get").and_then(named) {
+            let ty = match known {
+                Some(known) if ty == Type::Object || known.is_like(&ty) => known,
+                _ => ty,
+            };
+            let read = format!("{value}[{at}]");
+            // What is primitive has a value also where there is none.
+            return Ok(match &ty {
+                Type::Boolean => Expression::new(ty, format!("({read} or false)")),
+                _ if ty.is_real() => Expression::new(ty, format!("({read} or 0.0)")),
+                _ if ty.is_whole() => Expression::new(ty, format!("({read} or 0)")),
+                Type::List(_) | Type::Set(_) | Type::Map(..) => {
+                    Expression::new(ty, format!("({read} or {{}})"))
+                }
+                _ => Expression::or_null(ty, read),
+            });
+        }
+        let (Some(ty), Some(given)) = (name.strip_prefix("set").and_then(named), rest.first())
+        else {
+            return Err(absent());
+        };
+        let given = match ty == Type::Object {
+            true => given.clone(),
+            false => self.converted(given.clone(), &ty)?,
+        };
+        let code = self.helper("with", &[value, &at, &given.code]);
+        Ok(Expression::new(on.ty.clone(), code))
+    }
+
+    /// The type of a field, where it is named by a literal.
+    fn type_at(&self, ty: &Type, place: &Expression) -> Option<Type> {
+        let literal = place.code.trim_start_matches('(').trim_end_matches(')');
+        match (ty, place.ty.clone()) {
+            (Type::Tuple(Some(types)), Type::Int) => {
+                types.get(literal.parse::<usize>().ok()?).map(Type::of)
+            }
+            (Type::User(Some(definition)), Type::Int) => {
+                let field = definition.fields.get(literal.parse::<usize>().ok()?);
+                field.map(|(_, ty)| Type::of(ty))
+            }
+            (Type::User(Some(definition)), Type::Text) => {
+                let name = literal.trim_matches('"');
+                let field = definition.fields.iter().find(|(field, _)| &**field == name);
+                field.map(|(_, ty)| Type::of(ty))
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Functions in Java: translated to Lua, in which they then run as others do, with the same limits.
+//!
+//! What is translated is the part of Java that functions of databases are written in: local variables,
+//! `if`, loops, `return`, `throw`, arithmetic as Java has it (whole numbers wrap and are divided
+//! without a rest), texts, `Math`, boxes of numbers, lists, sets, maps, tuples, user types and
+//! `StringBuilder`. Whatever else Java has (classes, `try`, `switch`, lambdas, arrays, `BigDecimal`'s methods) is
+//! refused when the function is made, by name. Types are known, so most mistakes are found then, too.
+//!
+//! How values look is said in [`to_lua`](crate::to_lua); a `char` is a number, a `StringBuilder` a table of one
+//! text, an entry of a map `{key, value}`. Sets and maps are walked through in the order of their keys.
+
+mod expression;
+mod method;
+mod statement;
+mod token;
+mod types;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+use model::UserFunction;
+
+use token::Token;
+use types::Type;
+
+/// What Java does otherwise than Lua.
+const HELPERS: &str = include_str!("helpers.lua");
+
+/// What is wrong with a body.
+type Wrong = String;
+
+/// A piece of Lua, and what it is in Java.
+#[derive(Clone, Debug)]
+struct Expression {
+    code: String,
+    ty: Type,
+    /// May it be null?
+    may_be_null: bool,
+}
+
+impl Expression {
+    fn new(ty: Type, code: impl Into<String>) -> Expression {
+        let may_be_null = matches!(ty, Type::Null);
+        let code = code.into();
+        Expression {
+            code,
+            ty,
+            may_be_null,
+        }
+    }
+
+    fn or_null(ty: Type, code: impl Into<String>) -> Expression {
+        Expression {
+            may_be_null: true,
+            ..Expression::new(ty, code)
+        }
+    }
+}
+
+/// Reads a body and writes Lua.
+struct Translator<'f> {
+    function: &'f UserFunction,
+    tokens: Vec<(Token, usize)>,
+    at: usize,
+    /// The local variables, by block.
+    scopes: Vec<BTreeMap<String, Variable>>,
+    /// The loops around a statement: the number of each, and whether a `break` leaves it.
+    loops: Vec<(usize, bool)>,
+    labels: usize,
+    helpers: BTreeSet<&'static str>,
+}
+
+#[derive(Clone, Debug)]
+struct Variable {
+    ty: Type,
+    may_be_null: bool,
+}
+
+/// How a variable of Java is called in Lua, where other words are reserved.
+fn mangled(name: &str) -> String {
+    let mut mangled = "v_".to_owned();
+    for c in name.chars() {
+        match c.is_ascii_alphanumeric() || c == '_' {
+            true => mangled.push(c),
+            // `write!` to a `String` never fails.
+            false => drop(write!(mangled, "_{:x}_", u32::from(c))),
+        }
+    }
+    mangled
+}
+
+/// The helpers and those that they call, each once and after what it calls.
+fn with_helpers(wanted: &BTreeSet<&'static str>) -> String {
+    let mut lines = HELPERS.lines().filter(|line| !line.is_empty());
+    let mut known: BTreeMap<&str, (Vec<&str>, &str)> = BTreeMap::new();
+    while let Some(head) = lines.next() {
+        let Some((name, calls)) = head.trim_start_matches("-- ").split_once(':') else {
+            continue;
+        };
+        if name.contains(' ') {
+            continue;
+        }
+        let body = lines.next().unwrap_or_default();
+        known.insert(name, (calls.split_whitespace().collect(), body));
+    }
+    fn put<'h>(
+        name: &'h str,
+        known: &BTreeMap<&'h str, (Vec<&'h str>, &'h str)>,
+        done: &mut BTreeSet<&'h str>,
+        text: &mut String,
+    ) {
+        if !done.insert(name) {
+            return;
+        }
+        let Some((calls, body)) = known.get(name) else {
+            return;
+        };
+        for call in calls {
+            put(call, known, done, text);
+        }
+        let body = body.trim_start_matches("function");
+        text.push_str(&format!("local function {name}{body} "));
+    }
+    let (mut done, mut text) = (BTreeSet::new(), String::new());
+    for name in wanted {
+        put(name, &known, &mut done, &mut text);
+    }
+    text
+}
+
+/// The chunk of Lua that does what the function's body says in Java. Errors: what is wrong with the
+/// body, a line each, as Cassandra's compiler says it.
+pub(crate) fn to_lua(function: &UserFunction) -> Result<String, Wrong> {
+    let wrong = |(line, message): (usize, String)| format!("Line {line}: {message}\n");
+    let tokens = token::tokens(&function.body).map_err(wrong)?;
+    let mut translator = Translator {
+        function,
+        tokens,
+        at: 0,
+        scopes: Vec::new(),
+        loops: Vec::new(),
+        labels: 0,
+        helpers: BTreeSet::new(),
+    };
+    let each = function.argument_names.iter().zip(&function.argument_types);
+    let parameters = each.map(|(name, ty)| {
+        let ty = Type::of(ty);
+        let may_be_null = function.called_on_null_input;
+        (name.to_string(), Variable { ty, may_be_null })
+    });
+    translator.scopes.push(parameters.collect());
+    let body = translator.body();
+    let line = translator.line();
+    let body = body.map_err(|message| wrong((line, message)))?;
+    let names: Vec<String> = function.argument_names.iter().map(|n| mangled(n)).collect();
+    let parameters = match names.is_empty() {
+        true => String::new(),
+        false => format!("local {} = ... ", names.join(", ")),
+    };
+    let helpers = with_helpers(&translator.helpers);
+    Ok(format!("{parameters}{helpers}{body}"))
+}
+
+impl Translator<'_> {
+    fn peek(&self) -> &Token {
+        &self.tokens[self.at.min(self.tokens.len() - 1)].0
+    }
+
+    fn line(&self) -> usize {
+        self.tokens[self.at.min(self.tokens.len() - 1)].1
+    }
+
+    fn next(&mut self) -> Token {
+        let token = self.peek().clone();
+        self.at += 1;
+        token
+    }
+
+    fn sees(&self, sign: &str) -> bool {
+        matches!(self.peek(), Token::Sign(seen) if *seen == sign)
+    }
+
+    fn takes(&mut self, sign: &str) -> bool {
+        let seen = self.sees(sign);
+        self.at += usize::from(seen);
+        seen
+    }
+
+    fn sees_word(&self, word: &str) -> bool {
+        matches!(self.peek(), Token::Word(seen) if seen == word)
+    }
+
+    fn takes_word(&mut self, word: &str) -> bool {
+        let seen = self.sees_word(word);
+        self.at += usize::from(seen);
+        seen
+    }
+
+    fn expect(&mut self, sign: &str) -> Result<(), Wrong> {
+        match self.takes(sign) {
+            true => Ok(()),
+            false if sign == ";" => {
+                Err("Syntax error, insert \";\" to complete BlockStatements".to_owned())
+            }
+            false => Err(self.unexpected(&format!("\"{sign}\" expected"))),
+        }
+    }
+
+    fn word(&mut self) -> Result<String, Wrong> {
+        match self.next() {
+            Token::Word(word) => Ok(word),
+            _ => {
+                self.at -= 1;
+                Err(self.unexpected("Identifier expected"))
+            }
+        }
+    }
+
+    fn unexpected(&self, what: &str) -> Wrong {
+        match self.peek() {
+            Token::End => format!("Syntax error, {what} at the end"),
+            Token::Word(word) => format!("Syntax error on token \"{word}\", {what}"),
+            Token::Sign(sign) => format!("Syntax error on token \"{sign}\", {what}"),
+            token => format!("Syntax error on token {token:?}, {what}"),
+        }
+    }
+
+    fn helper(&mut self, name: &'static str, arguments: &[&str]) -> String {
+        self.helpers.insert(name);
+        format!("{name}({})", arguments.join(", "))
+    }
+
+    fn variable(&self, name: &str) -> Option<&Variable> {
+        self.scopes.iter().rev().find_map(|scope| scope.get(name))
+    }
+
+    /// A type, if one is written here; else nothing is read.
+    fn take_type(&mut self) -> Option<Type> {
+        let began = self.at;
+        let ty = self.try_type();
+        if ty.is_none() {
+            self.at = began;
+        }
+        ty
+    }
+
+    fn try_type(&mut self) -> Option<Type> {
+        let Token::Word(mut name) = self.next() else {
+            return None;
+        };
+        while self.takes(".") {
+            let Token::Word(part) = self.next() else {
+                return None;
+            };
+            name = part;
+        }
+        let mut parts = Vec::new();
+        if self.takes("<") && !self.takes(">") {
+            loop {
+                parts.push(self.take_part()?);
+                if self.takes(",") {
+                    continue;
+                }
+                self.close_parts()?;
+                break;
+            }
+        }
+        if self.sees("[") {
+            return None;
+        }
+        Type::of_class(&name, parts)
+    }
+
+    /// What a class is of, `?` and `? extends Number` among it.
+    fn take_part(&mut self) -> Option<Type> {
+        if self.takes("?") {
+            if !self.takes_word("extends") && !self.takes_word("super") {
+                return Some(Type::Object);
+            }
+        }
+        self.try_type()
+    }
+
+    /// The end of what a class is of; those of two classes may be one word.
+    fn close_parts(&mut self) -> Option<()> {
+        self.takes(">").then_some(())
+    }
+}

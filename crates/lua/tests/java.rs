@@ -1,0 +1,298 @@
+//! Functions in Java do what Java does.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use lua::{Engine, Limits, Progress};
+use model::{CqlType, UserFunction, UserType, collection};
+
+fn engine() -> Engine {
+    let limits = Limits {
+        call: Duration::from_secs(5),
+        unyielding: Duration::from_secs(5),
+        turn: Duration::from_secs(5),
+        memory_bytes: 8 << 20,
+    };
+    Engine::new(limits, || Duration::ZERO)
+}
+
+fn function(body: &str, takes: &[CqlType], gives: &CqlType) -> UserFunction {
+    let names = ["a", "b", "end"];
+    UserFunction {
+        keyspace: "k".into(),
+        name: "f".into(),
+        argument_names: names
+            .iter()
+            .take(takes.len())
+            .map(|n| (*n).into())
+            .collect(),
+        argument_types: takes.to_vec(),
+        return_type: gives.clone(),
+        called_on_null_input: true,
+        language: "java".into(),
+        body: body.into(),
+    }
+}
+
+fn call_bytes(
+    body: &str,
+    takes: &[CqlType],
+    values: &[Option<Bytes>],
+    gives: &CqlType,
+) -> Result<Option<Bytes>, String> {
+    let function = Arc::new(function(body, takes, gives));
+    engine().check(&function)?;
+    match engine().call(&function, values, false)? {
+        Progress::Value(value) => Ok(value),
+        Progress::Suspended(run) => panic!("{run:?} cannot give way"),
+    }
+}
+
+/// The result as text, of arguments as text.
+fn call(body: &str, arguments: &[(&str, CqlType)], gives: CqlType) -> String {
+    let value = |(text, ty): &(&str, CqlType)| match *text {
+        "null" => None,
+        text => Some(Bytes::from(ty.parse_string(text).expect("a value"))),
+    };
+    let values: Vec<Option<Bytes>> = arguments.iter().map(value).collect();
+    let takes: Vec<CqlType> = arguments.iter().map(|(_, ty)| ty.clone()).collect();
+    match call_bytes(body, &takes, &values, &gives) {
+        Ok(Some(value)) => gives.format_string(&value),
+        Ok(None) => "null".to_owned(),
+        Err(error) => format!("! {error}"),
+    }
+}
+
+#[test]
+fn numbers_are_those_of_java() {
+    use CqlType::{Bigint, Double, Float, Int, Text, Tinyint};
+    let int = |body: &str, a: &str, b: &str| call(body, &[(a, Int), (b, Int)], Int);
+    assert_eq!(int("return a + b;", "2147483647", "1"), "-2147483648");
+    assert_eq!(int("return a / b;", "-7", "2"), "-3");
+    assert_eq!(int("return a % b;", "-7", "2"), "-1");
+    assert_eq!(
+        int("return a / b;", "1", "0"),
+        "! java.lang.ArithmeticException: / by zero"
+    );
+    assert_eq!(
+        int("return a + b;", "1", "null"),
+        "! java.lang.NullPointerException"
+    );
+    assert_eq!(int("return a * 2 - -b;", "3", "4"), "10");
+    assert_eq!(int("return Math.max(a, b) & 0x6;", "3", "7"), "6");
+    assert_eq!(int("return (int) (a / 2.0 + b);", "5", "1"), "3");
+    assert_eq!(int("a += 1.7; a++; --b; return a * b;", "1", "4"), "9");
+    assert_eq!(int("return b == null ? -1 : a;", "1", "null"), "-1");
+    let bigint = |body: &str, a: &str| call(body, &[(a, Bigint)], Bigint);
+    assert_eq!(
+        bigint("return a + 1;", "9223372036854775807"),
+        "-9223372036854775808"
+    );
+    assert_eq!(
+        bigint("return a == 3L ? Long.MAX_VALUE : 0;", "3"),
+        "9223372036854775807"
+    );
+    assert_eq!(bigint("return Math.round(2.5) + a.intValue();", "4"), "7");
+    let double = |body: &str, a: &str| call(body, &[(a, Double)], Double);
+    assert_eq!(double("return Math.sqrt(a) / 0;", "4.0"), "Infinity");
+    assert_eq!(
+        double(
+            "double r = 0; r = 7; r /= 2; return Double.valueOf(r);",
+            "0"
+        ),
+        "3.5"
+    );
+    assert_eq!(
+        call("return (byte) (a + 200);", &[("100", Int)], Tinyint),
+        "44"
+    );
+    assert_eq!(
+        call("return a / 3;", &[("1", Float)], Text).starts_with("! Line 1: Type mismatch"),
+        true
+    );
+    assert_eq!(
+        call(
+            "return \"\" + a / 3 + ' ' + 1.0 / 3;",
+            &[("1", Float)],
+            Text
+        ),
+        "0.33333334 0.3333333333333333"
+    );
+    let shown = "return \"\" + 100.0 + \" \" + 1.0E7 + \" \" + 0.001 + \" \" + 1.5e-5 + a + (char) 65 + 'b' + true;";
+    assert_eq!(
+        call(shown, &[("null", Int)], Text),
+        "100.0 1.0E7 0.001 1.5E-5nullAbtrue"
+    );
+}
+
+#[test]
+fn statements_run() {
+    use CqlType::{Int, Text};
+    let int = |body: &str, a: &str| call(body, &[(a, Int)], Int);
+    let sum = "int s = 0; for (int i = 1; i <= a; i++) { if (i % 2 == 0) continue; if (i > 7) break; s += i; } return s;";
+    assert_eq!(int(sum, "100"), "16");
+    assert_eq!(
+        int(
+            "int i = 0; while (true) { if (++a > 10) return i; i++; }",
+            "4"
+        ),
+        "! Line 1: ++ and -- within expressions are not available in Helenus\n"
+    );
+    assert_eq!(
+        int(
+            "int i = 0; while (true) { a++; if (a > 10) return i; i++; }",
+            "4"
+        ),
+        "6"
+    );
+    assert_eq!(
+        int(
+            "if (a > 1) return 1; else if (a == 1) { return 2; } else return 3;",
+            "1"
+        ),
+        "2"
+    );
+    assert_eq!(
+        int("throw new IllegalStateException(\"no \" + a);", "1"),
+        "! java.lang.IllegalStateException: no 1"
+    );
+    let text = "StringBuilder b = new StringBuilder(); for (int i = 0; i < 3; i++) b.append(a.charAt(i)).append(i); return b.toString();";
+    assert_eq!(call(text, &[("xyzé", Text)], Text), "x0y1z2");
+    let texts = "return a.substring(1, 3).toUpperCase() + a.indexOf(\"é\") + a.length() + a.replace(\"y\", \"--\") + a.equals(\"xyzé\");";
+    assert_eq!(call(texts, &[("xyzé", Text)], Text), "YZ34x--zétrue");
+    // Names that are words of Lua.
+    assert_eq!(
+        call(
+            "int local = end + a; /* no\n */ return local; // done",
+            &[("1", Int), ("2", Int), ("3", Int)],
+            Int
+        ),
+        "4"
+    );
+}
+
+#[test]
+fn mistakes_are_found_when_it_is_made() {
+    use CqlType::Int;
+    let int = |body: &str| call(body, &[("1", Int)], Int);
+    assert_eq!(
+        int("return x;"),
+        "! Line 1: x cannot be resolved to a variable\n"
+    );
+    assert_eq!(
+        int("\nreturn \"a\";"),
+        "! Line 2: Type mismatch: cannot convert from String to Integer\n"
+    );
+    assert_eq!(
+        int("return 5L;"),
+        "! Line 1: Type mismatch: cannot convert from long to Integer\n"
+    );
+    assert_eq!(
+        int("return a"),
+        "! Line 1: Syntax error, insert \";\" to complete BlockStatements\n"
+    );
+    assert_eq!(
+        int("a++;"),
+        "! Line 1: This method must return a result of type Integer\n"
+    );
+    assert_eq!(
+        int("int a = 1; return a;"),
+        "! Line 1: Duplicate local variable a\n"
+    );
+    assert_eq!(
+        int("try { return a; } finally { }"),
+        "! Line 1: try is not available in Helenus\n"
+    );
+    assert_eq!(
+        int("return System.exit(1);"),
+        "! Line 1: System cannot be resolved\n"
+    );
+    assert_eq!(
+        int("return os.exit(1);"),
+        "! Line 1: os cannot be resolved to a variable\n"
+    );
+}
+
+#[test]
+fn collections_tuples_and_user_types() {
+    use CqlType::{Bigint, Int, Text};
+    let numbers = CqlType::List {
+        element: Int.into(),
+        frozen: true,
+    };
+    let texts = CqlType::Set {
+        element: Text.into(),
+        frozen: true,
+    };
+    let counts = CqlType::Map {
+        key: Text.into(),
+        value: Int.into(),
+        frozen: true,
+    };
+    let int = |n: i32| n.to_be_bytes().to_vec();
+    let list: Bytes = collection::pack_elements([int(3), int(4)]).into();
+    let set: Bytes = collection::pack_elements([b"a".to_vec(), b"b".to_vec()]).into();
+    let map: Bytes = collection::pack_entries([(b"a".to_vec(), int(1))]).into();
+    let run = |body: &str, ty: &CqlType, value: &Bytes, gives: &CqlType| {
+        let value = call_bytes(
+            body,
+            std::slice::from_ref(ty),
+            &[Some(value.clone())],
+            gives,
+        );
+        value.map(|value| value.map(|value| gives.format_string(&value)))
+    };
+    let some = |text: &str| Ok(Some(text.to_owned()));
+    let sum = "int s = 0; for (Integer i : a) s += i; return s + a.get(1) + a.size();";
+    assert_eq!(run(sum, &numbers, &list, &Int), some("13"));
+    let added = "a.add(\"c\"); return a;";
+    let more: Bytes =
+        collection::pack_elements([b"a".to_vec(), b"b".to_vec(), b"c".to_vec()]).into();
+    assert_eq!(
+        call_bytes(
+            added,
+            std::slice::from_ref(&texts),
+            &[Some(set.clone())],
+            &texts
+        ),
+        Ok(Some(more))
+    );
+    let walked = "String s = \"\"; for (String x : a) { s += x + a.contains(x); } return s;";
+    assert_eq!(run(walked, &texts, &set, &Text), some("atruebtrue"));
+    let put = "Integer n = a.get(\"b\"); if (n == null) a.put(\"b\", a.get(\"a\") + 1); java.util.Map<String, Integer> m = new java.util.HashMap<>(); m.put(\"z\", 5);
+        int s = 0; for (java.util.Map.Entry<String, Integer> e : a.entrySet()) s += e.getValue(); return s + m.get(\"z\");";
+    assert_eq!(run(put, &counts, &map, &Int), some("8"));
+
+    let state = CqlType::Tuple(vec![Int, Bigint]);
+    let tuple: Bytes =
+        collection::pack_tuple([Some(int(1)), Some(5i64.to_be_bytes().to_vec())]).into();
+    let step = "if (b != null) { a.setInt(0, a.getInt(0) + 1); a.setLong(1, a.getLong(1) + b.intValue()); } return a;";
+    let after = call_bytes(
+        step,
+        &[state.clone(), Int],
+        &[Some(tuple), Some(int(3).into())],
+        &state,
+    );
+    let expected: Bytes =
+        collection::pack_tuple([Some(int(2)), Some(8i64.to_be_bytes().to_vec())]).into();
+    assert_eq!(after, Ok(Some(expected.clone())));
+    let average = "double r = 0; if (a.getInt(0) == 0) return null; r = a.getLong(1); r/= a.getInt(0); return Double.valueOf(r);";
+    assert_eq!(
+        run(average, &state, &expected, &CqlType::Double),
+        some("4.0")
+    );
+
+    let definition = UserType {
+        keyspace: "k".into(),
+        name: "t".into(),
+        fields: vec![("name".into(), Text), ("tags".into(), texts)],
+    };
+    let user = CqlType::Udt {
+        definition: Arc::new(definition),
+        frozen: true,
+    };
+    let value: Bytes = collection::pack_tuple([Some(b"n".to_vec()), Some(set.to_vec())]).into();
+    let read = "java.util.Set tags = a.getSet(\"tags\", String.class); return a.getString(0) + tags.size();";
+    assert_eq!(run(read, &user, &value, &Text), some("n2"));
+}
