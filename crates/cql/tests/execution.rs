@@ -933,7 +933,7 @@ fn a_state_of_another_partition_goes_on_at_its_place() {
         let answer = memory.execute(&prepared, &[], Some(10), Some(&state));
         answer.expect("a page").rows
     };
-    let row = |c: i32| vec![Some(c.to_be_bytes().to_vec().into())];
+    let row = |c: i32| vec![Some(c.to_be_bytes().to_vec())];
     assert_eq!(after("SELECT c FROM ks.x WHERE k = 2"), [row(3), row(4)]);
     let backwards = "SELECT c FROM ks.x WHERE k = 2 ORDER BY c DESC";
     assert_eq!(after(backwards), [row(1)]);

@@ -53,7 +53,7 @@ fn call_bytes(
 fn call(body: &str, arguments: &[(&str, CqlType)], gives: CqlType) -> String {
     let value = |(text, ty): &(&str, CqlType)| match *text {
         "null" => None,
-        text => Some(Bytes::from(ty.parse_string(text).expect("a value"))),
+        text => Some(ty.parse_string(text).expect("a value")),
     };
     let values: Vec<Option<Bytes>> = arguments.iter().map(value).collect();
     let takes: Vec<CqlType> = arguments.iter().map(|(_, ty)| ty.clone()).collect();
@@ -107,10 +107,7 @@ fn numbers_are_those_of_java() {
         call("return (byte) (a + 200);", &[("100", Int)], Tinyint),
         "44"
     );
-    assert_eq!(
-        call("return a / 3;", &[("1", Float)], Text).starts_with("! Line 1: Type mismatch"),
-        true
-    );
+    assert!(call("return a / 3;", &[("1", Float)], Text).starts_with("! Line 1: Type mismatch"));
     assert_eq!(
         call(
             "return \"\" + a / 3 + ' ' + 1.0 / 3;",
@@ -212,6 +209,32 @@ fn mistakes_are_found_when_it_is_made() {
         int("return os.exit(1);"),
         "! Line 1: os cannot be resolved to a variable\n"
     );
+}
+
+#[test]
+fn what_is_nested_too_deep_is_refused() {
+    use CqlType::Int;
+    let int = |body: &str| call(body, &[("1", Int)], Int);
+    let deep = |open: &str, close: &str, levels: usize| {
+        format!("{}a{}", open.repeat(levels), close.repeat(levels))
+    };
+    assert_eq!(int(&format!("return {};", deep("(", ")", 20))), "1");
+    let refusal =
+        |what: &str| format!("! Line 1: More than 100 {what} are not available in Helenus\n");
+    for text in [
+        deep("(", ")", 100_000),
+        deep("-", "", 100_000),
+        deep("a > 0 ? a : ", "", 100_000),
+    ] {
+        assert_eq!(int(&format!("return {text};")), refusal("levels"));
+    }
+    assert_eq!(int(&"{".repeat(100_000)), refusal("levels"));
+    assert_eq!(
+        int(&format!("return {};", deep("a + ", "", 100_000))),
+        refusal("operations in a row")
+    );
+    let lists = format!("{}a = null;", "List<".repeat(100_000));
+    assert!(int(&lists).starts_with("! Line 1:"));
 }
 
 #[test]

@@ -93,6 +93,9 @@ struct Changes {
     updated: Vec<ChangeEvent>,
 }
 
+/// The parts of one kind that a schema had, and those that it has.
+type BeforeAndAfter<'a, K, V> = (&'a BTreeMap<K, Arc<V>>, &'a BTreeMap<K, Arc<V>>);
+
 impl Changes {
     fn within(before: &Keyspace, after: &Keyspace) -> Changes {
         let name = &*before.name;
@@ -150,7 +153,7 @@ impl Changes {
 
     /// Of parts of one kind.
     fn of<K: Ord, V: PartialEq>(
-        parts: (&BTreeMap<K, Arc<V>>, &BTreeMap<K, Arc<V>>),
+        parts: BeforeAndAfter<'_, K, V>,
         event: impl Fn(ChangeKind, &V) -> ChangeEvent,
     ) -> Changes {
         Changes::told(parts, event, |earlier, part| earlier == part)
@@ -158,7 +161,7 @@ impl Changes {
 
     /// Of parts that clients are told of only where they are not the same to them.
     fn told<K: Ord, V>(
-        (before, after): (&BTreeMap<K, Arc<V>>, &BTreeMap<K, Arc<V>>),
+        (before, after): BeforeAndAfter<'_, K, V>,
         event: impl Fn(ChangeKind, &V) -> ChangeEvent,
         same: impl Fn(&V, &V) -> bool,
     ) -> Changes {

@@ -2,7 +2,7 @@
 
 use super::token::Token;
 use super::types::Type;
-use super::{Expression, Translator, Wrong, mangled};
+use super::{Expression, MAX_NESTING, Translator, Wrong, mangled};
 
 /// The operators of two operands, those that bind less before the others.
 const LEVELS: [&[&str]; 9] = [
@@ -49,6 +49,10 @@ pub(super) fn quoted(text: &str) -> String {
 
 impl Translator<'_> {
     pub(super) fn expression(&mut self) -> Result<Expression, Wrong> {
+        self.nested(Self::conditional)
+    }
+
+    fn conditional(&mut self) -> Result<Expression, Wrong> {
         let condition = self.binary(0)?;
         if !self.takes("?") {
             return Ok(condition);
@@ -81,6 +85,7 @@ impl Translator<'_> {
             return self.unary();
         };
         let mut left = self.binary(level + 1)?;
+        let mut operations = 0;
         loop {
             // Shifts bind between comparisons and sums; `>>` is two words, as in `List<List<T>>`.
             if level == 7 && self.sees_shift() {
@@ -96,6 +101,10 @@ impl Translator<'_> {
                 return Ok(left);
             }
             self.at += 1;
+            operations += 1;
+            if operations > MAX_NESTING {
+                return Err(too_many("operations"));
+            }
             let right = self.binary(level + 1)?;
             left = self.operation(left, sign, right)?;
         }
@@ -212,6 +221,10 @@ impl Translator<'_> {
     }
 
     fn unary(&mut self) -> Result<Expression, Wrong> {
+        self.nested(Self::signed)
+    }
+
+    fn signed(&mut self) -> Result<Expression, Wrong> {
         if self.takes("!") {
             let value = self.unary()?;
             let value = self.converted(value, &Type::Boolean)?;
@@ -360,7 +373,12 @@ impl Translator<'_> {
     }
 
     fn calls(&mut self, mut value: Expression) -> Result<Expression, Wrong> {
+        let mut calls = 0;
         while self.takes(".") {
+            calls += 1;
+            if calls > MAX_NESTING {
+                return Err(too_many("calls"));
+            }
             let name = self.word()?;
             if !self.takes("(") {
                 return Err(format!("{name} cannot be resolved or is not a field"));
@@ -463,6 +481,10 @@ impl Translator<'_> {
             _ => code,
         }))
     }
+}
+
+fn too_many(what: &str) -> Wrong {
+    format!("More than {MAX_NESTING} {what} in a row are not available in Helenus")
 }
 
 /// The type that an arithmetic of two numbers has.

@@ -26,6 +26,10 @@ use types::Type;
 /// What Java does otherwise than Lua.
 const HELPERS: &str = include_str!("helpers.lua");
 
+/// Blocks, expressions and types are nested no deeper, and no more operations follow one another: Lua's
+/// own compiler goes down 200 levels (`LUAI_MAXCCALLS`), and a stack has an end.
+const MAX_NESTING: usize = 100;
+
 /// What is wrong with a body.
 type Wrong = String;
 
@@ -67,6 +71,8 @@ struct Translator<'f> {
     /// The loops around a statement: the number of each, and whether a `break` leaves it.
     loops: Vec<(usize, bool)>,
     labels: usize,
+    /// How deep in blocks, expressions and types it is.
+    nesting: usize,
     helpers: BTreeSet<&'static str>,
 }
 
@@ -140,6 +146,7 @@ pub(crate) fn to_lua(function: &UserFunction) -> Result<String, Wrong> {
         scopes: Vec::new(),
         loops: Vec::new(),
         labels: 0,
+        nesting: 0,
         helpers: BTreeSet::new(),
     };
     let each = function.argument_names.iter().zip(&function.argument_types);
@@ -162,6 +169,19 @@ pub(crate) fn to_lua(function: &UserFunction) -> Result<String, Wrong> {
 }
 
 impl Translator<'_> {
+    /// Reads what is within something else.
+    fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Wrong>) -> Result<T, Wrong> {
+        if self.nesting == MAX_NESTING {
+            return Err(format!(
+                "More than {MAX_NESTING} levels are not available in Helenus"
+            ));
+        }
+        self.nesting += 1;
+        let read = read(self);
+        self.nesting -= 1;
+        read
+    }
+
     fn peek(&self) -> &Token {
         &self.tokens[self.at.min(self.tokens.len() - 1)].0
     }
@@ -245,6 +265,11 @@ impl Translator<'_> {
     }
 
     fn try_type(&mut self) -> Option<Type> {
+        let read = self.nested(|this| Ok(this.class_with_parts()));
+        read.ok().flatten()
+    }
+
+    fn class_with_parts(&mut self) -> Option<Type> {
         let Token::Word(mut name) = self.next() else {
             return None;
         };
@@ -273,10 +298,8 @@ impl Translator<'_> {
 
     /// What a class is of, `?` and `? extends Number` among it.
     fn take_part(&mut self) -> Option<Type> {
-        if self.takes("?") {
-            if !self.takes_word("extends") && !self.takes_word("super") {
-                return Some(Type::Object);
-            }
+        if self.takes("?") && !self.takes_word("extends") && !self.takes_word("super") {
+            return Some(Type::Object);
         }
         self.try_type()
     }

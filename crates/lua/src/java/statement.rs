@@ -45,6 +45,10 @@ impl Translator<'_> {
 
     /// A statement in a block of Lua's, with variables of its own.
     fn in_block(&mut self, code: &mut String) -> Result<bool, Wrong> {
+        self.nested(|this| this.block(code))
+    }
+
+    fn block(&mut self, code: &mut String) -> Result<bool, Wrong> {
         self.scopes.push(Default::default());
         code.push_str("do ");
         let goes_on = match self.takes("{") {

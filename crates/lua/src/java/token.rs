@@ -126,8 +126,12 @@ impl<'t> Reader<'t> {
         }
         if text.contains(['.', 'e']) || text.ends_with(['f', 'd']) {
             let digits = text.trim_end_matches(['f', 'd']);
-            let number = digits.parse().map_err(|_| invalid())?;
-            return Ok(Token::Real(number, text.ends_with('f')));
+            return match digits.parse() {
+                Ok(number) if f64::is_finite(number) => {
+                    Ok(Token::Real(number, text.ends_with('f')))
+                }
+                _ => Err(invalid()),
+            };
         }
         let is_long = text.ends_with('l');
         let number: i64 = text.trim_end_matches('l').parse().map_err(|_| invalid())?;
