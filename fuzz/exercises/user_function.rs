@@ -1,7 +1,7 @@
 //! What the fuzz target does with an input; `cargo test` does the same with the kept corpus.
 //!
 //! The input is the body of a user-defined function behind a byte that chooses what it returns and is called
-//! with. It is checked, called as often as it gives way, and ends in a value of its type or an error, whatever
+//! with, and by its highest bit the language. It is checked, called as often as it gives way, and ends in a value of its type or an error, whatever
 //! it does, within its limits.
 
 use std::cell::Cell;
@@ -41,6 +41,7 @@ pub(super) fn run(data: &[u8]) {
     let Ok(body) = std::str::from_utf8(body) else {
         return;
     };
+    let language = if choice & 0x80 == 0 { "lua" } else { "java" };
     let (returns, takes) = TYPES[usize::from(*choice) % TYPES.len()];
     let ty = |text: &str| CqlType::from_cql(text, &Default::default()).expect("a type");
     let function = Arc::new(UserFunction {
@@ -50,7 +51,7 @@ pub(super) fn run(data: &[u8]) {
         argument_types: vec![ty(takes), ty("int")],
         return_type: ty(returns),
         called_on_null_input: true,
-        language: "lua".into(),
+        language: language.into(),
         body: body.into(),
     });
     let looks = Cell::new(0u32);

@@ -8,6 +8,7 @@ import harness
 from harness.protocol import Connection, Failure
 
 ROWS = 2000
+UNPREPARED = 0x2500
 
 
 def fill(server, rows: int = ROWS):
@@ -122,3 +123,29 @@ def test_damage_in_the_middle_of_the_commit_log_is_refused(node):
         server.start()
     said = str(caught.value)
     assert "exited with 1" in said and newest.name in said and re.search(r"\d{2,}", said.split(newest.name)[1]), said
+
+
+def test_prepared_statements_are_there_after_a_restart(node):
+    """Until the schema makes them stale; drivers need not prepare them again, on whatever shard they are."""
+    server = node(shards=2).start()
+    fill(server, 10)
+    with Connection(server.address) as connection:
+        select = connection.prepare("SELECT v FROM d.t WHERE k = ?")
+        stale = connection.prepare("SELECT k FROM d.t WHERE v = ? ALLOW FILTERING")
+        connection.query("USE d")
+        unqualified = connection.prepare("SELECT k FROM t WHERE k = ?")
+    server.stop()
+    server.start()
+    for _ in range(4):
+        with Connection(server.address) as connection:
+            assert connection.execute(select, [b"k3"]).rows == [(b"v3" * 20,)]
+            assert connection.execute(unqualified, [b"k3"]).rows == [(b"k3",)]
+    with Connection(server.address) as connection:
+        connection.query("ALTER TABLE d.t DROP v")
+    server.kill()
+    server.start()
+    with Connection(server.address) as connection:
+        with pytest.raises(Failure) as failure:
+            connection.execute(stale, [b"v"])
+        assert failure.value.code == UNPREPARED
+        assert connection.query("SELECT query_string FROM system.prepared_statements").rows == []

@@ -1,4 +1,5 @@
-//! User-defined functions in Lua 5.4, and in Java as far as that can be made Lua ([`java`]): values there and back, and a sandbox with limits.
+//! User-defined functions in Lua 5.4, and in Java as far as that can be made Lua ([`java`]): values there and back, and
+//! a sandbox with limits.
 //!
 //! The ways are Scylla's, so that its functions run here: the body of a function is a chunk in which
 //! the arguments are local variables, and what it returns is the result. How CQL types and Lua's meet

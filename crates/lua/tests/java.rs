@@ -223,7 +223,7 @@ fn what_is_nested_too_deep_is_refused() {
         |what: &str| format!("! Line 1: More than 100 {what} are not available in Helenus\n");
     for text in [
         deep("(", ")", 100_000),
-        deep("-", "", 100_000),
+        deep("- ", "", 100_000),
         deep("a > 0 ? a : ", "", 100_000),
     ] {
         assert_eq!(int(&format!("return {text};")), refusal("levels"));
