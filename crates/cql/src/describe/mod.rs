@@ -306,6 +306,7 @@ fn tables(keyspace: &Keyspace) -> Vec<Element<'_>> {
 fn table_elements<'s>(keyspace: &'s Keyspace, table: &'s Table) -> Vec<Element<'s>> {
     let indexes = table.indexes.iter();
     let indexes = indexes.map(|index| Element::Index(keyspace, table, index));
+    let indexes = sorted(indexes.collect());
     let views = keyspace.views_of(table.id);
     let views = sorted(views.map(|view| Element::View(keyspace, view)).collect());
     std::iter::once(Element::Table(keyspace, table))
