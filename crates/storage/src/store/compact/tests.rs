@@ -9,7 +9,7 @@ use bytes::Bytes;
 use io::Env;
 use model::{
     Bound, BoundKind, Cell, Clustering, ColumnId, DecoratedKey, DeletionTime, Mutation,
-    NO_DELETION_TIME, NO_TTL, Order, PartitionUpdate, Sharder, Slice, Table, Token,
+    NO_DELETION_TIME, NO_TTL, Order, PartitionUpdate, ReadPage, Sharder, Slice, Table, Token,
 };
 use proptest::prelude::*;
 
@@ -401,7 +401,7 @@ async fn answers(
     layers: Vec<Vec<Saying>>,
     looked_at: Slice,
     granularity: Granularity,
-) -> Vec<String> {
+) -> Vec<Vec<ReadPage>> {
     let (store, table) = in_layers(&env, dir, &layers).await;
     let answer = async || {
         let mut answers = Vec::new();
@@ -409,7 +409,7 @@ async fn answers(
             let read = store.read(&command(&table, vec![slice], false)).await;
             answers.push(read.expect("it reads"));
         }
-        format!("{answers:?}")
+        answers
     };
     let mut answers = vec![answer().await];
     let collected = store.garbage_collect(table.id, granularity).await;
