@@ -53,8 +53,7 @@ impl Attributes {
 
     /// How long this execution may take, if the statement says so.
     pub(crate) fn timeout(&self, request: &Request<'_>) -> Result<Option<Duration>, CqlError> {
-        let timeout = self.timeout.as_ref();
-        timeout.map(|timeout| timeout.of(request)).transpose()
+        Timeout::of(self.timeout.as_ref(), request)
     }
 
     /// The timestamp of this execution, in microseconds since 1970.
@@ -137,13 +136,20 @@ impl Timeout {
         Ok(Some(Timeout(expression)))
     }
 
-    /// That of this execution.
-    pub(crate) fn of(&self, request: &Request<'_>) -> Result<Duration, CqlError> {
-        match self.0.evaluate(request)? {
-            Bound::Unset => invalid!("Timeout value cannot be unset"),
+    /// That of this execution, if the statement has one.
+    pub(crate) fn of(
+        timeout: Option<&Timeout>,
+        request: &Request<'_>,
+    ) -> Result<Option<Duration>, CqlError> {
+        let Some(Timeout(expression)) = timeout else {
+            return Ok(None);
+        };
+        let duration = match expression.evaluate(request)? {
+            Bound::Unset => return invalid!("Timeout value cannot be unset"),
             Bound::Null => checked(None),
             Bound::Value(bytes) => checked(Some(&bytes)),
-        }
+        };
+        duration.map(Some)
     }
 }
 

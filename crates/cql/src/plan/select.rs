@@ -192,8 +192,7 @@ impl SelectPlan {
 
     /// How long its reads may take, if the statement says so.
     pub fn timeout(&self, request: &Request<'_>) -> Result<Option<Duration>, CqlError> {
-        let timeout = self.timeout.as_ref();
-        timeout.map(|timeout| timeout.of(request)).transpose()
+        Timeout::of(self.timeout.as_ref(), request)
     }
 
     /// What clients are warned of: aggregates and groups over more than one partition.

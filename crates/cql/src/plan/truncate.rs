@@ -44,7 +44,6 @@ impl TruncatePlan {
     /// # Errors
     /// The value is none.
     pub fn timeout(&self, request: &Request<'_>) -> Result<Option<Duration>, CqlError> {
-        let timeout = self.timeout.as_ref();
-        timeout.map(|timeout| timeout.of(request)).transpose()
+        Timeout::of(self.timeout.as_ref(), request)
     }
 }
