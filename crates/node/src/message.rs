@@ -24,6 +24,7 @@ use crate::remote::Refusal;
 use crate::statements::Statement;
 use crate::system::{ClientInfo, LocalNode, SstableTask};
 use crate::views::time::Span;
+use crate::virtual_tables::Asked;
 use storage::{StoreStats, TableTallies};
 
 /// One message over the mesh.
@@ -103,11 +104,8 @@ pub(crate) enum ShardRequest {
     Truncate(TableId, i64),
     /// Link what the shard has of a table into the snapshot of this name.
     LinkSnapshot(TableId, Arc<str>),
-    /// Tell what virtual tables show; `tallies`: also what reads and writes of tables were like.
-    Inform {
-        /// Are they asked for?
-        tallies: bool,
-    },
+    /// Tell what virtual tables show.
+    Inform(Asked),
     /// Say which indexes are built.
     Indexes,
     /// Estimate how much the shard has of each of these tables.
@@ -166,10 +164,10 @@ pub(crate) struct ShardInformation {
     pub(crate) requests: (u64, u64),
     /// Traces that are being written.
     pub(crate) traces: u64,
-    /// Partitions of batches.
+    /// Partitions of batches, if they were asked for.
     pub(crate) batches: BatchSizes,
     /// What reads and writes of tables were like, if that was asked for.
     pub(crate) tallies: Vec<TableTallies>,
-    /// The indexes of its tables.
+    /// The indexes of its tables, if they were asked for.
     pub(crate) indexes: Vec<IndexState>,
 }

@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use crate::message::{ShardReply, ShardRequest};
 use crate::shard::Shard;
+use crate::virtual_tables::Asked;
 
 /// A node at one moment, in its own words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,7 +31,7 @@ pub(crate) async fn own(shard: &Rc<Shard>) -> Result<NodeReport, String> {
     let mut stores = vec![shard.store.stats()];
     for other in shard.others() {
         match shard
-            .ask(other, ShardRequest::Inform { tallies: false })
+            .ask(other, ShardRequest::Inform(Asked::default()))
             .await
         {
             Ok(ShardReply::Information(information)) => stores.push(information.store),

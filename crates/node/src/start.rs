@@ -401,8 +401,8 @@ async fn perform(shard: &Rc<Shard>, request: ShardRequest) -> ShardReply {
                 Err(error) => ShardReply::Failed(error.to_string()),
             }
         }
-        ShardRequest::Inform { tallies } => {
-            ShardReply::Information(Box::new(virtual_tables::inform(shard, tallies)))
+        ShardRequest::Inform(asked) => {
+            ShardReply::Information(Box::new(virtual_tables::inform(shard, asked)))
         }
         ShardRequest::Indexes => ShardReply::Indexes(shard.store.indexes()),
         ShardRequest::EstimatePartitions(tables) => {

@@ -36,12 +36,34 @@ const TALLIED: [&str; 10] = [
     "tombstones_per_read",
 ];
 
+/// What shards are to tell only where it is shown, as it takes them some work.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Asked {
+    /// What reads and writes of tables were like.
+    tallies: bool,
+    /// How many partitions batches wrote.
+    batches: bool,
+    /// The indexes, and which of them are built.
+    indexes: bool,
+}
+
+impl Asked {
+    /// For the virtual table of this name.
+    fn by(table: &str) -> Asked {
+        Asked {
+            tallies: TALLIED.contains(&table),
+            batches: table == "batch_metrics",
+            indexes: table == "sai_column_indexes",
+        }
+    }
+}
+
 /// Reads a virtual table.
 pub(crate) async fn read(shard: &Rc<Shard>, command: &ReadCommand) -> Result<ReadPage, ReadError> {
-    let tallies = TALLIED.contains(&&*command.table.name);
-    let mut shards = vec![inform(shard, tallies)];
+    let asked = Asked::by(&command.table.name);
+    let mut shards = vec![inform(shard, asked)];
     for other in shard.others() {
-        match shard.ask(other, ShardRequest::Inform { tallies }).await {
+        match shard.ask(other, ShardRequest::Inform(asked)).await {
             Ok(ShardReply::Information(information)) => shards.push(*information),
             _ => return Err(ReadError::Closed),
         }
@@ -117,7 +139,7 @@ fn kind(kind: CompactionKind) -> &'static str {
 }
 
 /// What this shard tells.
-pub(crate) fn inform(shard: &Shard, tallies: bool) -> ShardInformation {
+pub(crate) fn inform(shard: &Shard, asked: Asked) -> ShardInformation {
     let requests = RequestKind::ALL.iter();
     let requests = requests.flat_map(|kind| shard.metrics.latency(*kind).counts());
     ShardInformation {
@@ -134,12 +156,18 @@ pub(crate) fn inform(shard: &Shard, tallies: bool) -> ShardInformation {
         ),
         requests: (shard.metrics.in_flight.get(), requests.sum()),
         traces: (MAX_TRACES - shard.traces.available()) as u64,
-        batches: shard.batch_sizes.borrow().clone(),
-        tallies: match tallies {
+        batches: match asked.batches {
+            true => shard.batch_sizes.borrow().clone(),
+            false => BatchSizes::default(),
+        },
+        tallies: match asked.tallies {
             true => shard.store.tallies(),
             false => Vec::new(),
         },
-        indexes: shard.store.indexes(),
+        indexes: match asked.indexes {
+            true => shard.store.indexes(),
+            false => Vec::new(),
+        },
     }
 }
 

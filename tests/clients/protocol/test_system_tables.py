@@ -124,7 +124,7 @@ def test_virtual_tables_are_in_the_order_of_their_keys(connect, statement, size)
 
 
 def test_settings_say_what_holds(connect, server):
-    names = ["tombstone_warn_threshold", "batch_size_warn_threshold", "read_request_timeout", "auto_snapshot"]
+    names = ["tombstone_warn_threshold", "batch_size_warn_threshold", "read_request_timeout", "auto_snapshot", "max_hint_window", "hinted_handoff_enabled"]
     older = ["batch_size_warn_threshold_in_kb", "read_request_timeout_in_ms", "enable_sasi_indexes"]
     listed = ", ".join(f"'{name}'" for name in names + older)
     rows = connect().query(f"SELECT name, value FROM system_views.settings WHERE name IN ({listed})").rows
@@ -133,6 +133,8 @@ def test_settings_say_what_holds(connect, server):
         (b"batch_size_warn_threshold", b"5KiB"),
         (b"batch_size_warn_threshold_in_kb", b"5"),
         (b"enable_sasi_indexes", b"true"),
+        (b"hinted_handoff_enabled", b"true"),
+        (b"max_hint_window", b"3h"),
         (b"read_request_timeout", b"5000ms"),
         (b"read_request_timeout_in_ms", b"5000"),
         (b"tombstone_warn_threshold", b"1000"),

@@ -35,7 +35,7 @@ pub use operate::PendingHints;
 pub(crate) use operate::{pending, truncate};
 
 /// After how long nothing more is kept for a node that is down (`max_hint_window`).
-const WINDOW: Duration = Duration::from_secs(3 * 60 * 60);
+pub(crate) const WINDOW: Duration = Duration::from_secs(3 * 60 * 60);
 /// Bytes of hints that may wait for the drive.
 const WAITING_BYTES: usize = 16 << 20;
 /// Bytes after which the next file is begun.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use cql::guardrails::{Guardrails, Setting, Unit};
 use storage::{CommitFailurePolicy, CommitlogSync, DiskFailurePolicy};
 
+use crate::hints;
 use crate::internode::Encryption;
 use crate::shard::Shard;
 use crate::timeouts::TimeoutKind;
@@ -20,6 +21,11 @@ pub(super) fn shown(shard: &Shard) -> BTreeMap<String, Option<String>> {
             "incremental_backups",
             shard.store.incremental_backups().to_string(),
         ),
+        (
+            "hinted_handoff_enabled",
+            shard.hints.is_enabled().to_string(),
+        ),
+        ("max_hint_window", hint_window(shard.hints.window())),
         ("batch_size_warn_threshold", kibibytes(limits.warn_bytes)),
         ("batch_size_fail_threshold", kibibytes(limits.fail_bytes)),
         (
@@ -88,7 +94,7 @@ pub(super) fn shown(shard: &Shard) -> BTreeMap<String, Option<String>> {
 }
 
 /// What nobody can set, as Helenus is so, whatever Cassandra may be set to.
-const ALWAYS: [(&str, &str); 38] = [
+const ALWAYS: [(&str, &str); 36] = [
     ("audit_logging_options.enabled", "false"),
     ("authenticator.class_name", "AllowAllAuthenticator"),
     ("authenticator.parameters", "{}"),
@@ -103,11 +109,9 @@ const ALWAYS: [(&str, &str); 38] = [
     ("default_keyspace_rf", "1"),
     ("diagnostic_events_enabled", "false"),
     ("dynamic_snitch", "true"),
-    ("endpoint_snitch", "SimpleSnitch"),
-    ("hinted_handoff_enabled", "true"),
+    ("endpoint_snitch", "GossipingPropertyFileSnitch"),
     ("internode_compression", "dc"),
     ("key_cache_size", "0MiB"),
-    ("max_hint_window", "3h"),
     ("native_transport_allow_older_protocols", "true"),
     ("native_transport_max_concurrent_connections", "-1"),
     ("native_transport_max_concurrent_connections_per_ip", "-1"),
@@ -308,6 +312,14 @@ fn guardrail(guardrails: &Guardrails, setting: Setting) -> Option<String> {
 
 fn milliseconds(time: Duration) -> String {
     format!("{}ms", time.as_millis())
+}
+
+/// In hours as in the file of settings, or in milliseconds as operators set it.
+fn hint_window(window: Duration) -> String {
+    match window {
+        hints::WINDOW => "3h".to_owned(),
+        other => milliseconds(other),
+    }
 }
 
 fn mebibytes(bytes: u64) -> String {
