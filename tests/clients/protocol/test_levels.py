@@ -4,8 +4,9 @@ import pytest
 
 from harness.protocol import ONE, Failure
 
-ANY, TWO, EACH_QUORUM, SERIAL, LOCAL_SERIAL = 0, 2, 7, 8, 9
+ANY, TWO, EACH_QUORUM, SERIAL, LOCAL_SERIAL, NODE_LOCAL = 0, 2, 7, 8, 9, 11
 UNAVAILABLE, INVALID = 0x1000, 0x2200
+ONE_PARTITION = "SERIAL/LOCAL_SERIAL consistency may only be requested for one partition at a time"
 
 
 @pytest.fixture(scope="module")
@@ -25,9 +26,9 @@ def connection():
             connection.query(f"DROP KEYSPACE levels{copies}")
 
 
-def refused(connection, statement, level) -> Failure:
+def refused(connection, statement, level, **options) -> Failure:
     with pytest.raises(Failure) as caught:
-        connection.query(statement, consistency=level)
+        connection.query(statement, consistency=level, **options)
     return caught.value
 
 
@@ -51,7 +52,7 @@ def test_conditions_are_committed_at_a_level_that_can_be_reached(connection):
     assert connection.query("SELECT v FROM levels1.t WHERE k = 2").rows == []
 
 
-def test_batches_may_have_levels_that_statements_may_not(connection):
+def test_batches_are_not_asked_for_their_level(connection):
     update = "UPDATE levels1.c SET n = n + 1 WHERE k = 1"
     assert refused(connection, update, ANY).message == "Consistency level ANY is not yet supported for counter table c"
     assert refused(connection, update, SERIAL).message == "Counter operations are inherently non-serializable"
@@ -60,8 +61,29 @@ def test_batches_may_have_levels_that_statements_may_not(connection):
     for level in (ANY, SERIAL, LOCAL_SERIAL):
         connection.query(f"BEGIN COUNTER BATCH {update}; APPLY BATCH", consistency=level)
         connection.query(f"BEGIN BATCH {insert}; APPLY BATCH", consistency=level)
+        connection.query(f"BEGIN UNLOGGED BATCH {insert}; APPLY BATCH", consistency=level)
+        connection.batch([(insert, ())], consistency=level)
+    assert connection.query("SELECT n FROM levels1.c").rows == [((3).to_bytes(8, "big"),)]
     insert = "INSERT INTO levels3.t (k, v) VALUES (3, 1)"
     assert refused(connection, f"BEGIN BATCH {insert}; APPLY BATCH", SERIAL).code == UNAVAILABLE
+
+
+def test_no_request_is_local_to_the_node(connection):
+    for statement in ("SELECT * FROM levels1.t", "TRUNCATE levels1.t", "BEGIN BATCH APPLY BATCH"):
+        message = refused(connection, statement, NODE_LOCAL).message
+        assert message.startswith("NODE_LOCAL consistency level is highly dangerous")
+
+
+def test_several_partitions_are_read_serially_only_in_pages(connection):
+    for k in (1, 2):
+        connection.query(f"INSERT INTO levels1.t (k, v) VALUES ({k}, 1)")
+    select = "SELECT k FROM levels1.t WHERE k IN (1, 2)"
+    for statement, options in [(select, {}), (select + " LIMIT 1", {}), (select + " LIMIT 2", {"page": 2})]:
+        assert refused(connection, statement, SERIAL, **options).message == ONE_PARTITION
+    assert len(connection.query(select, consistency=SERIAL, page=5000).rows) == 2
+    assert len(connection.query(select + " LIMIT 2", consistency=SERIAL, page=1).rows) == 1
+    counted = connection.query(select.replace("SELECT k", "SELECT count(*)"), consistency=SERIAL, page=5000)
+    assert counted.rows == [((2).to_bytes(8, "big"),)]
 
 
 def test_virtual_tables_have_no_replicas(connection):
