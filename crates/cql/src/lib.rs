@@ -24,8 +24,8 @@ pub use lexer::MAX_TOKENS;
 pub use parser::{parse, parse_term, parse_type};
 pub use plan::{
     BatchLimits, BatchPlan, CasRequest, CasResult, ModifyPlan, Paging, Plan, Position, RowSink,
-    SelectPlan, SelectRun, TruncatePlan, cas_of_batch, check_batch, merge_counter_mutations,
-    merge_mutations, refused_vector, view_rows, warn_of_no_grace,
+    SelectPlan, SelectRun, TruncatePlan, can_forget, cas_of_batch, check_batch,
+    merge_counter_mutations, merge_mutations, refused_vector, view_rows, warn_of_no_grace,
 };
 pub use prepare::{Context, Prepared, prepare, prepare_statement, prepare_within};
 pub use read_text::read_text;

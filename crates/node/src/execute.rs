@@ -192,9 +192,6 @@ impl Call<'_> {
             Plan::Batch(batch) => {
                 *self.kind = RequestKind::Batch;
                 let consistency = parameters.consistency;
-                for statement in batch.statements() {
-                    refuse_virtual(statement.table(), "Modification")?;
-                }
                 let request = self.request(prepared, parameters)?;
                 self.guard_consistency(consistency)?;
                 for statement in batch.statements() {
@@ -404,7 +401,6 @@ impl Call<'_> {
         request: &cql::Request<'_>,
         consistency: Consistency,
     ) -> Result<Vec<Mutation>, RequestError> {
-        refuse_virtual(modify.table(), "Modification")?;
         let reads = self.evaluate(request, || modify.reads(request)).await?;
         let time = modify.timeout(request)?;
         let known = self.known(reads, consistency, time).await?;
@@ -483,6 +479,10 @@ impl Call<'_> {
         table: &Arc<Table>,
         time: Option<Duration>,
     ) -> Result<(), RequestError> {
+        if cql::can_forget(table) {
+            self.response().void();
+            return Ok(());
+        }
         refuse_virtual(table, "Truncation")?;
         self.guard_truncate()?;
         Box::pin(truncate::everywhere(self.shard, table.id, time)).await?;

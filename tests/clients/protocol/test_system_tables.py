@@ -157,9 +157,40 @@ def test_virtual_tables_are_filtered_without_being_told_to(connect):
         ("DELETE FROM system_views.settings WHERE name = 'a' IF EXISTS", "Conditional updates are not supported by virtual tables"),
         ("UPDATE system_views.settings USING TTL 1 SET value = 'a' WHERE name = 'a'", "Expiring columns are not supported by virtual tables"),
         ("DELETE FROM system_views.settings USING TIMESTAMP 1 WHERE name = 'a'", "Custom timestamp is not supported by virtual tables"),
+        ("UPDATE system_views.settings SET nosuch = 'x' WHERE name = 'a'", "Undefined column name nosuch in table system_views.settings"),
+        ("TRUNCATE system_views.settings", "Truncation is not supported by table system_views.settings"),
+        (
+            "INSERT INTO system_views.roles_cache_keys (role) VALUES ('x')",
+            "Column modification is not supported by table system_views.roles_cache_keys",
+        ),
+        ("DELETE FROM system_views.permissions_cache_keys WHERE role = 'x'", "Some partition key parts are missing: resource"),
+        (
+            "BEGIN BATCH DELETE FROM system_views.roles_cache_keys WHERE role = 'x' APPLY BATCH",
+            "Cannot include a virtual table statement in a logged batch",
+        ),
+        (
+            "BEGIN UNLOGGED BATCH DELETE FROM system_views.roles_cache_keys WHERE role = 'x'; "
+            "DELETE FROM system.batches WHERE id = 00000000-0000-1000-8000-000000000000 APPLY BATCH",
+            "Mutations for virtual and regular tables cannot exist in the same batch",
+        ),
+        (
+            "BEGIN UNLOGGED BATCH INSERT INTO system_views.settings (name) VALUES ('x') APPLY BATCH",
+            "Modification is not supported by table system_views.settings",
+        ),
     ],
 )
 def test_virtual_tables_say_why_they_are_not_written(connect, statement, message):
     with pytest.raises(Failure) as failure:
         connect().query(statement)
     assert (failure.value.code, failure.value.message) == (0x2200, message)
+
+
+def test_keys_of_caches_can_be_forgotten(connect):
+    for name in ("credentials", "jmx_permissions", "network_permissions", "roles"):
+        for statement in (
+            f"DELETE FROM system_views.{name}_cache_keys WHERE role IN ('x', 'y')",
+            f"BEGIN UNLOGGED BATCH DELETE FROM system_views.{name}_cache_keys WHERE role = 'x'; APPLY BATCH",
+            f"TRUNCATE system_views.{name}_cache_keys",
+        ):
+            assert connect().query(statement).kind == "void"
+    assert connect().query("DELETE FROM system_views.permissions_cache_keys WHERE role = 'x' AND resource = 'data'").kind == "void"

@@ -164,6 +164,13 @@ fn check(kind: BatchKind, has_timestamp: bool, statements: &[&ModifyPlan]) -> Re
     if kind == BatchKind::Logged && counters {
         return invalid!("Cannot include a counter statement in a logged batch");
     }
+    let virtuals = statements.iter().filter(|s| s.table().is_virtual).count();
+    if kind == BatchKind::Logged && virtuals > 0 {
+        return invalid!("Cannot include a virtual table statement in a logged batch");
+    }
+    if virtuals > 0 && virtuals < statements.len() {
+        return invalid!("Mutations for virtual and regular tables cannot exist in the same batch");
+    }
     let mut pairs = statements.windows(2);
     if is_conditional && pairs.any(|pair| pair[0].table().id != pair[1].table().id) {
         return invalid!("Batch with conditions cannot span multiple tables");

@@ -58,7 +58,7 @@ pub use position::Position;
 pub(crate) use restriction::column_of;
 pub use run::{Paging, RowSink, SelectRun};
 pub use select::SelectPlan;
-pub use truncate::TruncatePlan;
+pub use truncate::{TruncatePlan, can_forget};
 pub use view::view_rows;
 pub(crate) use view::{ViewRelations, parse_where};
 

@@ -15,7 +15,7 @@ use super::{
     unserved, views, with_keyspace,
 };
 use crate::CqlError;
-use crate::ast::{ColumnDefinition, CreateTable, Drop, PrimaryKey, QualifiedName};
+use crate::ast::{ColumnDefinition, CreateTable, DataType, Drop, PrimaryKey, QualifiedName};
 
 /// With the id behind it, the name of a table is the name of a folder of at most 255 bytes.
 const MAX_NAME: usize = 222;
@@ -202,6 +202,7 @@ fn build(
     } else if key.clustering.is_empty() && statement.columns.iter().any(|column| column.is_static) {
         return static_without_clustering();
     }
+    check_named_counters(keyspace, statement, &types)?;
     check_counters(&types, &in_key, options.default_time_to_live)?;
 
     let mut columns = Vec::new();
@@ -438,6 +439,32 @@ fn clustering_orders(
         found.map_or(Order::Ascending, |(_, order)| *order)
     };
     Ok(clustering.iter().map(order_of).collect())
+}
+
+/// A counter that is named by its class makes no table one of counters, as Cassandra sees it
+/// (`TableMetadata.validate`).
+fn check_named_counters(
+    keyspace: &Keyspace,
+    statement: &CreateTable,
+    types: &Types<'_>,
+) -> Result<(), CqlError> {
+    let is_named = |ty: &DataType| matches!(ty, DataType::Custom(_));
+    let is_counter = |name: &str| {
+        types
+            .get(name.as_bytes())
+            .is_some_and(|(_, ty)| ty.is_counter())
+    };
+    let mut counters = statement.columns.iter().filter(|c| is_counter(&c.name));
+    let Some(first) = counters.clone().next() else {
+        return Ok(());
+    };
+    if counters.all(|column| is_named(&column.ty)) {
+        return Err(CqlError::Config(format!(
+            "{}.{}: Cannot have a counter column (\"{}\") in a non counter table",
+            keyspace.name, statement.table.name, first.name
+        )));
+    }
+    Ok(())
 }
 
 fn check_counters(
