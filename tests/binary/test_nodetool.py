@@ -169,13 +169,15 @@ def test_settings_are_shown_as_they_are_set(served):
     server, nodetool = served
     query = "SELECT value FROM system_views.settings WHERE name = '{}'"
     with Connection(server.address) as connection:
-        for verb, name, before, after in [
-            (("setmaxhintwindow", 5000), "max_hint_window", b"3h", b"5000ms"),
-            (("disablehandoff",), "hinted_handoff_enabled", b"true", b"false"),
+        for verb, back, name, before, after in [
+            (("setmaxhintwindow", 5000), ("setmaxhintwindow", 3 * 60 * 60 * 1000), "max_hint_window", b"3h", b"5000ms"),
+            (("disablehandoff",), ("enablehandoff",), "hinted_handoff_enabled", b"true", b"false"),
         ]:
             assert connection.query(query.format(name)).rows == [(before,)]
             nodetool(*verb)
             assert connection.query(query.format(name)).rows == [(after,)]
+            nodetool(*back)
+            assert connection.query(query.format(name)).rows == [(before,)]
 
 
 def test_requests_are_traced_by_chance(served):

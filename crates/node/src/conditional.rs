@@ -8,7 +8,7 @@ use wire::{QueryParameters, RowsHead, WriteType};
 
 use crate::coordinator::{Conditional, unwritable, update_if};
 use crate::error::RequestError;
-use crate::execute::{Call, refuse_virtual};
+use crate::execute::Call;
 use crate::metrics::RequestKind;
 use crate::statements::encode_columns;
 
@@ -22,7 +22,6 @@ impl Call<'_> {
         time: Option<Duration>,
     ) -> Result<(), RequestError> {
         *self.kind = RequestKind::Conditional;
-        refuse_virtual(cas.table(), "Modification")?;
         let serial = parameters.serial();
         let commit = parameters.consistency;
         serial.check_serial()?;

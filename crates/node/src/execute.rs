@@ -483,7 +483,7 @@ impl Call<'_> {
             self.response().void();
             return Ok(());
         }
-        refuse_virtual(table, "Truncation")?;
+        refuse_virtual(table)?;
         self.guard_truncate()?;
         Box::pin(truncate::everywhere(self.shard, table.id, time)).await?;
         self.response().void();
@@ -629,11 +629,11 @@ fn check_counter_level(consistency: Consistency, table: &Table) -> Result<(), Re
     Ok(consistency.check_counter_write()?)
 }
 
-/// What the node makes on the fly cannot be written.
-pub(crate) fn refuse_virtual(table: &Table, what: &str) -> Result<(), RequestError> {
+/// What the node makes on the fly cannot be emptied.
+fn refuse_virtual(table: &Table) -> Result<(), RequestError> {
     if table.is_virtual {
         return Err(RequestError::invalid(format!(
-            "{what} is not supported by table {}.{}",
+            "Truncation is not supported by table {}.{}",
             table.keyspace, table.name
         )));
     }

@@ -271,10 +271,7 @@ fn add_columns(
         }
         check_re_added(table, column, &ty, was_counter)?;
         if ty.is_counter() && !was_counter && has_values {
-            return Err(CqlError::Config(format!(
-                "{}.{}: Cannot have a counter column (\"{name}\") in a non counter table",
-                table.keyspace, table.name
-            )));
+            return tables::counter_among_others(&table.keyspace, &table.name, name);
         }
         parts.columns.push(Column {
             id: parts.next,

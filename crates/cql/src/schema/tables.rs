@@ -202,7 +202,7 @@ fn build(
     } else if key.clustering.is_empty() && statement.columns.iter().any(|column| column.is_static) {
         return static_without_clustering();
     }
-    check_named_counters(keyspace, statement, &types)?;
+    check_named_counters(&keyspace.name, table, &types)?;
     check_counters(&types, &in_key, options.default_time_to_live)?;
 
     let mut columns = Vec::new();
@@ -443,28 +443,25 @@ fn clustering_orders(
 
 /// A counter that is named by its class makes no table one of counters, as Cassandra sees it
 /// (`TableMetadata.validate`).
-fn check_named_counters(
-    keyspace: &Keyspace,
-    statement: &CreateTable,
-    types: &Types<'_>,
-) -> Result<(), CqlError> {
-    let is_named = |ty: &DataType| matches!(ty, DataType::Custom(_));
-    let is_counter = |name: &str| {
-        types
-            .get(name.as_bytes())
-            .is_some_and(|(_, ty)| ty.is_counter())
-    };
-    let mut counters = statement.columns.iter().filter(|c| is_counter(&c.name));
-    let Some(first) = counters.clone().next() else {
+fn check_named_counters(keyspace: &str, table: &str, types: &Types<'_>) -> Result<(), CqlError> {
+    let mut counters = types.values().filter(|(_, ty)| ty.is_counter());
+    let Some((first, _)) = counters.clone().next() else {
         return Ok(());
     };
-    if counters.all(|column| is_named(&column.ty)) {
-        return Err(CqlError::Config(format!(
-            "{}.{}: Cannot have a counter column (\"{}\") in a non counter table",
-            keyspace.name, statement.table.name, first.name
-        )));
+    match counters.all(|(column, _)| matches!(column.ty, DataType::Custom(_))) {
+        true => counter_among_others(keyspace, table, &first.name),
+        false => Ok(()),
     }
-    Ok(())
+}
+
+pub(super) fn counter_among_others<T>(
+    keyspace: &str,
+    table: &str,
+    column: &str,
+) -> Result<T, CqlError> {
+    Err(CqlError::Config(format!(
+        "{keyspace}.{table}: Cannot have a counter column (\"{column}\") in a non counter table"
+    )))
 }
 
 fn check_counters(
