@@ -227,7 +227,14 @@ fn token_range(
     demand: Option<&Demand<Expression>>,
     request: &Request<'_>,
 ) -> Result<Option<(PartitionBound, PartitionBound)>, CqlError> {
+    // The lowest token, which only the empty key of a view has, stands for both ends of the ring: all
+    // is above it, with it or without (`Token.maxKeyBound`), and nothing is below it.
+    let opened = |bound: PartitionBound| match token_of(&bound) {
+        Some(Token::MIN) => PartitionBound::Unbounded,
+        _ => bound,
+    };
     let (start, end) = token_bounds(demand, request)?;
+    let (start, end) = (opened(start), opened(end));
     if let (Some(low), Some(high)) = (token_of(&start), token_of(&end)) {
         let touching = matches!(
             (&start, &end),
@@ -236,17 +243,11 @@ fn token_range(
                 PartitionBound::TokenInclusive(_)
             )
         );
-        if low != Token::MIN && (low > high || (low == high && !touching)) {
+        if low > high || (low == high && !touching) {
             return Ok(None);
         }
     }
-    // The lowest token, which only the empty key of a view has, stands for both ends of the ring: all
-    // is above it, with it or without (`Token.maxKeyBound`), and nothing is below it.
-    let opened = |bound: PartitionBound| match token_of(&bound) {
-        Some(Token::MIN) => PartitionBound::Unbounded,
-        _ => bound,
-    };
-    Ok(Some((opened(start), opened(end))))
+    Ok(Some((start, end)))
 }
 
 /// The bounds that the token is restricted to, in whichever order.
@@ -272,17 +273,7 @@ fn token_bounds(
                     PartitionBound::TokenExclusive(token)
                 })
             };
-            // The lowest token stands for the end of the ring: nothing is below it, all above.
-            let mut end = end.as_ref().map(bound).transpose()?;
-            if matches!(
-                end,
-                Some(
-                    PartitionBound::TokenInclusive(Token::MIN)
-                        | PartitionBound::TokenExclusive(Token::MIN)
-                )
-            ) {
-                end = None;
-            }
+            let end = end.as_ref().map(bound).transpose()?;
             let start = start.as_ref().map(bound).transpose()?;
             (
                 start.unwrap_or_else(|| unbounded.clone()),
