@@ -36,6 +36,7 @@ mod selector_type;
 mod slices;
 mod truncate;
 mod view;
+mod virtual_tables;
 mod write;
 
 use std::sync::Arc;
@@ -58,9 +59,10 @@ pub use position::Position;
 pub(crate) use restriction::column_of;
 pub use run::{Paging, RowSink, SelectRun};
 pub use select::SelectPlan;
-pub use truncate::{TruncatePlan, can_forget};
+pub use truncate::TruncatePlan;
 pub use view::view_rows;
 pub(crate) use view::{ViewRelations, parse_where};
+pub use virtual_tables::can_forget;
 
 /// What a statement does.
 #[derive(Clone, Debug)]

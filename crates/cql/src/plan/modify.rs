@@ -8,7 +8,7 @@ use model::{ColumnId, ColumnKind, Table};
 
 use crate::CqlError;
 use crate::ast::{
-    self, Assignment, Delete, Deletion, Insert, InsertJson, Modification, Relation, Update,
+    Assignment, Delete, Deletion, Insert, InsertJson, Modification, Relation, Update,
 };
 use crate::error::invalid;
 use crate::schema::is_counter_table;
@@ -22,6 +22,7 @@ use super::operation::ColumnAction;
 use super::restriction::column_of;
 use super::restrictions::{Restrictions, StatementKind};
 use super::slices::SlicePlan;
+use super::virtual_tables;
 
 /// A statement that writes one table, ready to be executed with values.
 #[derive(Clone, Debug)]
@@ -57,7 +58,7 @@ impl ModifyPlan {
         statement: &Modification,
     ) -> Result<ModifyPlan, CqlError> {
         if table.is_virtual {
-            check_virtual(statement)?;
+            virtual_tables::check_statement(statement)?;
         }
         match statement {
             Modification::Insert(insert) => ModifyPlan::insert(analysis, table, insert),
@@ -312,30 +313,4 @@ fn only_static(kind: StatementKind, actions: &[ColumnAction], conditions: &Condi
         && !conditions.look_at_regulars()
         && actions.iter().all(is_static)
         && (!actions.is_empty() || conditions.look_at_statics())
-}
-
-/// What no write of a virtual table can have.
-fn check_virtual(statement: &Modification) -> Result<(), CqlError> {
-    let (attributes, is_conditional) = match statement {
-        Modification::Insert(insert) => (&insert.attributes, insert.if_not_exists),
-        Modification::InsertJson(insert) => (&insert.attributes, insert.if_not_exists),
-        Modification::Update(update) => (
-            &update.attributes,
-            update.conditions != ast::Conditions::None,
-        ),
-        Modification::Delete(delete) => (
-            &delete.attributes,
-            delete.conditions != ast::Conditions::None,
-        ),
-    };
-    if is_conditional {
-        return invalid!("Conditional updates are not supported by virtual tables");
-    }
-    if attributes.ttl.is_some() {
-        return invalid!("Expiring columns are not supported by virtual tables");
-    }
-    if attributes.timestamp.is_some() {
-        return invalid!("Custom timestamp is not supported by virtual tables");
-    }
-    Ok(())
 }

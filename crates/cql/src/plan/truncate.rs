@@ -12,12 +12,6 @@ use crate::term::{Analysis, Request};
 
 use super::attributes::Timeout;
 
-/// Does this virtual table show the keys of a cache, which can be deleted from it
-/// (`AbstractMutableVirtualTable`)?
-pub fn can_forget(table: &Table) -> bool {
-    table.is_virtual && table.name.ends_with("_cache_keys")
-}
-
 /// Empties a table.
 #[derive(Clone, Debug)]
 pub struct TruncatePlan {

@@ -18,7 +18,7 @@ use super::index_values::check_indexed;
 use super::modify::{ModifyPlan, Place};
 use super::restrictions::StatementKind;
 use super::row_builder::{ListClock, RowBuilder, WriteTime};
-use super::truncate::can_forget;
+use super::virtual_tables;
 
 /// The longest sum of the values of all clustering columns of a row.
 const MAX_CLUSTERING_BYTES: usize = 65_535;
@@ -124,24 +124,11 @@ impl ModifyPlan {
     ) -> Result<Vec<PartitionUpdate>, CqlError> {
         let updates = self.unchecked_updates(request, default_timestamp, known)?;
         if self.table.is_virtual {
-            self.check_forgotten()?;
+            virtual_tables::check_write(&self.table, self.kind)?;
             return Ok(Vec::new());
         }
         check_indexed(&self.table, &updates)?;
         Ok(updates)
-    }
-
-    /// Of virtual tables only keys of caches can be deleted, which are forgotten then
-    /// (`AbstractMutableVirtualTable`); those caches are none of ours, so there is nothing to do.
-    fn check_forgotten(&self) -> Result<(), CqlError> {
-        let (keyspace, name) = (&self.table.keyspace, &self.table.name);
-        if !can_forget(&self.table) {
-            return invalid!("Modification is not supported by table {keyspace}.{name}");
-        }
-        if self.kind != StatementKind::Delete {
-            return invalid!("Column modification is not supported by table {keyspace}.{name}");
-        }
-        Ok(())
     }
 
     fn unchecked_updates(
