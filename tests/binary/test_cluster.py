@@ -6,6 +6,7 @@ import re
 import shlex
 import signal
 import socket
+import struct
 import subprocess
 import time
 
@@ -13,9 +14,12 @@ import pytest
 
 import harness
 from conftest import BINARY
-from harness.protocol import EVENT, REGISTER, Connection, Reader, string
+from harness.protocol import EVENT, QUERY, REGISTER, RESULT, Connection, Reader, long_string, string
 from harness.server import alive
 from nodetool import Nodetool
+
+# A level, and a flag of requests and responses.
+ALL, TRACING = 5, 0x02
 
 
 class LocalCluster:
@@ -219,6 +223,43 @@ def write(address: str, keys) -> None:
     with Connection(address) as connection:
         for key in keys:
             connection.query(f"INSERT INTO shop.orders (customer, n) VALUES ('{address}', {key})", consistency=4)
+
+
+def test_trace_has_what_all_nodes_did_and_is_found_at_each(cluster):
+    three = cluster().start()
+    for address in three.addresses:
+        await_states(address, dict.fromkeys(three.addresses, "UN"))
+    first = Connection(three.addresses[0], version=4)
+    first.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}")
+    first.query("CREATE TABLE k.t (a int PRIMARY KEY, b int)")
+    for statement, asked, done in [
+        ("INSERT INTO k.t (a, b) VALUES (1, 2)", b"MUTATION_REQ", b"Adding to t memtable"),
+        ("SELECT * FROM k.t WHERE a = 1", b"READ_REQ", b"Executing single-partition query on t"),
+        ("SELECT * FROM k.t", b"RANGE_REQ", b"Read 1 live rows and 0 tombstone cells"),
+    ]:
+        first.send(QUERY, long_string(statement) + struct.pack(">HB", ALL, 0), flags=TRACING)
+        _, flags, _, opcode, body = first.receive()
+        assert (flags, opcode) == (TRACING, RESULT)
+        for address in three.addresses:
+            with Connection(address) as connection:
+                await_trace(connection, body[:16], three.addresses, asked, done)
+
+
+def await_trace(connection: Connection, session: bytes, nodes: list[str], asked: bytes, done: bytes) -> None:
+    """Waits until a trace is found, in which the first of the nodes asks the others, and all of them do something."""
+    select = "SELECT source, activity FROM system_traces.events WHERE session_id = ?"
+    events = []
+
+    def is_complete() -> bool:
+        events[:] = [(socket.inet_ntoa(source), activity) for source, activity in connection.query(select, [session]).rows]
+        sent = {activity.split(b"/")[1].split(b":")[0].decode() for source, activity in events if source == nodes[0] and activity.startswith(b"Sending " + asked)}
+        received = {source for source, activity in events if activity.startswith(asked + b" message received from /" + nodes[0].encode())}
+        did = {source for source, activity in events if activity == done}
+        return sent == received == set(nodes[1:]) and did == set(nodes)
+
+    until(is_complete, 30, lambda: "\n".join(map(str, events)))
+    sessions = connection.query("SELECT coordinator FROM system_traces.sessions WHERE session_id = ?", [session]).rows
+    assert sessions == [(socket.inet_aton(nodes[0]),)]
 
 
 def test_node_that_does_not_gossip_is_down_for_others_and_serves(cluster):

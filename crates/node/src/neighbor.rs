@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -107,13 +107,19 @@ async fn welcome(shard: Rc<Shard>, service: Rc<ClusterService>, socket: TcpStrea
 pub(crate) async fn talk(shard: Rc<Shard>, stream: Stream, hello: Hello) {
     let env = shard.env.clone();
     let metrics = shard.metrics.clone();
-    let handle = move |head, body| answer(shard.clone(), head, body);
+    let coordinator = hello.address;
+    let handle = move |head, body| answer(shard.clone(), coordinator, head, body);
     serve(&env, &stream, &hello, &metrics, handle).await;
 }
 
 /// The body of the answer, or of the failure. A future is as large as the largest that it waits for, and
 /// each request takes one of these: all but reads and writes are boxed.
-async fn answer(shard: Rc<Shard>, head: MessageHead, body: Bytes) -> Result<Vec<u8>, Vec<u8>> {
+async fn answer(
+    shard: Rc<Shard>,
+    by: SocketAddr,
+    head: MessageHead,
+    body: Bytes,
+) -> Result<Vec<u8>, Vec<u8>> {
     match head.kind {
         MessageKind::Request(Verb::Ping) => Ok(Vec::new()),
         MessageKind::Request(verb @ (Verb::Membership | Verb::Metadata | Verb::Gossip)) => {
@@ -122,7 +128,7 @@ async fn answer(shard: Rc<Shard>, head: MessageHead, body: Bytes) -> Result<Vec<
                 None => Err(b"this shard does not lead the node".to_vec()),
             }
         }
-        MessageKind::Request(Verb::Mutation) => remote::apply(&shard, head, body).await,
+        MessageKind::Request(Verb::Mutation) => remote::apply(&shard, head, body, None).await,
         MessageKind::Request(Verb::Hint) => Box::pin(remote::apply_late(&shard, head, body)).await,
         MessageKind::Request(Verb::BatchStore) => {
             Box::pin(remote::keep_batch(&shard, head, body)).await
@@ -139,7 +145,10 @@ async fn answer(shard: Rc<Shard>, head: MessageHead, body: Bytes) -> Result<Vec<
             Box::pin(coordinator::apply_relayed(&shard, head, body)).await
         }
         MessageKind::Request(Verb::Relayed) => coordinator::relayed(&shard, body),
-        MessageKind::Request(Verb::Read) => remote::read(&shard, head, body).await,
+        MessageKind::Request(Verb::Read) => remote::read(&shard, head, body, None).await,
+        MessageKind::Request(Verb::Traced) => {
+            Box::pin(remote::answer_traced(&shard, by, head, body)).await
+        }
         MessageKind::Unknown(verb) => {
             Err(format!("this version knows no verb {verb}: upgrade this node").into_bytes())
         }

@@ -3,6 +3,7 @@
 //! A request comes in at the shard that owns its token. It waits until this node knows the cluster as
 //! of the epoch that the other one knew, no longer than the other one waits.
 
+use std::net::SocketAddr;
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -14,7 +15,7 @@ use model::record::message::{
 };
 use storage::{ReadError, WriteError};
 use uuid::Uuid;
-use wire::internode::MessageHead;
+use wire::internode::{MessageHead, TracedRequest, Verb};
 
 use crate::batch_log;
 use crate::coordinator::{read_failure, write_failure};
@@ -22,6 +23,7 @@ use crate::error::RequestError;
 use crate::replica;
 use crate::shard::Shard;
 use crate::timeouts::TimeoutKind;
+use crate::trace::{Trace, Traced};
 
 /// How a replica refuses: the body of a failure, a code (u16, big-endian).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,16 +99,43 @@ impl From<MessageError> for Refusal {
     }
 }
 
+/// Answers a request of another node that is traced, and keeps what is done for it.
+pub(crate) async fn answer_traced(
+    shard: &Rc<Shard>,
+    by: SocketAddr,
+    head: MessageHead,
+    body: Bytes,
+) -> Result<Vec<u8>, Vec<u8>> {
+    let Ok(asked) = TracedRequest::decode(body) else {
+        return Err(Refusal::Failed(FailureReason::Unknown).encode());
+    };
+    let (trace, body) = (Trace::of_other(shard, asked.session, by), asked.body);
+    let answer = match asked.verb {
+        Verb::Mutation => apply(shard, head, body, Some(&trace)).await,
+        Verb::Read => read(shard, head, body, Some(&trace)).await,
+        _ => return Err(Refusal::Failed(FailureReason::Unknown).encode()),
+    };
+    trace.save_events();
+    answer
+}
+
 /// Applies a write that another node sent: the body of the answer, or of the failure.
 pub(crate) async fn apply(
     shard: &Rc<Shard>,
     head: MessageHead,
     body: Bytes,
+    trace: Traced<'_>,
 ) -> Result<Vec<u8>, Vec<u8>> {
     let applying = async {
         shard.metadata_reached(head.epoch).await;
         let mutation = decode_mutation(body, |id| shard.store.table(id))?;
+        if let Some(trace) = trace {
+            trace.asked_to_write(&mutation);
+        }
         replica::apply(shard, mutation).await?;
+        if let Some(trace) = trace {
+            trace.answering("MUTATION_RSP");
+        }
         Ok(Vec::new())
     };
     in_time(shard, head, TimeoutKind::Write, applying).await
@@ -175,19 +204,31 @@ pub(crate) async fn read(
     shard: &Rc<Shard>,
     head: MessageHead,
     body: Bytes,
+    trace: Traced<'_>,
 ) -> Result<Vec<u8>, Vec<u8>> {
     let reading = async {
         shard.metadata_reached(head.epoch).await;
         let (kind, command, columns) = decode_read(body, |id| shard.store.table(id))?;
+        if let Some(trace) = trace {
+            trace.asked_to_read(&command);
+        }
+        let have_read = |scanned| {
+            if let Some(trace) = trace {
+                trace.have_read_for_other(&command, scanned);
+            }
+        };
         let failed = |error: ReadError| Refusal::Failed(read_failure(&command, &error));
         Ok(match kind {
             ReadKind::Live => {
                 let page = replica::read(shard, &command).await;
-                encode_page(&page.map_err(failed)?, &columns)
+                let page = page.map_err(failed)?;
+                have_read(page.scanned);
+                encode_page(&page, &columns)
             }
             ReadKind::Versions | ReadKind::Digest => {
                 let page = replica::read_versions(shard, &command).await;
                 let page = page.map_err(failed)?;
+                have_read(page.scanned);
                 match kind {
                     ReadKind::Digest => digest_versions(&page, &columns).to_vec(),
                     _ => encode_versions(&page, &columns),

@@ -15,7 +15,8 @@ use model::{
     VersionPage,
 };
 use storage::WriteError;
-use wire::internode::Verb;
+use uuid::Uuid;
+use wire::internode::{TracedRequest, Verb};
 
 use super::{read_failure, write_failure};
 use crate::error::RequestError;
@@ -23,6 +24,10 @@ use crate::internode::PeerError;
 use crate::remote::Refusal;
 use crate::replica;
 use crate::shard::Shard;
+use crate::trace::Traced;
+
+/// The first version of the protocol between nodes that knows of traced requests.
+const TRACED_SINCE: u16 = 3;
 
 /// What other nodes are asked.
 enum Content {
@@ -35,6 +40,8 @@ enum Content {
 /// A request as other nodes are sent it: once made, for all of them.
 struct Message {
     content: Content,
+    /// The session of the trace that it is part of.
+    session: Option<Uuid>,
     unnamed: OnceCell<Bytes>,
     named: OnceCell<Bytes>,
 }
@@ -43,6 +50,7 @@ impl Message {
     fn new(content: Content) -> Message {
         Message {
             content,
+            session: None,
             unnamed: OnceCell::new(),
             named: OnceCell::new(),
         }
@@ -77,9 +85,28 @@ impl Message {
         (node, token): (NodeId, Token),
         deadline: Instant,
     ) -> Result<Bytes, Refusal> {
-        let bytes = |named| self.bytes(named);
-        ask_naming(shard, (node, token), self.verb(), bytes, deadline).await
+        let session = self.session.filter(|_| knows_of_traces(shard, node));
+        let bytes = |named| match session {
+            None => self.bytes(named),
+            Some(session) => Bytes::from(
+                TracedRequest {
+                    session,
+                    verb: self.verb(),
+                    body: self.bytes(named),
+                }
+                .encode(),
+            ),
+        };
+        let verb = session.map_or(self.verb(), |_| Verb::Traced);
+        ask_naming(shard, (node, token), verb, bytes, deadline).await
     }
+}
+
+fn knows_of_traces(shard: &Shard, node: NodeId) -> bool {
+    let metadata = shard.metadata();
+    metadata
+        .node(node)
+        .is_some_and(|node| node.protocol >= TRACED_SINCE)
 }
 
 /// Asks the shard of another node that owns a token, until a deadline: with the names of columns if it knows
@@ -149,6 +176,12 @@ impl Write {
             message: Message::new(Content::Write(mutation.clone())),
             mutation,
         }
+    }
+
+    /// What other nodes do for it is part of a trace.
+    pub(super) fn traced(mut self, trace: Traced<'_>) -> Write {
+        self.message.session = trace.map(|trace| trace.id());
+        self
     }
 
     /// Of what was written before, at that time in microseconds since 1970: replicas leave out what was
@@ -269,20 +302,12 @@ impl Read {
         }
     }
 
-    /// What Cassandra calls such a message (`Verb`).
-    pub(super) fn verb(&self) -> &'static str {
-        match self.command.partitions {
-            PartitionSelection::Key(_) => "READ_REQ",
-            PartitionSelection::Range { .. } => "RANGE_REQ",
+    /// What other nodes do for it is part of a trace.
+    pub(super) fn traced(mut self, trace: Traced<'_>) -> Read {
+        for message in [&mut self.live, &mut self.versions, &mut self.digest] {
+            message.session = trace.map(|trace| trace.id());
         }
-    }
-
-    /// And the answer to it.
-    pub(super) fn answer_verb(&self) -> &'static str {
-        match self.command.partitions {
-            PartitionSelection::Key(_) => "READ_RSP",
-            PartitionSelection::Range { .. } => "RANGE_RSP",
-        }
+        self
     }
 
     /// The token whose shard is asked: of a range, any has to ask the others.

@@ -65,7 +65,7 @@ impl Readers<'_> {
         command: &ReadCommand,
         quorum: ReadQuorum,
     ) -> Result<ReadPage, RequestError> {
-        let read = Read::new(Rc::new(command.clone()));
+        let read = Read::new(Rc::new(command.clone())).traced(self.trace);
         let questions = Questions {
             first: Asked::Live,
             others: Asked::Live,
@@ -131,7 +131,7 @@ impl Reading<'_, '_> {
 
     /// Asks one for all and the others for digests; they part if these differ.
     async fn ask_jointly(&mut self, command: Rc<ReadCommand>) -> Result<(), RequestError> {
-        let read = Read::new(command);
+        let read = Read::new(command).traced(self.readers.trace);
         let questions = Questions {
             first: Asked::Digested,
             others: Asked::Digest,
@@ -210,7 +210,7 @@ impl Reading<'_, '_> {
         let readers = self.readers;
         let reads: Vec<(usize, Read)> = asked
             .into_iter()
-            .map(|(number, command)| (number, Read::new(command)))
+            .map(|(number, command)| (number, Read::new(command).traced(readers.trace)))
             .collect();
         let mut pending = Together::new();
         for (number, read) in &reads {

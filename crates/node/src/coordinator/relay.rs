@@ -292,7 +292,7 @@ pub(crate) async fn relay(
         };
         shard.env.spawn(TaskGroup::Foreground, passing).detach();
     }
-    remote::apply(shard, head, body).await
+    remote::apply(shard, head, body, None).await
 }
 
 /// Applies a write that another replica passed on, and tells its coordinator.
@@ -303,7 +303,7 @@ pub(crate) async fn apply_relayed(
 ) -> Result<Vec<u8>, Vec<u8>> {
     let reply_to = ReplyTo::take(&mut body).ok_or_else(unsound)?;
     let number = body.try_get_u64().map_err(|_| unsound())?;
-    let applied = remote::apply(shard, head, body).await;
+    let applied = remote::apply(shard, head, body, None).await;
     let answer = applied
         .map(drop)
         .map_err(|refusal| Refusal::decode(&refusal));

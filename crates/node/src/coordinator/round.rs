@@ -14,7 +14,7 @@ use super::together::Together;
 use crate::error::RequestError;
 use crate::metadata::Metadata;
 use crate::shard::Shard;
-use crate::trace::Traced;
+use crate::trace::{Traced, messages};
 
 /// Who may be asked, and how many have to answer until when.
 pub(super) struct Readers<'m> {
@@ -176,7 +176,7 @@ impl<'r> Round<'r> {
         self.since.push((node, readers.shard.env.now()));
         match readers.trace {
             Some(trace) if node == readers.metadata.own() => trace.reading(&read.command),
-            Some(trace) => trace.sending(read.verb(), node),
+            Some(trace) => trace.sending(messages(&read.command).0, node),
             None => {}
         }
         self.pending.push(async move {
@@ -191,7 +191,7 @@ impl<'r> Round<'r> {
             return;
         };
         if node != self.readers.metadata.own() {
-            trace.received(self.read.answer_verb(), node);
+            trace.received(messages(&self.read.command).1, node);
         } else if let Some(scanned) = answer.scanned() {
             trace.have_read(&self.read.command, scanned);
         }

@@ -45,7 +45,7 @@ pub(super) async fn write(
     let writing = Writing {
         shard: shard.clone(),
         metadata: metadata.clone(),
-        write: Rc::new(Write::new(mutation)),
+        write: Rc::new(Write::new(mutation).traced(trace)),
         quorum,
         began: shard.env.now(),
         deadline: shard.env.now() + time,

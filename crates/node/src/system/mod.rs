@@ -50,7 +50,7 @@ pub(crate) use prepared::{
 };
 pub use schema_read::{SCHEMA_TABLES, SchemaProblem, schema_from_rows};
 pub use schema_write::{SYSTEM_SCHEMA_TIMESTAMP, schema_to_mutations};
-pub(crate) use traces::{TracedRequest, trace_mutations};
+pub(crate) use traces::{TracedEvents, TracedSession};
 pub(crate) use truncated::{SavedTruncation, saved_truncations, truncation_mutation};
 pub(crate) use views::{
     BuildProgress, build_status_mutation, builds_in_progress, built_mutation, built_views,

@@ -12,9 +12,23 @@ use super::rows::{RowWriter, WriteTime, bigint, inet, int, text, uuid};
 /// How long a trace is kept, in seconds (`trace_type_query_ttl`).
 const KEEP: u32 = 24 * 60 * 60;
 
+/// What was done for a traced request by one node.
+pub(crate) struct TracedEvents {
+    /// The id of the session, a timeuuid.
+    pub(crate) session: Uuid,
+    /// The node: its address and the port of other nodes.
+    pub(crate) source: (IpAddr, u16),
+    /// When the node began, in microseconds since 1970.
+    pub(crate) started_at: i64,
+    /// What tells its events from those of other nodes.
+    pub(crate) random: u64,
+    /// What was done: after how many microseconds, what, by which thread.
+    pub(crate) events: Vec<(u64, String, String)>,
+}
+
 /// A traced request.
-pub(crate) struct TracedRequest {
-    /// The session's id, a timeuuid.
+pub(crate) struct TracedSession {
+    /// Its id, a timeuuid.
     pub(crate) id: Uuid,
     /// Who asked.
     pub(crate) client: SocketAddr,
@@ -28,54 +42,59 @@ pub(crate) struct TracedRequest {
     pub(crate) request: &'static str,
     /// The statement, its level, its values.
     pub(crate) parameters: Vec<(String, String)>,
-    /// What was done: after how many microseconds, what, by which thread.
-    pub(crate) events: Vec<(u64, String, String)>,
 }
 
-/// Writes a trace: its events and then its session, which clients wait for. `None` if the schema
-/// has no such tables.
-pub(crate) fn trace_mutations(schema: &Schema, trace: &TracedRequest) -> Option<[Mutation; 2]> {
-    let time = WriteTime::at(trace.started_at);
-    let key = DecoratedKey::new(uuid(trace.id));
-    let (source, port) = trace.coordinator;
-    let table = schema.table("system_traces", "events")?;
-    let mut events = PartitionUpdate::new(table.clone(), key.clone());
-    for (index, (elapsed, activity, thread)) in trace.events.iter().enumerate() {
-        let id = time_uuid(
-            trace.started_at + *elapsed as i64,
-            index as u16,
-            index as u64,
-        );
-        let row = events.row_mut(&Clustering([uuid(id)].into_iter().collect()));
-        RowWriter::insert(table, row, time)
-            .for_seconds(KEEP)
-            .set("activity", text(activity))
-            .set("source", inet(source))
-            .set("source_port", int(i32::from(port)))
-            .set("source_elapsed", micros(*elapsed))
-            .set("thread", text(thread));
+impl TracedEvents {
+    /// Writes them down. `None` if the schema has no such table.
+    pub(crate) fn mutation(&self, schema: &Schema) -> Option<Mutation> {
+        let table = schema.table("system_traces", "events")?;
+        let time = WriteTime::at(self.started_at);
+        let (source, port) = self.source;
+        let key = DecoratedKey::new(uuid(self.session));
+        let mut update = PartitionUpdate::new(table.clone(), key);
+        for (index, (elapsed, activity, thread)) in self.events.iter().enumerate() {
+            let at = self.started_at + *elapsed as i64;
+            let id = time_uuid(at, index as u16, self.random);
+            let row = update.row_mut(&Clustering([uuid(id)].into_iter().collect()));
+            RowWriter::insert(table, row, time)
+                .for_seconds(KEEP)
+                .set("activity", text(activity))
+                .set("source", inet(source))
+                .set("source_port", int(i32::from(port)))
+                .set("source_elapsed", micros(*elapsed))
+                .set("thread", text(thread));
+        }
+        Some(Mutation {
+            updates: vec![update],
+        })
     }
-    let table = schema.table("system_traces", "sessions")?;
-    let mut session = PartitionUpdate::new(table.clone(), key);
-    let row = session.row_mut(&Clustering::EMPTY);
-    let parameters = trace.parameters.iter();
-    RowWriter::insert(table, row, time)
-        .for_seconds(KEEP)
-        .set("client", inet(trace.client.ip()))
-        .set("command", text("QUERY"))
-        .set("coordinator", inet(source))
-        .set("coordinator_port", int(i32::from(port)))
-        .set("duration", micros(trace.duration))
-        .set("request", text(trace.request))
-        .set("started_at", bigint(trace.started_at / 1000))
-        .add(
-            "parameters",
-            parameters.map(|(name, value)| (text(name), text(value))),
-        );
-    let mutation = |update| Mutation {
-        updates: vec![update],
-    };
-    Some([mutation(events), mutation(session)])
+}
+
+impl TracedSession {
+    /// Writes it down, which clients wait for: its events come before it. `None` if the schema has no such table.
+    pub(crate) fn mutation(&self, schema: &Schema) -> Option<Mutation> {
+        let table = schema.table("system_traces", "sessions")?;
+        let (coordinator, port) = self.coordinator;
+        let mut update = PartitionUpdate::new(table.clone(), DecoratedKey::new(uuid(self.id)));
+        let row = update.row_mut(&Clustering::EMPTY);
+        let parameters = self.parameters.iter();
+        RowWriter::insert(table, row, WriteTime::at(self.started_at))
+            .for_seconds(KEEP)
+            .set("client", inet(self.client.ip()))
+            .set("command", text("QUERY"))
+            .set("coordinator", inet(coordinator))
+            .set("coordinator_port", int(i32::from(port)))
+            .set("duration", micros(self.duration))
+            .set("request", text(self.request))
+            .set("started_at", bigint(self.started_at / 1000))
+            .add(
+                "parameters",
+                parameters.map(|(name, value)| (text(name), text(value))),
+            );
+        Some(Mutation {
+            updates: vec![update],
+        })
+    }
 }
 
 fn micros(micros: u64) -> Bytes {

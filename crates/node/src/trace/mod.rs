@@ -2,10 +2,13 @@
 //! `system_traces` once the response is on its way.
 //!
 //! Activities have Cassandra's words, as people, drivers and tests look for them; what is said is what was done.
-//! They are told from where they are done on the coordinator: [`reads`], [`writes`].
+//! They are told from where they are done: [`reads`], [`writes`]. Other nodes that are asked something for a traced
+//! request keep their part of it themselves.
 
 mod reads;
 mod writes;
+
+pub(crate) use reads::messages;
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -14,13 +17,14 @@ use std::rc::Rc;
 use cluster::NodeId;
 use cql::{ColumnSpec, Value, Values};
 use io::{Instant, TaskGroup};
+use model::Mutation;
 use uuid::Uuid;
-use wire::QueryParameters;
+use wire::{Consistency, QueryParameters, WriteType};
 
 use crate::clients::Client;
-use crate::replica;
+use crate::coordinator;
 use crate::shard::Shard;
-use crate::system::{TracedRequest, time_uuid, trace_mutations};
+use crate::system::{TracedEvents, TracedSession, time_uuid};
 
 /// A trace has no more events than this: a batch may have any number of statements.
 const MAX_EVENTS: usize = 1000;
@@ -33,6 +37,8 @@ pub(crate) struct Trace {
     id: Uuid,
     /// Did the client ask for it?
     asked_for: bool,
+    /// The node that asks this one, where that is the coordinator.
+    asked_by: Option<SocketAddr>,
     shard: Rc<Shard>,
     began: Instant,
     started_at: i64,
@@ -64,15 +70,33 @@ impl Trace {
     }
 
     fn begin(shard: &Rc<Shard>, asked_for: bool) -> Trace {
-        let started_at = shard.env.wall_micros();
+        let id = time_uuid(shard.env.wall_micros(), 0, shard.env.random_u64());
+        Trace::new(shard, id, asked_for)
+    }
+
+    fn new(shard: &Rc<Shard>, id: Uuid, asked_for: bool) -> Trace {
         Trace {
-            id: time_uuid(started_at, 0, shard.env.random_u64()),
+            id,
             asked_for,
+            asked_by: None,
             began: shard.env.now(),
             shard: shard.clone(),
-            started_at,
+            started_at: shard.env.wall_micros(),
             about: RefCell::default(),
         }
+    }
+
+    /// Begins this node's part of a session whose coordinator is another one, which asks it something.
+    pub(crate) fn of_other(shard: &Rc<Shard>, session: Uuid, asked_by: SocketAddr) -> Rc<Trace> {
+        Rc::new(Trace {
+            asked_by: Some(asked_by),
+            ..Trace::new(shard, session, false)
+        })
+    }
+
+    /// The id of its session.
+    pub(crate) fn id(&self) -> Uuid {
+        self.id
     }
 
     /// What the client is told of it: nothing if it did not ask.
@@ -139,6 +163,21 @@ impl Trace {
         }
     }
 
+    /// The coordinator asks this node with a message of this name.
+    pub(crate) fn asked(&self, message: &str) {
+        if let Some(coordinator) = self.asked_by {
+            self.event(format!("{message} message received from /{coordinator}"));
+        }
+    }
+
+    /// And is answered with one.
+    pub(crate) fn answering(&self, message: &str) {
+        if let Some(coordinator) = self.asked_by {
+            self.event(format!("Enqueuing response to /{coordinator}"));
+            self.event(format!("Sending {message} message to /{coordinator}"));
+        }
+    }
+
     fn address_of(&self, node: NodeId) -> Option<SocketAddr> {
         let metadata = self.shard.metadata();
         metadata.node(node).map(|node| node.address)
@@ -152,14 +191,10 @@ impl Trace {
     /// The response is on its way: keeps the trace, without anybody waiting.
     pub(crate) fn save(&self, client: &Client) {
         let duration = self.elapsed();
-        let shard = &self.shard;
-        let Some(turn) = shard.traces.try_acquire(1) else {
-            shard.metrics.lost_traces.add(1);
-            return;
-        };
+        let local = self.shard.local();
+        let events = self.take_events();
         let about = self.about.take();
-        let local = shard.local();
-        let traced = TracedRequest {
+        let session = TracedSession {
             id: self.id,
             client: client.peer,
             coordinator: (local.listen_address, local.listen_port),
@@ -167,25 +202,50 @@ impl Trace {
             duration,
             request: about.request,
             parameters: about.parameters,
-            events: about.events,
         };
-        let Some(mutations) = trace_mutations(&shard.metadata().schema, &traced) else {
+        let metadata = self.shard.metadata();
+        let schema = &metadata.schema;
+        self.keep([events.mutation(schema), session.mutation(schema)]);
+    }
+
+    /// The answer to another node is on its way: keeps what was done for it.
+    pub(crate) fn save_events(&self) {
+        let events = self.take_events();
+        self.keep([events.mutation(&self.shard.metadata().schema), None]);
+    }
+
+    fn take_events(&self) -> TracedEvents {
+        let local = self.shard.local();
+        TracedEvents {
+            session: self.id,
+            source: (local.listen_address, local.listen_port),
+            started_at: self.started_at,
+            random: self.shard.env.random_u64(),
+            events: std::mem::take(&mut self.about.borrow_mut().events),
+        }
+    }
+
+    /// Writes one after another, on whichever nodes have the trace (`Tracing.TraceKeyspace`).
+    fn keep(&self, mutations: [Option<Mutation>; 2]) {
+        let shard = self.shard.clone();
+        let Some(turn) = self.shard.traces.try_acquire(1) else {
+            shard.metrics.lost_traces.add(1);
             return;
         };
-        let saving = {
-            let shard = shard.clone();
-            async move {
-                let _turn = turn;
-                for mutation in mutations {
-                    if let Err(error) = replica::apply(&shard, mutation).await {
-                        shard.metrics.lost_traces.add(1);
-                        tracing::warn!("trace {} is lost: {error}", traced.id);
-                        return;
-                    }
+        let id = self.id;
+        let saving = async move {
+            let _turn = turn;
+            for mutation in mutations.into_iter().flatten() {
+                let level = (Consistency::Any, WriteType::Simple);
+                let writing = coordinator::write(&shard, vec![mutation], level, None, None);
+                if let Err(error) = writing.await {
+                    shard.metrics.lost_traces.add(1);
+                    tracing::warn!("trace {id} is lost: {error}");
+                    return;
                 }
             }
         };
-        shard.env.spawn(TaskGroup::Foreground, saving).detach();
+        self.shard.env.spawn(TaskGroup::Foreground, saving).detach();
     }
 }
 

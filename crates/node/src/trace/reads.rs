@@ -46,6 +46,18 @@ impl Trace {
         }
     }
 
+    /// Another node has this one read.
+    pub(crate) fn asked_to_read(&self, command: &ReadCommand) {
+        self.asked(messages(command).0);
+        self.reading(command);
+    }
+
+    /// This node has read for another.
+    pub(crate) fn have_read_for_other(&self, command: &ReadCommand, scanned: Scanned) {
+        self.have_read(command, scanned);
+        self.answering(messages(command).1);
+    }
+
     /// This node begins to read as a replica.
     pub(crate) fn reading(&self, command: &ReadCommand) {
         let table = &command.table;
@@ -110,6 +122,14 @@ impl Trace {
     /// A replica is slow, and one more is asked (`AbstractReadExecutor`).
     pub(crate) fn speculating(&self) {
         self.event("Speculating read retry");
+    }
+}
+
+/// What Cassandra calls the message of a read, and the answer to it (`Verb`).
+pub(crate) fn messages(command: &ReadCommand) -> (&'static str, &'static str) {
+    match command.partitions {
+        PartitionSelection::Key(_) => ("READ_REQ", "READ_RSP"),
+        PartitionSelection::Range { .. } => ("RANGE_REQ", "RANGE_RSP"),
     }
 }
 

@@ -6,6 +6,12 @@ use model::Mutation;
 use super::Trace;
 
 impl Trace {
+    /// Another node has this one write.
+    pub(crate) fn asked_to_write(&self, mutation: &Mutation) {
+        self.asked("MUTATION_REQ");
+        self.applying(mutation);
+    }
+
     /// This node begins to apply a write as a replica.
     pub(crate) fn applying(&self, mutation: &Mutation) {
         self.event("Appending to commitlog");

@@ -49,6 +49,8 @@ fn cassandras_name(verb: Verb) -> Option<&'static str> {
         Verb::BatchRemove => Some("BATCH_REMOVE_REQ"),
         Verb::Hint => Some("HINT_REQ"),
         Verb::Paxos => Some("PAXOS2_PREPARE_REQ"),
+        // What is traced may be any of them.
+        Verb::Traced => None,
         Verb::Gossip | Verb::Metadata | Verb::Membership => None,
     }
 }

@@ -50,11 +50,13 @@ pub enum Verb {
     RelayedMutation = 41,
     /// Hear what became of a write that was passed on (since version 2).
     Relayed = 42,
+    /// What another verb asks, and keep what is done for it with a trace (since version 3).
+    Traced = 43,
 }
 
 impl Verb {
     /// All of them.
-    pub const ALL: [Verb; 14] = [
+    pub const ALL: [Verb; 15] = [
         Verb::Ping,
         Verb::Gossip,
         Verb::Metadata,
@@ -69,7 +71,12 @@ impl Verb {
         Verb::Relay,
         Verb::RelayedMutation,
         Verb::Relayed,
+        Verb::Traced,
     ];
+
+    pub(super) fn from_byte(byte: u8) -> Option<Verb> {
+        Verb::ALL.into_iter().find(|verb| *verb as u8 == byte)
+    }
 }
 
 /// What a message is.
@@ -96,11 +103,10 @@ impl MessageKind {
     }
 
     fn from_byte(byte: u8) -> MessageKind {
-        let verb = || Verb::ALL.into_iter().find(|verb| *verb as u8 == byte);
         match byte {
             REPLY => MessageKind::Reply,
             FAILURE => MessageKind::Failure,
-            _ => verb().map_or(MessageKind::Unknown(byte), MessageKind::Request),
+            _ => Verb::from_byte(byte).map_or(MessageKind::Unknown(byte), MessageKind::Request),
         }
     }
 }

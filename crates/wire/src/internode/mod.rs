@@ -14,16 +14,19 @@
 //! |---|---|
 //! | 1 | |
 //! | 2 | writes that a replica passes on within its data centre |
+//! | 3 | requests that are traced ([`TracedRequest`]) |
 
 mod hello;
 mod link;
 mod message;
+mod traced;
 
 pub use hello::{Answer, Hello, HelloError, Identity, Refusal, Welcome};
 pub use link::{Link, LinkError, MAX_BODY};
 pub use message::{Message, MessageHead, MessageKind, MessageTooLong, Verb};
+pub use traced::{NotTraced, TracedRequest};
 
 use std::ops::RangeInclusive;
 
 /// The versions of this protocol that are spoken here.
-pub const VERSIONS: RangeInclusive<u16> = 1..=2;
+pub const VERSIONS: RangeInclusive<u16> = 1..=3;

@@ -74,7 +74,7 @@ impl Readers<'_> {
         candidates: &Candidates,
         quorum: &ReadQuorum,
     ) -> Result<Vec<ReadPage>, RequestError> {
-        let read = Read::new(Rc::new(candidates.command().clone()));
+        let read = Read::new(Rc::new(candidates.command().clone())).traced(self.trace);
         let questions = Questions {
             first: Asked::Live,
             others: Asked::Live,

@@ -440,9 +440,11 @@ async fn listen(shard: Rc<Shard>, shards: Shards, number: usize) {
                 async move {
                     match head.kind {
                         MessageKind::Request(Verb::Mutation) => {
-                            remote::apply(&shard, head, body).await
+                            remote::apply(&shard, head, body, None).await
                         }
-                        MessageKind::Request(Verb::Read) => remote::read(&shard, head, body).await,
+                        MessageKind::Request(Verb::Read) => {
+                            remote::read(&shard, head, body, None).await
+                        }
                         MessageKind::Request(Verb::Paxos) => {
                             paxos::answer_for(&shard, head, body).await
                         }
