@@ -78,6 +78,27 @@ def test_is_answered_or_refused(server, table, bystander, statement):
         assert time.monotonic() - begin < SECONDS
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "ALTER TABLE hostile.t ADD {name} int",
+        "CREATE TABLE hostile.z (k int PRIMARY KEY, {name} int)",
+        "CREATE FUNCTION hostile.{name} (a int) CALLED ON NULL INPUT RETURNS int LANGUAGE lua AS 'return a'",
+    ],
+)
+def test_names_that_no_node_can_write_down_are_refused(server, table, change):
+    """Before the nodes agree on them: what was decided cannot be refused any more."""
+    if server.kind != "helenus":
+        pytest.skip("Cassandra fails where it writes its schema")
+    with Connection(server.address, timeout=SECONDS) as connection:
+        for length in (65_536, 100_000):
+            with pytest.raises(Failure) as failed:
+                connection.query(change.format(name="a" * length))
+            assert failed.value.code == 0x2200 and "65535" in failed.value.message
+        connection.query("CREATE TABLE hostile.after (k int PRIMARY KEY)")
+        connection.query("DROP TABLE hostile.after")
+
+
 @pytest.mark.parametrize("count", [65_535, 65_536, 200_000])
 def test_bind_markers_have_a_number(server, table, bystander, count):
     if server.kind != "helenus":

@@ -74,6 +74,9 @@ pub(crate) async fn change(
         };
         let event = wire_change(event);
         let mutations = schema_to_mutations(&old, &change.schema, now);
+        // What is decided every node must be able to write: a name may be too long for that.
+        let misfit = updates_of(&mutations).try_for_each(storage::check_fits);
+        misfit.map_err(|misfit| RequestError::invalid(misfit.to_string()))?;
         let entry = SchemaEntry {
             id: random_uuid(shard),
             base: base.schema_epoch(),
