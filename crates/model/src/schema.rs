@@ -1,5 +1,6 @@
 //! Keyspaces, tables, columns and types: immutable snapshots, swapped whole.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -56,6 +57,17 @@ pub struct Column {
     pub position: usize,
     /// Its direction (clustering columns).
     pub order: Order,
+}
+
+impl Column {
+    /// The order of columns by name, in files and in what `SELECT *` shows: that of their bytes, but names that do not
+    /// begin with ASCII come first (`ColumnMetadata.comparisonOrder`, where the flipped sign of
+    /// `ColumnIdentifier.prefixComparison` is shifted away).
+    pub fn compare_names(a: &str, b: &str) -> Ordering {
+        let first = |name: &str| name.as_bytes().first().map_or(0, |byte| byte ^ 0x80);
+        let by_first = first(a).cmp(&first(b));
+        by_first.then_with(|| a.as_bytes().cmp(b.as_bytes()))
+    }
 }
 
 /// A column that was dropped: cells written up to then must not come back.
@@ -252,7 +264,7 @@ impl Table {
                     assert!(found.iter().enumerate().all(|(i, c)| c.position == i));
                 }
                 ColumnKind::Static | ColumnKind::Regular => {
-                    found.sort_by(|a, b| a.name.as_bytes().cmp(b.name.as_bytes()));
+                    found.sort_by(|a, b| Column::compare_names(&a.name, &b.name));
                 }
             }
             found.iter().map(|c| c.id).collect::<Vec<_>>()
@@ -593,5 +605,19 @@ impl Schema {
             .values()
             .flat_map(|k| k.tables.values())
             .find(|t| t.id == id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As a Cassandra 5.0.6 orders them.
+    #[test]
+    fn names_that_do_not_begin_with_ascii_come_first() {
+        let mut names = ["~", "p", "é", "z", "中", "éa", "A", "€", "aé", "az"];
+        names.sort_by(|a, b| Column::compare_names(a, b));
+        let sorted = ["é", "éa", "€", "中", "A", "az", "aé", "p", "z", "~"];
+        assert_eq!(names, sorted);
     }
 }

@@ -266,12 +266,10 @@ fn literal(text: &str) -> String {
 /// cell (`allColumnsInCreateOrder`).
 fn columns_in_order(table: &Table) -> Vec<&Column> {
     let mut values: Vec<&Column> = table.statics().chain(table.regulars()).collect();
-    values.sort_by_key(|column| {
-        (
-            column.kind != ColumnKind::Static,
-            column.ty.is_multi_cell(),
-            column.name.as_bytes(),
-        )
+    values.sort_by(|a, b| {
+        let part = |column: &Column| (column.kind != ColumnKind::Static, column.ty.is_multi_cell());
+        let by_part = part(a).cmp(&part(b));
+        by_part.then_with(|| Column::compare_names(&a.name, &b.name))
     });
     let mut columns: Vec<&Column> = table.partition_key().collect();
     columns.extend(table.clustering_key());
@@ -285,7 +283,7 @@ fn columns_in_order(table: &Table) -> Vec<&Column> {
 fn columns_as_selected(view: &Table) -> Vec<&Column> {
     let mut columns = columns_in_order(view);
     let keys = view.partition_key().len() + view.clustering_key().len();
-    columns[keys..].sort_by(|a, b| a.name.as_bytes().cmp(b.name.as_bytes()));
+    columns[keys..].sort_by(|a, b| Column::compare_names(&a.name, &b.name));
     columns
 }
 

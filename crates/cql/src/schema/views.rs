@@ -217,7 +217,7 @@ fn selected_columns<'b>(
             }
         }
     }
-    selected.sort_by(|a, b| a.name.as_bytes().cmp(b.name.as_bytes()));
+    selected.sort_by(|a, b| Column::compare_names(&a.name, &b.name));
     selected.dedup_by_key(|column| column.id);
     match selected.iter().find(|c| c.kind == ColumnKind::Static) {
         Some(column) => invalid(format!(

@@ -164,7 +164,7 @@ pub(super) fn in_file_order<'t>(columns: impl Iterator<Item = &'t Column>) -> Ve
     let mut columns: Vec<&Column> = columns.collect();
     columns.sort_by(|a, b| {
         let simple_first = a.ty.is_multi_cell().cmp(&b.ty.is_multi_cell());
-        simple_first.then_with(|| a.name.cmp(&b.name))
+        simple_first.then_with(|| Column::compare_names(&a.name, &b.name))
     });
     columns
 }
