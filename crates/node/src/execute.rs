@@ -1,12 +1,12 @@
 //! Executing a statement: values are bound, the plan gives commands, the coordinator carries them
 //! out, and what they answer is written as the response.
 
+mod describe;
+
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::NodeId;
-use cql::describe::{ClusterDescription, DescribePlan, DescribePosition};
 use cql::{Context, CqlError, MAX_TOKENS, ModifyPlan, Paging, Plan, Prepared, SelectPlan};
 use model::{CounterMutation, Mutation, ReadCommand, ReadPage, Scanned, Table};
 use wire::{
@@ -23,7 +23,6 @@ use crate::metrics::RequestKind;
 use crate::prepared;
 use crate::shard::Shard;
 use crate::statements::{Statement, StatementId, encode_columns};
-use crate::system::PARTITIONER;
 use crate::trace::Traced;
 use crate::truncate;
 
@@ -489,54 +488,6 @@ impl Call<'_> {
         self.response().void();
         Ok(())
     }
-
-    fn describe(
-        &mut self,
-        describe: &DescribePlan,
-        columns: ResultColumns<'_>,
-        parameters: &QueryParameters<'_>,
-    ) -> Result<(), RequestError> {
-        let metadata = self.shard.metadata();
-        let schema = &metadata.schema;
-        let position = match parameters.paging_state {
-            Some(state) => DescribePosition::decode(state, schema.version)?,
-            None => DescribePosition {
-                schema_version: schema.version,
-                offset: 0,
-            },
-        };
-        let all = describe.rows(schema, &self.cluster_description())?;
-        let (page, next) = position.page(&all, page_size(parameters));
-        let mut rows = self.rows(&columns, parameters);
-        for row in page {
-            row.iter().for_each(|value| rows.value(value.as_deref()));
-        }
-        rows.finish(next.map(|next| next.encode()).as_deref());
-        Ok(())
-    }
-
-    fn cluster_description(&self) -> ClusterDescription {
-        let local = self.shard.local();
-        let metadata = self.shard.metadata();
-        let keyspace = self.keyspace(None);
-        let name = |id: &NodeId| {
-            let address = metadata.node(*id).map(|node| node.address);
-            format!("/{}", address.unwrap_or_else(|| local.storage_address()))
-        };
-        let ranges = keyspace.iter().flat_map(|keyspace| {
-            let placement = metadata.placement(keyspace);
-            placement.ranges().map(|(end, replicas)| {
-                let nodes = replicas.natural.iter().map(name);
-                (end.0.to_string(), nodes.collect())
-            })
-        });
-        ClusterDescription {
-            name: local.cluster_name.clone(),
-            partitioner: simple_name(PARTITIONER).to_owned(),
-            snitch: "DynamicEndpointSnitch".to_owned(),
-            range_ownership: ranges.collect(),
-        }
-    }
 }
 
 /// PREPARE: all shards know the statement before the client does, as it may execute it on any of
@@ -643,9 +594,4 @@ fn refuse_virtual(table: &Table) -> Result<(), RequestError> {
 pub(crate) fn page_size(parameters: &QueryParameters<'_>) -> Option<u32> {
     let size = parameters.page_size?;
     u32::try_from(size).ok().filter(|size| *size > 0)
-}
-
-/// The name of a class without its package.
-fn simple_name(class: &str) -> &str {
-    class.rsplit('.').next().unwrap_or(class)
 }
