@@ -158,6 +158,16 @@ fn statements_run() {
     assert_eq!(call(text, &[("xyzé", Text)], Text), "x0y1z2");
     let texts = "return a.substring(1, 3).toUpperCase() + a.indexOf(\"é\") + a.length() + a.replace(\"y\", \"--\") + a.equals(\"xyzé\");";
     assert_eq!(call(texts, &[("xyzé", Text)], Text), "YZ34x--zétrue");
+    let nothing = "Object o = null; return o.toString();";
+    assert_eq!(
+        call(nothing, &[("1", Int)], Text),
+        "! java.lang.NullPointerException"
+    );
+    let set = "java.util.Set<Integer> s = new java.util.LinkedHashSet<Integer>(); s.add(a); return s.toString();";
+    assert_eq!(
+        call(set, &[("1", Int)], Text),
+        "! java.lang.UnsupportedOperationException: collections, tuples and user types have no text here"
+    );
     // Names that are words of Lua.
     assert_eq!(
         call(

@@ -229,6 +229,7 @@ impl Translator<'_> {
             }
             ("toString", []) => {
                 let code = self.shown(&Expression {
+                    code: value,
                     may_be_null: false,
                     ..on.clone()
                 });
