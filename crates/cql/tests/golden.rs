@@ -170,6 +170,11 @@ fn arguments_and_names() {
 }
 
 #[test]
+fn decimals_are_rounded_as_by_cassandra() {
+    check(include_str!("golden/decimals.cql"));
+}
+
+#[test]
 fn odd_values() {
     check(include_str!("golden/odd_values.cql"));
 }

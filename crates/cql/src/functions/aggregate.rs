@@ -11,7 +11,7 @@ use bytes::Bytes;
 use model::{CqlType, UserAggregate};
 use num_bigint::BigInt;
 
-use super::arithmetic::add;
+use super::decimal::aligned;
 use super::number::{Number, fits};
 use super::{FunctionContext, SYSTEM, user};
 use crate::CqlError;
@@ -325,6 +325,12 @@ impl Accumulator {
             State::Real(real) => Number::Double(real.total()).encode(ty),
         }
     }
+}
+
+/// All digits, with the larger scale of the two.
+fn add(left: &BigDecimal, right: &BigDecimal) -> BigDecimal {
+    let (a, b, scale) = aligned(left, right);
+    BigDecimal::new(a + b, scale)
 }
 
 /// With the scale of the number, halves to the even digit (`BigDecimal.divide(…, HALF_EVEN)`).

@@ -3,13 +3,13 @@
 
 use std::fmt;
 
-use bigdecimal::{BigDecimal, RoundingMode, Zero};
+use bigdecimal::BigDecimal;
 use bytes::Bytes;
 use model::CqlType;
 use num_bigint::BigInt;
 
-use super::number::{Number, fits, is_integer, is_numeric};
-use super::{Call, Scalar, time};
+use super::number::{Number, is_integer, is_numeric};
+use super::{Call, Scalar, decimal, time};
 use crate::CqlError;
 
 /// A binary operator.
@@ -160,7 +160,7 @@ fn numbers(call: &Call<'_>) -> Result<Option<Bytes>, CqlError> {
             let (Some(left), Some(right)) = (as_decimal(&left), as_decimal(&right)) else {
                 return Err(failed(call, "A NaN cannot be converted into a decimal"));
             };
-            Number::Decimal(decimals(operator, left, right).map_err(|e| failed(call, e))?)
+            Number::Decimal(decimal::calculate(operator, left, right).map_err(|e| failed(call, e))?)
         }
         CqlType::Varint => Number::Varint(
             varints(operator, left.to_varint(), right.to_varint()).map_err(|e| failed(call, e))?,
@@ -229,96 +229,6 @@ fn doubles(operator: Operator, left: f64, right: f64) -> f64 {
         Operator::Divide => left / right,
         Operator::Modulo => left % right,
     }
-}
-
-fn decimals(
-    operator: Operator,
-    left: BigDecimal,
-    right: BigDecimal,
-) -> Result<BigDecimal, &'static str> {
-    if !fits(&left, &right) {
-        return Err("the exponents are too far apart");
-    }
-    match operator {
-        Operator::Add => Ok(add(&left, &right)),
-        Operator::Subtract => Ok(add(&left, &-right)),
-        Operator::Multiply => {
-            let (a, b) = (
-                left.as_bigint_and_exponent(),
-                right.as_bigint_and_exponent(),
-            );
-            Ok(BigDecimal::new(a.0 * b.0, a.1 + b.1))
-        }
-        Operator::Divide if right.is_zero() => Err("BigInteger divide by zero"),
-        Operator::Divide => divide(&left, &right),
-        Operator::Modulo if right.is_zero() => Err("Division by zero"),
-        Operator::Modulo => Ok(remainder(&left, &right)),
-    }
-}
-
-/// At least 32 digits that count, and at least 32 behind the point (`DecimalType.divide`).
-fn divide(left: &BigDecimal, right: &BigDecimal) -> Result<BigDecimal, &'static str> {
-    const MIN_DIGITS: i64 = 32;
-    const MAX_SCALE: i64 = 1000;
-    let whole_digits = |n: &BigDecimal| {
-        let (unscaled, scale) = n.as_bigint_and_exponent();
-        unscaled.magnitude().to_string().len() as i64 - scale
-    };
-    let (a, a_scale) = left.as_bigint_and_exponent();
-    let (b, b_scale) = right.as_bigint_and_exponent();
-    let wanted = MIN_DIGITS - (whole_digits(left) - whole_digits(right));
-    let scale = wanted.max(a_scale).max(b_scale);
-    let scale = scale.clamp(MIN_DIGITS, MAX_SCALE);
-    // One digit more than wanted, and whether anything follows, decide the rounding.
-    let shift = scale + 1 - a_scale + b_scale;
-    let ten = |n: i64| BigInt::from(10).pow(n.unsigned_abs() as u32);
-    let (numerator, denominator) = if shift >= 0 {
-        (a * ten(shift), b)
-    } else {
-        (a, b * ten(shift))
-    };
-    let quotient = BigDecimal::new(numerator / denominator, scale + 1);
-    let rounded = quotient.with_scale_round(scale, RoundingMode::HalfUp);
-    if rounded.is_zero() {
-        return Ok(BigDecimal::zero());
-    }
-    Ok(rounded.normalized())
-}
-
-/// The unscaled numbers of both at the larger of their scales, and that scale.
-fn aligned(left: &BigDecimal, right: &BigDecimal) -> (BigInt, BigInt, i64) {
-    let (a, a_scale) = left.as_bigint_and_exponent();
-    let (b, b_scale) = right.as_bigint_and_exponent();
-    let scale = a_scale.max(b_scale);
-    let at_scale = |n: BigInt, from: i64| n * BigInt::from(10).pow((scale - from) as u32);
-    (at_scale(a, a_scale), at_scale(b, b_scale), scale)
-}
-
-/// With the larger scale of the two, whatever the values.
-pub(super) fn add(left: &BigDecimal, right: &BigDecimal) -> BigDecimal {
-    let (a, b, scale) = aligned(left, right);
-    BigDecimal::new(a + b, scale)
-}
-
-/// `left - quotient * right` with the scale that Java gives it: the one of the left operand, or
-/// what the whole quotient times the right one has once zeros are stripped from the quotient
-/// (`BigDecimal.divideToIntegralValue`).
-fn remainder(left: &BigDecimal, right: &BigDecimal) -> BigDecimal {
-    let (_, left_scale) = left.as_bigint_and_exponent();
-    let (_, right_scale) = right.as_bigint_and_exponent();
-    let (a, b, scale) = aligned(left, right);
-    let mut quotient = &a / &b;
-    let rest = BigDecimal::new(a % b, scale);
-    let preferred = left_scale - right_scale;
-    let mut quotient_scale = preferred.max(0);
-    if quotient == BigInt::ZERO {
-        quotient_scale = preferred;
-    }
-    while quotient_scale > preferred && &quotient % 10 == BigInt::ZERO {
-        quotient /= 10;
-        quotient_scale -= 1;
-    }
-    rest.with_scale(left_scale.max(quotient_scale + right_scale))
 }
 
 fn concatenate(call: &Call<'_>) -> Result<Option<Bytes>, CqlError> {

@@ -10,6 +10,7 @@ mod aggregate;
 mod arithmetic;
 mod blob;
 mod cast;
+mod decimal;
 mod factories;
 #[cfg(test)]
 mod golden_tests;
@@ -43,6 +44,7 @@ pub use operators::{
     Operand, Unresolved, negation_failure, negation_type, operation_failure, operation_type,
     resolve_negation, resolve_operation,
 };
+pub(crate) use resolve::has_empty_value;
 pub use resolve::{Argument, Assignment, Receiver, assign_type, resolve};
 pub use user::{DISABLED, FunctionLanguage, Outcome, SuspendedCall};
 

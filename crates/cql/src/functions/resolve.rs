@@ -266,8 +266,8 @@ fn to_json(name: &str, ty: CqlType) -> Scalar {
     })
 }
 
-/// Do functions tell an empty value of the type from null?
-fn has_empty_value(ty: &CqlType) -> bool {
+/// Is an empty value of the type another than null, to functions and where a list is taken apart?
+pub(crate) fn has_empty_value(ty: &CqlType) -> bool {
     use CqlType::{Ascii, Blob, Custom, Empty, Text, Tuple, Udt};
     matches!(
         ty,
