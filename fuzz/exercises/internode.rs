@@ -5,7 +5,7 @@
 
 use crate::segments::segments;
 use bytes::BytesMut;
-use wire::internode::{Answer, Hello, Link, LinkError, MAX_BODY};
+use wire::internode::{Answer, Hello, Link, LinkError, MAX_BODY, TracedRequest};
 
 /// Feeds the input to a node that is connected to, to one that connects, and to a connection.
 pub(super) fn run(data: &[u8]) {
@@ -33,6 +33,7 @@ fn feed(compressed: bool, data: &[u8], piece: usize) -> Result<(), LinkError> {
         input.extend_from_slice(piece);
         while let Some(message) = link.receive(&mut input)? {
             assert!(message.body.len() <= MAX_BODY);
+            drop(TracedRequest::decode(message.body));
         }
     }
     Ok(())
