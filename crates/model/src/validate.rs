@@ -68,9 +68,16 @@ impl CqlType {
     }
 
     /// As [`CqlType::validate`], of what a client has bound: Cassandra deserializes that, and then
-    /// refuses collections of less than nothing (`CollectionSerializer.deserialize`).
+    /// refuses collections of less than nothing (`CollectionSerializer.deserialize`), but lets nulls be among the
+    /// elements of a list that is one value, which drivers make of theirs.
     pub fn validate_bound(&self, value: &[u8]) -> Result<(), ValueError> {
-        self.validate(value)?;
+        match self {
+            CqlType::List {
+                element,
+                frozen: true,
+            } => validate_with_nulls(value, element)?,
+            _ => self.validate(value)?,
+        }
         self.refuse_negative_counts(value)
     }
 
@@ -119,12 +126,25 @@ fn refuse_negative_counts(value: &[u8], kind: &str, parts: &[&CqlType]) -> Resul
     }
     let mut components = Components::checked(value, parts.len(), kind)?;
     for part in parts.iter().cycle() {
-        match components.next_value(kind)? {
-            Some(value) => part.refuse_negative_counts(value)?,
+        match components.next() {
+            Some(Component::Value(value)) => part.refuse_negative_counts(value)?,
+            Some(_) => {}
             None => break,
         }
     }
     Ok(())
+}
+
+fn validate_with_nulls(value: &[u8], element: &CqlType) -> Result<(), ValueError> {
+    let mut components = Components::checked(value, 1, "list")?;
+    while let Some(component) = components.next() {
+        match component {
+            Component::Null => {}
+            Component::Value(value) => element.validate(value)?,
+            Component::Malformed(_) => return refuse!("Not enough bytes to read a list"),
+        }
+    }
+    components.finish("list")
 }
 
 fn validate_elements(value: &[u8], element: &CqlType, kind: &str) -> Result<(), ValueError> {

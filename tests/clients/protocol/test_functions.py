@@ -30,6 +30,25 @@ def failure(connection, text: str) -> Failure:
     return failed.value
 
 
+FROZEN = {
+    "a frozen<list<set<raw.typ>>>": (0x2200, "Argument 'frozen<list<frozen<set<frozen<raw.typ>>>>>' cannot be frozen"),
+    "a frozen<map<int, raw.typ>>": (0x2200, "Argument 'frozen<map<int, frozen<raw.typ>>>' cannot be frozen"),
+    "a frozen<raw.typ>": (0x2200, "Argument 'frozen<raw.typ>' cannot be frozen"),
+    "a frozen<int>": (0x2000, "frozen<> is only allowed on collections, tuples, and user-defined types (got int)"),
+}
+
+
+def test_arguments_are_not_frozen(connect, table):
+    connection = connect()
+    connection.query("CREATE TYPE IF NOT EXISTS raw.typ (a int)")
+    for arguments, expected in FROZEN.items():
+        failed = failure(connection, function("f", "return 1", arguments))
+        assert (failed.code, failed.message.split(";")[0]) == expected
+    failed = failure(connection, function("f", "return nil", returns="frozen<list<set<int>>>"))
+    assert failed.message.startswith("Return type 'frozen<list<frozen<set<int>>>>' cannot be frozen")
+    connection.query("DROP TYPE raw.typ")
+
+
 def test_failures_name_the_function(connect, table):
     connection = connect()
     connection.query(function("boom", "error('bang')", "a int, b text"))

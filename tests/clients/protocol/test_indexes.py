@@ -81,6 +81,22 @@ def test_vectors_that_an_index_does_not_take_are_not_written(vectors, vector):
     vectors.execute(vectors.prepare("INSERT INTO nearest.t (k, v) VALUES (1, ?)"), items=(value,))
 
 
+def test_whoever_indexes_a_table_with_vectors_is_warned(vectors):
+    def warned(statement: str) -> bool:
+        warnings = vectors.query(statement).warnings
+        return [text.splitlines()[0] for text in warnings] == [
+            "SAI ANN indexes on vector columns are experimental and are not recommended for production use."
+        ]
+
+    assert not warned("CREATE INDEX IF NOT EXISTS ON nearest.t (v) USING 'sai'")
+    assert not warned("CREATE TABLE nearest.u (k int PRIMARY KEY, c int, d int, v vector<float, 2>)")
+    assert not warned("CREATE INDEX ON nearest.u (c) USING 'sai'")
+    assert warned("CREATE CUSTOM INDEX ON nearest.u (v) USING 'StorageAttachedIndex'")
+    assert warned("CREATE INDEX ON nearest.u (d)")
+    assert not warned("ALTER TABLE nearest.u ADD e int")
+    assert not warned("DROP INDEX nearest.u_d_idx")
+
+
 def test_the_nearest_rows_are_read_of_one_replica_on_one_page(vectors):
     for k in range(3):
         vectors.query(f"INSERT INTO nearest.t (k, v) VALUES ({k}, [1.0, {k}.0])")

@@ -8,7 +8,7 @@ use model::{
 use crate::CqlError;
 use crate::error::invalid;
 
-/// The most bytes that what is indexed may have.
+/// What is indexed has fewer bytes than this, though Cassandra calls it the most.
 const LONGEST: usize = u16::MAX as usize;
 
 /// Refuses updates that write what an index of their table cannot hold. Storage-attached indexes pass
@@ -27,7 +27,7 @@ pub(crate) fn check_indexed(table: &Table, updates: &[PartitionUpdate]) -> Resul
         let rows = rows.flat_map(|update| update.static_row.iter().chain(&update.rows));
         for cell in rows.flat_map(|row: &Row| row.cells_of(column.id)) {
             let length = indexed_length(index, cell);
-            if length > LONGEST {
+            if length >= LONGEST {
                 return invalid!(
                     "Cannot index value of size {length} for index {} on {}.{}({}) (maximum \
                      allowed size={LONGEST})",
@@ -46,7 +46,8 @@ fn indexed_length(index: &Index, cell: &Cell) -> usize {
     let path = cell.path.as_ref().map_or(0, bytes::Bytes::len);
     match index.part() {
         IndexPart::Keys => path,
-        IndexPart::Entries => path + cell.value.len(),
+        // Two components with their lengths and ends (`CompositeType.build`).
+        IndexPart::Entries => path + cell.value.len() + 2 * 3,
         // The elements of a set are paths, and have no values.
         IndexPart::Values if cell.value.is_empty() => path,
         _ => cell.value.len(),
@@ -71,6 +72,7 @@ pub(crate) fn check_filters(table: &Table, filters: &[RowFilter]) -> Result<(), 
         false => Ok(()),
     }
 }
+
 /// `LikeRestriction.addToRowFilter`
 fn check_like(table: &Table, filter: &RowFilter) -> Result<(), CqlError> {
     let pattern = match filter.operator {

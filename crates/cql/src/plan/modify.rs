@@ -168,9 +168,6 @@ impl ModifyPlan {
         if plan.is_conditional() && !selects_rows {
             plan.check_conditional_delete(regular)?;
         }
-        if regular && !selects_rows {
-            return invalid!("Range deletions are not supported for specific columns");
-        }
         Ok(plan)
     }
 

@@ -227,6 +227,8 @@ impl Compiler<'_> {
             },
             other => match self.exact_type(other) {
                 Some(own) => assign_type(&own, ty),
+                // As of terms: what is wrong with the call is told later.
+                None if matches!(other, Selector::Function { .. }) => Assignment::Exact,
                 None => Assignment::No,
             },
         }

@@ -188,6 +188,12 @@ impl ModifyPlan {
         if self.deletes_rows() {
             return self.delete_rows(place, update, request, time);
         }
+        if self.kind == StatementKind::Delete
+            && !self.row_actions.is_empty()
+            && !place.rows.selects_rows()
+        {
+            return self.refuse_ranges(place, request);
+        }
         if place.writes_rows && !self.is_only_static() {
             for clustering in place.rows.rows(&self.table, request)? {
                 check_clustering(&self.table, &clustering)?;
@@ -296,6 +302,22 @@ impl ModifyPlan {
             }
         }
         Ok((!update.is_empty()).then_some(update))
+    }
+
+    /// Columns are deleted of rows that are named: of ranges only where there are none, which is known no sooner than
+    /// now (`DeleteStatement.addUpdateForKey`).
+    fn refuse_ranges(
+        &self,
+        place: &Place,
+        request: &Request<'_>,
+    ) -> Result<Option<PartitionUpdate>, CqlError> {
+        if !place.rows.is_all() {
+            place.rows.refuse_null(request)?;
+            if place.rows.slices(&self.table, request)?.is_empty() {
+                return Ok(None);
+            }
+        }
+        invalid!("Range deletions are not supported for specific columns")
     }
 }
 

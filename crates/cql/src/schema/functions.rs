@@ -25,14 +25,34 @@ pub(super) fn check_directives(or_replace: bool, if_not_exists: bool) -> Result<
 /// Refuses a type that is frozen though it could also not be. `what` is what has it.
 pub(super) fn check_not_frozen(what: &str, ty: &DataType) -> Result<(), CqlError> {
     match ty {
-        DataType::Frozen(inner)
-            if !matches!(**inner, DataType::Tuple(_) | DataType::Vector(..)) =>
-        {
-            invalid(format!(
-                "{what} '{ty}' cannot be frozen; remove frozen<> modifier from '{ty}'"
-            ))
-        }
+        DataType::Frozen(inner) => match &**inner {
+            DataType::Tuple(_) | DataType::Vector(..) => Ok(()),
+            // Types that cannot be frozen at all are refused where they are resolved.
+            DataType::Native(_) | DataType::Custom(_) => Ok(()),
+            _ => {
+                let ty = all_frozen(ty);
+                invalid(format!(
+                    "{what} '{ty}' cannot be frozen; remove frozen<> modifier from '{ty}'"
+                ))
+            }
+        },
         _ => Ok(()),
+    }
+}
+
+/// A frozen type as Cassandra writes it: what is in it is frozen, too (`CQL3Type.Raw.freeze`).
+fn all_frozen(ty: &DataType) -> DataType {
+    let part = |part: &DataType| Box::new(all_frozen(part));
+    let frozen = |ty| DataType::Frozen(Box::new(ty));
+    match ty {
+        DataType::Frozen(inner) => all_frozen(inner),
+        DataType::List(element) => frozen(DataType::List(part(element))),
+        DataType::Set(element) => frozen(DataType::Set(part(element))),
+        DataType::Map(key, value) => frozen(DataType::Map(part(key), part(value))),
+        DataType::User { .. } => frozen(ty.clone()),
+        DataType::Native(_) | DataType::Tuple(_) | DataType::Vector(..) | DataType::Custom(_) => {
+            ty.clone()
+        }
     }
 }
 

@@ -50,14 +50,30 @@ pub(super) fn normalize(
                     .to_owned(),
             ));
         }
-        _ => {
-            return refuse(format!(
-                "Unable to find replication strategy class '{class}'"
-            ));
-        }
+        _ => return refuse(unknown_class(&class)),
     }
     options.insert("class".to_owned(), class);
     Ok(options)
+}
+
+/// What Cassandra says of a class that is no strategy of its own (`AbstractReplicationStrategy.getClass`).
+fn unknown_class(class: &str) -> String {
+    match class.strip_prefix(PACKAGE) {
+        Some("OldNetworkTopologyStrategy") => {
+            "The support for the OldNetworkTopologyStrategy has been removed in C* \
+             version 4.0. The keyspace strategy should be switch to NetworkTopologyStrategy"
+                .to_owned()
+        }
+        Some("AbstractReplicationStrategy") => {
+            "Error constructing replication strategy class".to_owned()
+        }
+        Some(
+            "SimpleSnitch" | "GossipingPropertyFileSnitch" | "PropertyFileSnitch" | "TokenMetadata",
+        ) => format!(
+            "Specified replication strategy class ({class}) is not derived from AbstractReplicationStrategy"
+        ),
+        _ => format!("Unable to find replication strategy class '{class}'"),
+    }
 }
 
 fn simple(keyspace: &str, options: &mut Options, previous: &Options) -> Result<(), CqlError> {

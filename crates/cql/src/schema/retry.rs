@@ -1,7 +1,6 @@
 //! `speculative_retry` and `additional_write_policy` (`SpeculativeRetryPolicy.fromString`).
 
 use crate::CqlError;
-use crate::functions::double_text;
 
 /// One policy, or a part of MIN and MAX.
 #[derive(Clone, Copy)]
@@ -13,9 +12,11 @@ enum Policy {
 impl Policy {
     fn text(self) -> String {
         match self {
+            // `DecimalFormat("#.####")`
             Policy::Percentile(percent) => {
-                let text = double_text(percent);
-                format!("{}p", text.strip_suffix(".0").unwrap_or(&text))
+                let text = format!("{percent:.4}");
+                let text = text.trim_end_matches('0').trim_end_matches('.');
+                format!("{text}p")
             }
             Policy::Fixed(millis) => format!("{millis}ms"),
         }
@@ -31,7 +32,7 @@ fn refuse<T>(text: &str) -> Result<T, CqlError> {
 
 /// The form in which `system_schema.tables` shows a policy, of all the forms it may be given in.
 pub fn normalize(text: &str) -> Result<String, CqlError> {
-    let upper = text.trim().to_uppercase();
+    let upper = text.to_uppercase();
     match upper.as_str() {
         "NEVER" | "NONE" => return Ok("NEVER".to_owned()),
         "ALWAYS" => return Ok("ALWAYS".to_owned()),
@@ -42,21 +43,22 @@ pub fn normalize(text: &str) -> Result<String, CqlError> {
             return hybrid(function, rest, text);
         }
     }
-    match simple(text.trim())? {
+    match simple(text)? {
         Some(policy) => Ok(policy.text()),
         None => refuse(text),
     }
 }
 
+/// Spaces may stand around the comma, and nowhere else.
 fn hybrid(function: &str, rest: &str, text: &str) -> Result<String, CqlError> {
     let inner = rest
-        .trim()
         .strip_prefix('(')
         .and_then(|rest| rest.strip_suffix(')'));
     let Some((left, right)) = inner.and_then(|inner| inner.split_once(',')) else {
         return refuse(text);
     };
-    let (Some(left), Some(right)) = (simple(left.trim())?, simple(right.trim())?) else {
+    let part = |part: &str| simple(part).unwrap_or(None);
+    let (Some(left), Some(right)) = (part(left.trim_end()), part(right.trim_start())) else {
         return refuse(text);
     };
     match (left, right) {
@@ -101,7 +103,30 @@ fn simple(text: &str) -> Result<Option<Policy>, CqlError> {
 }
 
 fn plain_number(text: &str) -> Option<f64> {
-    let text = text.trim();
     let plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     if plain { text.parse().ok() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With a Cassandra 5.0.6's answers.
+    #[test]
+    fn policies_are_shown_in_one_form() {
+        for (given, shown) in [
+            ("none", "NEVER"),
+            ("99percentile", "99p"),
+            ("0.12345p", "0.1235p"),
+            ("99.99995p", "99.9999p"),
+            ("99.999951p", "100p"),
+            ("12.34565p", "12.3456p"),
+            ("33.33335p", "33.3334p"),
+            ("0.00004p", "0p"),
+            ("MIN(99.123456p,5ms)", "MIN(99.1235p,5ms)"),
+            ("max(5MS ,\t50.50p)", "MAX(50.5p,5ms)"),
+        ] {
+            assert_eq!(normalize(given).as_deref(), Ok(shown), "{given}");
+        }
+    }
 }

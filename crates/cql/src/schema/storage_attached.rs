@@ -25,6 +25,18 @@ const SIMILARITIES: [&str; 3] = ["EUCLIDEAN", "DOT_PRODUCT", "COSINE"];
 /// What the graph of vectors is made for.
 const PURPOSES: [&str; 2] = ["LATENCY", "RECALL"];
 
+/// What clients are warned of who make an index of a table that has one of vectors
+/// (`StorageAttachedIndex.VECTOR_USAGE_WARNING`).
+pub(super) const USAGE_WARNING: &str = "SAI ANN indexes on vector columns are experimental and are not recommended for production use.\n\
+     They don't yet support SELECT queries with:\n \
+     * Consistency level higher than ONE/LOCAL_ONE.\n \
+     * Paging.\n \
+     * No LIMIT clauses.\n \
+     * PER PARTITION LIMIT clauses.\n \
+     * GROUP BY clauses.\n \
+     * Aggregation functions.\n \
+     * Filters on columns without a SAI index.";
+
 /// Refuses what no such index is. `others` are those of the table.
 pub(super) fn check(index: &Index, columns: &[&Column], others: &[Index]) -> Result<(), CqlError> {
     let mut others = others.iter().filter(|other| other.is_storage_attached());

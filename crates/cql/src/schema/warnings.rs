@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use model::Schema;
+use model::{CqlType, Index, Schema};
 
-use super::{is_system_keyspace, replication, sasi, views};
-use crate::ast::Statement;
+use super::{is_system_keyspace, replication, sasi, storage_attached, views};
+use crate::ast::{CreateIndex, Statement};
 
 /// The warnings of a statement that has made the schema `after` from `before`, in a cluster with so
 /// many nodes in each data centre.
@@ -35,7 +35,28 @@ pub(super) fn of(
         Statement::CreateIndex(create) if create.using.as_deref() == Some(model::Index::SASI) => {
             vec![sasi::USAGE_WARNING.to_owned()]
         }
+        Statement::CreateIndex(create) => of_vectors(create, before, after),
         _ => Vec::new(),
+    }
+}
+
+/// An index is made on a table that has one of vectors then: all of its indexes are looked at.
+fn of_vectors(create: &CreateIndex, before: &Schema, after: &Schema) -> Vec<String> {
+    let table = |schema: &Schema| {
+        let keyspace = create.table.keyspace.as_deref()?;
+        schema.table(keyspace, &create.table.name).cloned()
+    };
+    let (Some(before), Some(after)) = (table(before), table(after)) else {
+        return Vec::new();
+    };
+    let of_vectors = |index: &Index| {
+        let column = index.column_of(&after);
+        index.is_storage_attached()
+            && column.is_some_and(|column| matches!(column.ty, CqlType::Vector { .. }))
+    };
+    match before.indexes.len() < after.indexes.len() && after.indexes.iter().any(of_vectors) {
+        true => vec![storage_attached::USAGE_WARNING.to_owned()],
+        false => Vec::new(),
     }
 }
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use model::{CqlType, UserType, collection};
 
 use crate::CqlError;
-use crate::functions::Scalar;
+use crate::functions::{Scalar, has_empty_value};
 
 use super::order::ordered;
 use super::{Request, Value};
@@ -179,6 +179,8 @@ impl Expression {
         let malformed = |error: model::ValueError| CqlError::Invalid(error.to_string());
         let mut values = Vec::new();
         for value in collection::nullable_elements(list).map_err(malformed)? {
+            // Bytes that are no value are a null, once the list has been deserialized.
+            let value = value.filter(|value| !value.is_empty() || has_empty_value(element));
             let Some(value) = value else {
                 values.push(None);
                 continue;

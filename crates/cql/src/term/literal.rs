@@ -97,9 +97,23 @@ pub(crate) fn assignment(literal: &Literal, ty: &CqlType) -> Assignment {
     }
 }
 
+/// Is it a number of digits that is too large for a double? Cassandra's parser makes each a double first, and fails
+/// then; here only where it would be infinite without a word.
+fn is_beyond_doubles(literal: &Literal) -> bool {
+    let has_digits = literal.text.bytes().any(|byte| byte.is_ascii_digit());
+    literal.kind == LiteralKind::Float
+        && has_digits
+        && literal.text.parse::<f64>().is_ok_and(f64::is_infinite)
+}
+
 /// The value of a constant that fits the type.
 pub(crate) fn value(literal: &Literal, ty: &CqlType) -> Result<Bytes, CqlError> {
     let text = literal.text.as_str();
+    if matches!(ty, CqlType::Double | CqlType::Float) && is_beyond_doubles(literal) {
+        return Err(CqlError::Syntax(format!(
+            "Failed parsing statement: {text} is beyond the range of a double"
+        )));
+    }
     let parsed = match (literal.kind, ty) {
         // Custom types too take hexadecimal digits.
         (LiteralKind::Hex, _) => CqlType::Blob.parse_string(&text[2..]),
