@@ -193,7 +193,10 @@ fn refuse_unordered(node: &Node) -> Result<(), CqlError> {
     let Node::Call(function, arguments) = node else {
         return Ok(());
     };
-    if !MONOTONIC.contains(&function.name()) {
+    // `floor` ascends with what it is of, if nothing else varies.
+    let mut others = arguments.iter().skip(1);
+    let alone = others.all(|argument| matches!(argument, Node::Term(_)));
+    if !MONOTONIC.contains(&function.name()) || !alone {
         return invalid!(
             "Only monotonic functions are supported in the GROUP BY clause. Got: {} ",
             signature(function, arguments)
