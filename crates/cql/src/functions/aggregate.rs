@@ -174,22 +174,47 @@ pub(crate) enum Input {
 }
 
 /// A sum of floating point numbers by Kahan, with the plain sum for infinities.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Real {
     sum: f64,
     compensation: f64,
     plain: f64,
     count: i64,
+    /// The sum for the average, once it is beyond the range of a double.
+    beyond: Option<BigDecimal>,
 }
 
 impl Real {
     fn add(&mut self, number: f64) {
         self.count += 1;
+        let before = self.sum;
         self.plain += number;
         let corrected = number - self.compensation;
         let rounded = self.sum + corrected;
         self.compensation = (rounded - self.sum) - corrected;
         self.sum = rounded;
+        if self.beyond.is_some() || rounded.is_infinite() {
+            self.add_beyond(before, number);
+        }
+    }
+
+    /// The sum is beyond the range of a double, or has been since the one `before`.
+    fn add_beyond(&mut self, before: f64, number: f64) {
+        let decimal = |number: f64| Number::Double(number).to_decimal();
+        let before = self.beyond.take().or_else(|| decimal(before));
+        // What is not finite has no average that is.
+        self.beyond = match (before, decimal(number)) {
+            (Some(before), Some(number)) => Some(add(&before, &number)),
+            _ => None,
+        };
+    }
+
+    /// The average, which has a value where the sum has none.
+    fn average(&self) -> f64 {
+        match &self.beyond {
+            Some(sum) => Number::Decimal(divide(sum, self.count)).to_f64(),
+            None => self.total() / self.count as f64,
+        }
     }
 
     fn total(&self) -> f64 {
@@ -320,7 +345,7 @@ impl Accumulator {
             State::Integer(sum, _) => Number::Varint(sum.clone()).encode(ty),
             State::Decimal(sum, _) => Number::Decimal(sum.clone()).encode(ty),
             State::Real(real) if average && real.count > 0 => {
-                Number::Double(real.total() / real.count as f64).encode(ty)
+                Number::Double(real.average()).encode(ty)
             }
             State::Real(real) => Number::Double(real.total()).encode(ty),
         }
