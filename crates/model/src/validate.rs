@@ -137,7 +137,7 @@ fn refuse_negative_counts(value: &[u8], kind: &str, parts: &[&CqlType]) -> Resul
 
 fn validate_with_nulls(value: &[u8], element: &CqlType) -> Result<(), ValueError> {
     let mut components = Components::checked(value, 1, "list")?;
-    while let Some(component) = components.next() {
+    for component in components.by_ref() {
         match component {
             Component::Null => {}
             Component::Value(value) => element.validate(value)?,

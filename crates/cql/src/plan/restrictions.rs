@@ -399,6 +399,15 @@ impl Restrictions {
                 }
                 return Ok(());
             }
+            // Of one column it is what it would be without the parentheses.
+            Demand::In(OneOf::Terms(tuples))
+                if restriction.count == 1
+                    && tuples.iter().all(|tuple| matches!(tuple, Tuple::Terms(_))) =>
+            {
+                let values: Result<Vec<Expression>, CqlError> =
+                    tuples.into_iter().map(only).collect();
+                Demand::In(OneOf::Terms(values?))
+            }
             demand if restriction.of_tuples => {
                 self.cannot_filter.get_or_insert(match demand {
                     Demand::Slice { .. } => CqlError::Invalid(
@@ -409,10 +418,8 @@ impl Restrictions {
                 return Ok(());
             }
             Demand::Equal(tuple) => Demand::Equal(only(tuple)?),
-            Demand::In(OneOf::Terms(tuples)) => {
-                let values: Result<Vec<Expression>, CqlError> =
-                    tuples.into_iter().map(only).collect();
-                Demand::In(OneOf::Terms(values?))
+            Demand::In(OneOf::Terms(_)) => {
+                return invalid!("Multicolumn IN filters are not supported");
             }
             Demand::In(OneOf::Marker(marker)) => Demand::In(OneOf::Marker(marker)),
             Demand::Slice { start, end } => Demand::Slice {
