@@ -61,9 +61,9 @@ class Worker:
 
     def replace(self):
         """New connections and another keyspace: something went wrong with the old ones."""
-        trips = self.right.trips
+        trips, reasons = self.right.trips, self.right.reasons
         self.left, self.right = Runner(self.left.address), Runner(self.right.address)
-        self.right.trips = trips
+        self.right.trips, self.right.reasons = trips, reasons
         self.generation += 1
 
     def check(self, name: str, steps: list, small: bool):
@@ -173,6 +173,8 @@ def run_some(job) -> tuple[int, int, int]:
         if failure:
             failures += 1
             report(failure, arguments.save)
+    for reason, count in worker.right.reasons.most_common(3):
+        print(f"differential: process {number}: {count} cut short by {reason}", flush=True)
     return done, failures, worker.right.trips
 
 

@@ -5,6 +5,7 @@ code; warnings by text. Only ttl() may differ, by the seconds between the two ru
 id loses the id.
 """
 
+import collections
 import json
 import math
 import re
@@ -30,8 +31,14 @@ class Runner:
         self.address = address
         self.connection = Connection(address)
         self.keyspace = "system"
-        # How many sequences it has cut short, as the oracle, by an exception of its own.
+        # How many sequences it has cut short, as the oracle, by exceptions of its own, and by which.
         self.trips = 0
+        self.reasons = collections.Counter()
+
+    def trip(self, answer):
+        """It cuts a sequence short by this answer."""
+        self.trips += 1
+        self.reasons[re.sub(r"\d+", "N", shown(answer).replace(self.keyspace, "KEYSPACE"))[:120]] += 1
 
     def reset(self, keyspace: str):
         """A keyspace of that name with nothing in it."""
@@ -334,7 +341,7 @@ def compare(left: Runner, right: Runner, steps: list, keyspace: str, restart=Non
                 left.reconnect()
             ours, theirs = left.run(step), right.run(step)
             if has_refused_vector(step, steps[:i], ours, theirs):
-                right.trips += 1
+                right.trip(ours)
                 return None
             found = difference(ours, theirs)
             if found and not is_known(step, steps[:i], ours, theirs):
@@ -342,7 +349,7 @@ def compare(left: Runner, right: Runner, steps: list, keyspace: str, restart=Non
             is_write = not step.get("cql", "").startswith(("SELECT", "DESCRIBE"))
             if is_write and (has_tripped(theirs) and ours[0] != "error" or has_applied(ours) != has_applied(theirs)):
                 # A write that only one of them took: nothing after it can be compared.
-                right.trips += 1
+                right.trip(theirs)
                 return None
         return None
     finally:

@@ -45,8 +45,11 @@ pub(crate) struct TracedSession {
 }
 
 impl TracedEvents {
-    /// Writes them down. `None` if the schema has no such table.
+    /// Writes them down. `None` if there are none, or the schema has no such table.
     pub(crate) fn mutation(&self, schema: &Schema) -> Option<Mutation> {
+        if self.events.is_empty() {
+            return None;
+        }
         let table = schema.table("system_traces", "events")?;
         let time = WriteTime::at(self.started_at);
         let (source, port) = self.source;
