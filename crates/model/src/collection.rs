@@ -106,8 +106,8 @@ pub fn elements(value: &[u8]) -> Result<Vec<&[u8]>, ValueError> {
     Ok(all)
 }
 
-/// As [`elements`], of a list that may hold nulls: no value of a table is one, but the values bound
-/// to `IN ?` may be.
+/// As [`elements`], of a list that may hold nulls: one that is bound, to `IN ?` or as a value that is frozen, or one
+/// that is selected.
 pub fn nullable_elements(value: &[u8]) -> Result<Vec<Option<&[u8]>>, ValueError> {
     refuse_negative_count(value, "list")?;
     let mut components = Components::checked(value, 1, "list")?;

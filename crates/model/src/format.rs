@@ -4,7 +4,9 @@
 //! None of them fails: what is no value of its type is shown as a blob, as are numbers of so many
 //! digits that showing them would take too long ([`number::check_digits`]).
 
-use crate::collection::{components, elements, entries, given_components, vector_elements};
+use crate::collection::{
+    components, elements, entries, given_components, nullable_elements, vector_elements,
+};
 use crate::value::to_hex;
 use crate::{CqlType, ValueError, duration, inet, number, quote_identifier, real, temporal};
 
@@ -115,7 +117,11 @@ impl CqlType {
             None => "null".to_owned(),
         };
         Ok(match self {
-            CqlType::List { element, .. } => format!("[{}]", list(element, elements(value)?)),
+            CqlType::List { element, .. } => {
+                let values = nullable_elements(value)?;
+                let texts: Vec<_> = values.iter().map(|value| or_null(element, value)).collect();
+                format!("[{}]", texts.join(", "))
+            }
             CqlType::Set { element, .. } => format!("{{{}}}", list(element, elements(value)?)),
             CqlType::Vector { element, dimension } => {
                 let values = vector_elements(value, element, *dimension)?;
@@ -189,9 +195,13 @@ impl CqlType {
             None => Ok("null".to_owned()),
         };
         Ok(match self {
-            CqlType::List { element, .. } | CqlType::Set { element, .. } => {
-                list(element, elements(value)?)?
+            CqlType::List { element, .. } => {
+                let values = nullable_elements(value)?;
+                let texts = values.iter().map(|value| element.json_of_element(*value));
+                let texts: Vec<_> = texts.collect::<Result<_, NoText>>()?;
+                format!("[{}]", texts.join(", "))
             }
+            CqlType::Set { element, .. } => list(element, elements(value)?)?,
             CqlType::Vector { element, dimension } => {
                 list(element, vector_elements(value, element, *dimension)?)?
             }
@@ -239,6 +249,16 @@ impl CqlType {
                 self.json_constant(text)
             }
         })
+    }
+
+    /// Of an element of a list. A null that is a decimal is what no bytes are (`DecimalSerializer.deserialize`); of other
+    /// types Cassandra fails.
+    fn json_of_element(&self, value: Option<&[u8]>) -> Result<String, NoText> {
+        match (self, value) {
+            (_, Some(value)) => self.json(value),
+            (CqlType::Decimal, None) => self.json(&[]),
+            (_, None) => Ok("null".to_owned()),
+        }
     }
 
     fn json_constant(&self, text: String) -> String {
