@@ -363,6 +363,13 @@ fn ordering_partitions_together_needs_the_whole_result() {
             .execute(statement, &[], None, None)
             .expect("no pages");
     }
+    // Of no partitions there is nothing to order.
+    let none = "SELECT v FROM ks.x WHERE token(k) > 9223372036854775806 AND k IN (1, 2) ORDER BY c";
+    for text in [none, "SELECT v FROM ks.x WHERE k IN () ORDER BY c"] {
+        let prepared = memory.prepare(text).expect("valid");
+        let answer = memory.execute(&prepared, &[], Some(100), None);
+        assert!(answer.expect("empty").rows.is_empty());
+    }
 }
 
 /// What no sstable can hold is refused, however it is given.
