@@ -207,10 +207,14 @@ def has_refused_vector(step: dict, before: list, a, b) -> bool:
     return has_tripped(b) or b[0] == "void" and any(written(step) & written(earlier) for earlier in before)
 
 
+def statements_of(step: dict) -> list[str]:
+    """The texts of a step: of the statement, or of those of a batch."""
+    return [step["cql"]] if "cql" in step else [child[0] for child in step["batch"]]
+
+
 def written(step: dict) -> set[str]:
     """The tables that a step writes to."""
-    statements = [step["cql"]] if "cql" in step else [child[0] for child in step["batch"]]
-    return {table for text in statements for table in re.findall(r"\b(?:INTO|UPDATE|DELETE\b.*? FROM) (\S+)", text)}
+    return {table for text in statements_of(step) for table in re.findall(r"\b(?:INTO|UPDATE|DELETE\b.*? FROM) (\S+)", text)}
 
 
 def known_columns(columns):
@@ -267,8 +271,7 @@ def sorts_texts(step: dict, a, b) -> bool:
 def shows_row_of_statics(step: dict, a, b) -> bool:
     """Whether conditions on static columns alone were not met, and Cassandra shows a row of the partition although
     the first was written by UPDATE alone: it goes on to the first that an INSERT wrote."""
-    statements = [step["cql"]] if "cql" in step else [child[0] for child in step["batch"]]
-    of_statics = not any(re.search(CLUSTERING, text) for text in statements)
+    of_statics = not any(re.search(CLUSTERING, text) for text in statements_of(step))
     return of_statics and was_not_applied(a) and was_not_applied(b) and a[1] == b[1][:1]
 
 
@@ -287,8 +290,7 @@ def takes_half(step: dict, a, b) -> bool:
 def compares_as_keys(step: dict, a, b) -> bool:
     """Whether a condition on an entry of a map was met by only one of the two: Cassandra compares values of entries as
     if they were keys."""
-    statements = [step["cql"]] if "cql" in step else [child[0] for child in step["batch"]]
-    return any(re.search(r"\bIF\b.*\w\[", text) for text in statements) and has_applied(a) is not None and has_applied(a) != has_applied(b)
+    return any(re.search(r"\bIF\b.*\w\[", text) for text in statements_of(step)) and has_applied(a) is not None and has_applied(a) != has_applied(b)
 
 
 def has_applied(answer) -> bool | None:
@@ -297,11 +299,16 @@ def has_applied(answer) -> bool | None:
     return answer[2][0][0] == b"\1" if is_of_one else None
 
 
+def has_attached_index(schema: list[str]) -> bool:
+    """Whether one of the statements makes a storage-attached index."""
+    return any("'sai'" in text or "StorageAttachedIndex" in text for text in schema)
+
+
 def misses_frozen(step: dict, before: list, a, b) -> bool:
     """Whether Cassandra, asking a storage-attached index, takes CONTAINS of a frozen collection for an equality."""
     schema = [earlier.get("cql", "") for earlier in before]
     column = re.search(r"(\w+) CONTAINS ", step.get("cql", ""))
-    if not (column and a[0] == b[0] == "rows" and any("'sai'" in text or "StorageAttachedIndex" in text for text in schema)):
+    if not (column and a[0] == b[0] == "rows" and has_attached_index(schema)):
         return False
     return any(re.search(rf"\b{column[1]} frozen<", text) for text in schema if text.startswith(("CREATE TABLE", "ALTER TABLE")))
 
@@ -310,7 +317,7 @@ def finds_any_vector(step: dict, before: list, a, b) -> bool:
     """Whether Cassandra, asking a storage-attached index, does not look at a range that a partition key of vectors is to
     be in."""
     schema = [earlier.get("cql", "") for earlier in before]
-    if not (a[0] == b[0] == "rows" and any("'sai'" in text or "StorageAttachedIndex" in text for text in schema)):
+    if not (a[0] == b[0] == "rows" and has_attached_index(schema)):
         return False
     # Keys may have been renamed since, to rN.
     return re.search(r"\b[kr]\d+ [<>]", step.get("cql", "")) is not None and any(re.search(r"\bk\d+ vector<", text) for text in schema)

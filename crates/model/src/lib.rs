@@ -15,6 +15,7 @@ mod bound;
 mod byte_comparable;
 mod clustering;
 pub mod collection;
+mod column;
 mod compare;
 pub mod counter;
 mod counter_mutation;
@@ -53,6 +54,7 @@ mod zone;
 pub use analyzer::{Analyzer, Tokenizer};
 pub use bound::Value;
 pub use clustering::{Bound, BoundKind, Clustering, ClusteringComparator, Slice};
+pub use column::{Column, ColumnId, ColumnKind, DroppedColumn, Order};
 pub use counter_mutation::CounterMutation;
 pub use deletion::{DeletionTime, EXPIRED_TTL, Liveness, NO_DELETION_TIME, NO_TIMESTAMP, NO_TTL};
 pub use format::{json_name, json_string};
@@ -72,8 +74,8 @@ pub use read::{
 };
 pub use row::{Cell, CellRef, ComplexDeletion, RangeTombstone, Row};
 pub use schema::{
-    Column, ColumnId, ColumnKind, CompactForm, DroppedColumn, Function, Keyspace, Order, Schema,
-    Table, TableId, TableOptions, Unserved, UnservedTable, UnservedType, UnservedView, UserType,
+    CompactForm, Function, Keyspace, Schema, Table, TableId, TableOptions, Unserved, UnservedTable,
+    UnservedType, UnservedView, UserType,
 };
 pub use size::{SizeError, parse_size};
 pub use token::{ShardId, Sharder, Token, murmur3_x64_128};

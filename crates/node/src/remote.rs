@@ -99,6 +99,11 @@ impl From<MessageError> for Refusal {
     }
 }
 
+/// What cannot be read is refused.
+pub(crate) fn unsound() -> Vec<u8> {
+    Refusal::Failed(FailureReason::Unknown).encode()
+}
+
 /// Answers a request of another node that is traced, and keeps what is done for it.
 pub(crate) async fn answer_traced(
     shard: &Rc<Shard>,
@@ -107,13 +112,13 @@ pub(crate) async fn answer_traced(
     body: Bytes,
 ) -> Result<Vec<u8>, Vec<u8>> {
     let Ok(asked) = TracedRequest::decode(body) else {
-        return Err(Refusal::Failed(FailureReason::Unknown).encode());
+        return Err(unsound());
     };
     let (trace, body) = (Trace::of_other(shard, asked.session, by), asked.body);
     let answer = match asked.verb {
         Verb::Mutation => apply(shard, head, body, Some(&trace)).await,
         Verb::Read => read(shard, head, body, Some(&trace)).await,
-        _ => return Err(Refusal::Failed(FailureReason::Unknown).encode()),
+        _ => return Err(unsound()),
     };
     trace.save_events();
     answer

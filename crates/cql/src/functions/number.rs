@@ -190,7 +190,7 @@ pub(super) fn whole_part(number: &BigDecimal) -> Option<BigInt> {
     Some(unscaled / BigInt::from(10).pow(u32::try_from(scale).ok()?))
 }
 
-/// Do the digits of a sum or a product of the two fit?
+/// Do the digits of the two fit, side by side? For quotients, remainders and the sums of aggregates.
 pub(super) fn fits(left: &BigDecimal, right: &BigDecimal) -> bool {
     let (_, a) = left.as_bigint_and_exponent();
     let (_, b) = right.as_bigint_and_exponent();

@@ -26,9 +26,11 @@ pub(super) fn check_directives(or_replace: bool, if_not_exists: bool) -> Result<
 pub(super) fn check_not_frozen(what: &str, ty: &DataType) -> Result<(), CqlError> {
     match ty {
         DataType::Frozen(inner) => match &**inner {
-            DataType::Tuple(_) | DataType::Vector(..) => Ok(()),
             // Types that cannot be frozen at all are refused where they are resolved.
-            DataType::Native(_) | DataType::Custom(_) => Ok(()),
+            DataType::Tuple(_)
+            | DataType::Vector(..)
+            | DataType::Native(_)
+            | DataType::Custom(_) => Ok(()),
             _ => {
                 let ty = all_frozen(ty);
                 invalid(format!(

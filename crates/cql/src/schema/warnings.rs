@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use model::{CqlType, Index, Schema};
+use model::{Index, Schema};
 
 use super::{is_system_keyspace, replication, sasi, storage_attached, views};
 use crate::ast::{CreateIndex, Statement};
@@ -51,8 +51,7 @@ fn of_vectors(create: &CreateIndex, before: &Schema, after: &Schema) -> Vec<Stri
     };
     let of_vectors = |index: &Index| {
         let column = index.column_of(&after);
-        index.is_storage_attached()
-            && column.is_some_and(|column| matches!(column.ty, CqlType::Vector { .. }))
+        column.is_some_and(|column| !index.has_entries(column))
     };
     match before.indexes.len() < after.indexes.len() && after.indexes.iter().any(of_vectors) {
         true => vec![storage_attached::USAGE_WARNING.to_owned()],

@@ -248,11 +248,6 @@ impl ReplyTo {
     }
 }
 
-/// What cannot be read is refused.
-fn unsound() -> Vec<u8> {
-    Refusal::Failed(FailureReason::Unknown).encode()
-}
-
 /// Passes a write on to other replicas of this data centre, and applies it: the body of the answer, or of the
 /// failure.
 pub(crate) async fn relay(
@@ -260,11 +255,11 @@ pub(crate) async fn relay(
     head: MessageHead,
     mut body: Bytes,
 ) -> Result<Vec<u8>, Vec<u8>> {
-    let reply_to = ReplyTo::take(&mut body).ok_or_else(unsound)?;
-    let token = Token(body.try_get_i64().map_err(|_| unsound())?);
-    let count = usize::from(body.try_get_u16().map_err(|_| unsound())?);
+    let reply_to = ReplyTo::take(&mut body).ok_or_else(remote::unsound)?;
+    let token = Token(body.try_get_i64().map_err(|_| remote::unsound())?);
+    let count = usize::from(body.try_get_u16().map_err(|_| remote::unsound())?);
     if body.len() < count * TARGET {
-        return Err(unsound());
+        return Err(remote::unsound());
     }
     let mut targets = body.split_to(count * TARGET);
     let time = head.time_left.unwrap_or(shard.timeouts.write());
@@ -301,8 +296,8 @@ pub(crate) async fn apply_relayed(
     head: MessageHead,
     mut body: Bytes,
 ) -> Result<Vec<u8>, Vec<u8>> {
-    let reply_to = ReplyTo::take(&mut body).ok_or_else(unsound)?;
-    let number = body.try_get_u64().map_err(|_| unsound())?;
+    let reply_to = ReplyTo::take(&mut body).ok_or_else(remote::unsound)?;
+    let number = body.try_get_u64().map_err(|_| remote::unsound())?;
     let applied = remote::apply(shard, head, body, None).await;
     let answer = applied
         .map(drop)
@@ -316,7 +311,7 @@ pub(crate) async fn apply_relayed(
 
 /// A replica says what became of a write of this shard that was passed on to it.
 pub(crate) fn relayed(shard: &Shard, mut body: Bytes) -> Result<Vec<u8>, Vec<u8>> {
-    let number = body.try_get_u64().map_err(|_| unsound())?;
+    let number = body.try_get_u64().map_err(|_| remote::unsound())?;
     let answer = match body.is_empty() {
         true => Ok(()),
         false => Err(Refusal::decode(&body)),
