@@ -370,6 +370,19 @@ fn ordering_partitions_together_needs_the_whole_result() {
         let answer = memory.execute(&prepared, &[], Some(100), None);
         assert!(answer.expect("empty").rows.is_empty());
     }
+    // Where static columns are fetched, partitions are looked at though no row can be meant.
+    run(
+        &mut memory,
+        "CREATE TABLE ks.y (k int, c int, s int static, v int, PRIMARY KEY (k, c))",
+    );
+    let mut answer = |columns: &str| {
+        let text = format!("SELECT {columns} FROM ks.y WHERE k IN (1, 2) AND c IN () ORDER BY c");
+        let prepared = memory.prepare(&text).expect("valid");
+        memory.execute(&prepared, &[], Some(100), None)
+    };
+    assert!(answer("v").expect("empty").rows.is_empty());
+    let error = answer("*").expect_err("refused").to_string();
+    assert!(error.starts_with("Cannot page queries"), "{error}");
 }
 
 /// What no sstable can hold is refused, however it is given.

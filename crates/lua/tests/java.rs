@@ -158,6 +158,9 @@ fn statements_run() {
     assert_eq!(call(text, &[("xyzé", Text)], Text), "x0y1z2");
     let texts = "return a.substring(1, 3).toUpperCase() + a.indexOf(\"é\") + a.length() + a.replace(\"y\", \"--\") + a.equals(\"xyzé\");";
     assert_eq!(call(texts, &[("xyzé", Text)], Text), "YZ34x--zétrue");
+    // Boxes as they were made before `valueOf`.
+    let boxes = "return new String(\"n\") + new Integer(a) + new Long(2) + new Double(0.5) + new Boolean(true) + new Integer(\"7\");";
+    assert_eq!(call(boxes, &[("1", Int)], Text), "n120.5true7");
     let nothing = "Object o = null; return o.toString();";
     assert_eq!(
         call(nothing, &[("1", Int)], Text),

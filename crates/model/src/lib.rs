@@ -83,6 +83,7 @@ pub use type_name::{RESERVED, TypeNameError, quote_identifier};
 pub use types::{CqlType, MAX_BRACKETS, MAX_NESTING};
 pub use user_function::{
     Signature, UserAggregate, UserFunction, UserFunctions, argument_list, argument_type, signature,
+    told_argument_type,
 };
 pub use value::ValueError;
 pub use view::{View, ViewRows};

@@ -77,6 +77,15 @@ pub fn argument_type(ty: &CqlType) -> String {
     inner.map_or_else(|| text.clone(), str::to_owned)
 }
 
+/// A type as clients are told it where a function came, changed or went (`CQL3Type.toString`): of tuples
+/// alone the `frozen` stays, as in `system_schema.functions`.
+pub fn told_argument_type(ty: &CqlType) -> String {
+    match ty {
+        CqlType::Tuple(_) => ty.to_string(),
+        _ => argument_type(ty),
+    }
+}
+
 /// The signature of a function of this name with arguments of these types.
 pub fn signature(name: &str, types: &[CqlType]) -> Signature {
     (Arc::from(name), argument_list(types))

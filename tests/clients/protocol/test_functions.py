@@ -82,6 +82,11 @@ def test_drivers_hear_of_functions(connect, table):
     assert heard() == ["SCHEMA_CHANGE", "UPDATED", "FUNCTION", "raw", "plus", ["int", "int"]]
     connection.query("DROP AGGREGATE raw.total(int)")
     assert heard() == ["SCHEMA_CHANGE", "DROPPED", "AGGREGATE", "raw", "total", ["int"]]
+    # A tuple keeps its frozen, by which drivers find it in system_schema.functions.
+    connection.query("CREATE FUNCTION raw.of_tuple(t tuple<int, text>) CALLED ON NULL INPUT RETURNS int LANGUAGE lua AS 'return 1'")
+    assert heard() == ["SCHEMA_CHANGE", "CREATED", "FUNCTION", "raw", "of_tuple", ["frozen<tuple<int, text>>"]]
+    connection.query("DROP FUNCTION raw.of_tuple")
+    assert heard() == ["SCHEMA_CHANGE", "DROPPED", "FUNCTION", "raw", "of_tuple", ["frozen<tuple<int, text>>"]]
     connection.query("DROP FUNCTION raw.plus")
     assert heard() == ["SCHEMA_CHANGE", "DROPPED", "FUNCTION", "raw", "plus", ["int", "int"]]
 

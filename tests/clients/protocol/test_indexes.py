@@ -1,6 +1,7 @@
 """What indexes are asked for, and what they find, as Cassandra answers.
 
-`UPDATE_GOLDEN=1 make protocol SERVER=cassandra` records the answers in `golden/indexes.txt`, `attached.txt` and `sasi.txt` anew.
+`UPDATE_GOLDEN=1 make protocol SERVER=cassandra` records the answers in `golden/indexes.txt`, `attached.txt`, `addresses.txt`
+and `sasi.txt` anew.
 """
 
 import os
@@ -34,7 +35,7 @@ def answer(connection, statement: str) -> list[str]:
         return ["| " + " ".join(map(shown, row)) for row in result.rows or []]
 
 
-@pytest.mark.parametrize("name", ["indexes.txt", "attached.txt", "sasi.txt"])
+@pytest.mark.parametrize("name", ["indexes.txt", "attached.txt", "addresses.txt", "sasi.txt"])
 def test_answers_are_cassandras(connect, name):
     lines = (GOLDEN / name).read_text().splitlines()
     connection, heard = connect(version=5), []

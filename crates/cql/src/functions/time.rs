@@ -263,7 +263,12 @@ fn clock_millis(duration: &Duration) -> Option<i64> {
 fn floor(call: &Call<'_>) -> Outcome {
     let result = &call.function.result;
     let refuse = |message: &str| Err(CqlError::Invalid(message.to_owned()));
-    let Some(duration) = call.argument(1) else {
+    // What has no value is asked before what has a wrong one (`Arguments.containsNulls`).
+    let mut others = (0..call.function.arguments.len()).filter(|at| *at != 1);
+    let Some(duration) = call
+        .argument(1)
+        .filter(|_| others.all(|at| call.argument(at).is_some()))
+    else {
         return Ok(None);
     };
     let duration = Duration::decode(duration).map_err(|e| CqlError::Invalid(e.to_string()))?;

@@ -109,6 +109,12 @@ impl<'t> Demands<'t> {
         self.filtered.extend(self.others.iter().cloned());
     }
 
+    /// Is nothing a filter but what is demanded of the partition key?
+    pub(crate) fn filters_keys_at_most(&self) -> bool {
+        let mut filtered = self.filtered.iter();
+        filtered.all(|demanded| demanded.column.kind == ColumnKind::PartitionKey)
+    }
+
     /// Is there no group of indexes that decides all filters?
     pub(crate) fn must_filter(&self) -> bool {
         let decides = |(table, index): (&Table, &Index)| {

@@ -232,7 +232,12 @@ impl Restrictions {
                 "Select on indexed columns and with IN clause for the PRIMARY KEY are not supported"
             );
         }
-        let only_clustering = demands.filtered.is_empty() && restrictions.restricts_clustering;
+        // Beside a token, keys are no filters of their own.
+        let only_clustering = match restrictions.token {
+            Some(_) => demands.filters_keys_at_most(),
+            None => demands.filtered.is_empty(),
+        };
+        let only_clustering = only_clustering && restrictions.restricts_clustering;
         let only_clustering = only_clustering && !has_keys;
         if kind.nearest().is_some() {
             restrictions.unindexed = demands.any_is_unindexed() || only_clustering;
@@ -467,7 +472,8 @@ impl Restrictions {
                 ),
             };
         }
-        if others.iter().any(of_vector) {
+        // Whichever is the first to be looked at.
+        if others.first().is_some_and(of_vector) {
             return invalid!("Vector indexes only support ANN queries");
         }
         if !others.is_empty() {

@@ -161,8 +161,8 @@ impl SelectPlan {
         // Whatever LIMIT says: all rows have to be sorted before any can be left out.
         let in_pages = page_size.is_some_and(|size| size < i32::MAX as u32);
         // Where no row can be meant, nothing is sorted; but what is put together is always paged.
-        let is_empty =
-            slices.is_empty() || matches!(&source, Source::Keys(keys, _) if keys.is_empty());
+        let is_empty = slices.is_empty() && !self.looks_at_key
+            || matches!(&source, Source::Keys(keys, _) if keys.is_empty());
         let sorts = !self.sort.is_empty() && (!is_empty || self.is_aggregate());
         if sorts && in_pages {
             return invalid!(

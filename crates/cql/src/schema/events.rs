@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use model::{CqlType, Keyspace, Schema, Table, UserAggregate, UserFunctions, argument_type};
+use model::{CqlType, Keyspace, Schema, Table, UserAggregate, UserFunctions, told_argument_type};
 
 use super::{ChangeEvent, ChangeKind, ChangeTarget};
 
@@ -60,7 +60,7 @@ fn event(
         target,
         keyspace: keyspace.to_owned(),
         name: name.to_owned(),
-        arguments: arguments.iter().map(argument_type).collect(),
+        arguments: arguments.iter().map(told_argument_type).collect(),
     }
 }
 

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use model::{CqlType, Keyspace, Schema, UserFunction, argument_type, signature};
+use model::{
+    CqlType, Keyspace, Schema, UserFunction, argument_type, signature, told_argument_type,
+};
 
 use super::tables::invalid;
 use super::{
@@ -90,7 +92,12 @@ pub(super) fn changed(
 ) -> SchemaChange {
     let mut change = super::changed(schema, kind, target, keyspace, name);
     if let Some(event) = &mut change.event {
-        event.arguments = arguments.iter().map(argument_type).collect();
+        // Whoever makes one is told its types as they were written.
+        let shown = match kind {
+            ChangeKind::Dropped => told_argument_type,
+            _ => argument_type,
+        };
+        event.arguments = arguments.iter().map(shown).collect();
     }
     change
 }

@@ -40,12 +40,13 @@ pub(crate) fn preferred_type(literal: &Literal) -> CqlType {
     }
 }
 
-/// `double` if it holds the number exactly, else `decimal`.
+/// `double` if the one that is next to the number is written as the number is, in as few digits as tell it from
+/// others (`BigDecimal.valueOf`), else `decimal`: `1.1` is a double.
 fn preferred_float(text: &str) -> CqlType {
     let (Ok(exact), Ok(near)) = (text.parse::<BigDecimal>(), text.parse::<f64>()) else {
         return CqlType::Double;
     };
-    match BigDecimal::try_from(near) {
+    match format!("{near:e}").parse::<BigDecimal>() {
         Ok(near) if near == exact => CqlType::Double,
         _ => CqlType::Decimal,
     }

@@ -60,6 +60,12 @@ impl Translator<'_> {
         self.expect("(")?;
         let arguments = self.arguments()?;
         let code = match (&ty, &arguments[..]) {
+            // Boxes, as Java had them made before there was `valueOf`.
+            (boxed, [_]) if boxed.is_number() || *boxed == Type::Boolean => {
+                return self.class_method(&ty.to_string(), "valueOf", &arguments);
+            }
+            (Type::Text, []) => "\"\"".to_owned(),
+            (Type::Text, [text]) if text.ty == Type::Text => self.some(text),
             (Type::Builder, []) => "{\"\"}".to_owned(),
             (Type::Builder, [text]) if text.ty == Type::Text => format!("{{{}}}", self.some(text)),
             (Type::List(_), [from]) if matches!(from.ty, Type::List(_)) => {

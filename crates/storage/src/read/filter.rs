@@ -4,9 +4,11 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use model::{
-    Analyzer, Column, ColumnId, ColumnKind, CqlType, DecoratedKey, FilterOperator, Index, Row,
-    RowFilter, Table, collection, counter, decode_key,
+    Analyzer, Column, ColumnId, ColumnKind, CqlType, DecoratedKey, FilterOperator, Index, Order,
+    PartitionSelection, ReadCommand, Row, RowFilter, Table, collection, counter, decode_key,
 };
+
+use super::versions::has_values;
 
 /// The filters of a command, sorted by what they are about.
 #[derive(Default)]
@@ -20,14 +22,34 @@ pub(crate) struct Filters<'c> {
 }
 
 impl<'c> Filters<'c> {
-    /// The filters of a command on `table`.
-    pub(crate) fn new(filters: &'c [RowFilter], table: &'c Table) -> Filters<'c> {
+    /// Filters of a command on `table`.
+    pub(crate) fn new(
+        filters: &'c [RowFilter],
+        command: &ReadCommand,
+        table: &'c Table,
+    ) -> Filters<'c> {
+        let addresses = Addresses::of(command, table);
+        Filters::sorted(filters, table, |column, filter| {
+            Check::new(table, column, filter, addresses)
+        })
+    }
+
+    /// The filters of a view on `table`: no index has a say.
+    pub(crate) fn of_view(filters: &'c [RowFilter], table: &'c Table) -> Filters<'c> {
+        Filters::sorted(filters, table, Check::without_index)
+    }
+
+    fn sorted(
+        filters: &'c [RowFilter],
+        table: &'c Table,
+        check: impl Fn(&'c Column, &'c RowFilter) -> Check<'c>,
+    ) -> Filters<'c> {
         let mut sorted = Filters::default();
         for filter in filters {
             match table.column(filter.column) {
                 None => sorted.impossible = true,
                 Some(column) => {
-                    let check = Check::new(table, column, filter);
+                    let check = check(column, filter);
                     match column.kind {
                         ColumnKind::PartitionKey | ColumnKind::Static => {
                             sorted.partition.push(check);
@@ -90,37 +112,95 @@ impl<'c> Filters<'c> {
     }
 }
 
+/// In which orders ranges of addresses are compared.
+///
+/// To a storage-attached index all addresses are of IPv6 (`IndexTermType.encodeInetAddress`), and where one
+/// decides anything of a read, that order holds for all of it. What a range of the ring gives is filtered in
+/// the order of the type once more (`DataResolver.resolve`), unless only keys are filtered
+/// (`StorageAttachedIndexQueryPlan.supportsReplicaFilteringProtection`).
+#[derive(Clone, Copy)]
+struct Addresses {
+    mapped: bool,
+    plain: bool,
+}
+
+impl Addresses {
+    fn of(command: &ReadCommand, table: &Table) -> Addresses {
+        let columns = || {
+            let filters = command.filters.iter();
+            filters.filter_map(|filter| Some((table.column(filter.column)?, filter)))
+        };
+        let mapped = columns().any(|(column, filter)| {
+            deciding(table, column, filter).any(Index::is_storage_attached)
+        });
+        let is_range = matches!(command.partitions, PartitionSelection::Range { .. });
+        let twice = is_range && columns().any(|(column, _)| has_values(column.kind));
+        Addresses {
+            mapped,
+            plain: !mapped || twice,
+        }
+    }
+}
+
+/// Is a filter about a range of addresses? What it finds is known only beside all other filters.
+pub(crate) fn is_range_of_addresses(table: &Table, filter: &RowFilter) -> bool {
+    let column = table.column(filter.column);
+    filter.operator.is_range() && column.is_some_and(|column| column.ty == CqlType::Inet)
+}
+
+/// The indexes that may decide a filter.
+fn deciding<'t>(
+    table: &'t Table,
+    column: &'t Column,
+    filter: &'t RowFilter,
+) -> impl Iterator<Item = &'t Index> {
+    let indexes = table.indexes.iter();
+    // None decides IN.
+    indexes
+        .filter(|index| filter.values.len() == 1 && index.supports(table, column, filter.operator))
+}
+
 /// A filter, and how it looks at its column.
 struct Check<'c> {
     column: &'c Column,
     filter: &'c RowFilter,
     /// What an index that the filter may be decided by makes of texts.
     analyzer: Analyzer,
-    /// Is it about a range of addresses, in a storage-attached index? To that, all are of IPv6
-    /// (`IndexTermType.encodeInetAddress`), and what it finds is compared as it is once more, but for keys.
-    of_mapped: bool,
+    /// How it compares a range of addresses; `None`: it is about none.
+    addresses: Option<Addresses>,
     /// Is it decided by an index that knows no value without bytes (`IndexTermType.skipsEmptyValue`)?
     skips_empty: bool,
 }
 
 impl<'c> Check<'c> {
-    fn new(table: &Table, column: &'c Column, filter: &'c RowFilter) -> Check<'c> {
-        // No index decides IN.
-        let supports = |index: &&Index| {
-            filter.values.len() == 1 && index.supports(table, column, filter.operator)
-        };
-        let indexes = || table.indexes.iter().filter(supports);
+    fn new(
+        table: &Table,
+        column: &'c Column,
+        filter: &'c RowFilter,
+        addresses: Addresses,
+    ) -> Check<'c> {
+        let indexes = || deciding(table, column, filter);
         let mut analyzers = indexes().map(Index::analyzer);
-        let of_addresses = column.ty == CqlType::Inet && filter.operator.is_range();
         let is_attached = indexes().any(Index::is_storage_attached);
         Check {
-            column,
-            filter,
             analyzer: analyzers
                 .find(|a| *a != Analyzer::NONE)
                 .unwrap_or(Analyzer::NONE),
-            of_mapped: of_addresses && is_attached,
-            skips_empty: is_attached && column.ty.is_empty_meaningless(),
+            addresses: is_range_of_addresses(table, filter).then_some(addresses),
+            // Downwards no value is kept empty, not even a text (`ReversedType.allowsEmpty`).
+            skips_empty: is_attached
+                && (column.ty.is_empty_meaningless() || column.order == Order::Descending),
+            ..Check::without_index(column, filter)
+        }
+    }
+
+    fn without_index(column: &'c Column, filter: &'c RowFilter) -> Check<'c> {
+        Check {
+            column,
+            filter,
+            analyzer: Analyzer::NONE,
+            addresses: None,
+            skips_empty: false,
         }
     }
 
@@ -190,12 +270,12 @@ fn value_passes(value: &[u8], ty: &CqlType, check: &Check<'_>) -> bool {
     if check.skips_empty && value.is_empty() {
         return false;
     }
-    if check.of_mapped {
+    if let Some(addresses) = check.addresses {
         let mut values = filter.values.iter();
-        if !values.all(|wanted| mapped_passes(value, wanted, filter)) {
+        if addresses.mapped && !values.all(|wanted| mapped_passes(value, wanted, filter)) {
             return false;
         }
-        if check.column.kind == ColumnKind::PartitionKey {
+        if !addresses.plain {
             return true;
         }
     }

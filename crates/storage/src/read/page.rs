@@ -69,7 +69,7 @@ impl<'c> PageBuilder<'c> {
         PageBuilder {
             command,
             dropped: Some(table).filter(|table| !table.dropped.is_empty()),
-            filters: Filters::new(&command.filters, table),
+            filters: Filters::new(&command.filters, command, table),
             page: ReadPage::default(),
             rows_left: rows,
             bytes_left: u64::from(bytes),

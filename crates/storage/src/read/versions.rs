@@ -297,7 +297,7 @@ impl<'c> VersionBuilder<'c> {
         table: &'c Table,
     ) -> VersionBuilder<'c> {
         VersionBuilder {
-            filters: Filters::new(filters, table),
+            filters: Filters::new(filters, command, table),
             table,
             purge: purge_of(command, table),
             most_tombstones: u64::MAX,

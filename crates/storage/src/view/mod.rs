@@ -145,7 +145,7 @@ impl ViewRule {
         if live.is_empty() {
             return false;
         }
-        let filters = Filters::new(&self.rows.filters, &self.base);
+        let filters = Filters::of_view(&self.rows.filters, &self.base);
         filters.partition_passes(key, None, &self.base) && filters.row_passes(&live)
     }
 }

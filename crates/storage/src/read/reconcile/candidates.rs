@@ -14,6 +14,7 @@ use model::{
     Resume, RowFilter, Table,
 };
 
+use super::super::filter::is_range_of_addresses;
 use crate::index::{IndexDefinition, Lookup};
 
 /// How many rows a replica is to name at first, at least, and at most.
@@ -61,7 +62,9 @@ impl Candidates {
             found.min_by_key(|(_, lookup, _)| matches!(lookup, Lookup::Range(_)))?;
         let of_partitions = Index::is_of_partitions(&definition.column);
         let others = command.filters.iter();
-        let others = others.filter(|filter| filter.column != definition.column.id);
+        let others = others.filter(|filter| {
+            filter.column != definition.column.id && !is_range_of_addresses(table, filter)
+        });
         // A filter on rows would leave out a partition of which others have the rows.
         filters.extend(
             others

@@ -27,9 +27,10 @@ use std::rc::Rc;
 use model::{
     Bound, ClusteringComparator, ClusteringSelection, ColumnId, DataLimits, DecoratedKey,
     Partition, PartitionBound, PartitionSelection, PartitionUpdate, PartitionVersion, ReadCommand,
-    ReadPage, Resume, Row, Slice, VersionPage,
+    ReadPage, Resume, Row, RowFilter, Slice, VersionPage,
 };
 
+use super::filter::is_range_of_addresses;
 use super::page::{Flow, PageBuilder};
 use super::versions::{bound_after, end_of, has_values};
 use crate::PartitionHead;
@@ -94,12 +95,17 @@ pub fn command_for_replicas(command: &ReadCommand) -> ReadCommand {
     let kind = |column| table.column(column).map(|column| column.kind);
     let of_values = |column: &ColumnId| kind(*column).is_some_and(has_values);
     let mut asked = command.clone();
-    asked.filters.retain(|filter| !of_values(&filter.column));
-    let filtered = command.filters.iter().map(|filter| filter.column);
-    let filtered: Vec<ColumnId> = filtered.filter(of_values).collect();
-    if filtered.is_empty() {
+    let of_merged =
+        |filter: &RowFilter| of_values(&filter.column) || is_range_of_addresses(table, filter);
+    let merged: Vec<RowFilter> = asked
+        .filters
+        .extract_if(.., |filter| of_merged(filter))
+        .collect();
+    if merged.is_empty() {
         return asked;
     }
+    let filtered = merged.iter().map(|filter| filter.column);
+    let filtered = filtered.filter(of_values);
     // How many rows are left of those that are read nobody knows: only bytes are a limit.
     asked.columns.extend(filtered);
     asked.columns.sort_unstable();
