@@ -161,6 +161,13 @@ fn statements_run() {
     // Boxes as they were made before `valueOf`.
     let boxes = "return new String(\"n\") + new Integer(a) + new Long(2) + new Double(0.5) + new Boolean(true) + new Integer(\"7\");";
     assert_eq!(call(boxes, &[("1", Int)], Text), "n120.5true7");
+    let at_once = "java.util.List<Integer> l = java.util.Arrays.asList(a, 5); int s = 0; for (int i : List.of(1, 2)) s += i; return s + l.get(1) + Collections.singletonMap(\"k\", a).get(\"k\") + new java.util.HashSet<Integer>(Arrays.asList(a, a, 9)).size();";
+    assert_eq!(int(at_once, "20"), "30");
+    assert_eq!(int("return Collections.emptyList().size();", "1"), "0");
+    assert_eq!(
+        int("return List.of(a).size();", "null"),
+        "! java.lang.NullPointerException"
+    );
     let nothing = "Object o = null; return o.toString();";
     assert_eq!(
         call(nothing, &[("1", Int)], Text),

@@ -43,6 +43,8 @@ function(items) local keys = {} for key in next, items do keys[#keys + 1] = key 
 function(items) local values = {} for at, key in next, keys(items) do values[at] = items[key] end return values end
 -- entries: keys
 function(items) local entries = {} for at, key in next, keys(items) do entries[at] = {key, items[key]} end return entries end
+-- elements:
+function(list) local set = {} for _, value in next, list do set[value] = true end return set end
 -- item: fail
 function(list, at) if at < 0 or at >= #list then fail("IndexOutOfBoundsException", "Index: " .. at .. ", Size: " .. #list) end return list[at + 1] end
 -- append:

@@ -76,6 +76,10 @@ impl Translator<'_> {
                 let from = self.some(from);
                 self.helper("keys", &[&from])
             }
+            (Type::Set(_), [from]) if matches!(from.ty, Type::List(_)) => {
+                let from = self.some(from);
+                self.helper("elements", &[&from])
+            }
             (
                 Type::List(_) | Type::Set(_) | Type::Map(..),
                 [] | [Expression { ty: Type::Int, .. }],
@@ -95,6 +99,12 @@ impl Translator<'_> {
                     ..
                 }),
             ) => Type::List(of.clone()),
+            (
+                Type::Set(_),
+                Some(Expression {
+                    ty: Type::List(of), ..
+                }),
+            ) => Type::Set(of.clone()),
             _ => ty,
         };
         Ok(Expression::new(ty, code))
@@ -106,6 +116,9 @@ impl Translator<'_> {
         name: &str,
         arguments: &[Expression],
     ) -> Result<Expression, Wrong> {
+        if let Some(collection) = self.collection_of(class, name, arguments) {
+            return Ok(collection);
+        }
         let first = arguments.first().cloned();
         match (class, name, first, arguments.len()) {
             ("Math", _, Some(first), 1) if first.ty.is_number() => self.math(name, first),
@@ -137,6 +150,40 @@ impl Translator<'_> {
             )),
             _ => self.box_method(class, name, arguments),
         }
+    }
+
+    /// Collections that are made at once: `Arrays.asList(a, b)`, `Map.of(k, v)`.
+    fn collection_of(
+        &mut self,
+        class: &str,
+        name: &str,
+        arguments: &[Expression],
+    ) -> Option<Expression> {
+        let of = |ty: Option<&Expression>| Box::new(ty.map_or(Type::Object, |e| e.ty.clone()));
+        let first = of(arguments.first());
+        let ty = match (class, name, arguments.len()) {
+            ("Arrays", "asList", _) | ("List", "of", _) => Type::List(first),
+            ("Collections", "singletonList", 1) | ("Collections", "emptyList", 0) => {
+                Type::List(first)
+            }
+            ("Set", "of", _) => Type::Set(first),
+            ("Collections", "singleton", 1) | ("Collections", "emptySet", 0) => Type::Set(first),
+            ("Map", "of", count) if count % 2 == 0 => Type::Map(first, of(arguments.get(1))),
+            ("Collections", "singletonMap", 2) | ("Collections", "emptyMap", 0) => {
+                Type::Map(first, of(arguments.get(1)))
+            }
+            _ => return None,
+        };
+        let values: Vec<String> = arguments.iter().map(|value| self.some(value)).collect();
+        let items: Vec<String> = match &ty {
+            Type::Set(_) => values.iter().map(|v| format!("[{v}] = true")).collect(),
+            Type::Map(..) => {
+                let entries = values.chunks_exact(2);
+                entries.map(|e| format!("[{}] = {}", e[0], e[1])).collect()
+            }
+            _ => values,
+        };
+        Some(Expression::new(ty, format!("({{{}}})", items.join(", "))))
     }
 
     /// The static methods of `Integer` and the like.
