@@ -385,6 +385,29 @@ fn ordering_partitions_together_needs_the_whole_result() {
     assert!(error.starts_with("Cannot page queries"), "{error}");
 }
 
+/// A type that is written backwards is a column that descends.
+#[test]
+fn reversed_types_descend() {
+    let mut memory = with_tables();
+    run(
+        &mut memory,
+        "CREATE TABLE ks.r (k int, c 'ReversedType(Int32Type)', PRIMARY KEY (k, c))",
+    );
+    for c in 1..=3 {
+        run(
+            &mut memory,
+            &format!("INSERT INTO ks.r (k, c) VALUES (1, {c})"),
+        );
+    }
+    let all = memory.prepare("SELECT c FROM ks.r").expect("valid");
+    let rows = execute(&mut memory, &all, &[]).expect("valid");
+    let last: Vec<u8> = rows
+        .iter()
+        .filter_map(|row| row[0].as_ref()?.last().copied())
+        .collect();
+    assert_eq!(last, [3, 2, 1]);
+}
+
 /// What no sstable can hold is refused, however it is given.
 #[test]
 fn values_that_are_none_of_their_type_are_refused() {

@@ -92,12 +92,7 @@ pub(super) fn changed(
 ) -> SchemaChange {
     let mut change = super::changed(schema, kind, target, keyspace, name);
     if let Some(event) = &mut change.event {
-        // Whoever makes one is told its types as they were written.
-        let shown = match kind {
-            ChangeKind::Dropped => told_argument_type,
-            _ => argument_type,
-        };
-        event.arguments = arguments.iter().map(shown).collect();
+        event.arguments = arguments.iter().map(told_argument_type).collect();
     }
     change
 }

@@ -416,6 +416,21 @@ fn check_key_column(
     Ok(())
 }
 
+/// Is the column of a type that is written backwards, `'ReversedType(Int32Type)'`? It descends then, whatever
+/// the order says.
+fn is_reversed(statement: &CreateTable, column: &str) -> bool {
+    let mut columns = statement.columns.iter();
+    columns.any(|definition| match &definition.ty {
+        DataType::Custom(class) if definition.name == column => {
+            matches!(
+                CqlType::from_marshal_ordered(class),
+                Ok((_, Order::Descending))
+            )
+        }
+        _ => false,
+    })
+}
+
 /// The direction of each clustering column: those not named ascend.
 fn clustering_orders(
     statement: &CreateTable,
@@ -435,6 +450,9 @@ fn clustering_orders(
         return invalid(format!("Missing CLUSTERING ORDER for column {column}"));
     }
     let order_of = |column: &String| {
+        if is_reversed(statement, column) {
+            return Order::Descending;
+        }
         let found = given.iter().find(|(name, _)| name == column);
         found.map_or(Order::Ascending, |(_, order)| *order)
     };
