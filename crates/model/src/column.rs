@@ -33,6 +33,13 @@ pub enum ColumnKind {
     Regular,
 }
 
+impl ColumnKind {
+    /// Is it part of the primary key? Of all others there are cells.
+    pub fn is_key(self) -> bool {
+        matches!(self, ColumnKind::PartitionKey | ColumnKind::Clustering)
+    }
+}
+
 /// A column of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {

@@ -264,13 +264,13 @@ fn floor(call: &Call<'_>) -> Outcome {
     let result = &call.function.result;
     let refuse = |message: &str| Err(CqlError::Invalid(message.to_owned()));
     // What has no value is asked before what has a wrong one (`Arguments.containsNulls`).
-    let mut others = (0..call.function.arguments.len()).filter(|at| *at != 1);
-    let Some(duration) = call
-        .argument(1)
-        .filter(|_| others.all(|at| call.argument(at).is_some()))
-    else {
+    let mut arguments = 0..call.function.arguments.len();
+    let Some(duration) = call.argument(1) else {
         return Ok(None);
     };
+    if arguments.any(|at| call.argument(at).is_none()) {
+        return Ok(None);
+    }
     let duration = Duration::decode(duration).map_err(|e| CqlError::Invalid(e.to_string()))?;
     if *result == CqlType::Time {
         return floor_time(call, &duration);

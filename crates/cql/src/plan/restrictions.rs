@@ -233,12 +233,12 @@ impl Restrictions {
             );
         }
         // Beside a token, keys are no filters of their own.
-        let only_clustering = match restrictions.token {
+        let filters_nothing_else = match restrictions.token {
             Some(_) => demands.filters_keys_at_most(),
             None => demands.filtered.is_empty(),
         };
-        let only_clustering = only_clustering && restrictions.restricts_clustering;
-        let only_clustering = only_clustering && !has_keys;
+        let only_clustering =
+            restrictions.restricts_clustering && !has_keys && filters_nothing_else;
         if kind.nearest().is_some() {
             restrictions.unindexed = demands.any_is_unindexed() || only_clustering;
             restrictions.must_filter = demands.are_decided_apart();

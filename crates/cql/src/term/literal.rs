@@ -6,7 +6,7 @@ use model::CqlType;
 
 use crate::CqlError;
 use crate::ast::{Literal, LiteralKind};
-use crate::functions::Assignment;
+use crate::functions::{Assignment, double_text};
 
 /// How messages call the forms of constants.
 pub(crate) fn kind_name(kind: LiteralKind) -> &'static str {
@@ -40,13 +40,13 @@ pub(crate) fn preferred_type(literal: &Literal) -> CqlType {
     }
 }
 
-/// `double` if the one that is next to the number is written as the number is, in as few digits as tell it from
-/// others (`BigDecimal.valueOf`), else `decimal`: `1.1` is a double.
+/// `double` if the text of the one that is next to the number says the same number (`BigDecimal.valueOf`), else
+/// `decimal`: `1.1` is a double.
 fn preferred_float(text: &str) -> CqlType {
     let (Ok(exact), Ok(near)) = (text.parse::<BigDecimal>(), text.parse::<f64>()) else {
         return CqlType::Double;
     };
-    match format!("{near:e}").parse::<BigDecimal>() {
+    match double_text(near).parse::<BigDecimal>() {
         Ok(near) if near == exact => CqlType::Double,
         _ => CqlType::Decimal,
     }

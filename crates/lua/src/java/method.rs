@@ -1,4 +1,4 @@
-//! Methods, constructors and constants of the classes that there are.
+//! Methods of the classes that there are.
 
 use model::CqlType;
 
@@ -31,85 +31,6 @@ fn missing(ty: &impl ToString, name: &str) -> Wrong {
 }
 
 impl Translator<'_> {
-    pub(super) fn constant(&mut self, class: &str, name: &str) -> Result<Expression, Wrong> {
-        let (ty, code) = match (class, name) {
-            ("Math", "PI") => (Type::Double, "math.pi"),
-            ("Math", "E") => (Type::Double, "2.718281828459045"),
-            ("Integer", "MAX_VALUE") => (Type::Int, "2147483647"),
-            ("Integer", "MIN_VALUE") => (Type::Int, "(-2147483648)"),
-            ("Long", "MAX_VALUE") => (Type::Long, "math.maxinteger"),
-            ("Long", "MIN_VALUE") => (Type::Long, "math.mininteger"),
-            ("Double", "NaN") => (Type::Double, "(0.0 / 0.0)"),
-            ("Double", "POSITIVE_INFINITY") => (Type::Double, "math.huge"),
-            ("Double", "NEGATIVE_INFINITY") => (Type::Double, "(-math.huge)"),
-            ("Double", "MAX_VALUE") => (Type::Double, "1.7976931348623157e308"),
-            ("Double", "MIN_VALUE") => (Type::Double, "4.9e-324"),
-            ("Boolean", "TRUE") => (Type::Boolean, "true"),
-            ("Boolean", "FALSE") => (Type::Boolean, "false"),
-            _ => return Err(format!("{class}.{name} is not available in Helenus")),
-        };
-        Ok(Expression::new(ty, code))
-    }
-
-    /// What is behind `new`.
-    pub(super) fn made(&mut self) -> Result<Expression, Wrong> {
-        let Some(ty) = self.take_type() else {
-            let class = self.word()?;
-            return Err(format!("{class} cannot be resolved to a type"));
-        };
-        self.expect("(")?;
-        let arguments = self.arguments()?;
-        let code = match (&ty, &arguments[..]) {
-            // Boxes, as Java had them made before there was `valueOf`.
-            (boxed, [_]) if boxed.is_number() || *boxed == Type::Boolean => {
-                return self.class_method(&ty.to_string(), "valueOf", &arguments);
-            }
-            (Type::Text, []) => "\"\"".to_owned(),
-            (Type::Text, [text]) if text.ty == Type::Text => self.some(text),
-            (Type::Builder, []) => "{\"\"}".to_owned(),
-            (Type::Builder, [text]) if text.ty == Type::Text => format!("{{{}}}", self.some(text)),
-            (Type::List(_), [from]) if matches!(from.ty, Type::List(_)) => {
-                let from = self.some(from);
-                self.helper("copy", &[&from])
-            }
-            (Type::List(_), [from]) if matches!(from.ty, Type::Set(_)) => {
-                let from = self.some(from);
-                self.helper("keys", &[&from])
-            }
-            (Type::Set(_), [from]) if matches!(from.ty, Type::List(_)) => {
-                let from = self.some(from);
-                self.helper("elements", &[&from])
-            }
-            (
-                Type::List(_) | Type::Set(_) | Type::Map(..),
-                [] | [Expression { ty: Type::Int, .. }],
-            ) => "{}".to_owned(),
-            _ => {
-                return Err(format!(
-                    "The constructor {ty}({}) is not available in Helenus",
-                    arguments.len()
-                ));
-            }
-        };
-        let ty = match (&ty, arguments.first()) {
-            (
-                Type::List(_),
-                Some(Expression {
-                    ty: Type::List(of) | Type::Set(of),
-                    ..
-                }),
-            ) => Type::List(of.clone()),
-            (
-                Type::Set(_),
-                Some(Expression {
-                    ty: Type::List(of), ..
-                }),
-            ) => Type::Set(of.clone()),
-            _ => ty,
-        };
-        Ok(Expression::new(ty, code))
-    }
-
     pub(super) fn class_method(
         &mut self,
         class: &str,
@@ -150,40 +71,6 @@ impl Translator<'_> {
             )),
             _ => self.box_method(class, name, arguments),
         }
-    }
-
-    /// Collections that are made at once: `Arrays.asList(a, b)`, `Map.of(k, v)`.
-    fn collection_of(
-        &mut self,
-        class: &str,
-        name: &str,
-        arguments: &[Expression],
-    ) -> Option<Expression> {
-        let of = |ty: Option<&Expression>| Box::new(ty.map_or(Type::Object, |e| e.ty.clone()));
-        let first = of(arguments.first());
-        let ty = match (class, name, arguments.len()) {
-            ("Arrays", "asList", _) | ("List", "of", _) => Type::List(first),
-            ("Collections", "singletonList", 1) | ("Collections", "emptyList", 0) => {
-                Type::List(first)
-            }
-            ("Set", "of", _) => Type::Set(first),
-            ("Collections", "singleton", 1) | ("Collections", "emptySet", 0) => Type::Set(first),
-            ("Map", "of", count) if count % 2 == 0 => Type::Map(first, of(arguments.get(1))),
-            ("Collections", "singletonMap", 2) | ("Collections", "emptyMap", 0) => {
-                Type::Map(first, of(arguments.get(1)))
-            }
-            _ => return None,
-        };
-        let values: Vec<String> = arguments.iter().map(|value| self.some(value)).collect();
-        let items: Vec<String> = match &ty {
-            Type::Set(_) => values.iter().map(|v| format!("[{v}] = true")).collect(),
-            Type::Map(..) => {
-                let entries = values.chunks_exact(2);
-                entries.map(|e| format!("[{}] = {}", e[0], e[1])).collect()
-            }
-            _ => values,
-        };
-        Some(Expression::new(ty, format!("({{{}}})", items.join(", "))))
     }
 
     /// The static methods of `Integer` and the like.

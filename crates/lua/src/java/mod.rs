@@ -9,6 +9,7 @@
 //! How values look is said in [`to_lua`](crate::to_lua); a `char` is a number, a `StringBuilder` a table of one
 //! text, an entry of a map `{key, value}`. Sets and maps are walked through in the order of their keys.
 
+mod construction;
 mod expression;
 mod method;
 mod statement;

@@ -146,11 +146,7 @@ impl IndexDefinition {
     /// of them.
     pub(crate) fn lookup(&self, table: &Table, filters: &[RowFilter]) -> Option<Lookup> {
         let mut range = None;
-        let is_key_of_addresses = self.column.ty == CqlType::Inet
-            && matches!(
-                self.column.kind,
-                ColumnKind::PartitionKey | ColumnKind::Clustering
-            );
+        let is_key_of_addresses = self.column.ty == CqlType::Inet && self.column.kind.is_key();
         for filter in filters {
             let is_on = filter.column == self.column.id
                 && self.index.supports(table, &self.column, filter.operator);

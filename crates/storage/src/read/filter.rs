@@ -8,8 +8,6 @@ use model::{
     PartitionSelection, ReadCommand, Row, RowFilter, Table, collection, counter, decode_key,
 };
 
-use super::versions::has_values;
-
 /// The filters of a command, sorted by what they are about.
 #[derive(Default)]
 pub(crate) struct Filters<'c> {
@@ -28,9 +26,8 @@ impl<'c> Filters<'c> {
         command: &ReadCommand,
         table: &'c Table,
     ) -> Filters<'c> {
-        let addresses = Addresses::of(command, table);
         Filters::sorted(filters, table, |column, filter| {
-            Check::new(table, column, filter, addresses)
+            Check::new(table, column, filter, command)
         })
     }
 
@@ -107,7 +104,7 @@ impl<'c> Filters<'c> {
     pub(crate) fn columns(&self) -> impl Iterator<Item = ColumnId> {
         let all = self.partition.iter().chain(&self.row);
         all.map(|check| check.column)
-            .filter(|column| matches!(column.kind, ColumnKind::Static | ColumnKind::Regular))
+            .filter(|column| !column.kind.is_key())
             .map(|column| column.id)
     }
 }
@@ -134,7 +131,7 @@ impl Addresses {
             deciding(table, column, filter).any(Index::is_storage_attached)
         });
         let is_range = matches!(command.partitions, PartitionSelection::Range { .. });
-        let twice = is_range && columns().any(|(column, _)| has_values(column.kind));
+        let twice = is_range && columns().any(|(column, _)| !column.kind.is_key());
         Addresses {
             mapped,
             plain: !mapped || twice,
@@ -143,9 +140,8 @@ impl Addresses {
 }
 
 /// Is a filter about a range of addresses? What it finds is known only beside all other filters.
-pub(crate) fn is_range_of_addresses(table: &Table, filter: &RowFilter) -> bool {
-    let column = table.column(filter.column);
-    filter.operator.is_range() && column.is_some_and(|column| column.ty == CqlType::Inet)
+pub(crate) fn is_range_of_addresses(column: &Column, filter: &RowFilter) -> bool {
+    filter.operator.is_range() && column.ty == CqlType::Inet
 }
 
 /// The indexes that may decide a filter.
@@ -177,7 +173,7 @@ impl<'c> Check<'c> {
         table: &Table,
         column: &'c Column,
         filter: &'c RowFilter,
-        addresses: Addresses,
+        command: &ReadCommand,
     ) -> Check<'c> {
         let indexes = || deciding(table, column, filter);
         let mut analyzers = indexes().map(Index::analyzer);
@@ -186,7 +182,7 @@ impl<'c> Check<'c> {
             analyzer: analyzers
                 .find(|a| *a != Analyzer::NONE)
                 .unwrap_or(Analyzer::NONE),
-            addresses: is_range_of_addresses(table, filter).then_some(addresses),
+            addresses: is_range_of_addresses(column, filter).then(|| Addresses::of(command, table)),
             // Downwards no value is kept empty, not even a text (`ReversedType.allowsEmpty`).
             skips_empty: is_attached
                 && (column.ty.is_empty_meaningless() || column.order == Order::Descending),

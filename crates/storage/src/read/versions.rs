@@ -19,9 +19,9 @@ use std::rc::Rc;
 
 use io::Env;
 use model::{
-    Bound, BoundKind, Clustering, ClusteringComparator, ColumnId, ColumnKind, DecoratedKey,
-    DeletionTime, NO_TIMESTAMP, Partition, PartitionBound, PartitionSelection, PartitionVersion,
-    Purge, RangeTombstone, RangeTombstoneList, ReadCommand, Resume, Row, RowFilter, Slice, Table,
+    Bound, BoundKind, Clustering, ClusteringComparator, ColumnId, DecoratedKey, DeletionTime,
+    NO_TIMESTAMP, Partition, PartitionBound, PartitionSelection, PartitionVersion, Purge,
+    RangeTombstone, RangeTombstoneList, ReadCommand, Resume, Row, RowFilter, Slice, Table,
     VersionPage,
 };
 
@@ -106,14 +106,9 @@ impl View {
 fn key_filters(command: &ReadCommand, table: &Table) -> Vec<RowFilter> {
     let is_of_key = |filter: &&RowFilter| {
         let column = table.column(filter.column);
-        column.is_none_or(|column| !has_values(column.kind))
+        column.is_none_or(|column| column.kind.is_key())
     };
     command.filters.iter().filter(is_of_key).cloned().collect()
-}
-
-/// Is it a column of which there are cells?
-pub(super) fn has_values(kind: ColumnKind) -> bool {
-    matches!(kind, ColumnKind::Static | ColumnKind::Regular)
 }
 
 impl Reading<'_> {

@@ -62,16 +62,19 @@ impl Candidates {
             found.min_by_key(|(_, lookup, _)| matches!(lookup, Lookup::Range(_)))?;
         let of_partitions = Index::is_of_partitions(&definition.column);
         let others = command.filters.iter();
-        let others = others.filter(|filter| {
-            filter.column != definition.column.id && !is_range_of_addresses(table, filter)
-        });
+        let others = others.filter(|filter| filter.column != definition.column.id);
         // A filter on rows would leave out a partition of which others have the rows.
         filters.extend(
             others
-                .filter(|filter| match kind(table, filter) {
-                    Some(ColumnKind::PartitionKey) => true,
-                    Some(ColumnKind::Clustering) => !of_partitions,
-                    _ => false,
+                .filter(|filter| {
+                    table
+                        .column(filter.column)
+                        .is_some_and(|column| match column.kind {
+                            _ if is_range_of_addresses(column, filter) => false,
+                            ColumnKind::PartitionKey => true,
+                            ColumnKind::Clustering => !of_partitions,
+                            ColumnKind::Static | ColumnKind::Regular => false,
+                        })
                 })
                 .cloned(),
         );
@@ -182,10 +185,6 @@ impl Candidates {
         self.command.limits.rows = (self.command.limits.rows * 2).min(MANY);
         self.resumed = None;
     }
-}
-
-fn kind(table: &Table, filter: &RowFilter) -> Option<ColumnKind> {
-    table.column(filter.column).map(|column| column.kind)
 }
 
 /// The filters that one cell which the index knows has to pass. Of a column of many cells that is one

@@ -32,7 +32,7 @@ use model::{
 
 use super::filter::is_range_of_addresses;
 use super::page::{Flow, PageBuilder};
-use super::versions::{bound_after, end_of, has_values};
+use super::versions::{bound_after, end_of};
 use crate::PartitionHead;
 pub use candidates::{Candidates, Named, Window};
 use part::{Part, first_end};
@@ -92,20 +92,21 @@ struct Source {
 /// anything is left out of it.
 pub fn command_for_replicas(command: &ReadCommand) -> ReadCommand {
     let table = &command.table;
-    let kind = |column| table.column(column).map(|column| column.kind);
-    let of_values = |column: &ColumnId| kind(*column).is_some_and(has_values);
+    let has_cells = |column: &ColumnId| {
+        let column = table.column(*column);
+        column.is_some_and(|column| !column.kind.is_key())
+    };
+    let of_merged = |filter: &mut RowFilter| {
+        let column = table.column(filter.column);
+        column.is_some_and(|column| !column.kind.is_key() || is_range_of_addresses(column, filter))
+    };
     let mut asked = command.clone();
-    let of_merged =
-        |filter: &RowFilter| of_values(&filter.column) || is_range_of_addresses(table, filter);
-    let merged: Vec<RowFilter> = asked
-        .filters
-        .extract_if(.., |filter| of_merged(filter))
-        .collect();
+    let merged: Vec<RowFilter> = asked.filters.extract_if(.., of_merged).collect();
     if merged.is_empty() {
         return asked;
     }
     let filtered = merged.iter().map(|filter| filter.column);
-    let filtered = filtered.filter(of_values);
+    let filtered = filtered.filter(has_cells);
     // How many rows are left of those that are read nobody knows: only bytes are a limit.
     asked.columns.extend(filtered);
     asked.columns.sort_unstable();
