@@ -320,7 +320,10 @@ fn mask(call: &Call<'_>, inner: bool) -> Outcome {
     let all = units.iter().enumerate();
     let masked = all.map(|(i, unit)| if shown(i) { *unit } else { padding });
     let decoded = char::decode_utf16(masked).map(|unit| unit.unwrap_or('?'));
-    Ok(Some(decoded.collect::<String>().into()))
+    // So does what `ascii` does not have.
+    let is_ascii = call.function.result == CqlType::Ascii;
+    let written = decoded.map(|c| if is_ascii && !c.is_ascii() { '?' } else { c });
+    Ok(Some(written.collect::<String>().into()))
 }
 
 fn similarity(

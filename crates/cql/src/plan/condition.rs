@@ -196,10 +196,11 @@ impl ColumnCondition {
             }
         };
         let is_in = self.comparison == Comparison::In;
-        let looks_inside = matches!(
+        // Of a collection of many cells Cassandra looks for an element without bytes.
+        let looks_at_cells = matches!(
             self.comparison,
             Comparison::Contains | Comparison::ContainsKey
-        );
+        ) && self.column.ty.is_multi_cell();
         let mut values = Vec::new();
         match &self.values {
             Values::Terms(terms) => {
@@ -208,7 +209,7 @@ impl ColumnCondition {
                         Bound::Value(value) => values.push(Some(value)),
                         Bound::Null => values.push(None),
                         Bound::Unset if is_in => {}
-                        Bound::Unset if looks_inside => values.push(Some(Bytes::new())),
+                        Bound::Unset if looks_at_cells => values.push(Some(Bytes::new())),
                         Bound::Unset => return invalid!("Invalid 'unset' value in condition"),
                     }
                 }

@@ -13,10 +13,11 @@ use model::{
 };
 use smallvec::SmallVec;
 
+use super::node::{element_key, slice_edges};
 use crate::CqlError;
 use crate::ast::WriteTimeKind;
 use crate::error::invalid;
-use crate::term::{Bound, Expression, Request};
+use crate::term::{Expression, Request};
 
 /// Which cells of a column a time is asked of.
 #[derive(Clone, Debug, PartialEq)]
@@ -281,7 +282,7 @@ impl Fetch {
                 if cells.is_empty() {
                     continue;
                 }
-                *slot = times(cells, &column.ty, *kind, part, request)?.map(Cow::Owned);
+                *slot = times(cells, column, *kind, part, request)?.map(Cow::Owned);
             }
         }
         Ok(())
@@ -340,12 +341,12 @@ fn field_index(path: &[u8]) -> Option<usize> {
 /// `writetime`, `maxwritetime`, `minwritetime` or `ttl` of cells.
 fn times(
     cells: &[Cell],
-    ty: &CqlType,
+    column: &Column,
     kind: WriteTimeKind,
     part: &Part,
     request: &Request<'_>,
 ) -> Result<Option<Vec<u8>>, CqlError> {
-    let now = request.now_seconds;
+    let (now, ty) = (request.now_seconds, &column.ty);
     let cells: Vec<&Cell> = cells.iter().filter(|cell| cell.is_live(now)).collect();
     if let CqlType::Udt {
         definition,
@@ -365,7 +366,7 @@ fn times(
         }
         return Ok(Some(pack_nullable(&fields)));
     }
-    let cells = selected(cells, ty, part, request)?;
+    let cells = selected(cells, column, part, request)?;
     let single = !ty.is_multi_cell() || matches!(part, Part::Field(_) | Part::Element(_));
     if cells.is_empty() {
         return Ok(None);
@@ -388,21 +389,17 @@ fn times(
 /// Those cells that the part means.
 fn selected<'c>(
     cells: Vec<&'c Cell>,
-    ty: &CqlType,
+    column: &Column,
     part: &Part,
     request: &Request<'_>,
 ) -> Result<Vec<&'c Cell>, CqlError> {
-    let value = |expression: &Expression| {
-        expression.evaluate(request).map(|bound| match bound {
-            Bound::Value(value) => Some(value),
-            Bound::Null | Bound::Unset => None,
-        })
+    let (ty, name) = (&column.ty, &*column.name);
+    let key = match part {
+        Part::Element(key) => Some(element_key(key, name, request)?),
+        _ => None,
     };
     let bounds = match part {
-        Part::Slice(from, to) => {
-            let from = from.as_ref().map(value).transpose()?.flatten();
-            (from, to.as_ref().map(value).transpose()?.flatten())
-        }
+        Part::Slice(from, to) => slice_edges(from.as_ref(), to.as_ref(), name, request)?,
         _ => (None, None),
     };
     let (from, to) = &bounds;
@@ -424,10 +421,6 @@ fn selected<'c>(
         // The cell is the whole collection: it counts if there is anything of the part in it.
         let Some(key_type) = frozen_key_type(ty) else {
             return Ok(cells);
-        };
-        let key = match part {
-            Part::Element(key) => value(key)?,
-            _ => None,
         };
         let has_part = |path: &[u8]| match part {
             Part::Element(_) => {
@@ -451,10 +444,10 @@ fn selected<'c>(
     Ok(match part {
         Part::Whole => cells,
         Part::Field(index) => keep(&|path| path == index.to_be_bytes()),
-        Part::Element(key) => match value(key)? {
-            Some(key) => keep(&|path| path_type.compare(path, &key).is_eq()),
-            None => Vec::new(),
-        },
+        Part::Element(_) => keep(&|path| {
+            let is_key = |key: &Bytes| path_type.compare(path, key).is_eq();
+            key.as_ref().is_some_and(is_key)
+        }),
         Part::Slice(..) => keep(&|path| is_within(path_type, path)),
     })
 }

@@ -131,7 +131,7 @@ impl Node {
                 ty,
                 key,
                 name,
-            } => match (value(of)?, edge(key, ("element", name), request)?) {
+            } => match (value(of)?, element_key(key, name, request)?) {
                 (Some(whole), key) => element(&whole, *is_map, ty, &key)?,
                 _ => None,
             },
@@ -144,13 +144,7 @@ impl Node {
                 to,
                 name,
             } => {
-                let edge = |term: &Option<Expression>| match term {
-                    // An edge that is not set is none.
-                    Some(term) if term.evaluate(request)? == Bound::Unset => Ok(None),
-                    Some(term) => edge(term, ("slice", name), request).map(Some),
-                    None => Ok(None),
-                };
-                let edges = (edge(from)?, edge(to)?);
+                let edges = slice_edges(from.as_ref(), to.as_ref(), name, request)?;
                 match value(of)? {
                     Some(whole) => {
                         let packed = slice(&whole, *is_map, ty, edges)?;
@@ -218,17 +212,33 @@ fn map(ty: &CqlType, mut pairs: Vec<(Bytes, Option<Bytes>)>) -> Bytes {
 /// No elements.
 const NONE: [&[u8]; 0] = [];
 
-/// The key of an element, or an edge of a slice: it has to be there.
-fn edge(
+/// The key of an element of the column or field `of`: it has to be there.
+pub(super) fn element_key(
     term: &Expression,
-    (what, of): (&str, &str),
+    of: &str,
     request: &Request<'_>,
 ) -> Result<Bytes, CqlError> {
     match term.evaluate(request)? {
         Bound::Value(value) => Ok(value),
-        Bound::Null => invalid!("Invalid null value for {what} selection on {of}"),
-        Bound::Unset => invalid!("Invalid unset value for {what} selection on {of}"),
+        Bound::Null => invalid!("Invalid null value for element selection on {of}"),
+        Bound::Unset => invalid!("Invalid unset value for element selection on {of}"),
     }
+}
+
+/// Between which elements a slice of the column or field `of` is. An edge that is not set is none.
+pub(super) fn slice_edges(
+    from: Option<&Expression>,
+    to: Option<&Expression>,
+    of: &str,
+    request: &Request<'_>,
+) -> Result<(Option<Bytes>, Option<Bytes>), CqlError> {
+    let edge = |term: Option<&Expression>| match term.map(|term| term.evaluate(request)) {
+        None | Some(Ok(Bound::Unset)) => Ok(None),
+        Some(Ok(Bound::Value(value))) => Ok(Some(value)),
+        Some(Ok(Bound::Null)) => invalid!("Invalid null value for slice selection on {of}"),
+        Some(Err(error)) => Err(error),
+    };
+    Ok((edge(from)?, edge(to)?))
 }
 
 /// The element of a set or map. It is looked for up to the first that comes behind it: a value that was bound

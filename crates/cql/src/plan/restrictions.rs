@@ -452,11 +452,6 @@ impl Restrictions {
             .filter_map(|id| table.column(*id))
             .filter(|column| matches!(column.kind, ColumnKind::Static | ColumnKind::Regular))
             .collect();
-        let of_vector = |column: &&Column| {
-            let mut indexes = table.indexes.iter();
-            matches!(column.ty, CqlType::Vector { .. })
-                && indexes.any(|i| i.column_of(table) == Some(*column))
-        };
         let nearest = others.iter().find(|c| kind.nearest() == Some(c.id));
         if let Some(column) = nearest {
             // The order is a restriction, too, and is merged with the others.
@@ -472,8 +467,15 @@ impl Restrictions {
                 ),
             };
         }
-        // Whichever is the first to be looked at.
-        if others.first().is_some_and(of_vector) {
+        // Cassandra looks at the first vector alone.
+        let mut vectors = others
+            .iter()
+            .filter(|c| matches!(c.ty, CqlType::Vector { .. }));
+        let is_indexed = |column: &&Column| {
+            let mut indexes = table.indexes.iter();
+            indexes.any(|index| index.column_of(table) == Some(*column))
+        };
+        if vectors.next().is_some_and(is_indexed) {
             return invalid!("Vector indexes only support ANN queries");
         }
         if !others.is_empty() {
