@@ -133,6 +133,7 @@ impl SelectPlan {
         paging: Paging<'_>,
     ) -> Result<SelectRun<'p>, CqlError> {
         let (limit, mut per_partition) = self.limits(request)?;
+        self.selection.check_parts(request)?;
         if self.distinct {
             per_partition = 1;
         }

@@ -11,8 +11,8 @@ use crate::ast::{SelectClause, SelectItem, Selector};
 use crate::functions::Aggregate;
 use crate::term::{Analysis, ColumnSpec, Request};
 
-use super::fetch::{Fetch, Slots, Source};
-use super::node::Node;
+use super::fetch::{Fetch, Part, Slots, Source};
+use super::node::{Node, element_key, slice_edges};
 use super::run::RowSink;
 use super::selector::Compiler;
 
@@ -42,6 +42,8 @@ pub(crate) struct Selection {
     pub(crate) aggregates: Vec<AggregateCall>,
     /// What the columns are made of.
     outputs: Vec<Output>,
+    /// The parts of collections that are asked for, and what these are called.
+    parts: Vec<(Part, String)>,
     /// The slots of the outputs, where these are all that is needed.
     plain: Option<Vec<usize>>,
     /// One column of text, with all outputs as JSON.
@@ -74,6 +76,7 @@ impl Selection {
                 ty: typed.ty,
             });
         }
+        let parts = compiler.take_parts();
         let (fetch, aggregates) = compiler.finish();
         let plain = outputs
             .iter()
@@ -102,9 +105,24 @@ impl Selection {
             fetch,
             aggregates,
             outputs,
+            parts,
             plain,
             json,
         })
+    }
+
+    /// Refuses keys and edges of parts that are null, whether a row is read or not.
+    pub(crate) fn check_parts(&self, request: &Request<'_>) -> Result<(), CqlError> {
+        for (part, of) in &self.parts {
+            match part {
+                Part::Element(key) => drop(element_key(key, of, request)?),
+                Part::Slice(from, to) => {
+                    slice_edges(from.as_ref(), to.as_ref(), of, request)?;
+                }
+                Part::Whole | Part::Field(_) => {}
+            }
+        }
+        Ok(())
     }
 
     /// Gives the values of a row, or of a group, to `sink`.

@@ -30,6 +30,8 @@ pub(crate) struct Compiler<'a> {
     pub(super) table: &'a Table,
     fetch: Fetch,
     aggregates: Vec<AggregateCall>,
+    /// The parts of collections, and what these are called.
+    parts: Vec<(Part, String)>,
     /// Inside the arguments of an aggregate?
     in_aggregate: bool,
 }
@@ -58,6 +60,7 @@ impl<'a> Compiler<'a> {
             table,
             fetch,
             aggregates: Vec::new(),
+            parts: Vec::new(),
             in_aggregate: false,
         }
     }
@@ -65,6 +68,11 @@ impl<'a> Compiler<'a> {
     /// The slots and aggregates that were needed.
     pub(crate) fn finish(self) -> (Fetch, Vec<AggregateCall>) {
         (self.fetch, self.aggregates)
+    }
+
+    /// The parts of collections that were met so far, and what these are called.
+    pub(crate) fn take_parts(&mut self) -> Vec<(Part, String)> {
+        std::mem::take(&mut self.parts)
     }
 
     /// Resolves a selector, which is to have the type `expected` if one is given.
@@ -375,12 +383,15 @@ impl<'a> Compiler<'a> {
         let term = |term: &Term| prepare(self.analysis, term, &receiver);
         let of_node = Box::new(of.node);
         if let Selector::Element(_, key) = selector {
+            let key_term = term(key)?;
+            self.parts
+                .push((Part::Element(key_term.clone()), name.clone()));
             return Ok(Typed {
                 node: Node::Element {
                     of: of_node,
                     is_map,
                     ty: key_type,
-                    key: term(key)?,
+                    key: key_term,
                     name: name.clone(),
                 },
                 ty: value_type,
@@ -390,6 +401,10 @@ impl<'a> Compiler<'a> {
         let Selector::Slice(_, from, to) = selector else {
             return cannot_infer(selector);
         };
+        let from_term = from.as_deref().map(term).transpose()?;
+        let to_term = to.as_deref().map(term).transpose()?;
+        let part = Part::Slice(from_term.clone(), to_term.clone());
+        self.parts.push((part, name.clone()));
         let shown =
             |edge: &Option<Box<Term>>| edge.as_ref().map(ToString::to_string).unwrap_or_default();
         Ok(Typed {
@@ -398,8 +413,8 @@ impl<'a> Compiler<'a> {
                 is_map,
                 frozen: !of.ty.is_multi_cell(),
                 ty: key_type,
-                from: from.as_deref().map(term).transpose()?,
-                to: to.as_deref().map(term).transpose()?,
+                from: from_term,
+                to: to_term,
                 name: name.clone(),
             },
             ty: of.ty,
