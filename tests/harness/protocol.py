@@ -13,6 +13,8 @@ ERROR, STARTUP, READY, AUTHENTICATE, OPTIONS, SUPPORTED = 0, 1, 2, 3, 5, 6
 AUTH_RESPONSE, AUTH_SUCCESS = 15, 16
 QUERY, RESULT, PREPARE, EXECUTE, REGISTER, EVENT, BATCH = 7, 8, 9, 10, 11, 12, 13
 ONE = 1
+# A flag of the header: the client takes versions that are not finished.
+USE_BETA = 0x10
 UNSET = object()
 NATIVE_TYPES = {
     1: "ascii", 2: "bigint", 3: "blob", 4: "boolean", 5: "counter", 6: "decimal", 7: "double", 8: "float",
@@ -205,6 +207,8 @@ class Connection:
         self.socket.sendall(data)
 
     def send(self, opcode: int, body: bytes = b"", stream: int = 0, flags: int = 0):
+        if self.version == 6:
+            flags |= USE_BETA
         data = envelope(self.version, opcode, body, stream, flags)
         if not self.framed:
             return self.send_raw(data)

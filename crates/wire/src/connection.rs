@@ -178,9 +178,11 @@ impl ServerConnection {
 
     /// Tells the client what it did wrong.
     pub fn refuse(&mut self, error: &ProtocolError) {
-        let version = self.outgoing.version.unwrap_or(Version::NEWEST);
+        let asked_for = error.unsupported_version;
+        let theirs = asked_for.and_then(Version::from_number);
+        let version = self.outgoing.version.or(theirs).unwrap_or(Version::NEWEST);
         let out = &mut self.outgoing.batch;
-        match error.unsupported_version {
+        match asked_for {
             Some(old @ 1..=2) if self.outgoing.version.is_none() => {
                 put_old_error(old, &error.reply, out);
             }

@@ -37,7 +37,7 @@ pub struct ProtocolError {
     pub stream: i16,
     /// Must the connection end once the reply has been sent?
     pub fatal: bool,
-    /// The number of the version that was asked for, if it is none of ours.
+    /// The number of the version that was asked for, if that is not spoken with this client.
     pub unsupported_version: Option<u8>,
 }
 
@@ -55,6 +55,19 @@ impl ProtocolError {
         ProtocolError {
             fatal: false,
             ..ProtocolError::fatal(stream, text)
+        }
+    }
+
+    /// A version that is not finished, and a client that does not say that it knows.
+    fn beta(version: Version) -> ProtocolError {
+        ProtocolError {
+            unsupported_version: Some(version.number()),
+            ..ProtocolError::fatal(
+                0,
+                format!(
+                    "Beta version of the protocol used ({version}), but USE_BETA flag is unset"
+                ),
+            )
         }
     }
 
@@ -267,11 +280,14 @@ impl Cutter {
         // shorter.
         let number = first & !RESPONSE_BIT;
         let Some(version) = Version::from_number(number) else {
-            return self.refuse_version(number, input, rules);
+            return self.refuse_version(ProtocolError::unsupported(number), input, rules);
         };
         let Some(bytes) = input.first_chunk::<HEADER_LENGTH>() else {
             return Ok(None);
         };
+        if version.is_beta() && !Flags(bytes[1]).contains(Flags::USE_BETA) {
+            return self.refuse_version(ProtocolError::beta(version), input, rules);
+        }
         let stream = i16::from_be_bytes([bytes[2], bytes[3]]);
         let length = u32::from_be_bytes([bytes[5], bytes[6], bytes[7], bytes[8]]);
         if length > i32::MAX as u32 {
@@ -327,15 +343,14 @@ impl Cutter {
         }
     }
 
-    /// A version that is not ours. Within a segment its header is taken to be like ours, so that
+    /// A version that is not spoken. Within a segment its header is taken to be like ours, so that
     /// only this envelope is lost.
     fn refuse_version(
         &mut self,
-        number: u8,
+        mut error: ProtocolError,
         input: &mut BytesMut,
         rules: &Rules,
     ) -> Result<Option<Envelope>, ProtocolError> {
-        let mut error = ProtocolError::unsupported(number);
         if !rules.segmented {
             input.clear();
             return Err(error);

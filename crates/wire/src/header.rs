@@ -177,9 +177,13 @@ impl Header {
         };
         let stream = self.stream.to_be_bytes();
         let length = length.to_be_bytes();
+        let flags = match self.version.is_beta() {
+            true => self.flags.with(Flags::USE_BETA),
+            false => self.flags,
+        };
         [
             self.version.number() | direction,
-            self.flags.0,
+            flags.0,
             stream[0],
             stream[1],
             self.opcode as u8,

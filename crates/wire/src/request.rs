@@ -204,7 +204,7 @@ impl<'a> Request<'a> {
             Opcode::Execute => Ok(Request::Execute(Execute {
                 id: body.short_bytes()?,
                 result_metadata_id: match version {
-                    Version::V5 => Some(body.short_bytes()?),
+                    Version::V5 | Version::V6 => Some(body.short_bytes()?),
                     Version::V3 | Version::V4 => None,
                 },
                 parameters: query_parameters(&mut body, version)?,

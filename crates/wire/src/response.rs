@@ -221,7 +221,7 @@ pub fn supported_options(
     let versions = Version::ALL.map(|v| v.description().to_owned());
     let mut options = vec![
         ("PROTOCOL_VERSIONS", versions.to_vec()),
-        ("COMPRESSION", vec!["lz4".to_owned(), "snappy".to_owned()]),
+        ("COMPRESSION", vec!["snappy".to_owned(), "lz4".to_owned()]),
         ("CQL_VERSION", vec![cql_version.to_owned()]),
     ];
     let Some(info) = shards else {

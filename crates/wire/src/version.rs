@@ -11,12 +11,14 @@ pub enum Version {
     V4,
     /// `5/v5`: checksummed segments around the envelopes.
     V5,
+    /// `6/v6-beta`: as 5, to clients that say that they take what is not finished.
+    V6,
 }
 
 impl Version {
     /// All of them, oldest first.
-    pub const ALL: [Version; 3] = [Version::V3, Version::V4, Version::V5];
-    /// The newest.
+    pub const ALL: [Version; 4] = [Version::V3, Version::V4, Version::V5, Version::V6];
+    /// The newest that is no beta.
     pub const NEWEST: Version = Version::V5;
 
     /// The version of this number (the low seven bits of the first byte of an envelope).
@@ -24,12 +26,13 @@ impl Version {
         Version::ALL.into_iter().find(|v| v.number() == number)
     }
 
-    /// 3, 4 or 5.
+    /// 3 to 6.
     pub fn number(self) -> u8 {
         match self {
             Version::V3 => 3,
             Version::V4 => 4,
             Version::V5 => 5,
+            Version::V6 => 6,
         }
     }
 
@@ -39,7 +42,13 @@ impl Version {
             Version::V3 => "3/v3",
             Version::V4 => "4/v4",
             Version::V5 => "5/v5",
+            Version::V6 => "6/v6-beta",
         }
+    }
+
+    /// Is it not finished? Then each envelope says so ([`Flags::USE_BETA`](crate::Flags::USE_BETA)).
+    pub fn is_beta(self) -> bool {
+        self == Version::V6
     }
 }
 

@@ -136,10 +136,33 @@ fn unsupported_version_as_cassandra_answers_it() {
     let mut sent = Vec::new();
     connection.take_output(&mut sent);
     let text = "Invalid or unsupported protocol version (66); \
-                supported versions are (3/v3, 4/v4, 5/v5)";
+                supported versions are (3/v3, 4/v4, 5/v5, 6/v6-beta)";
     assert_eq!(sent[..5], [0x85, 0, 0, 0, 0], "version 5, stream 0, ERROR");
     assert_eq!(sent[9..13], [0, 0, 0, 0x0a], "a protocol error");
     assert_eq!(&sent[15..], text.as_bytes());
+}
+
+#[test]
+fn a_beta_is_spoken_with_clients_that_say_so_alone() {
+    let mut connection = ServerConnection::default();
+    let mut input = BytesMut::from(&[6u8, 0, 0, 1, 5, 0, 0, 0, 0][..]);
+    let error = connection.receive(&mut input).unwrap_err();
+    assert!(error.fatal);
+    connection.refuse(&error);
+    let mut sent = Vec::new();
+    connection.take_output(&mut sent);
+    // As Cassandra 5.0.6 sends it.
+    let text = "Beta version of the protocol used (6/v6-beta), but USE_BETA flag is unset";
+    assert_eq!(sent[..9], [0x86, 0x10, 0, 0, 0, 0, 0, 0, 0x4f]);
+    assert_eq!(&sent[15..], text.as_bytes());
+
+    let mut connection = ServerConnection::default();
+    let mut input = BytesMut::from(&[6u8, 0x10, 0, 1, 5, 0, 0, 0, 0][..]);
+    let envelope = connection.receive(&mut input).unwrap().unwrap();
+    connection.respond(&envelope.header).ready();
+    let mut sent = Vec::new();
+    connection.take_output(&mut sent);
+    assert_eq!(sent, [0x86, 0x10, 0, 1, 2, 0, 0, 0, 0]);
 }
 
 #[test]

@@ -10,12 +10,14 @@ from harness.protocol import (
     ERROR,
     EVENT,
     EXECUTE,
+    OPTIONS,
     PREPARE,
     QUERY,
     READY,
     REGISTER,
     RESULT,
     UNSET,
+    USE_BETA,
     Connection,
     Failure,
     Reader,
@@ -26,7 +28,7 @@ from harness.protocol import (
 
 from test_malformed import resident
 
-VERSIONS = pytest.mark.parametrize("version", [3, 4, 5])
+VERSIONS = pytest.mark.parametrize("version", [3, 4, 5, 6])
 
 
 def number(value: int) -> bytes:
@@ -41,7 +43,7 @@ def test_supported(connect, server):
     supported = connect(startup=False).supported()
     assert supported["CQL_VERSION"][0] == "3.4.7"
     assert set(supported["COMPRESSION"]) == {"lz4", "snappy"}
-    assert {"3/v3", "4/v4", "5/v5"} <= set(supported["PROTOCOL_VERSIONS"])
+    assert {"3/v3", "4/v4", "5/v5", "6/v6-beta"} <= set(supported["PROTOCOL_VERSIONS"])
     if server.kind == "helenus":
         assert supported["SCYLLA_NR_SHARDS"] == [str(server.shards)]
         assert supported["SCYLLA_SHARDING_ALGORITHM"] == ["biased-token-round-robin"]
@@ -49,6 +51,14 @@ def test_supported(connect, server):
         assert supported["SCYLLA_SHARD_AWARE_PORT"] == ["19042"]
         assert supported["SCYLLA_PARTITIONER"] == ["org.apache.cassandra.dht.Murmur3Partitioner"]
         assert 0 <= int(supported["SCYLLA_SHARD"][0]) < server.shards
+
+
+def test_a_version_that_is_no_release_is_asked_for(connect):
+    connection = connect(version=6, startup=False)
+    connection.send_raw(struct.pack(">BBhBi", 6, 0, 1, OPTIONS, 0))
+    version, bits, stream, opcode, body = connection.receive()
+    assert (version, bits, stream, opcode) == (0x86, USE_BETA, 0, ERROR)
+    assert Reader(body[4:]).string() == "Beta version of the protocol used (6/v6-beta), but USE_BETA flag is unset"
 
 
 def test_shard_aware_port(server):

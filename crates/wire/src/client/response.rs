@@ -264,7 +264,7 @@ fn prepared<'a>(
 ) -> Result<PreparedStatement<'a>, DecodeError> {
     let id = body.short_bytes()?;
     let result_metadata_id = match version {
-        Version::V5 => Some(body.short_bytes()?),
+        Version::V5 | Version::V6 => Some(body.short_bytes()?),
         Version::V3 | Version::V4 => None,
     };
     let flags = body.int()?;
