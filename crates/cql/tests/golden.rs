@@ -170,6 +170,11 @@ fn arguments_and_names() {
 }
 
 #[test]
+fn hints() {
+    check(include_str!("golden/hints.cql"));
+}
+
+#[test]
 fn what_suites_found_is_answered_as_by_cassandra() {
     check(include_str!("golden/suites.cql"));
 }

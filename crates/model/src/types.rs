@@ -122,6 +122,11 @@ impl CqlType {
         )
     }
 
+    /// Is it a type of which there is one of many cells, and a frozen one of one cell?
+    pub fn is_freezable(&self) -> bool {
+        self.is_collection() || matches!(self, CqlType::Udt { .. })
+    }
+
     /// May it hold, or be, a `counter`? (Only a bare counter column may.)
     pub fn is_counter(&self) -> bool {
         matches!(self, CqlType::Counter)

@@ -31,11 +31,11 @@ pub(super) fn named(
         "collection_sum" => fold("collection_sum", NUMERIC, arguments, fold_sum)?,
         "collection_avg" => fold("collection_avg", NUMERIC, arguments, fold_avg)?,
         "mask_null" => {
-            let ty = only("mask_null", "any", arguments, None)?.freeze();
+            let ty = only("mask_null", "any", arguments, None)?;
             Scalar::new("mask_null", [ty.clone()], ty, |_| Ok(None))
         }
         "mask_default" => {
-            let ty = only("mask_default", "any", arguments, None)?.freeze();
+            let ty = only("mask_default", "any", arguments, None)?;
             Scalar::new("mask_default", [ty.clone()], ty, |call| {
                 Ok(default_value(&call.function.result).map(Bytes::from))
             })
@@ -120,7 +120,7 @@ fn of_map(name: &'static str, arguments: &[&dyn Argument], keys: bool) -> Result
             frozen: true,
         }
     };
-    Ok(Scalar::new(name, [ty.freeze()], result, |call| {
+    Ok(Scalar::new(name, [ty], result, |call| {
         let Some(map) = call.argument(0) else {
             return Ok(None);
         };
@@ -143,7 +143,7 @@ fn count(arguments: &[&dyn Argument]) -> Result<Scalar, CqlError> {
     if !ty.is_collection() {
         return requires(NAME, "collection", arguments[0], &ty);
     }
-    Ok(Scalar::new(NAME, [ty.freeze()], CqlType::Int, |call| {
+    Ok(Scalar::new(NAME, [ty], CqlType::Int, |call| {
         // Every collection starts with the count of its elements.
         let value = call.argument(0).and_then(|value| value.get(..4));
         Ok(value.map(Bytes::copy_from_slice))
@@ -165,7 +165,7 @@ fn fold(
         }
         _ => return requires(name, wanted, arguments[0], &ty),
     };
-    Ok(Scalar::new(name, [ty.freeze()], element, body))
+    Ok(Scalar::new(name, [ty], element, body))
 }
 
 fn fold_min(call: &Call<'_>) -> Outcome {
@@ -250,7 +250,7 @@ fn mask_replace(
     let [value, _] = arguments else {
         return wrong_count(NAME, "any, any");
     };
-    let ty = infer(NAME, "any, any", *value, receiver)?.freeze();
+    let ty = infer(NAME, "any, any", *value, receiver)?;
     Ok(Scalar::new(NAME, [ty.clone(), ty.clone()], ty, |call| {
         Ok(call.arguments[1].clone())
     }))

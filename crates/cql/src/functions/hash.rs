@@ -42,7 +42,7 @@ pub(super) fn named(
     let (1 | 2, Some(value)) = (arguments.len(), arguments.first()) else {
         return wrong_count(NAME, PARAMETERS);
     };
-    let mut types = vec![infer(NAME, PARAMETERS, *value, None)?.freeze()];
+    let mut types = vec![infer(NAME, PARAMETERS, *value, None)?];
     types.extend(arguments.get(1).map(|_| CqlType::Text));
     factories::check_fixed(NAME, &arguments[1..], &types[1..])?;
     Ok(Some(Scalar::new(NAME, types, CqlType::Blob, hash)))

@@ -45,7 +45,9 @@ pub use operators::{
     resolve_negation, resolve_operation,
 };
 pub(crate) use resolve::has_empty_value;
-pub use resolve::{Argument, Assignment, Receiver, assign_type, resolve};
+pub use resolve::{
+    Argument, Assignment, Receiver, assign_hinted, assign_selected, assign_type, resolve,
+};
 pub use user::{DISABLED, FunctionLanguage, Outcome, SuspendedCall};
 
 /// What functions need of the world.

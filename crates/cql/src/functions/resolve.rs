@@ -64,6 +64,24 @@ pub fn assign_type(from: &CqlType, to: &CqlType) -> Assignment {
     Assignment::No
 }
 
+/// How well what is selected, of type `from`, fits `to`: what is of many cells is none of one cell
+/// (`Selectable.testAssignment`).
+pub fn assign_selected(from: &CqlType, to: &CqlType) -> Assignment {
+    match from.is_multi_cell() && to.is_freezable() && !to.is_multi_cell() {
+        true => Assignment::No,
+        false => assign_type(from, to),
+    }
+}
+
+/// How well a value that is said to be of type `hint` fits `to`: it may be frozen only where that is
+/// (`TypeCast.testAssignment`).
+pub fn assign_hinted(hint: &CqlType, to: &CqlType) -> Assignment {
+    match to.is_freezable() && hint.is_multi_cell() != to.is_multi_cell() {
+        true => Assignment::No,
+        false => assign_type(hint, to),
+    }
+}
+
 /// Is every value of `from` one of `to` (`AbstractType.isValueCompatibleWith`)?
 fn reads_values_of(to: &CqlType, from: &CqlType) -> bool {
     use CqlType::{
@@ -325,10 +343,13 @@ fn check_arguments(function: &Function, arguments: &[&dyn Argument]) -> Result<(
     }
     for (i, (argument, ty)) in arguments.iter().zip(wanted).enumerate() {
         if argument.assignment(ty) == Assignment::No {
+            let shown = match keyspace == SYSTEM {
+                true => ty.to_string(),
+                false => argument_type(ty),
+            };
             return Err(CqlError::Invalid(format!(
                 "Type error: {argument} cannot be passed as argument {i} of function \
-                 {keyspace}.{name} of type {}",
-                argument_type(ty)
+                 {keyspace}.{name} of type {shown}"
             )));
         }
     }

@@ -126,13 +126,20 @@ impl<'a> Compiler<'a> {
         ty.resolve(self.analysis.keyspace, self.analysis.types.unwrap_or(&none))
     }
 
+    /// The type that is said in front of a selector: frozen, but for what is in a vector.
+    pub(super) fn hinted(&self, hint: &DataType) -> Result<CqlType, CqlError> {
+        Ok(match self.resolve(hint)? {
+            vector @ CqlType::Vector { .. } => vector,
+            other => other.freeze(),
+        })
+    }
+
     fn type_hint(&mut self, hint: &DataType, inner: &Selector) -> Result<Typed, CqlError> {
-        let ty = self.resolve(hint)?;
+        let ty = self.hinted(hint)?;
         let shown = hint.qualified(self.analysis.keyspace);
         if self.assignment(inner, &ty) == Assignment::No {
             return invalid!(
-                "Cannot assign value ({shown}){inner} to ({shown}){inner} of type {}",
-                ty.freeze()
+                "Cannot assign value ({shown}){inner} to ({shown}){inner} of type {ty}"
             );
         }
         let inner = self.compile(inner, Some(&ty))?;

@@ -8,7 +8,9 @@ use model::CqlType;
 use crate::CqlError;
 use crate::ast::{FunctionName, Selector, Term, WriteTimeKind};
 use crate::error::invalid;
-use crate::functions::{self, Argument, Assignment, Function, Operand, assign_type};
+use crate::functions::{
+    self, Argument, Assignment, Function, Operand, assign_hinted, assign_selected, assign_type,
+};
 use crate::term::{TermArgument, operator_of, preferred_type};
 
 use super::selector::Compiler;
@@ -21,7 +23,16 @@ pub(super) struct SelectorArgument<'c, 'a> {
 
 impl fmt::Display for SelectorArgument<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.selector.fmt(f)
+        match self.selector {
+            Selector::TypeHint(hint, of) => {
+                write!(
+                    f,
+                    "({}){of}",
+                    hint.qualified(self.compiler.analysis.keyspace)
+                )
+            }
+            other => other.fmt(f),
+        }
     }
 }
 
@@ -52,7 +63,7 @@ impl Compiler<'_> {
         match selector {
             Selector::Column(name) => self.table.shown_column(name).map(|c| c.ty.clone()),
             Selector::Term(_) => None,
-            Selector::TypeHint(hint, _) => self.resolve(hint).ok(),
+            Selector::TypeHint(hint, _) => self.hinted(hint).ok(),
             Selector::CountRows => Some(CqlType::Bigint),
             Selector::Cast(_, ty) => Some(ty.clone()),
             Selector::List(items) => Some(CqlType::List {
@@ -124,11 +135,22 @@ impl Compiler<'_> {
     }
 
     fn common_type(&self, items: &[Selector]) -> Option<CqlType> {
-        let ty = items.iter().find_map(|item| self.exact_type(item))?;
-        items
-            .iter()
-            .all(|item| self.assignment(item, &ty) != Assignment::No)
-            .then(|| ty.freeze())
+        let fits_all = |ty: &CqlType| {
+            let mut items = items.iter();
+            items.all(|item| self.assignment(item, ty) != Assignment::No)
+        };
+        let mut misfit = None;
+        for ty in items.iter().filter_map(|item| self.exact_type(item)) {
+            if misfit.as_ref() == Some(&ty) {
+                continue;
+            }
+            if fits_all(&ty) {
+                return Some(ty);
+            }
+            self.analysis.count_resolution().ok()?;
+            misfit = Some(ty);
+        }
+        None
     }
 
     /// How well a selector fits the types that operators have functions for. What is nested in it
@@ -225,8 +247,12 @@ impl Compiler<'_> {
                 }
                 _ => Assignment::No,
             },
+            Selector::TypeHint(..) => match self.exact_type(selector) {
+                Some(hint) => assign_hinted(&hint, ty),
+                None => Assignment::No,
+            },
             other => match self.exact_type(other) {
-                Some(own) => assign_type(&own, ty),
+                Some(own) => assign_selected(&own, ty),
                 // As of terms: what is wrong with the call is told later.
                 None if matches!(other, Selector::Function { .. }) => Assignment::Exact,
                 None => Assignment::No,

@@ -238,10 +238,15 @@ impl DataType {
 }
 
 impl DataType {
-    /// The type with the keyspace of user types named, as some messages show it.
+    /// The type as names of columns and messages show it: with the keyspace of user types, and with
+    /// what is frozen because of what it is in (`CQL3Type.Raw.freeze`).
     pub(crate) fn qualified(&self, keyspace: &str) -> DataType {
-        let inner = |ty: &DataType| Box::new(ty.qualified(keyspace));
-        match self {
+        self.shown(keyspace, false)
+    }
+
+    fn shown(&self, keyspace: &str, in_frozen: bool) -> DataType {
+        let inner = |ty: &DataType| Box::new(ty.shown(keyspace, in_frozen));
+        let shown = match self {
             DataType::User { name, .. } => DataType::User {
                 keyspace: Some(keyspace.to_owned()),
                 name: name.clone(),
@@ -250,11 +255,19 @@ impl DataType {
             DataType::Set(element) => DataType::Set(inner(element)),
             DataType::Map(key, value) => DataType::Map(inner(key), inner(value)),
             DataType::Tuple(parts) => {
-                DataType::Tuple(parts.iter().map(|ty| ty.qualified(keyspace)).collect())
+                let parts = parts.iter().map(|part| part.shown(keyspace, true));
+                return DataType::Tuple(parts.collect());
             }
-            DataType::Vector(element, dimension) => DataType::Vector(inner(element), *dimension),
-            DataType::Frozen(ty) => DataType::Frozen(inner(ty)),
-            simple => simple.clone(),
+            DataType::Vector(element, dimension) => {
+                let element = element.shown(keyspace, false);
+                return DataType::Vector(element.into(), *dimension);
+            }
+            DataType::Frozen(ty) => return ty.shown(keyspace, true),
+            simple => return simple.clone(),
+        };
+        match in_frozen {
+            true => DataType::Frozen(shown.into()),
+            false => shown,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use model::CqlType;
 
 use crate::ast::{DataType, Term};
-use crate::functions::{self, Argument, Assignment, Function, Operand, assign_type};
+use crate::functions::{self, Argument, Assignment, Function, Operand, assign_hinted, assign_type};
 use crate::schema::UserTypes;
 
 use super::literal;
@@ -24,7 +24,12 @@ pub(crate) struct TermArgument<'a> {
 
 impl fmt::Display for TermArgument<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.term.fmt(f)
+        match self.term {
+            Term::TypeHint(hint, of) => {
+                write!(f, "({}){of}", hint.qualified(self.analysis.keyspace))
+            }
+            other => other.fmt(f),
+        }
     }
 }
 
@@ -69,7 +74,7 @@ pub(crate) fn assignment(analysis: &Analysis<'_>, term: &Term, ty: &CqlType) -> 
         Term::User(fields) => user(analysis, fields, ty),
         Term::Tuple(items) => tuple(analysis, items, ty),
         Term::TypeHint(hint, _) => match resolve_type(analysis, hint) {
-            Some(hint) => assign_type(&hint, ty),
+            Some(hint) => assign_hinted(&hint, ty),
             None => Assignment::No,
         },
         Term::Function { .. } | Term::Cast(..) | Term::Operation { .. } | Term::Negation(_) => {

@@ -211,12 +211,13 @@ fn type_hint(
 ) -> Result<Expression, CqlError> {
     let none = UserTypes::new();
     let hinted = hint.resolve(analysis.keyspace, analysis.types.unwrap_or(&none))?;
+    let shown = hint.qualified(analysis.keyspace);
     if !assignable(analysis, inner, &hinted) {
-        return invalid!("Cannot cast value {inner} to type {hint}");
+        return invalid!("Cannot cast value {inner} to type {shown}");
     }
     if !assignable(analysis, term, &receiver.ty) {
         return invalid!(
-            "Cannot assign value {term} to {} of type {}",
+            "Cannot assign value ({shown}){inner} to {} of type {}",
             receiver.name,
             receiver.ty
         );
