@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use bytes::Bytes;
-use model::{CqlType, DecoratedKey, PartitionBound, PartitionSelection, Table, Token, encode_key};
+use model::{CqlType, DecoratedKey, PartitionBound, Table, Token, encode_key};
 
 use crate::CqlError;
 use crate::error::invalid;
@@ -30,17 +30,6 @@ struct KeyColumn {
     name: std::sync::Arc<str>,
     ty: CqlType,
     demand: Demand<Expression>,
-}
-
-/// The partitions of one execution.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Partitions {
-    /// These, in the order of the answer.
-    Keys(Vec<DecoratedKey>),
-    /// Those between two places of the ring.
-    Range(PartitionSelection),
-    /// None.
-    Nothing,
 }
 
 impl KeyPlan {
@@ -81,32 +70,29 @@ impl KeyPlan {
             .any(|column| matches!(column.demand, Demand::In(_)))
     }
 
-    /// Refuses values that are none, where no partition will be read: then a key may also be empty.
-    pub(crate) fn check(&self, request: &Request<'_>) -> Result<(), CqlError> {
-        for column in &self.columns {
-            column.values(request)?;
-        }
-        token_range(self.token.as_ref(), request)?;
-        Ok(())
-    }
-
-    /// The partitions of this execution.
-    pub(crate) fn partitions(&self, request: &Request<'_>) -> Result<Partitions, CqlError> {
+    /// The keys that are named, sorted and each once where there may be several, of which one may be
+    /// empty: see [`check_keys`]. `None` if it reads a range of the ring.
+    pub(crate) fn named(
+        &self,
+        request: &Request<'_>,
+    ) -> Result<Option<Vec<DecoratedKey>>, CqlError> {
         if self.is_range() {
-            return match token_range(self.token.as_ref(), request)? {
-                Some((start, end)) => {
-                    Ok(Partitions::Range(PartitionSelection::Range { start, end }))
-                }
-                None => Ok(Partitions::Nothing),
-            };
+            return Ok(None);
         }
         let mut keys = self.unchecked_keys(request)?;
         if self.token.is_some() {
             let (start, end) = token_bounds(self.token.as_ref(), request)?;
             keys.retain(|key| lies_between(key.token(), &start, &end));
         }
-        check_keys(&keys)?;
-        Ok(Partitions::Keys(keys))
+        Ok(Some(keys))
+    }
+
+    /// The range of the ring that it reads where it names no keys; `None` if that is empty.
+    pub(crate) fn range(
+        &self,
+        request: &Request<'_>,
+    ) -> Result<Option<(PartitionBound, PartitionBound)>, CqlError> {
+        token_range(self.token.as_ref(), request)
     }
 
     /// All keys; sorted and each once where there may be several.
@@ -158,8 +144,8 @@ fn key_of(values: &[Bytes]) -> Result<DecoratedKey, CqlError> {
     Ok(DecoratedKey::new(key))
 }
 
-/// `QueryProcessor.validateKey`
-fn check_keys(keys: &[DecoratedKey]) -> Result<(), CqlError> {
+/// Refuses empty keys, where something of them is read or written (`QueryProcessor.validateKey`).
+pub(crate) fn check_keys(keys: &[DecoratedKey]) -> Result<(), CqlError> {
     match keys.iter().any(|key| key.key().is_empty()) {
         true => invalid!("Key may not be empty"),
         false => Ok(()),

@@ -25,7 +25,7 @@ use crate::term::Request;
 
 use super::fetch::Slots;
 use super::index_values::check_filters;
-use super::keys::Partitions;
+use super::keys::check_keys;
 use super::nearest::Nearest;
 use super::node::refuse_unset;
 use super::position::Position;
@@ -137,23 +137,31 @@ impl SelectPlan {
         if self.distinct {
             per_partition = 1;
         }
-        let slices = self.slices.slices(&self.table, request)?;
+        // What is refused first is as in Cassandra: filters, keys, clusterings, and keys that are empty.
         let filters = self.filters.filters(request)?;
         check_filters(&self.table, filters.as_deref().unwrap_or_default())?;
-        let source = if slices.is_empty() && !self.looks_at_key || filters.is_none() {
-            self.keys.check(request)?;
-            Source::Done
-        } else {
-            match self.keys.partitions(request)? {
-                Partitions::Keys(keys) => Source::Keys(keys, 0),
-                Partitions::Range(range) => Source::Range(range),
-                Partitions::Nothing => Source::Done,
-            }
+        let keys = self.keys.named(request)?;
+        let names_none = keys.as_ref().is_some_and(Vec::is_empty);
+        let slices = match names_none {
+            true => Vec::new(),
+            false => self.slices.slices(&self.table, request)?,
         };
-        let source = if slices.is_empty() {
-            Source::Done
-        } else {
-            source
+        let reads = (!slices.is_empty() || self.looks_at_key) && filters.is_some();
+        let source = match keys {
+            Some(keys) => {
+                if reads {
+                    check_keys(&keys)?;
+                }
+                Source::Keys(keys, 0)
+            }
+            None => match self.keys.range(request)? {
+                Some((start, end)) => Source::Range(PartitionSelection::Range { start, end }),
+                None => Source::Done,
+            },
+        };
+        let source = match slices.is_empty() || filters.is_none() {
+            true => Source::Done,
+            false => source,
         };
         let page_size = paging.page_size.filter(|size| *size > 0);
         let paged = page_size.is_some_and(|size| size < limit) && self.nearest.is_none();
@@ -162,8 +170,7 @@ impl SelectPlan {
         // Whatever LIMIT says: all rows have to be sorted before any can be left out.
         let in_pages = page_size.is_some_and(|size| size < i32::MAX as u32);
         // Where no row can be meant, nothing is sorted; but what is put together is always paged.
-        let is_empty = slices.is_empty() && !self.looks_at_key
-            || matches!(&source, Source::Keys(keys, _) if keys.is_empty());
+        let is_empty = names_none || slices.is_empty() && !self.looks_at_key;
         let sorts = !self.sort.is_empty() && (!is_empty || self.is_aggregate());
         if sorts && in_pages {
             return invalid!(

@@ -11,7 +11,7 @@ use crate::schema::UserTypes;
 use crate::term::{Analysis, Request, Values};
 
 use super::filter::FilterPlan;
-use super::keys::{KeyPlan, Partitions};
+use super::keys::{KeyPlan, check_keys};
 use super::restriction::column_of;
 use super::restrictions::{Restrictions, StatementKind};
 use super::slices::SlicePlan;
@@ -70,14 +70,12 @@ impl ViewRelations {
         let keys = KeyPlan::new(base, &mut self.restrictions);
         let slices = SlicePlan::new(base, self.restrictions.slices).slices(base, &request)?;
         let filters = FilterPlan::new(base, self.restrictions.filters).filters(&request)?;
-        let (keys, possible) = match keys.partitions(&request)? {
-            Partitions::Keys(keys) => (Some(keys), true),
-            Partitions::Range(_) => (None, true),
-            Partitions::Nothing => (None, false),
-        };
+        let named = keys.named(&request)?;
+        check_keys(named.as_deref().unwrap_or_default())?;
+        let possible = named.is_some() || keys.range(&request)?.is_some();
         let possible = possible && filters.is_some();
         Ok(ViewRows {
-            keys,
+            keys: named,
             slices: if possible { slices } else { Vec::new() },
             filters: filters.unwrap_or_default(),
         })

@@ -150,6 +150,10 @@ impl ModifyPlan {
             };
         };
         let keys = place.keys.keys(request)?;
+        if keys.is_empty() && place.rows.selects_rows() {
+            // What cannot be a clustering is refused, whether it is written or not.
+            place.rows.rows(&self.table, request)?;
+        }
         let mut updates = Vec::with_capacity(keys.len());
         for (i, key) in keys.into_iter().enumerate() {
             let known = known.get(i).and_then(|page| page.partitions.first());
