@@ -143,7 +143,7 @@ pub fn components(value: &[u8], count: usize) -> Result<Vec<Option<&[u8]>>, Valu
 }
 
 /// As [`components`], without those that are left out at the end.
-pub(crate) fn given_components(
+pub fn given_components(
     value: &[u8],
     count: usize,
 ) -> Result<Vec<Option<&[u8]>>, ValueError> {

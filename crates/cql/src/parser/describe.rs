@@ -24,6 +24,7 @@ impl Parser<'_> {
         // Words that are not reserved are names where nothing, or only a dot, can follow.
         let plural = !self.is_symbol_at(1, Symbol::Dot);
         let with_name = plural && self.is_identifier_at(1);
+        let with_function = with_name || plural && self.is_at(1, Keyword::Token);
         let Some(keyword) = self.keyword() else {
             return self.generic();
         };
@@ -63,11 +64,11 @@ impl Parser<'_> {
                 self.next();
                 Ok(DescribeTarget::Type(self.type_name()?))
             }
-            Keyword::Function if with_name => {
+            Keyword::Function if with_function => {
                 self.next();
                 Ok(DescribeTarget::Function(self.function_name()?))
             }
-            Keyword::Aggregate if with_name => {
+            Keyword::Aggregate if with_function => {
                 self.next();
                 Ok(DescribeTarget::Aggregate(self.function_name()?))
             }

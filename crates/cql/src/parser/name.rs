@@ -182,8 +182,17 @@ impl Parser<'_> {
         })
     }
 
-    /// `allowedFunctionName`
+    /// `allowedFunctionName`: a keyword keeps the letters it is written with, unlike other names, and
+    /// unlike names of types.
     pub(super) fn bare_function_name(&mut self) -> Parsed<String> {
+        let token = self.tokens[self.at];
+        if let TokenKind::Word(Some(keyword)) = token.kind
+            && keyword.class() == Class::Basic
+        {
+            let name = self.token_text(token).to_owned();
+            self.next();
+            return Ok(name);
+        }
         match self.name_at(0, is_function) {
             Some(name) => {
                 self.next();

@@ -155,18 +155,18 @@ impl Collected {
         kind: StatementKind,
     ) -> Result<(), CqlError> {
         let names: Vec<&str> = table.clustering_key().map(|c| &*c.name).collect();
-        let overlapping = self
-            .clustering
-            .values()
-            .find(|known| {
-                known.first < restriction.first + restriction.count
-                    && restriction.first < known.first + known.count
-            })
-            .map(|known| known.first);
-        let merged = match overlapping.and_then(|first| self.clustering.remove(&first)) {
-            Some(known) => merge_clustering(known, restriction, &names)?,
-            None => restriction,
+        let shares = |known: &&ClusteringRestriction| {
+            known.first < restriction.first + restriction.count
+                && restriction.first < known.first + known.count
         };
+        let shared = self.clustering.values().filter(shares);
+        let shared: Vec<usize> = shared.map(|known| known.first).collect();
+        let mut merged = restriction;
+        for first in shared {
+            if let Some(known) = self.clustering.remove(&first) {
+                merged = merge_clustering(known, merged, &names)?;
+            }
+        }
         let is_slice = matches!(merged.demand, Demand::Slice { .. });
         let first = merged.first;
         let is_select = matches!(kind, StatementKind::Select { .. });

@@ -111,6 +111,8 @@ pub(crate) struct Restrictions {
     pub(crate) restricts_clustering: bool,
     /// Is any regular column restricted?
     pub(crate) restricts_regular: bool,
+    /// Are clustering columns restricted that make no slice, because of those before them?
+    pub(crate) has_gaps: bool,
     /// Is an index asked?
     pub(crate) uses_index: bool,
     /// Would a SELECT look at rows that it does not give, for want of an index?
@@ -120,6 +122,11 @@ pub(crate) struct Restrictions {
     pub(crate) unindexed: bool,
     /// Why it could not, if so.
     pub(crate) cannot_filter: Option<CqlError>,
+}
+
+/// An index is asked, or would be, beside several keys.
+pub(super) fn refuse_key_in<T>() -> Result<T, CqlError> {
+    invalid!("Select on indexed columns and with IN clause for the PRIMARY KEY are not supported")
 }
 
 impl Restrictions {
@@ -194,6 +201,7 @@ impl Restrictions {
                     .keys()
                     .any(|id| kind_of(id) == Some(ColumnKind::Clustering)),
             restricts_regular,
+            has_gaps: false,
             uses_index: false,
             must_filter: false,
             unindexed: false,
@@ -218,6 +226,7 @@ impl Restrictions {
             demands.filter_keys();
         }
         let gaps = collected.has_gaps(table);
+        restrictions.has_gaps = gaps;
         restrictions.uses_index |= indexed && gaps || is_range && demands.clustering_is_indexed();
         restrictions.take_clustering(table, &mut collected, kind, (only_static, &demands))?;
         if restrictions.uses_index || gaps {
@@ -228,9 +237,7 @@ impl Restrictions {
         let key_in = restrictions.has_key_in() && (restrictions.token.is_none() || has_keys);
         restrictions.take_others(table, collected, kind, indexed)?;
         if restrictions.uses_index && key_in {
-            return invalid!(
-                "Select on indexed columns and with IN clause for the PRIMARY KEY are not supported"
-            );
+            return refuse_key_in();
         }
         // Beside a token, keys are no filters of their own.
         let filters_nothing_else = match restrictions.token {

@@ -16,7 +16,7 @@ use super::group::group_by;
 use super::keys::KeyPlan;
 use super::nearest::{self, NearestPlan};
 use super::node::Node;
-use super::restrictions::{NEEDS_FILTERING, Restrictions, StatementKind, named};
+use super::restrictions::{NEEDS_FILTERING, Restrictions, StatementKind, named, refuse_key_in};
 use super::selection::Selection;
 use super::slices::SlicePlan;
 
@@ -370,9 +370,7 @@ fn check_nearest(
         return invalid!("ANN ordering by vector requires all restricted column(s) to be indexed");
     }
     if restrictions.has_key_in() {
-        return invalid!(
-            "Select on indexed columns and with IN clause for the PRIMARY KEY are not supported"
-        );
+        return refuse_key_in();
     }
     if select.per_partition_limit.is_some() {
         return invalid!("Top-K queries do not support per-partition limits");

@@ -332,8 +332,26 @@ impl<'a> Compiler<'a> {
         })
     }
 
+    /// What a field is selected of: it may stand in parentheses, where nothing else without a type does.
+    fn field_owner(&mut self, owner: &Selector) -> Result<Typed, CqlError> {
+        let Selector::Parentheses(items) = owner else {
+            return self.compile(owner, None);
+        };
+        let [only] = &items[..] else {
+            return self.compile(owner, None);
+        };
+        if let Selector::Parentheses(_) = only {
+            return cannot_infer(owner);
+        }
+        let inner = self.compile(only, None)?;
+        Ok(Typed {
+            name: format!("({})", inner.name),
+            ..inner
+        })
+    }
+
     fn field(&mut self, inner: &Selector, field: &str) -> Result<Typed, CqlError> {
-        let inner = self.compile(inner, None)?;
+        let inner = self.field_owner(inner)?;
         let CqlType::Udt { definition, .. } = &inner.ty else {
             return invalid!(
                 "Invalid field selection: {} of type {} is not a user type",

@@ -207,7 +207,13 @@ impl Compiler<'_> {
             }
             .assignment(ty),
             Selector::Parentheses(items) => match (&items[..], ty) {
-                (_, CqlType::Tuple(types)) => self.all_fit(items.iter().zip(types)),
+                (_, CqlType::Tuple(types)) if items.len() <= types.len() => {
+                    self.all_fit(items.iter().zip(types))
+                }
+                (_, CqlType::Tuple(_)) => Assignment::No,
+                (_, CqlType::Udt { definition, .. }) if items.len() > definition.fields.len() => {
+                    Assignment::No
+                }
                 (_, CqlType::Udt { definition, .. }) if items.len() > 1 => {
                     let types = definition.fields.iter().map(|(_, ty)| ty);
                     self.all_fit(items.iter().zip(types))

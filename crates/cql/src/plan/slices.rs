@@ -185,11 +185,18 @@ impl SlicePlan {
         request: &Request<'_>,
     ) -> Result<(Vec<Prefix>, Option<&ClusteringRestriction>), CqlError> {
         let mut prefixes: Vec<Prefix> = vec![Prefix::new()];
-        for restriction in &self.restrictions {
-            let tuples = match &restriction.demand {
+        let last = self.restrictions.len().saturating_sub(1);
+        for (i, restriction) in self.restrictions.iter().enumerate() {
+            // A tuple may be bound with fewer values: it is a prefix, and no row.
+            let may_be_short = i == last && !self.selects_rows();
+            let mut tuples = match &restriction.demand {
                 Demand::Slice { .. } => return Ok((prefixes, Some(restriction))),
                 Demand::Equal(tuple) => {
-                    for value in self.required_tuple(restriction, tuple, request)? {
+                    let values = self.required_tuple(restriction, tuple, request)?;
+                    if values.len() < restriction.count && !may_be_short {
+                        return Ok((Vec::new(), None));
+                    }
+                    for value in values {
                         for prefix in &mut prefixes {
                             prefix.push(value.clone());
                         }
@@ -198,6 +205,7 @@ impl SlicePlan {
                 }
                 Demand::In(one_of) => self.tuples(comparator, restriction, one_of, request)?,
             };
+            tuples.retain(|tuple| tuple.len() == restriction.count || may_be_short);
             if prefixes.len().saturating_mul(tuples.len()) > MAX_PREFIXES {
                 return invalid!(
                     "The IN relations select more than {MAX_PREFIXES} rows of a partition: split \
@@ -382,6 +390,9 @@ impl SlicePlan {
                 bound => values.push(required(bound, name)?),
             }
         }
+        if values.is_empty() {
+            return Ok(Edged::Open);
+        }
         Ok(Edged::At(Limit {
             values,
             inclusive: edge.inclusive,
@@ -395,9 +406,10 @@ impl SlicePlan {
     }
 }
 
-/// The components of a bound tuple.
+/// The components of a bound tuple, which may have fewer than there are types: then it is an end of
+/// a slice of the first columns, and no row.
 fn components(value: &Bytes, types: &[CqlType]) -> Result<Vec<Bound>, CqlError> {
-    let components = collection::components(value, types.len())
+    let components = collection::given_components(value, types.len())
         .map_err(|error| CqlError::Invalid(error.to_string()))?;
     Ok(components
         .into_iter()

@@ -13,7 +13,7 @@ use crate::term::{Analysis, Request, Values};
 use super::filter::FilterPlan;
 use super::keys::{KeyPlan, check_keys};
 use super::restriction::column_of;
-use super::restrictions::{Restrictions, StatementKind};
+use super::restrictions::{Restrictions, StatementKind, refuse_key_in};
 use super::slices::SlicePlan;
 
 /// The relations of a view on its table, resolved and checked.
@@ -52,8 +52,12 @@ impl ViewRelations {
             allow_filtering: true,
             nearest: None,
         };
+        let restrictions = Restrictions::new(analysis, base, &others, kind, false)?;
+        if restrictions.has_gaps && restrictions.has_key_in() {
+            return refuse_key_in();
+        }
         Ok(ViewRelations {
-            restrictions: Restrictions::new(analysis, base, &others, kind, false)?,
+            restrictions,
             named,
             restricted_values: restricted_values.into_iter().collect(),
         })
