@@ -246,7 +246,6 @@ fn add_columns(
 ) -> Result<Parts, CqlError> {
     let mut parts = Parts::of(table);
     let was_counter = tables::is_counter_table(table);
-    let has_values = table.statics().len() + table.regulars().len() > 0;
     for column in columns {
         let name = &column.name;
         let ty = column.ty.resolve(&keyspace.name, &keyspace.types)?;
@@ -270,7 +269,7 @@ fn add_columns(
             ));
         }
         check_re_added(table, column, &ty, was_counter)?;
-        if ty.is_counter() && !was_counter && has_values {
+        if ty.is_counter() && !was_counter {
             return tables::counter_among_others(&table.keyspace, &table.name, name);
         }
         parts.columns.push(Column {
