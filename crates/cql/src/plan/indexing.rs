@@ -132,12 +132,23 @@ impl<'t> Demands<'t> {
         })
     }
 
-    /// Is there a filter that no index decides?
+    /// Is there a filter on a column without an index, whatever that can be asked?
     pub(crate) fn any_is_unindexed(&self) -> bool {
-        !self
-            .filtered
+        self.filtered
             .iter()
-            .all(|demanded| self.is_indexed(demanded))
+            .any(|demanded| !self.has_index(demanded))
+    }
+
+    /// Is a clustering column demanded that has no index?
+    pub(crate) fn clustering_has_no_index(&self) -> bool {
+        self.clustering
+            .iter()
+            .any(|demanded| !self.has_index(demanded))
+    }
+
+    fn has_index(&self, demanded: &Demanded<'_>) -> bool {
+        let mut indexes = self.indexes();
+        indexes.any(|(table, index)| index.column_of(table) == Some(demanded.column))
     }
 }
 

@@ -247,8 +247,9 @@ impl Restrictions {
         let only_clustering =
             restrictions.restricts_clustering && !has_keys && filters_nothing_else;
         if kind.nearest().is_some() {
-            restrictions.unindexed = demands.any_is_unindexed() || only_clustering;
-            restrictions.must_filter = demands.are_decided_apart();
+            restrictions.unindexed =
+                demands.any_is_unindexed() || only_clustering && demands.clustering_has_no_index();
+            restrictions.must_filter = demands.are_decided_apart() || only_clustering;
         } else {
             restrictions.must_filter =
                 (is_range || restrictions.uses_index) && (demands.must_filter() || only_clustering);
