@@ -33,11 +33,10 @@ impl DescribePosition {
     /// From the paging state a client sent back; refuses one of another schema.
     pub fn decode(state: &[u8], schema_version: Uuid) -> Result<DescribePosition, CqlError> {
         let refuse = |message: &str| Err(CqlError::Invalid(message.to_owned()));
-        let Ok(state) = <&[u8; LENGTH]>::try_from(state) else {
-            return refuse("Invalid paging state.");
-        };
+        let malformed = || CqlError::Protocol("Invalid value for the paging state".to_owned());
+        let state = <&[u8; LENGTH]>::try_from(state).map_err(|_| malformed())?;
         if state[0] != FORMAT {
-            return refuse("Incompatible paging state");
+            return Err(malformed());
         }
         let (version, offset) = state[1..].split_at(16);
         let version = Uuid::from_slice(version).unwrap_or_default();

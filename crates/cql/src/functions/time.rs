@@ -300,9 +300,7 @@ fn floor(call: &Call<'_>) -> Outcome {
     if start > millis {
         return refuse("The floor function starting time is greater than the provided time");
     }
-    if duration.months < 0 || duration.days < 0 || duration.nanoseconds < 0 {
-        return refuse("Negative durations are not supported by the floor function");
-    }
+    refuse_negative(&duration)?;
     let floor = floor_millis(millis, start, &duration)
         .ok_or_else(|| CqlError::Invalid("The floor is out of range".to_owned()))?;
     match result {
@@ -334,6 +332,14 @@ fn floor_millis(millis: i64, start: i64, duration: &Duration) -> Option<i64> {
     add(start, duration, low)
 }
 
+fn refuse_negative(duration: &Duration) -> Result<(), CqlError> {
+    if duration.months < 0 || duration.days < 0 || duration.nanoseconds < 0 {
+        let message = "Negative durations are not supported by the floor function";
+        return Err(CqlError::Invalid(message.to_owned()));
+    }
+    Ok(())
+}
+
 fn floor_time(call: &Call<'_>, duration: &Duration) -> Outcome {
     let nanos = call
         .argument(0)
@@ -342,6 +348,7 @@ fn floor_time(call: &Call<'_>, duration: &Duration) -> Outcome {
     let Some(nanos) = nanos else {
         return Ok(None);
     };
+    refuse_negative(duration)?;
     if duration.months != 0 || duration.days != 0 || duration.nanoseconds > NANOS_PER_DAY {
         return Err(CqlError::Invalid(
             "For time values, the floor can only be computed for durations smaller that a day"

@@ -510,6 +510,12 @@ impl<'a> Compiler<'a> {
             (Selector::Map(entries), CqlType::Udt { definition, .. }) => {
                 return self.user_type(entries, definition, ty);
             }
+            (Selector::List(items), CqlType::Vector { .. }) => {
+                return invalid!(
+                    "Unable to create a vector selector of type {ty} from {} elements",
+                    items.len()
+                );
+            }
             _ => return invalid!("{selector} is no value of type {ty}"),
         };
         Ok(Typed {
