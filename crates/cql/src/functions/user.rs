@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use model::{UserAggregate, UserFunction, argument_type};
+use model::{UserAggregate, UserFunction, told_argument_type};
 
 use super::FunctionContext;
 use crate::CqlError;
@@ -136,7 +136,11 @@ fn failure(function: &UserFunction, message: String) -> CqlError {
     CqlError::Function {
         keyspace: function.keyspace.to_string(),
         function: function.name.to_string(),
-        argument_types: function.argument_types.iter().map(argument_type).collect(),
+        argument_types: function
+            .argument_types
+            .iter()
+            .map(told_argument_type)
+            .collect(),
         message,
     }
 }

@@ -4,7 +4,8 @@
 
 use std::sync::Arc;
 
-use model::{ColumnKind, Table, argument_type, quote_identifier};
+use bytes::Bytes;
+use model::{ColumnKind, CqlType, Table, argument_type, quote_identifier};
 
 use crate::CqlError;
 use crate::ast::{Select, Selector};
@@ -27,6 +28,25 @@ const MONOTONIC: [&str; 7] = [
     "tounixtimestamp",
 ];
 
+/// A value that the rows of a group have in common.
+#[derive(Clone, Debug)]
+pub(crate) struct Common {
+    /// The value.
+    pub(crate) node: Node,
+    /// Of a clustering column, its type: equal values may have other bytes, and lie together.
+    compared_as: Option<CqlType>,
+}
+
+impl Common {
+    /// Are the values of two rows the same?
+    pub(crate) fn is_same(&self, a: Option<&Bytes>, b: Option<&Bytes>) -> bool {
+        match (&self.compared_as, a, b) {
+            (Some(ty), Some(a), Some(b)) => ty.compare(a, b).is_eq(),
+            _ => a == b,
+        }
+    }
+}
+
 /// What rows of one group have in common, with the columns of the partition key.
 pub(crate) fn group_by(
     analysis: &Analysis<'_>,
@@ -34,12 +54,12 @@ pub(crate) fn group_by(
     selection: &mut Selection,
     select: &Select,
     restrictions: &Restrictions,
-) -> Result<Vec<Node>, CqlError> {
+) -> Result<Vec<Common>, CqlError> {
     let mut grouping = Grouping {
         analysis,
         table,
         selection,
-        nodes: Vec::new(),
+        parts: Vec::new(),
         after_function: false,
     };
     let mut key = table.partition_key().chain(table.clustering_key());
@@ -72,14 +92,17 @@ pub(crate) fn group_by(
     {
         return invalid!("Group by is not supported on only a part of the partition key");
     }
-    let mut nodes = grouping.nodes;
-    for node in &nodes {
-        refuse_unordered(node)?;
+    let mut parts = grouping.parts;
+    for part in &parts {
+        refuse_unordered(&part.node)?;
     }
     for column in table.partition_key() {
-        nodes.push(Node::Slot(selection.slot_of(column)?));
+        parts.push(Common {
+            node: Node::Slot(selection.slot_of(column)?),
+            compared_as: None,
+        });
     }
-    Ok(nodes)
+    Ok(parts)
 }
 
 fn wrong_order<T>() -> Result<T, CqlError> {
@@ -94,7 +117,7 @@ struct Grouping<'g, 'a> {
     analysis: &'g Analysis<'a>,
     table: &'g Arc<Table>,
     selection: &'g mut Selection,
-    nodes: Vec<Node>,
+    parts: Vec<Common>,
     after_function: bool,
 }
 
@@ -117,7 +140,11 @@ impl Grouping<'_, '_> {
                     );
                 }
                 let slot = self.selection.slot_of(column)?;
-                self.nodes.push(Node::Slot(slot));
+                let is_clustering = column.kind == ColumnKind::Clustering;
+                self.parts.push(Common {
+                    node: Node::Slot(slot),
+                    compared_as: is_clustering.then(|| column.ty.clone()),
+                });
                 Ok(name)
             }
             Selector::Function { .. }
@@ -151,7 +178,10 @@ impl Grouping<'_, '_> {
                 "Group by functions are only supported on clustering columns, got {only}"
             );
         }
-        self.nodes.push(node);
+        self.parts.push(Common {
+            node,
+            compared_as: None,
+        });
         self.after_function = true;
         Ok(only)
     }

@@ -126,6 +126,15 @@ struct Taken {
 }
 
 impl SelectPlan {
+    /// Does a row with these values belong to the group?
+    fn is_in(&self, group: &Group, key: &[Option<Bytes>]) -> bool {
+        let mut values = group.key.iter().zip(key);
+        self.group_by.iter().all(|common| {
+            let pair = values.next();
+            pair.is_some_and(|(a, b)| common.is_same(a.as_ref(), b.as_ref()))
+        })
+    }
+
     /// Begins an execution.
     pub fn start<'p>(
         &'p self,
@@ -514,9 +523,13 @@ impl<'p> SelectRun<'p> {
             .plan
             .group_by
             .iter()
-            .map(|node| node.evaluate(slots, &[], self.request))
+            .map(|common| common.node.evaluate(slots, &[], self.request))
             .collect::<Result<_, _>>()?;
-        if self.group.as_ref().is_some_and(|group| group.key != key) {
+        if self
+            .group
+            .as_ref()
+            .is_some_and(|group| !self.plan.is_in(group, &key))
+        {
             self.finish_group(sink)?;
             self.request.functions.next_step();
             if self.full || self.remaining == 0 {

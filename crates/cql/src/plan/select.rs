@@ -12,10 +12,9 @@ use crate::term::{Analysis, Bound, ColumnSpec, Expression, Receiver, Request, pr
 
 use super::attributes::Timeout;
 use super::filter::FilterPlan;
-use super::group::group_by;
+use super::group::{Common, group_by};
 use super::keys::KeyPlan;
 use super::nearest::{self, NearestPlan};
-use super::node::Node;
 use super::restrictions::{NEEDS_FILTERING, Restrictions, StatementKind, named, refuse_key_in};
 use super::selection::Selection;
 use super::slices::SlicePlan;
@@ -46,7 +45,7 @@ pub struct SelectPlan {
     /// The vector to which the nearest rows are wanted, if any are.
     pub(crate) nearest: Option<NearestPlan>,
     /// The slots, or expressions, whose values make a group.
-    pub(crate) group_by: Vec<Node>,
+    pub(crate) group_by: Vec<Common>,
     limit: Option<Expression>,
     per_partition_limit: Option<Expression>,
     timeout: Option<Timeout>,
