@@ -41,7 +41,14 @@ fn call_bytes(
     values: &[Option<Bytes>],
     gives: &CqlType,
 ) -> Result<Option<Bytes>, String> {
-    let function = Arc::new(function(body, takes, gives));
+    call_function(function(body, takes, gives), values)
+}
+
+fn call_function(
+    function: UserFunction,
+    values: &[Option<Bytes>],
+) -> Result<Option<Bytes>, String> {
+    let function = Arc::new(function);
     engine().check(&function)?;
     match engine().call(&function, values, false)? {
         Progress::Value(value) => Ok(value),
@@ -51,13 +58,27 @@ fn call_bytes(
 
 /// The result as text, of arguments as text.
 fn call(body: &str, arguments: &[(&str, CqlType)], gives: CqlType) -> String {
+    call_as(true, body, arguments, gives)
+}
+
+/// As [`call`], of a function that null is passed on to, or of one that returns null on null.
+fn call_as(
+    called_on_null_input: bool,
+    body: &str,
+    arguments: &[(&str, CqlType)],
+    gives: CqlType,
+) -> String {
     let value = |(text, ty): &(&str, CqlType)| match *text {
         "null" => None,
         text => Some(ty.parse_string(text).expect("a value")),
     };
     let values: Vec<Option<Bytes>> = arguments.iter().map(value).collect();
     let takes: Vec<CqlType> = arguments.iter().map(|(_, ty)| ty.clone()).collect();
-    match call_bytes(body, &takes, &values, &gives) {
+    let function = UserFunction {
+        called_on_null_input,
+        ..function(body, &takes, &gives)
+    };
+    match call_function(function, &values) {
         Ok(Some(value)) => gives.format_string(&value),
         Ok(None) => "null".to_owned(),
         Err(error) => format!("! {error}"),
@@ -229,6 +250,294 @@ fn mistakes_are_found_when_it_is_made() {
         int("return os.exit(1);"),
         "! Line 1: os cannot be resolved to a variable\n"
     );
+}
+
+/// Where null is not passed on, arguments and the result are `int` and the like, not `Integer`.
+#[test]
+fn values_are_no_objects_where_null_is_not_passed_on() {
+    use CqlType::{Bigint, Boolean, Double, Float, Int, Text, Time, Timestamp, Tinyint};
+    let refused = |why: &str| format!("! Line 1: {why}\n");
+    let cases: &[(bool, (&str, CqlType), CqlType, &str, Result<&str, &str>)] = &[
+        (
+            false,
+            ("1.5", Float),
+            Text,
+            "return a.toString();",
+            Err("Cannot invoke toString() on the primitive type float"),
+        ),
+        (
+            true,
+            ("1.5", Float),
+            Text,
+            "return a.toString();",
+            Ok("1.5"),
+        ),
+        (
+            false,
+            ("1", Int),
+            Int,
+            "return a.intValue();",
+            Err("Cannot invoke intValue() on the primitive type int"),
+        ),
+        (
+            false,
+            ("1", Int),
+            Int,
+            "if (a == null) return 1; return 2;",
+            Err("The operator == is undefined for the argument type(s) int, null"),
+        ),
+        (
+            false,
+            ("10:00:00", Time),
+            Int,
+            "return a == null ? 1 : 2;",
+            Err("The operator == is undefined for the argument type(s) long, null"),
+        ),
+        (
+            false,
+            ("1970-01-01", Timestamp),
+            Int,
+            "return a == null ? 1 : 2;",
+            Ok("2"),
+        ),
+        (
+            false,
+            ("1", Int),
+            Int,
+            "return null;",
+            Err("Type mismatch: cannot convert from null to int"),
+        ),
+        (true, ("1", Int), Int, "return null;", Ok("null")),
+        (false, ("1", Int), Text, "return null;", Ok("null")),
+        (
+            false,
+            ("1", Int),
+            Int,
+            "return;",
+            Err("This method must return a result of type int"),
+        ),
+        (
+            false,
+            ("1", Tinyint),
+            Tinyint,
+            "return a + 1;",
+            Err("Type mismatch: cannot convert from int to byte"),
+        ),
+        (
+            false,
+            ("1", Tinyint),
+            Tinyint,
+            "return (byte)(a + 1);",
+            Ok("2"),
+        ),
+        (false, ("1", Tinyint), Tinyint, "return 1;", Ok("1")),
+        (true, ("1", Tinyint), Tinyint, "return 1;", Ok("1")),
+        (true, ("null", Tinyint), Tinyint, "return a;", Ok("null")),
+        (false, ("1", Int), Bigint, "return a;", Ok("1")),
+        (
+            true,
+            ("1", Int),
+            Bigint,
+            "return a;",
+            Err("Type mismatch: cannot convert from Integer to Long"),
+        ),
+        (false, ("1", Int), Double, "return a;", Ok("1.0")),
+        (false, ("1", Int), Double, "return 1;", Ok("1.0")),
+        (
+            true,
+            ("1", Int),
+            Double,
+            "return 1;",
+            Err("Type mismatch: cannot convert from int to Double"),
+        ),
+        (
+            false,
+            ("1", Int),
+            Int,
+            "Integer b = null; return b;",
+            Ok("! java.lang.NullPointerException"),
+        ),
+        (
+            false,
+            ("1", Int),
+            Int,
+            "return Integer.valueOf(a);",
+            Ok("1"),
+        ),
+        (
+            false,
+            ("1", Int),
+            Bigint,
+            "return Integer.valueOf(a);",
+            Ok("1"),
+        ),
+        (false, ("1", Int), Int, "return a > 5 ? null : a;", Ok("1")),
+        (
+            false,
+            ("6", Int),
+            Int,
+            "return a > 5 ? null : a;",
+            Ok("! java.lang.NullPointerException"),
+        ),
+        (
+            true,
+            ("6", Int),
+            Int,
+            "return a > 5 ? null : 1;",
+            Ok("null"),
+        ),
+        (
+            true,
+            ("6", Int),
+            Bigint,
+            "return a > 5 ? null : 1;",
+            Err("Type mismatch: cannot convert from Integer to Long"),
+        ),
+        (
+            false,
+            ("6", Int),
+            Int,
+            "a = null; return a;",
+            Err("Type mismatch: cannot convert from null to int"),
+        ),
+        (
+            false,
+            ("6", Int),
+            Int,
+            "int b = null; return b;",
+            Err("Type mismatch: cannot convert from null to int"),
+        ),
+        (
+            true,
+            ("6", Int),
+            Int,
+            "Integer b = a.intValue(); return b.intValue();",
+            Ok("6"),
+        ),
+        (
+            true,
+            ("6", Int),
+            Int,
+            "int b = a; return b.intValue();",
+            Err("Cannot invoke intValue() on the primitive type int"),
+        ),
+        (true, ("6", Int), Boolean, "return a.equals(6);", Ok("true")),
+        (
+            false,
+            ("6", Int),
+            Boolean,
+            "return a.equals(6);",
+            Err("Cannot invoke equals(int) on the primitive type int"),
+        ),
+        (false, ("6", Int), Boolean, "return a == 6.0;", Ok("true")),
+        (
+            true,
+            ("null", Int),
+            Boolean,
+            "return a == 6;",
+            Ok("! java.lang.NullPointerException"),
+        ),
+        (
+            true,
+            ("6", Int),
+            Boolean,
+            "Long b = 10L; return b.equals(10);",
+            Ok("false"),
+        ),
+        (
+            true,
+            ("6", Int),
+            Boolean,
+            "Integer b = 10; Long d = 10L; return b == d;",
+            Err("Incompatible operand types Integer and Long"),
+        ),
+        (
+            true,
+            ("6", Int),
+            Bigint,
+            "Long b = a; return b;",
+            Err("Type mismatch: cannot convert from Integer to Long"),
+        ),
+        (true, ("6", Int), Bigint, "long b = a; return b;", Ok("6")),
+        (
+            true,
+            ("6", Int),
+            Int,
+            "Integer b = 5L; return b;",
+            Err("Type mismatch: cannot convert from long to Integer"),
+        ),
+        (
+            false,
+            ("6", Int),
+            Text,
+            "return (a + 1).toString();",
+            Err("Cannot invoke toString() on the primitive type int"),
+        ),
+        (
+            false,
+            ("6", Int),
+            Text,
+            "return \"a\".length().toString();",
+            Err("Cannot invoke toString() on the primitive type int"),
+        ),
+        (
+            false,
+            ("6", Int),
+            Text,
+            "return ((Integer) a).toString() + ((Object) a).toString();",
+            Ok("66"),
+        ),
+        (
+            false,
+            ("true", Boolean),
+            Boolean,
+            "return a.booleanValue();",
+            Err("Cannot invoke booleanValue() on the primitive type boolean"),
+        ),
+        (
+            false,
+            ("6", Int),
+            Int,
+            "return 5L;",
+            Err("Type mismatch: cannot convert from long to int"),
+        ),
+        (
+            false,
+            ("6", Int),
+            Int,
+            "return a == true ? 1 : 0;",
+            Err("The operator == is undefined for the argument type(s) int, boolean"),
+        ),
+        (
+            false,
+            ("6", Int),
+            Int,
+            "Integer b = a; return b.compareTo(5);",
+            Ok("1"),
+        ),
+        (
+            false,
+            ("6", Int),
+            Int,
+            "List<Integer> l = new ArrayList<>(); l.add(a); for (Integer x : l) return x.intValue() + l.get(0).intValue(); return 0;",
+            Ok("12"),
+        ),
+        (
+            false,
+            ("6", Int),
+            Int,
+            "List<Integer> l = new ArrayList<>(); l.add(a); for (int x : l) return x.intValue(); return 0;",
+            Err("Cannot invoke intValue() on the primitive type int"),
+        ),
+    ];
+    for (called_on_null, (value, ty), gives, body, expected) in cases {
+        let result = call_as(*called_on_null, body, &[(value, ty.clone())], gives.clone());
+        let expected = match expected {
+            Ok(value) => (*value).to_owned(),
+            Err(why) => refused(why),
+        };
+        assert_eq!(result, expected, "{body}");
+    }
 }
 
 #[test]

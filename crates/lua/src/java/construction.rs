@@ -21,7 +21,10 @@ impl Translator<'_> {
             ("Boolean", "FALSE") => (Type::Boolean, "false"),
             _ => return Err(format!("{class}.{name} is not available in Helenus")),
         };
-        Ok(Expression::new(ty, code))
+        Ok(match class {
+            "Boolean" => Expression::boxed(ty, code),
+            _ => Expression::new(ty, code),
+        })
     }
 
     /// What is behind `new`.

@@ -18,15 +18,12 @@ const LEVELS: [&[&str]; 9] = [
 ];
 
 /// What is said of a value that is of another type than is asked for.
-pub(super) fn mismatch(value: &Expression, ty: &Type) -> Wrong {
-    let from = match &value.ty {
-        from if value.may_be_null => from.to_string(),
-        Type::Int => "int".to_owned(),
-        Type::Char => "char".to_owned(),
-        from if from.is_number() || *from == Type::Boolean => from.to_string().to_lowercase(),
-        from => from.to_string(),
-    };
-    format!("Type mismatch: cannot convert from {from} to {ty}")
+fn mismatch(value: &Expression, ty: &Type, is_boxed: bool) -> Wrong {
+    format!(
+        "Type mismatch: cannot convert from {} to {}",
+        value.type_name(),
+        ty.named(is_boxed)
+    )
 }
 
 impl Expression {
@@ -57,7 +54,7 @@ impl Translator<'_> {
         if !self.takes("?") {
             return Ok(condition);
         }
-        let condition = self.converted(condition, &Type::Boolean)?;
+        let condition = self.assigned(condition, &Type::Boolean, false)?;
         let mut yes = self.expression()?;
         self.expect(":")?;
         let mut no = self.expression()?;
@@ -67,6 +64,17 @@ impl Translator<'_> {
             (a, b) if a.is_raw() => b.clone(),
             (a, _) => a.clone(),
         };
+        // A box stays one only where there is no value beside it.
+        let is_boxed = match (yes.is_primitive(), no.is_primitive()) {
+            (true, true) => false,
+            (true, false) => no.ty == Type::Null || no.ty != ty,
+            (false, true) => yes.ty == Type::Null || yes.ty != ty,
+            (false, false) => yes.ty == no.ty || yes.ty == Type::Null || no.ty == Type::Null,
+        };
+        if !is_boxed && ty.has_primitive() {
+            yes = self.assigned(yes, &ty, false)?;
+            no = self.assigned(no, &ty, false)?;
+        }
         yes = self.converted(yes, &ty)?;
         no = self.converted(no, &ty)?;
         let code = format!(
@@ -77,6 +85,7 @@ impl Translator<'_> {
             code,
             ty,
             may_be_null: yes.may_be_null || no.may_be_null,
+            is_boxed,
         })
     }
 
@@ -148,7 +157,8 @@ impl Translator<'_> {
         let undefined = || {
             format!(
                 "The operator {operator} is undefined for the argument type(s) {}, {}",
-                left.ty, right.ty
+                left.type_name(),
+                right.type_name()
             )
         };
         let (a, b) = (&left.ty, &right.ty);
@@ -157,19 +167,7 @@ impl Translator<'_> {
             return Ok(Expression::new(Type::Text, code));
         }
         if matches!(operator, "==" | "!=") {
-            let lua = if operator == "==" { "==" } else { "~=" };
-            let fits = a == b
-                || matches!(a, Type::Null | Type::Object)
-                || matches!(b, Type::Null | Type::Object)
-                || a.is_number() && b.is_number()
-                || a.is_like(b);
-            return match fits {
-                true => Ok(Expression::new(
-                    Type::Boolean,
-                    format!("({} {lua} {})", left.code, right.code),
-                )),
-                false => Err(format!("Incompatible operand types {a} and {b}")),
-            };
+            return self.equality(&left, operator, &right);
         }
         let booleans = *a == Type::Boolean && *b == Type::Boolean;
         let both = |this: &mut Self| (this.some(&left), this.some(&right));
@@ -210,6 +208,40 @@ impl Translator<'_> {
         }
     }
 
+    fn equality(
+        &mut self,
+        left: &Expression,
+        operator: &str,
+        right: &Expression,
+    ) -> Result<Expression, Wrong> {
+        let (a, b) = (&left.ty, &right.ty);
+        let lua = if operator == "==" { "==" } else { "~=" };
+        let are_numbers = a.is_number() && b.is_number();
+        let is_one_value = left.is_primitive() || right.is_primitive();
+        let fits = a == b
+            || *a == Type::Object
+            || *b == Type::Object
+            || is_one_value && are_numbers
+            || !is_one_value
+                && (*a == Type::Null || *b == Type::Null || a.is_like(b) && !are_numbers);
+        let (x, y) = match is_one_value && a.has_primitive() && b.has_primitive() {
+            true => (self.some(left), self.some(right)),
+            false => (left.code.clone(), right.code.clone()),
+        };
+        let names = (left.type_name(), right.type_name());
+        match fits {
+            true => Ok(Expression::new(Type::Boolean, format!("({x} {lua} {y})"))),
+            false if is_one_value => Err(format!(
+                "The operator {operator} is undefined for the argument type(s) {}, {}",
+                names.0, names.1
+            )),
+            false => Err(format!(
+                "Incompatible operand types {} and {}",
+                names.0, names.1
+            )),
+        }
+    }
+
     /// The result of an arithmetic, cut to what its type has room for.
     pub(super) fn rounded(&mut self, ty: Type, code: String) -> Expression {
         let code = match ty {
@@ -227,7 +259,7 @@ impl Translator<'_> {
     fn signed(&mut self) -> Result<Expression, Wrong> {
         if self.takes("!") {
             let value = self.unary()?;
-            let value = self.converted(value, &Type::Boolean)?;
+            let value = self.assigned(value, &Type::Boolean, false)?;
             let code = format!("(not {})", self.some(&value));
             return Ok(Expression::new(Type::Boolean, code));
         }
@@ -244,7 +276,7 @@ impl Translator<'_> {
             if !value.ty.is_number() || sign == "~" && value.ty.is_real() {
                 return Err(format!(
                     "The operator {sign} is undefined for the argument type(s) {}",
-                    value.ty
+                    value.type_name()
                 ));
             }
             let ty = common(&value.ty, &Type::Int);
@@ -270,8 +302,7 @@ impl Translator<'_> {
     fn cast_expression(&mut self) -> Result<Option<Expression>, Wrong> {
         let began = self.at;
         self.at += 1;
-        let is_primitive = matches!(self.peek(), Token::Word(word)
-            if ["int", "long", "double", "float", "short", "byte", "char", "boolean"].contains(&word.as_str()));
+        let is_primitive = self.sees_primitive();
         let is_value = |token: &Token| match token {
             Token::Sign(sign) => *sign == "(" || is_primitive && matches!(*sign, "-" | "+"),
             Token::End => false,
@@ -280,7 +311,7 @@ impl Translator<'_> {
         match self.take_type() {
             Some(ty) if self.takes(")") && is_value(self.peek()) => {
                 let value = self.unary()?;
-                self.cast(value, &ty).map(Some)
+                self.cast_to(value, &ty, !is_primitive).map(Some)
             }
             _ => {
                 self.at = began;
@@ -331,6 +362,7 @@ impl Translator<'_> {
                 code: mangled(word),
                 ty: variable.ty.clone(),
                 may_be_null: variable.may_be_null,
+                is_boxed: variable.is_boxed,
             });
         }
         // A class, with its package or without it.
@@ -395,6 +427,58 @@ impl Translator<'_> {
         Ok(value)
     }
 
+    /// A value where a variable or a result has a type: no null becomes what is no object, and a
+    /// number is put into no box but its own.
+    pub(super) fn assigned(
+        &mut self,
+        value: Expression,
+        ty: &Type,
+        is_boxed: bool,
+    ) -> Result<Expression, Wrong> {
+        let wrong = mismatch(&value, ty, is_boxed);
+        if !ty.has_primitive() {
+            return self.converted(value, ty).map_err(|_| wrong);
+        }
+        if is_boxed {
+            let from = &value.ty;
+            let fits = from == ty || !from.has_primitive();
+            if !fits && (value.is_boxed || !value.is_small_literal(ty)) {
+                return Err(wrong);
+            }
+            let value = self.converted(value, ty).map_err(|_| wrong)?;
+            return Ok(Expression {
+                is_boxed: true,
+                ..value
+            });
+        }
+        if value.ty == Type::Null {
+            return Err(wrong);
+        }
+        let value = self.converted(value, ty).map_err(|_| wrong)?;
+        Ok(Expression::new(ty.clone(), self.some(&value)))
+    }
+
+    /// `(T) value`, where `T` is a class or is none.
+    fn cast_to(
+        &mut self,
+        value: Expression,
+        ty: &Type,
+        is_boxed: bool,
+    ) -> Result<Expression, Wrong> {
+        let from = &value.ty;
+        if is_boxed && from.has_primitive() && ty.has_primitive() && from != ty {
+            return Err(format!("Cannot cast from {} to {ty}", value.type_name()));
+        }
+        let value = self.cast(value, ty)?;
+        Ok(match is_boxed || !ty.has_primitive() {
+            true => Expression {
+                is_boxed: true,
+                ..value
+            },
+            false => Expression::new(ty.clone(), self.some(&value)),
+        })
+    }
+
     /// A value where another type is asked for, if Java gives it by itself.
     pub(super) fn converted(&mut self, value: Expression, ty: &Type) -> Result<Expression, Wrong> {
         let from = &value.ty;
@@ -438,7 +522,7 @@ impl Translator<'_> {
         if matches!((from, ty), (Type::Other(_), Type::Other(_))) {
             return Ok(value);
         }
-        Err(mismatch(&value, ty))
+        Err(mismatch(&value, ty, false))
     }
 
     /// A value as `(T) value` makes it.
@@ -451,6 +535,7 @@ impl Translator<'_> {
             code,
             ty: ty.clone(),
             may_be_null: false,
+            is_boxed: false,
         };
         if from == *ty {
             return Ok(value);

@@ -86,14 +86,19 @@ impl Translator<'_> {
         let is_box = ty.is_number() || ty == Type::Boolean;
         match (name, arguments) {
             ("valueOf", [value]) if is_box && value.ty != Type::Text => {
-                self.converted(value.clone(), &ty)
+                let value = self.assigned(value.clone(), &ty, false)?;
+                Ok(Expression::boxed(ty, value.code))
             }
             ("valueOf" | "parseInt" | "parseLong" | "parseDouble" | "parseFloat", [value])
                 if ty.is_number() && value.ty == Type::Text =>
             {
                 let is_whole = ty.is_whole().to_string();
                 let code = self.helper("parse", &[&value.code, &is_whole]);
-                Ok(self.rounded(ty, code))
+                let number = self.rounded(ty, code);
+                Ok(Expression {
+                    is_boxed: name == "valueOf",
+                    ..number
+                })
             }
             ("toString", [value]) if is_box => {
                 let value = self.converted(value.clone(), &ty)?;
@@ -155,12 +160,31 @@ impl Translator<'_> {
         name: &str,
         arguments: &[Expression],
     ) -> Result<Expression, Wrong> {
+        if on.is_primitive() {
+            let of: Vec<String> = arguments.iter().map(Expression::type_name).collect();
+            return Err(format!(
+                "Cannot invoke {name}({}) on the primitive type {}",
+                of.join(", "),
+                on.type_name()
+            ));
+        }
         let value = self.some(on);
         let codes: Vec<&str> = arguments
             .iter()
             .map(|argument| argument.code.as_str())
             .collect();
         match (name, &codes[..]) {
+            // No number equals one of another type.
+            ("equals", [other])
+                if on.ty.has_primitive()
+                    && arguments[0].ty.has_primitive()
+                    && arguments[0].ty != on.ty =>
+            {
+                return Ok(Expression::new(
+                    Type::Boolean,
+                    format!("({value} == {other} and false)"),
+                ));
+            }
             ("equals", [other]) => {
                 return Ok(Expression::new(
                     Type::Boolean,
@@ -198,7 +222,11 @@ impl Translator<'_> {
                     }
                     _ => return Err(missing(ty, name)),
                 };
-                self.cast(Expression::new(ty.clone(), value), &to)
+                let number = self.cast(Expression::new(ty.clone(), value), &to)?;
+                Ok(Expression {
+                    is_boxed: false,
+                    ..number
+                })
             }
             Type::Boolean if name == "booleanValue" => Ok(Expression::new(Type::Boolean, value)),
             Type::Text => self.text_method(&value, name, arguments),
@@ -217,8 +245,8 @@ impl Translator<'_> {
                 self.map_method(&value, (&key.clone(), &of.clone()), name, arguments)
             }
             Type::Entry(key, of) => match name {
-                "getKey" => Ok(Expression::new((**key).clone(), format!("{value}[1]"))),
-                "getValue" => Ok(Expression::new((**of).clone(), format!("{value}[2]"))),
+                "getKey" => Ok(Expression::boxed((**key).clone(), format!("{value}[1]"))),
+                "getValue" => Ok(Expression::boxed((**of).clone(), format!("{value}[2]"))),
                 _ => Err(missing(&on.ty, name)),
             },
             Type::Tuple(_) | Type::User(_) => self.fields(on, &value, name, arguments),
@@ -297,9 +325,13 @@ impl Translator<'_> {
         let (ty, code) = match (name, arguments) {
             ("size", []) => (Type::Int, format!("#{list}")),
             ("isEmpty", []) => (Type::Boolean, format!("(#{list} == 0)")),
-            ("get", [at]) => (item.clone(), self.helper("item", &[list, &at.code])),
-            ("remove", [at]) if at.ty == Type::Int && !at.may_be_null => {
-                (item.clone(), self.helper("take", &[list, &at.code]))
+            ("get", [at]) => {
+                let code = self.helper("item", &[list, &at.code]);
+                return Ok(Expression::boxed(item.clone(), code));
+            }
+            ("remove", [at]) if at.ty == Type::Int && !at.is_boxed => {
+                let code = self.helper("take", &[list, &at.code]);
+                return Ok(Expression::boxed(item.clone(), code));
             }
             ("add", [_]) => {
                 let items = self.items(arguments, &[item])?;
@@ -315,7 +347,8 @@ impl Translator<'_> {
             ("set", [at, value]) => {
                 let items = self.items(std::slice::from_ref(value), &[item])?;
                 let at = format!("{} + 1", at.code);
-                (item.clone(), self.helper("put", &[list, &at, &items[0]]))
+                let code = self.helper("put", &[list, &at, &items[0]]);
+                return Ok(Expression::boxed(item.clone(), code));
             }
             ("addAll", [more]) if matches!(more.ty, Type::List(_)) => {
                 let more = self.some(more);
@@ -383,7 +416,8 @@ impl Translator<'_> {
             }
             ("getOrDefault", [at, or]) => {
                 let or = self.items(std::slice::from_ref(or), &[of])?;
-                (of.clone(), format!("({map}[{}] or {})", at.code, or[0]))
+                let code = format!("({map}[{}] or {})", at.code, or[0]);
+                return Ok(Expression::boxed(of.clone(), code));
             }
             ("containsKey", [at]) => (Type::Boolean, format!("({map}[{}] ~= nil)", at.code)),
             ("put", [_, _]) => {

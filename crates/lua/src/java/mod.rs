@@ -41,6 +41,8 @@ struct Expression {
     ty: Type,
     /// May it be null?
     may_be_null: bool,
+    /// Is a number or a `boolean` an object, as an `Integer` is and an `int` is not?
+    is_boxed: bool,
 }
 
 impl Expression {
@@ -51,14 +53,32 @@ impl Expression {
             code,
             ty,
             may_be_null,
+            is_boxed: false,
+        }
+    }
+
+    fn boxed(ty: Type, code: impl Into<String>) -> Expression {
+        Expression {
+            is_boxed: true,
+            ..Expression::new(ty, code)
         }
     }
 
     fn or_null(ty: Type, code: impl Into<String>) -> Expression {
         Expression {
             may_be_null: true,
-            ..Expression::new(ty, code)
+            ..Expression::boxed(ty, code)
         }
+    }
+
+    /// What Java calls its type.
+    fn type_name(&self) -> String {
+        self.ty.named(self.is_boxed)
+    }
+
+    /// Is it a number or a `boolean` that is no object?
+    fn is_primitive(&self) -> bool {
+        !self.is_boxed && self.ty.has_primitive()
     }
 }
 
@@ -81,6 +101,7 @@ struct Translator<'f> {
 struct Variable {
     ty: Type,
     may_be_null: bool,
+    is_boxed: bool,
 }
 
 /// How a variable of Java is called in Lua, where other words are reserved.
@@ -152,9 +173,13 @@ pub(crate) fn to_lua(function: &UserFunction) -> Result<String, Wrong> {
     };
     let each = function.argument_names.iter().zip(&function.argument_types);
     let parameters = each.map(|(name, ty)| {
-        let ty = Type::of(ty);
-        let may_be_null = function.called_on_null_input;
-        (name.to_string(), Variable { ty, may_be_null })
+        // Where null is not passed on, numbers come without their boxes.
+        let variable = Variable {
+            ty: Type::of(ty),
+            may_be_null: function.called_on_null_input,
+            is_boxed: function.called_on_null_input,
+        };
+        (name.to_string(), variable)
     });
     translator.scopes.push(parameters.collect());
     let body = translator.body();
@@ -249,6 +274,11 @@ impl Translator<'_> {
     fn helper(&mut self, name: &'static str, arguments: &[&str]) -> String {
         self.helpers.insert(name);
         format!("{name}({})", arguments.join(", "))
+    }
+
+    /// Is a type written here that is of values, not of objects?
+    fn sees_primitive(&self) -> bool {
+        matches!(self.peek(), Token::Word(word) if Type::is_name_of_primitive(word))
     }
 
     fn variable(&self, name: &str) -> Option<&Variable> {

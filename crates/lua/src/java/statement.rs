@@ -1,6 +1,5 @@
 //! Statements. What each gives is whether the one behind it is reached.
 
-use super::expression::mismatch;
 use super::token::Token;
 use super::types::Type;
 use super::{Expression, Translator, Variable, Wrong, mangled};
@@ -26,6 +25,7 @@ impl Translator<'_> {
         }
         if goes_on {
             let ty = Type::of(&self.function.return_type);
+            let ty = ty.named(self.function.called_on_null_input);
             return Err(format!("This method must return a result of type {ty}"));
         }
         Ok(code)
@@ -94,13 +94,13 @@ impl Translator<'_> {
     fn return_statement(&mut self, code: &mut String) -> Result<bool, Wrong> {
         self.at += 1;
         let ty = Type::of(&self.function.return_type);
-        let value = self.expression()?;
-        // What may be null is in a box, and a number is put into none but its own.
-        let is_boxed = self.function.called_on_null_input && value.ty.is_number();
-        if is_boxed && ty.is_number() && value.ty != ty && !value.is_small_literal(&ty) {
-            return Err(mismatch(&value, &ty));
+        let is_boxed = self.function.called_on_null_input;
+        if self.sees(";") {
+            let ty = ty.named(is_boxed);
+            return Err(format!("This method must return a result of type {ty}"));
         }
-        let value = self.converted(value, &ty)?;
+        let value = self.expression()?;
+        let value = self.assigned(value, &ty, is_boxed)?;
         self.expect(";")?;
         code.push_str(&format!("do return {} end ", value.code));
         Ok(false)
@@ -133,7 +133,7 @@ impl Translator<'_> {
     fn condition(&mut self) -> Result<Expression, Wrong> {
         self.expect("(")?;
         let condition = self.expression()?;
-        let condition = self.converted(condition, &Type::Boolean)?;
+        let condition = self.assigned(condition, &Type::Boolean, false)?;
         self.expect(")")?;
         Ok(condition)
     }
@@ -191,6 +191,7 @@ impl Translator<'_> {
     fn for_each(&mut self, code: &mut String) -> Result<bool, Wrong> {
         let began = self.at;
         self.takes_word("final");
+        let is_boxed = !self.sees_primitive();
         let name = match (self.take_type(), self.next()) {
             (Some(ty), Token::Word(name)) if self.takes(":") => Some((ty, name)),
             _ => None,
@@ -216,7 +217,12 @@ impl Translator<'_> {
             }
         };
         let item = if ty == Type::Object { item } else { ty };
-        self.declare(&name, item, false)?;
+        let variable = Variable {
+            ty: item,
+            may_be_null: false,
+            is_boxed,
+        };
+        self.declare(&name, variable)?;
         code.push_str(&format!("for _, {} in {walked} do ", mangled(&name)));
         self.loop_body(code, "")?;
         code.push_str("end ");
@@ -232,7 +238,7 @@ impl Translator<'_> {
             true => Expression::new(Type::Boolean, "true"),
             false => {
                 let condition = self.expression()?;
-                self.converted(condition, &Type::Boolean)?
+                self.assigned(condition, &Type::Boolean, false)?
             }
         };
         self.expect(";")?;
@@ -266,12 +272,12 @@ impl Translator<'_> {
         Ok(false)
     }
 
-    fn declare(&mut self, name: &str, ty: Type, may_be_null: bool) -> Result<(), Wrong> {
+    fn declare(&mut self, name: &str, variable: Variable) -> Result<(), Wrong> {
         if self.variable(name).is_some() {
             return Err(format!("Duplicate local variable {name}"));
         }
         if let Some(scope) = self.scopes.last_mut() {
-            scope.insert(name.to_owned(), Variable { ty, may_be_null });
+            scope.insert(name.to_owned(), variable);
         }
         Ok(())
     }
@@ -279,10 +285,11 @@ impl Translator<'_> {
     /// A declaration, an assignment or a call, without what ends it.
     fn simple(&mut self, code: &mut String) -> Result<(), Wrong> {
         let began = self.at;
+        let is_boxed = !self.sees_primitive();
         if let Some(ty) = self.take_type()
             && let Token::Word(_) = self.peek()
         {
-            return self.declarations(code, &ty);
+            return self.declarations(code, &ty, is_boxed);
         }
         self.at = began;
         for step in ["++", "--"] {
@@ -320,7 +327,7 @@ impl Translator<'_> {
         Ok(())
     }
 
-    fn declarations(&mut self, code: &mut String, ty: &Type) -> Result<(), Wrong> {
+    fn declarations(&mut self, code: &mut String, ty: &Type, is_boxed: bool) -> Result<(), Wrong> {
         loop {
             let name = self.word()?;
             let (mut ty, mut may_be_null) = (ty.clone(), true);
@@ -333,10 +340,16 @@ impl Translator<'_> {
                 {
                     ty = given.ty.clone();
                 }
+                let given = self.assigned(given, &ty, is_boxed)?;
                 may_be_null = given.may_be_null;
-                value = self.converted(given, &ty)?.code;
+                value = given.code;
             }
-            self.declare(&name, ty, may_be_null)?;
+            let variable = Variable {
+                ty,
+                may_be_null,
+                is_boxed,
+            };
+            self.declare(&name, variable)?;
             code.push_str(&format!("local {} = {value} ", mangled(&name)));
             if !self.takes(",") {
                 return Ok(());
@@ -359,18 +372,20 @@ impl Translator<'_> {
         let value = match operator {
             "" => {
                 // A variable that is null once may be so on the next round of a loop, too.
+                value = self.assigned(value, &known.ty, known.is_boxed)?;
                 if let Some(scope) = self.scopes.iter_mut().rev().find(|s| s.contains_key(name))
                     && let Some(variable) = scope.get_mut(name)
                 {
                     variable.may_be_null |= value.may_be_null;
                 }
-                self.converted(value, &known.ty)?
+                value
             }
             _ => {
                 let old = Expression {
                     code: place.clone(),
                     ty: known.ty.clone(),
                     may_be_null: known.may_be_null,
+                    is_boxed: known.is_boxed,
                 };
                 value = self.operation(old, operator, value)?;
                 self.cast(value, &known.ty)?

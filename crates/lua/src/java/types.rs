@@ -106,6 +106,38 @@ impl Type {
         self.is_whole() || self.is_real()
     }
 
+    /// What it is called where it is no object, if there is such a one.
+    fn primitive(&self) -> Option<&'static str> {
+        Some(match self {
+            Type::Boolean => "boolean",
+            Type::Byte => "byte",
+            Type::Short => "short",
+            Type::Char => "char",
+            Type::Int => "int",
+            Type::Long => "long",
+            Type::Float => "float",
+            Type::Double => "double",
+            _ => return None,
+        })
+    }
+
+    pub(super) fn has_primitive(&self) -> bool {
+        self.primitive().is_some()
+    }
+
+    pub(super) fn is_name_of_primitive(word: &str) -> bool {
+        let ty = Type::of_class(word, Vec::new());
+        ty.is_some_and(|ty| ty.primitive() == Some(word))
+    }
+
+    /// What it is called: of an `int` and an `Integer` the one or the other.
+    pub(super) fn named(&self, is_boxed: bool) -> String {
+        match self.primitive() {
+            Some(name) if !is_boxed => name.to_owned(),
+            _ => self.to_string(),
+        }
+    }
+
     /// Is it a collection, tuple or user type of which nothing else is known?
     pub(super) fn is_raw(&self) -> bool {
         match self {
