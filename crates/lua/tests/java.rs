@@ -155,7 +155,7 @@ fn statements_run() {
             "int i = 0; while (true) { if (++a > 10) return i; i++; }",
             "4"
         ),
-        "! Line 1: ++ and -- within expressions are not available in Helenus\n"
+        "6"
     );
     assert_eq!(
         int(
@@ -239,8 +239,8 @@ fn mistakes_are_found_when_it_is_made() {
         "! Line 1: Duplicate local variable a\n"
     );
     assert_eq!(
-        int("try { return a; } finally { }"),
-        "! Line 1: try is not available in Helenus\n"
+        int("synchronized (this) { return a; }"),
+        "! Line 1: synchronized is not available in Helenus\n"
     );
     assert_eq!(
         int("return System.exit(1);"),
@@ -538,6 +538,459 @@ fn values_are_no_objects_where_null_is_not_passed_on() {
         };
         assert_eq!(result, expected, "{body}");
     }
+}
+
+/// Bodies with an argument, and what they give.
+fn check(cases: &[(&str, CqlType, CqlType, &str, &str)]) {
+    for (value, ty, gives, body, expected) in cases {
+        let result = call(body, &[(value, ty.clone())], gives.clone());
+        assert_eq!(result, *expected, "{body}");
+    }
+}
+
+#[test]
+fn what_is_thrown_is_caught() {
+    use CqlType::{Int, Text};
+    check(&[
+        (
+            "0",
+            Int,
+            Int,
+            "try { return 10 / a; } catch (ArithmeticException e) { return -1; }",
+            "-1",
+        ),
+        (
+            "0",
+            Int,
+            Text,
+            "try { return \"\" + 10 / a; } catch (ArithmeticException e) { return e.getMessage(); }",
+            "/ by zero",
+        ),
+        (
+            "0",
+            Int,
+            Text,
+            "try { return \"\" + 10 / a; } catch (ArithmeticException e) { return e.toString() + e; }",
+            "java.lang.ArithmeticException: / by zerojava.lang.ArithmeticException: / by zero",
+        ),
+        (
+            "0",
+            Int,
+            Text,
+            "try { return \"\" + 10 / a; } catch (Exception e) { return \"\" + e; } finally { a = 5; }",
+            "java.lang.ArithmeticException: / by zero",
+        ),
+        ("1", Int, Int, "try { return a; } finally { a = 5; }", "1"),
+        (
+            "1",
+            Int,
+            Int,
+            "try { return a; } finally { return 9; }",
+            "9",
+        ),
+        (
+            "1",
+            Int,
+            Int,
+            "int r = 0; try { r += 1; } finally { r += 10; } return r;",
+            "11",
+        ),
+        (
+            "1",
+            Int,
+            Int,
+            "int r = 0; for (int i = 0; i < 5; i++) { try { if (i == 1) continue; if (i == 3) break; r += i; } finally { r += 100; } } return r;",
+            "402",
+        ),
+        (
+            "1",
+            Int,
+            Int,
+            "try { throw new RuntimeException(\"x\"); } finally { a = 5; }",
+            "! java.lang.RuntimeException: x",
+        ),
+        (
+            "1",
+            Int,
+            Int,
+            "throw new RuntimeException(\"x\");",
+            "! java.lang.RuntimeException: x",
+        ),
+        (
+            "1",
+            Int,
+            Int,
+            "throw new RuntimeException();",
+            "! java.lang.RuntimeException",
+        ),
+        (
+            "1",
+            Int,
+            Int,
+            "throw new IllegalArgumentException(\"bad \" + a);",
+            "! java.lang.IllegalArgumentException: bad 1",
+        ),
+        (
+            "1",
+            Int,
+            Int,
+            "throw new Exception(\"x\");",
+            "! Line 1: Unhandled exception type Exception\n",
+        ),
+        (
+            "1",
+            Int,
+            Int,
+            "throw new java.io.IOException(\"x\");",
+            "! Line 1: Unhandled exception type IOException\n",
+        ),
+        (
+            "1",
+            Int,
+            Int,
+            "try { throw new Exception(\"x\"); } catch (Exception e) { return 1; }",
+            "1",
+        ),
+        (
+            "1",
+            Int,
+            Int,
+            "try { throw new Exception(\"x\"); } catch (RuntimeException e) { return 1; }",
+            "! Line 1: Unhandled exception type Exception\n",
+        ),
+        (
+            "1",
+            Int,
+            Int,
+            "try { return a; } catch (java.io.IOException e) { return 1; }",
+            "! Line 1: Unreachable catch block for IOException. This exception is never thrown from the try statement body\n",
+        ),
+        (
+            "1",
+            Int,
+            Int,
+            "try { return a; } catch (Exception e) { return 1; } catch (RuntimeException e) { return 2; }",
+            "! Line 1: Unreachable catch block for RuntimeException. It is already handled by the catch block for Exception\n",
+        ),
+        (
+            "0",
+            Int,
+            Int,
+            "try { return 1 / a; } catch (IllegalStateException | ArithmeticException e) { return 1; }",
+            "1",
+        ),
+        (
+            "null",
+            Int,
+            Text,
+            "try { return a.toString(); } catch (NullPointerException e) { return \"npe\"; }",
+            "npe",
+        ),
+        (
+            "x",
+            Text,
+            Int,
+            "try { return Integer.parseInt(a); } catch (NumberFormatException e) { return -1; }",
+            "-1",
+        ),
+        (
+            "x",
+            Text,
+            Text,
+            "try { return \"\" + Integer.parseInt(a); } catch (NumberFormatException e) { return e.getMessage(); }",
+            "For input string: \"x\"",
+        ),
+        (
+            "null",
+            Text,
+            Text,
+            "try { return \"\" + Integer.parseInt(a); } catch (NumberFormatException e) { return e.getMessage(); }",
+            "Cannot parse null string",
+        ),
+        (
+            "null",
+            Text,
+            Text,
+            "try { return \"\" + Integer.parseInt(a); } catch (IllegalArgumentException e) { return \"iae\"; }",
+            "iae",
+        ),
+        (
+            "2",
+            Int,
+            Text,
+            "int[] x = new int[2]; try { return \"\" + x[a]; } catch (RuntimeException e) { return e.toString(); }",
+            "java.lang.ArrayIndexOutOfBoundsException: Index 2 out of bounds for length 2",
+        ),
+        (
+            "1",
+            Int,
+            Text,
+            "try { throw new IllegalStateException(\"m\"); } catch (Exception e) { throw new RuntimeException(e); }",
+            "! java.lang.RuntimeException: java.lang.IllegalStateException: m",
+        ),
+        (
+            "1",
+            Int,
+            Text,
+            "try { throw new IllegalStateException(\"m\"); } catch (Exception e) { throw e; }",
+            "! java.lang.IllegalStateException: m",
+        ),
+        (
+            "1",
+            Int,
+            Text,
+            "try { throw new IllegalStateException(\"m\"); } catch (RuntimeException e) { throw e; }",
+            "! java.lang.IllegalStateException: m",
+        ),
+        (
+            "1",
+            Int,
+            Text,
+            "RuntimeException r = new RuntimeException(\"q\"); throw r;",
+            "! java.lang.RuntimeException: q",
+        ),
+        (
+            "1",
+            Int,
+            Text,
+            "int x = 1; try { x = 2; Object o = null; o.toString(); x = 3; } catch (Exception e) { x += 10; } finally { x += 100; } return \"\" + x;",
+            "112",
+        ),
+    ]);
+}
+
+#[test]
+fn arrays() {
+    use CqlType::{Int, Text};
+    check(&[
+        (
+            "-2",
+            Int,
+            Text,
+            "int[] x = new int[a]; return \"\" + x.length;",
+            "! java.lang.NegativeArraySizeException: -2",
+        ),
+        (
+            "1",
+            Int,
+            Int,
+            "int[] x = {3, 1, 2}; java.util.Arrays.sort(x); int s = 0; for (int i : x) s = s * 10 + i; x[0] += 5; x[1]++; --x[2]; return s * 1000 + x[0] * 100 + x[1] * 10 + x[2];",
+            "123632",
+        ),
+        (
+            "1",
+            Int,
+            Text,
+            "String[] x = new String[2]; x[0] = \"a\"; return x[0] + x[1];",
+            "anull",
+        ),
+        (
+            "1",
+            Int,
+            Text,
+            "double[] x = new double[2]; boolean[] b = new boolean[1]; char[] c = {'a', 'b'}; return \"\" + x[1] + b[0] + c[1] + c.length;",
+            "0.0falseb2",
+        ),
+        (
+            "1",
+            Int,
+            Int,
+            "int[][] m = new int[2][3]; m[1][2] = 7; int[][] k = {{1}, {2, 3}}; return m[1][2] + m[0][0] + k[1][1];",
+            "10",
+        ),
+        (
+            "1",
+            Int,
+            Int,
+            "int[] x = new int[]{1, 2}, y = x; y[0] = 9; return x[0];",
+            "9",
+        ),
+        ("1", Int, Int, "int x[] = {1, 2}; return x[1];", "2"),
+        (
+            "1",
+            Int,
+            Int,
+            "int[] x = {1, 2}; return java.util.Arrays.asList(1, 2).get(1) + x.length;",
+            "4",
+        ),
+        (
+            "1",
+            Int,
+            Int,
+            "byte[] x = new byte[2]; x[0] = 5; x[1] = (byte) 200; return x[0] + x[1];",
+            "-51",
+        ),
+        (
+            "1",
+            Int,
+            Int,
+            "byte[] x = new byte[2]; x[0] = 500; return x[0];",
+            "! Line 1: Type mismatch: cannot convert from int to byte\n",
+        ),
+        (
+            "1",
+            Int,
+            Int,
+            "int[] x = {1, 2, 3}; int i = 0; x[i++] = x[i] + 10; return x[0] * 10 + i;",
+            "121",
+        ),
+    ]);
+}
+
+#[test]
+fn switches_fall_through() {
+    use CqlType::{Bigint, Int, Text};
+    check(&[
+        (
+            "2",
+            Int,
+            Int,
+            "switch (a) { case 1: return 10; case 2: return 20; default: return 30; }",
+            "20",
+        ),
+        (
+            "1",
+            Int,
+            Int,
+            "int r = 0; switch (a) { case 1: r += 1; case 2: r += 2; break; case 3: r += 4; default: r += 8; } return r;",
+            "3",
+        ),
+        (
+            "3",
+            Int,
+            Int,
+            "int r = 0; switch (a) { case 1: r += 1; case 2: r += 2; break; case 3: r += 4; default: r += 8; } return r;",
+            "12",
+        ),
+        (
+            "5",
+            Int,
+            Int,
+            "int r = 0; switch (a) { default: r += 8; case 1: r += 1; } return r;",
+            "9",
+        ),
+        (
+            "null",
+            Int,
+            Int,
+            "int r = 0; switch (a) { case 1: r = 1; } return r;",
+            "! java.lang.NullPointerException",
+        ),
+        (
+            "z",
+            Text,
+            Int,
+            "switch (a) { case \"x\": return 1; case \"y\": case \"z\": return 2; } return 3;",
+            "! Line 1: Cannot switch on a value of type String. Only convertible int values, strings or enum variables are permitted\n",
+        ),
+        (
+            "null",
+            Text,
+            Int,
+            "switch (a) { case \"x\": return 1; } return 3;",
+            "! Line 1: Cannot switch on a value of type String. Only convertible int values, strings or enum variables are permitted\n",
+        ),
+        (
+            "1",
+            Int,
+            Int,
+            "switch (a) { case 1: return 1; case 1: return 2; } return 3;",
+            "! Line 1: Duplicate case\n",
+        ),
+        (
+            "1",
+            Bigint,
+            Int,
+            "switch (a) { case 1: return 1; } return 3;",
+            "! Line 1: Cannot switch on a value of type Long. Only convertible int values, strings or enum variables are permitted\n",
+        ),
+        (
+            "2",
+            Int,
+            Int,
+            "switch (a) { case 1: int q = 4; return q; case 2: q = 6; return q; } return 3;",
+            "6",
+        ),
+        (
+            "2",
+            Int,
+            Int,
+            "for (int i = 0; ; i++) { switch (i) { case 3: return i; case 1: continue; default: break; } }",
+            "3",
+        ),
+    ]);
+}
+
+#[test]
+fn operators_and_jumps() {
+    use CqlType::{Bigint, Int, Text};
+    check(&[
+        (
+            "-9",
+            Int,
+            Text,
+            "return (a << 3) + \" \" + (a >> 1) + \" \" + (a >>> 1) + \" \" + (a << 33) + \" \" + (-a >>> 28) + \" \" + ((long) a << 40) + \" \" + (-5L >>> 60) + \" \" + (-5L >> 1);",
+            "-72 -5 2147483643 -18 0 -9895604649984 15 -3",
+        ),
+        ("9", Int, Int, "a <<= 2; a >>= 1; a >>>= 1; return a;", "9"),
+        (
+            "9",
+            Bigint,
+            Text,
+            "return \"\" + (a >> 65) + \" \" + (a << 63) + \" \" + (1 << 31) + \" \" + (1 << -1) + \" \" + (1 << 5L);",
+            "4 -9223372036854775808 -2147483648 -2147483648 32",
+        ),
+        (
+            "1",
+            Int,
+            Int,
+            "int i = a; int j = i++ + ++i; return j * 100 + i;",
+            "403",
+        ),
+        (
+            "1",
+            Int,
+            Int,
+            "int i = 0; while (i++ < 5) { } return i;",
+            "6",
+        ),
+        ("1", Int, Int, "int x, y; x = y = 5; return x + y;", "10"),
+        (
+            "1",
+            Int,
+            Int,
+            "int x; while ((x = a++) < 5) { } return x;",
+            "5",
+        ),
+        (
+            "4",
+            Int,
+            Int,
+            "int i = 0; do { i++; if (i == 2) continue; } while (i < a); return i;",
+            "4",
+        ),
+        (
+            "4",
+            Int,
+            Int,
+            "int i = 0; do { i++; if (i == 2) break; } while (true); return i;",
+            "2",
+        ),
+        (
+            "0",
+            Int,
+            Int,
+            "outer: for (int i = 0; i < 5; i++) { for (int j = 0; j < 5; j++) { if (j == 2) continue outer; if (i == 3) break outer; a += 1; } } return a;",
+            "6",
+        ),
+        (
+            "1",
+            Int,
+            Int,
+            "x: { if (a > 0) break x; a = 50; } return a;",
+            "1",
+        ),
+    ]);
 }
 
 #[test]

@@ -281,6 +281,56 @@ fn who_cannot_give_way_is_broken_off_sooner() {
     assert!(began.elapsed() < Duration::from_millis(250));
 }
 
+fn java(body: &str) -> Arc<UserFunction> {
+    let function = UserFunction::clone(&function(body, CqlType::Int));
+    Arc::new(UserFunction {
+        language: "java".into(),
+        ..function
+    })
+}
+
+/// A `catch` takes nothing of what the sandbox throws.
+#[test]
+fn java_catches_no_limit() {
+    for (body, why) in [
+        (
+            "int a = 1; while (true) { try { while (true) { a++; } } catch (Throwable t) { } }",
+            "ran longer than 300ms",
+        ),
+        (
+            "while (true) { try { throw new Error(); } catch (Throwable t) { } finally { continue; } }",
+            "ran longer than 300ms",
+        ),
+        (
+            "try { while (true) { } } catch (Throwable t) { return 1; } finally { return 2; }",
+            "ran longer than 300ms",
+        ),
+        (
+            "int i = 0; do { switch (i++) { default: continue; } } while (true);",
+            "ran longer than 300ms",
+        ),
+        (
+            "try { String s = \"x\"; while (true) s += s; } catch (Throwable t) { return 1; } finally { return 2; }",
+            "not enough memory",
+        ),
+        (
+            "try { return new int[2147483647].length; } catch (Throwable t) { return 1; }",
+            "not enough memory",
+        ),
+        (
+            "String[] s = new String[Integer.MAX_VALUE]; return s.length;",
+            "not enough memory",
+        ),
+        ("return new int[10000][10000].length;", "not enough memory"),
+        ("return new int[10000000].length;", "not enough memory"),
+    ] {
+        let began = Instant::now();
+        let error = run(&engine(), &java(body)).expect_err(body);
+        assert!(error.contains(why), "{body}: {error}");
+        assert!(began.elapsed() < Duration::from_secs(2), "{body}");
+    }
+}
+
 #[test]
 fn who_takes_too_much_memory_is_broken_off() {
     for body in [

@@ -29,12 +29,22 @@ impl Translator<'_> {
 
     /// What is behind `new`.
     pub(super) fn made(&mut self) -> Result<Expression, Wrong> {
+        let is_boxed = !self.sees_primitive();
         let Some(ty) = self.take_type() else {
             let class = self.word()?;
             return Err(format!("{class} cannot be resolved to a type"));
         };
+        if self.sees("[") {
+            return self.array_of_size(ty, is_boxed);
+        }
+        if self.sees("{") {
+            return self.array_of_items(&ty);
+        }
         self.expect("(")?;
         let arguments = self.arguments()?;
+        if let Type::Exception(class) = ty {
+            return self.made_exception(class, &arguments);
+        }
         let code = match (&ty, &arguments[..]) {
             // Boxes, as Java had them made before there was `valueOf`.
             (boxed, [_]) if boxed.is_number() || *boxed == Type::Boolean => {

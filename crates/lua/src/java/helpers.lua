@@ -34,7 +34,7 @@ function(text) return (string.match(text, "^%s*(.-)%s*$")) end
 -- swap:
 function(text, old, new) local parts, from = {}, 1 while true do local first, last = string.find(text, old, from, true) if not first or last < first then break end parts[#parts + 1] = string.sub(text, from, first - 1) from = last + 1 end parts[#parts + 1] = string.sub(text, from) return table.concat(parts, new) end
 -- parse: fail
-function(text, is_whole) local number = tonumber(text) if is_whole then number = text and string.find(text, "^[-+]?%d+$") and math.tointeger(number) end if not number then fail("NumberFormatException", "For input string: \"" .. tostring(text) .. "\"") end return is_whole and number or number + 0.0 end
+function(text, is_whole) if text == nil then if is_whole then fail("NumberFormatException", "Cannot parse null string") end fail("NullPointerException") end local number = tonumber(text) if is_whole then number = text and string.find(text, "^[-+]?%d+$") and math.tointeger(number) end if not number then fail("NumberFormatException", "For input string: \"" .. tostring(text) .. "\"") end return is_whole and number or number + 0.0 end
 -- count:
 function(items) local count = 0 for _ in next, items do count = count + 1 end return count end
 -- keys:
@@ -73,3 +73,37 @@ function(list) return table.move(list, 1, #list, 1, {}) end
 function(builder, text) builder[1] = builder[1] .. text return builder end
 -- order:
 function(a, b) return a < b and -1 or a > b and 1 or 0 end
+-- shifted:
+function(n, places) if places == 63 then return n < 0 and -1 or 0 end return n // (1 << places) end
+-- array: fail
+function(value, size, ...) if size < 0 then fail("NegativeArraySizeException", size) end if size > 16777216 then error("not enough memory", 0) end local made, is_deep = {n = size}, select("#", ...) > 0 if is_deep or value ~= nil then for i = 1, size do if is_deep then made[i] = array(value, ...) else made[i] = value end end end return made end
+-- at: fail
+function(array, i) if i < 0 or i >= array.n then fail("ArrayIndexOutOfBoundsException", "Index " .. i .. " out of bounds for length " .. array.n) end return array[i + 1] end
+-- set_at: at
+function(array, i, value) at(array, i) array[i + 1] = value return value end
+-- change_at: at
+function(array, i, change) local value = change(at(array, i)) array[i + 1] = value return value end
+-- changed_at: at
+function(array, i, change) local old = at(array, i) array[i + 1] = change(old) return old end
+-- each:
+function(array) local i = 0 return function() i = i + 1 if i <= array.n then return i, array[i] end end end
+-- listed:
+function(array) local list = {} for i = 1, array.n do list[i] = array[i] end return list end
+-- fill:
+function(array, value) for i = 1, array.n do array[i] = value end end
+-- resized: array
+function(from, size, value) local made = array(value, size) for i = 1, math.min(size, from.n) do made[i] = from[i] end return made end
+-- shown_array:
+function(array, show) local parts = {} for i = 1, array.n do parts[i] = show(array[i]) end return "[" .. table.concat(parts, ", ") .. "]" end
+-- thrown:
+function(class, text) return text == nil and class or class .. ": " .. text end
+-- class_of:
+function(thrown) local at = string.find(thrown, ": ", 1, true) return at and string.sub(thrown, 1, at - 1) or thrown end
+-- message:
+function(thrown) local at = string.find(thrown, ": ", 1, true) return at and string.sub(thrown, at + 2) or nil end
+-- is_one: class_of
+function(thrown, classes) return string.find(classes, " " .. class_of(thrown) .. " ", 1, true) ~= nil end
+-- catchable:
+function(thrown) if type(thrown) == "string" then if string.sub(thrown, 1, 5) == "java." then return thrown end if string.find(thrown, "attempt to", 1, true) and string.find(thrown, " nil", 1, true) or string.find(thrown, "got nil", 1, true) or string.find(thrown, "got no value", 1, true) then return "java.lang.NullPointerException" end end error(thrown, 0) end
+-- guard: catchable
+function(run) local fine, how, value = pcall(run) if not fine then how = catchable(how) end return fine, how, value end

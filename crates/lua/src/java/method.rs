@@ -37,6 +37,11 @@ impl Translator<'_> {
         name: &str,
         arguments: &[Expression],
     ) -> Result<Expression, Wrong> {
+        if class == "Arrays"
+            && let Some(value) = self.array_method(name, arguments)
+        {
+            return Ok(value);
+        }
         if let Some(collection) = self.collection_of(class, name, arguments) {
             return Ok(collection);
         }
@@ -46,7 +51,7 @@ impl Translator<'_> {
             ("Math", "max" | "min" | "pow", Some(first), 2) => {
                 let ty = match name {
                     "pow" => Type::Double,
-                    _ => super::expression::common(&first.ty, &arguments[1].ty),
+                    _ => super::operator::common(&first.ty, &arguments[1].ty),
                 };
                 let a = self.converted(first, &ty)?;
                 let b = self.converted(arguments[1].clone(), &ty)?;
@@ -134,7 +139,7 @@ impl Translator<'_> {
         let of = self.some(&value);
         match name {
             "abs" => {
-                let ty = super::expression::common(&value.ty, &Type::Int);
+                let ty = super::operator::common(&value.ty, &Type::Int);
                 Ok(self.rounded(ty, format!("math.abs({of})")))
             }
             "round" => {
@@ -249,6 +254,7 @@ impl Translator<'_> {
                 "getValue" => Ok(Expression::boxed((**of).clone(), format!("{value}[2]"))),
                 _ => Err(missing(&on.ty, name)),
             },
+            Type::Exception(class) => self.exception_method(&value, class, name, arguments),
             Type::Tuple(_) | Type::User(_) => self.fields(on, &value, name, arguments),
             ty => Err(missing(ty, name)),
         }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use model::{CqlType, UserType};
 
+use super::exception;
+
 /// What an expression is.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Type {
@@ -22,6 +24,10 @@ pub(super) enum Type {
     Map(Box<Type>, Box<Type>),
     /// An entry of a map.
     Entry(Box<Type>, Box<Type>),
+    /// An array, and whether what it holds are objects: those of `Integer[]` are, those of `int[]` are none.
+    Array(Box<Type>, bool),
+    /// What is thrown; it is named without its package.
+    Exception(&'static str),
     /// A tuple; which one is not known where only its class is named.
     Tuple(Option<Vec<CqlType>>),
     /// A user type, as for tuples.
@@ -89,7 +95,7 @@ impl Type {
             "ByteBuffer" => Type::Other(CqlType::Blob),
             "InetAddress" => Type::Other(CqlType::Inet),
             "Object" | "Number" | "var" => Type::Object,
-            _ => return None,
+            name => Type::Exception(exception::known(name)?),
         })
     }
 
@@ -171,6 +177,8 @@ impl fmt::Display for Type {
             Type::Set(part) => write!(f, "Set<{part}>"),
             Type::Map(key, value) => write!(f, "Map<{key},{value}>"),
             Type::Entry(key, value) => write!(f, "Map.Entry<{key},{value}>"),
+            Type::Array(part, is_boxed) => write!(f, "{}[]", part.named(*is_boxed)),
+            Type::Exception(class) => f.write_str(class),
             Type::Tuple(_) => f.write_str("TupleValue"),
             Type::User(_) => f.write_str("UDTValue"),
             Type::Builder => f.write_str("StringBuilder"),
