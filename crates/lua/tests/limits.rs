@@ -323,6 +323,46 @@ fn java_catches_no_limit() {
         ),
         ("return new int[10000][10000].length;", "not enough memory"),
         ("return new int[10000000].length;", "not enough memory"),
+        (
+            "try { return String.format(\"%1000000000d\", 1).length(); } catch (Throwable t) { return 1; }",
+            "not enough memory",
+        ),
+        (
+            "return String.format(\"%99999999999999999999d\", 1).length();",
+            "not enough memory",
+        ),
+        (
+            "try { return String.format(\"%.1000000000f\", 1.0).length(); } catch (Throwable t) { return 1; }",
+            "not enough memory",
+        ),
+        (
+            "String s = \"%99999d%99999d%99999d%99999d\"; s += s; s += s; s += s; return String.format(s, 1).length();",
+            "MissingFormatArgumentException",
+        ),
+        (
+            "String s = \"%1$99999d%1$99999d%1$99999d%1$99999d\"; s += s; s += s; s += s; return String.format(s, 1).length();",
+            "not enough memory",
+        ),
+        (
+            "List<java.math.BigInteger> l = new ArrayList<>(); java.math.BigInteger n = java.math.BigInteger.TEN.pow(9000); while (true) l.add(n.negate());",
+            "not enough memory",
+        ),
+        (
+            "return java.math.BigInteger.TEN.pow(2147483647).intValue();",
+            "too many digits",
+        ),
+        (
+            "return new java.math.BigDecimal(\"1e-2147483640\").setScale(2147483647).intValue();",
+            "too many digits",
+        ),
+        (
+            "return new java.math.BigDecimal(\"1e1000000000\").toString().length();",
+            "too many digits",
+        ),
+        (
+            "String s = \"a\"; for (int i = 0; i < 14; i++) s += s; while (true) s.split(\"a*a*a*a*a*a*b\");",
+            "too complex",
+        ),
     ] {
         let began = Instant::now();
         let error = run(&engine(), &java(body)).expect_err(body);

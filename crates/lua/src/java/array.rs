@@ -128,6 +128,10 @@ impl Translator<'_> {
             ("sort", [_]) if of.has_primitive() || **of == Type::Text => {
                 (Type::Void, format!("table.sort({array})"))
             }
+            ("equals", [_, other]) if other.ty == arguments[0].ty => {
+                let code = self.helper("same_items", &[&arguments[0].code, &other.code]);
+                (Type::Boolean, code)
+            }
             ("fill", [_, value]) => {
                 let value = self.assigned(value.clone(), of, *is_boxed).ok()?.code;
                 (Type::Void, self.helper("fill", &[&array, &value]))

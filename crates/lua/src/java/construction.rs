@@ -1,5 +1,6 @@
 //! Constants, and values that are made: constructors, and collections that are made at once.
 
+use super::rounding::Rounding;
 use super::types::Type;
 use super::{Expression, Translator, Wrong};
 
@@ -19,6 +20,20 @@ impl Translator<'_> {
             ("Double", "MIN_VALUE") => (Type::Double, "4.9e-324"),
             ("Boolean", "TRUE") => (Type::Boolean, "true"),
             ("Boolean", "FALSE") => (Type::Boolean, "false"),
+            ("BigDecimal" | "BigInteger", "ZERO" | "ONE" | "TWO" | "TEN") => {
+                let numbers = [("ZERO", "0"), ("ONE", "1"), ("TWO", "2"), ("TEN", "10")];
+                let number = numbers.iter().find(|(known, _)| *known == name);
+                let number = number.map_or("0", |(_, number)| *number);
+                let ty = Type::of_class(class, Vec::new()).unwrap_or(Type::Object);
+                self.helpers.insert("given");
+                return Ok(Expression::new(
+                    ty,
+                    format!("given(native.decimal({number}))"),
+                ));
+            }
+            ("RoundingMode", name) if Rounding::of(name).is_some() => {
+                return Ok(Expression::new(Type::Rounding, format!("(\"{name}\")")));
+            }
             _ => return Err(format!("{class}.{name} is not available in Helenus")),
         };
         Ok(match class {
@@ -44,6 +59,9 @@ impl Translator<'_> {
         let arguments = self.arguments()?;
         if let Type::Exception(class) = ty {
             return self.made_exception(class, &arguments);
+        }
+        if let Some(made) = self.library_constructor(&ty, &arguments)? {
+            return Ok(made);
         }
         let code = match (&ty, &arguments[..]) {
             // Boxes, as Java had them made before there was `valueOf`.

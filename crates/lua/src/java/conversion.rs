@@ -112,6 +112,7 @@ impl Translator<'_> {
                 | Type::Set(_)
                 | Type::Map(..)
                 | Type::Entry(..)
+                | Type::Optional(_)
         );
         if is_user && from.is_like(ty) {
             return Ok(Expression {
@@ -128,8 +129,11 @@ impl Translator<'_> {
             });
         }
         // Java's `Date` and `InetAddress` are handed through under several names of CQL.
-        if matches!((from, ty), (Type::Other(_), Type::Other(_))) {
-            return Ok(value);
+        if let (Type::Other(_), Type::Other(_)) = (from, ty) {
+            let (from, to) = (from.to_string(), ty.to_string());
+            if from == to || [from, to].iter().any(|class| class == "Object") {
+                return Ok(value);
+            }
         }
         Err(mismatch(&value, ty, false))
     }

@@ -8,7 +8,7 @@ use super::types::Type;
 use super::{Expression, Translator, Variable, Wrong, mangled};
 
 /// The classes that there are, with their packages and what they are a kind of.
-const CLASSES: [(&str, &str, &str); 28] = [
+const CLASSES: [(&str, &str, &str); 29] = [
     ("Throwable", "java.lang", ""),
     ("Exception", "java.lang", "Throwable"),
     ("Error", "java.lang", "Throwable"),
@@ -63,6 +63,11 @@ const CLASSES: [(&str, &str, &str); 28] = [
     ),
     (
         "IllegalFormatConversionException",
+        "java.util",
+        "IllegalFormatException",
+    ),
+    (
+        "MissingFormatWidthException",
         "java.util",
         "IllegalFormatException",
     ),

@@ -1,5 +1,7 @@
 //! Expressions: what they are made of, and the calls behind them.
 
+use model::CqlType;
+
 use super::assignment::{Gives, Place, settled};
 use super::operator::too_many;
 use super::token::Token;
@@ -13,6 +15,26 @@ pub(super) fn quoted(text: &str) -> String {
         _ => format!("\\{byte:03}"),
     });
     format!("\"{}\"", bytes.collect::<String>())
+}
+
+impl Expression {
+    /// The text that it is, if it is one literal.
+    pub(super) fn literal(&self) -> Option<String> {
+        let quoted = self.code.strip_prefix("(\"")?.strip_suffix("\")")?;
+        let mut bytes = Vec::new();
+        let mut rest = quoted.bytes();
+        while let Some(byte) = rest.next() {
+            match byte {
+                b'"' => return None,
+                b'\\' => {
+                    let digits = [rest.next()?, rest.next()?, rest.next()?];
+                    bytes.push(std::str::from_utf8(&digits).ok()?.parse().ok()?);
+                }
+                byte => bytes.push(byte),
+            }
+        }
+        String::from_utf8(bytes).ok()
+    }
 }
 
 impl Translator<'_> {
@@ -36,6 +58,9 @@ impl Translator<'_> {
             Type::Float => "\"float\"",
             Type::Double => "\"double\"",
             Type::Builder => "\"builder\"",
+            Type::Other(CqlType::Timestamp) => {
+                return self.helper("show_date", &[&value.code]);
+            }
             _ => "nil",
         };
         self.helper("show", &[&value.code, kind])
@@ -110,8 +135,10 @@ impl Translator<'_> {
         // A class, with its package or without it.
         let mut class = word.to_owned();
         while self.takes(".") {
+            let of = self.explicit_parts()?;
             let name = self.word()?;
             let is_class = name.starts_with(char::is_uppercase)
+                && name != "NaN"
                 && !name
                     .chars()
                     .all(|c| c.is_uppercase() || c == '_' || c.is_ascii_digit());
@@ -121,7 +148,11 @@ impl Translator<'_> {
             }
             if self.takes("(") {
                 let arguments = self.arguments()?;
-                return self.class_method(&class, &name, &arguments);
+                let value = self.class_method(&class, &name, &arguments)?;
+                return match of {
+                    Some(of) if value.ty.is_raw() => self.converted(value, &of),
+                    _ => Ok(value),
+                };
             }
             if name == "class" {
                 return Ok(Expression::new(Type::Object, "nil"));
@@ -129,6 +160,24 @@ impl Translator<'_> {
             return self.constant(&class, &name);
         }
         Err(format!("{word} cannot be resolved to a variable"))
+    }
+
+    /// `<Integer>` before the name of a method, as the collection that it makes.
+    fn explicit_parts(&mut self) -> Result<Option<Type>, Wrong> {
+        if !self.takes("<") {
+            return Ok(None);
+        }
+        let mut parts = Vec::new();
+        while !self.takes(">") {
+            let part = self.take_type();
+            parts.push(part.ok_or_else(|| self.unexpected("a type expected"))?);
+            self.takes(",");
+        }
+        Ok(match &parts[..] {
+            [part] => Some(Type::List(part.clone().into())),
+            [key, of] => Some(Type::Map(key.clone().into(), of.clone().into())),
+            _ => None,
+        })
     }
 
     /// The arguments of a call, after its `(`.

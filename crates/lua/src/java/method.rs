@@ -23,6 +23,9 @@ const REAL_FUNCTIONS: [(&str, &str); 14] = [
     ("toDegrees", "math.deg(%)"),
 ];
 
+/// Classes that are nothing but their static methods.
+const CLASSES: [&str; 5] = ["Math", "System", "Objects", "Arrays", "Collections"];
+
 fn missing(ty: &impl ToString, name: &str) -> Wrong {
     format!(
         "The method {name} of the type {} is not available in Helenus",
@@ -40,6 +43,9 @@ impl Translator<'_> {
         if class == "Arrays"
             && let Some(value) = self.array_method(name, arguments)
         {
+            return Ok(value);
+        }
+        if let Some(value) = self.library_static(class, name, arguments)? {
             return Ok(value);
         }
         if let Some(collection) = self.collection_of(class, name, arguments) {
@@ -86,8 +92,11 @@ impl Translator<'_> {
         arguments: &[Expression],
     ) -> Result<Expression, Wrong> {
         let absent = || missing(&class, name);
-        let ty = Type::of_class(class, Vec::new())
-            .ok_or_else(|| format!("{class} cannot be resolved"))?;
+        let ty = match Type::of_class(class, Vec::new()) {
+            Some(ty) => ty,
+            None if CLASSES.contains(&class) => return Err(absent()),
+            None => return Err(format!("{class} cannot be resolved")),
+        };
         let is_box = ty.is_number() || ty == Type::Boolean;
         match (name, arguments) {
             ("valueOf", [value]) if is_box && value.ty != Type::Text => {
@@ -178,7 +187,16 @@ impl Translator<'_> {
             .iter()
             .map(|argument| argument.code.as_str())
             .collect();
+        if let Some(known) = self.library_method(on, &value, name, arguments)? {
+            return Ok(known);
+        }
         match (name, &codes[..]) {
+            ("equals", [other])
+                if matches!(on.ty, Type::Other(CqlType::Decimal | CqlType::Varint)) =>
+            {
+                let code = format!("native.same({value}, {other})");
+                return Ok(Expression::new(Type::Boolean, code));
+            }
             // No number equals one of another type.
             ("equals", [other])
                 if on.ty.has_primitive()
@@ -254,6 +272,10 @@ impl Translator<'_> {
                 "getValue" => Ok(Expression::boxed((**of).clone(), format!("{value}[2]"))),
                 _ => Err(missing(&on.ty, name)),
             },
+            Type::Array(..) if name == "clone" && arguments.is_empty() => {
+                let code = self.helper("resized", &[&value, &format!("{value}.n"), "nil"]);
+                Ok(Expression::new(on.ty.clone(), code))
+            }
             Type::Exception(class) => self.exception_method(&value, class, name, arguments),
             Type::Tuple(_) | Type::User(_) => self.fields(on, &value, name, arguments),
             ty => Err(missing(ty, name)),
@@ -277,8 +299,6 @@ impl Translator<'_> {
         let (ty, code) = match (name, &codes[..]) {
             ("length", []) => (Type::Int, format!("utf8.len({text})")),
             ("isEmpty", []) => (Type::Boolean, format!("({text} == \"\")")),
-            ("toUpperCase", []) => (Type::Text, format!("string.upper({text})")),
-            ("toLowerCase", []) => (Type::Text, format!("string.lower({text})")),
             ("trim" | "strip", []) => (Type::Text, self.helper("trim", &[text])),
             ("concat", [other]) => (Type::Text, format!("({text} .. {other})")),
             ("substring", [from]) => (Type::Text, self.helper("part", &[text, from])),

@@ -33,6 +33,9 @@ pub(super) enum Type {
     /// A user type, as for tuples.
     User(Option<Arc<UserType>>),
     Builder,
+    Optional(Box<Type>),
+    /// How a number is rounded; a text of its name.
+    Rounding,
     /// A value that is handed through.
     Other(CqlType),
     /// It may be anything.
@@ -86,6 +89,8 @@ impl Type {
             "Set" | "HashSet" | "LinkedHashSet" | "TreeSet" => Type::Set(part(0)),
             "Map" | "HashMap" | "LinkedHashMap" | "TreeMap" => Type::Map(part(0), part(1)),
             "Entry" => Type::Entry(part(0), part(1)),
+            "Optional" => Type::Optional(part(0)),
+            "RoundingMode" => Type::Rounding,
             "UDTValue" => Type::User(None),
             "TupleValue" => Type::Tuple(None),
             "BigInteger" => Type::Other(CqlType::Varint),
@@ -181,6 +186,8 @@ impl fmt::Display for Type {
             Type::Exception(class) => f.write_str(class),
             Type::Tuple(_) => f.write_str("TupleValue"),
             Type::User(_) => f.write_str("UDTValue"),
+            Type::Optional(part) => write!(f, "Optional<{part}>"),
+            Type::Rounding => f.write_str("RoundingMode"),
             Type::Builder => f.write_str("StringBuilder"),
             Type::Other(CqlType::Varint) => f.write_str("BigInteger"),
             Type::Other(CqlType::Decimal) => f.write_str("BigDecimal"),
