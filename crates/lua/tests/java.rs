@@ -177,6 +177,71 @@ fn mistakes_are_found_when_it_is_made() {
 }
 
 #[test]
+fn boxes_and_values_meet() {
+    use CqlType::{Bigint, Boolean, Double, Int, Text};
+    let raw = "List l = new ArrayList(); l.add(a); return (int) l.get(0) + (Integer) l.get(0);";
+    for (value, ty, gives, body, expected) in [
+        ("1", Int, Int, "Object o = a; return (Integer) o;", "1"),
+        (
+            "1",
+            Int,
+            Int,
+            "int x = a; Object o = x; return ((Integer) o) + 1;",
+            "2",
+        ),
+        ("1", Int, Int, raw, "2"),
+        ("null", Bigint, Bigint, "return a == null ? 0L : a;", "0"),
+        ("null", Bigint, Bigint, "return a == null ? 0 : a;", "0"),
+        (
+            "null",
+            Bigint,
+            Bigint,
+            "return a == null ? null : a + 1;",
+            "null",
+        ),
+        ("null", Double, Double, "return a == null ? 0 : a;", "0.0"),
+        ("1", Int, Bigint, "return Math.max(a, 3L);", "3"),
+        ("1", Int, Bigint, "return Long.parseLong(\"5\") + a;", "6"),
+        ("1", Int, Bigint, "return Math.round(a * 1.5);", "2"),
+        ("1", Int, Int, "return Math.round(a * 1.5f);", "2"),
+        ("true", Boolean, Boolean, "return !a;", "false"),
+        ("null", Boolean, Boolean, "return a == null || a;", "true"),
+        (
+            "null",
+            Boolean,
+            Boolean,
+            "if (a) return false; return true;",
+            "! java.lang.NullPointerException",
+        ),
+        ("5", Int, Int, "return a != 5 ? a : 7;", "7"),
+        (
+            "1",
+            Int,
+            Text,
+            "return a.toString() + 'x' + (char) (a + 64) + 1.0f;",
+            "1xA1.0",
+        ),
+        ("0", Int, Text, "return (a > 0) ? \"p\" : null;", "null"),
+        (
+            "1",
+            Int,
+            Int,
+            "java.util.Map<String, Long> m = new java.util.HashMap<>(); m.put(\"x\", m.getOrDefault(\"x\", 0L) + 1); Long v = m.get(\"x\"); if (v == null) v = 1L; else v = v + 1; return v.intValue();",
+            "2",
+        ),
+        (
+            "1",
+            Int,
+            Int,
+            "List<Integer> l = new ArrayList<>(); l.add(1); l.add(l.size(), 7); l.set(0, 5); return l.get(0) + l.remove(1) + l.size();",
+            "13",
+        ),
+    ] {
+        assert_eq!(call(body, &[(value, ty)], gives), expected, "{body}");
+    }
+}
+
+#[test]
 fn what_is_nested_too_deep_is_refused() {
     use CqlType::Int;
     let int = |body: &str| call(body, &[("1", Int)], Int);
@@ -270,6 +335,13 @@ fn collections_tuples_and_user_types() {
         run(average, &state, &expected, &CqlType::Double),
         some("4.0")
     );
+
+    let objects = "Integer n = a.get(0, Integer.class); Long l = a.get(1, Long.class); return n == null ? -1 : n.intValue() + l.intValue();";
+    assert_eq!(run(objects, &state, &expected, &Int), some("10"));
+    let half: Bytes = collection::pack_tuple([None, Some(5i64.to_be_bytes().to_vec())]).into();
+    assert_eq!(run(objects, &state, &half, &Int), some("-1"));
+    let values = "return a.getInt(0) + (a.isNull(0) ? 100 : 0);";
+    assert_eq!(run(values, &state, &half, &Int), some("100"));
 
     let definition = UserType {
         keyspace: "k".into(),

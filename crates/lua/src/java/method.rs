@@ -538,8 +538,13 @@ impl Translator<'_> {
             return Ok(Expression::new(on.ty.clone(), code));
         }
         if let Some(ty) = name.strip_prefix("get").and_then(named) {
+            // An object, which may be null: `get(0, Integer.class)`.
+            if ty == Type::Object {
+                let ty = known.unwrap_or(ty);
+                return Ok(Expression::or_null(ty, format!("{value}[{at}]")));
+            }
             let ty = match known {
-                Some(known) if ty == Type::Object || known.is_like(&ty) => known,
+                Some(known) if known.is_like(&ty) => known,
                 _ => ty,
             };
             let read = format!("{value}[{at}]");
