@@ -10,8 +10,8 @@ use super::native::Thrown;
 use super::rounding::{Rounding, rescaled};
 use crate::decimal::{check, operand_exact};
 
-/// How wide a value may be made, and how long a text: more would take all memory.
-const MAX_WIDTH: usize = 100_000;
+/// How wide a value may be made, and how long a text: more would take all memory, or long.
+const MAX_WIDTH: usize = 10_000;
 const MAX_LENGTH: usize = 1 << 20;
 
 /// `%1$-5.2f`, say.

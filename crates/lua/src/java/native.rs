@@ -39,7 +39,7 @@ const OPERATIONS: [(&str, Operation); 11] = [
             }
         }
     }),
-    ("gcd", |a, b| whole_or_zero(a, b, rounding::common_divisor)),
+    ("gcd", rounding::divisor),
     ("max", |a, b| Ok(if b > a { b.clone() } else { a.clone() })),
     ("min", |a, b| Ok(if b < a { b.clone() } else { a.clone() })),
 ];

@@ -129,7 +129,26 @@ pub(super) fn rest(above: &BigDecimal, below: &BigDecimal) -> Result<BigDecimal,
     }
 }
 
-pub(super) fn common_divisor(a: &BigInt, b: &BigInt) -> BigInt {
+/// Of more bits no divisor is looked for: it takes as many steps as there are bits.
+const MAX_BITS: u64 = 8192;
+
+fn check_bits(a: &BigInt, b: &BigInt) -> Result<(), Thrown> {
+    match a.bits().max(b.bits()) > MAX_BITS {
+        true => Err(format!(
+            "java.lang.ArithmeticException: divisors of numbers of more than {MAX_BITS} bits are not available in Helenus"
+        )),
+        false => Ok(()),
+    }
+}
+
+/// `gcd`.
+pub(super) fn divisor(a: &BigDecimal, b: &BigDecimal) -> Result<BigDecimal, Thrown> {
+    let (a, b) = (a.as_bigint_and_scale().0, b.as_bigint_and_scale().0);
+    check_bits(&a, &b)?;
+    Ok(common_divisor(&a, &b).into())
+}
+
+fn common_divisor(a: &BigInt, b: &BigInt) -> BigInt {
     let (mut a, mut b) = (a.magnitude().clone(), b.magnitude().clone());
     while b != Default::default() {
         (a, b) = (b.clone(), a % b);
@@ -144,6 +163,7 @@ pub(super) fn exact_quotient(above: &BigDecimal, below: &BigDecimal) -> Result<B
     if *b == BigInt::ZERO {
         return Err(by_zero(&a));
     }
+    check_bits(&a, &b)?;
     let preferred = a_scale - b_scale;
     let mut rest = &*b / common_divisor(&a, &b);
     let mut more = 0;
