@@ -232,6 +232,13 @@ fn boxes_and_values_meet() {
         (
             "1",
             Int,
+            Text,
+            "List l = Arrays.asList(1, \"b\"); return (String) l.get(1) + l.get(0) + List.of(2, a).get(0).intValue();",
+            "b12",
+        ),
+        (
+            "1",
+            Int,
             Int,
             "List<Integer> l = new ArrayList<>(); l.add(1); l.add(l.size(), 7); l.set(0, 5); return l.get(0) + l.remove(1) + l.size();",
             "13",

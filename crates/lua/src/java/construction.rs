@@ -121,8 +121,18 @@ impl Translator<'_> {
         name: &str,
         arguments: &[Expression],
     ) -> Option<Expression> {
-        let of = |ty: Option<&Expression>| Box::new(ty.map_or(Type::Object, |e| e.ty.clone()));
-        let first = of(arguments.first());
+        // What is of several types is of one that may be anything; null is of each.
+        let of = |items: &mut dyn Iterator<Item = &Expression>| {
+            let mut types = items.map(|item| &item.ty).filter(|ty| **ty != Type::Null);
+            let first = types.next().cloned().unwrap_or(Type::Object);
+            let is_one = types.all(|ty| *ty == first);
+            Box::new(if is_one { first } else { Type::Object })
+        };
+        let is_map = class == "Map" || name.ends_with("Map");
+        let first = match is_map {
+            true => of(&mut arguments.iter().step_by(2)),
+            false => of(&mut arguments.iter()),
+        };
         let ty = match (class, name, arguments.len()) {
             ("Arrays", "asList", _)
             | ("List", "of", _)
@@ -134,7 +144,9 @@ impl Translator<'_> {
             ("Map", "of", count) if count % 2 != 0 => return None,
             ("Map", "of", _)
             | ("Collections", "singletonMap", 2)
-            | ("Collections", "emptyMap", 0) => Type::Map(first, of(arguments.get(1))),
+            | ("Collections", "emptyMap", 0) => {
+                Type::Map(first, of(&mut arguments.iter().skip(1).step_by(2)))
+            }
             _ => return None,
         };
         let values: Vec<String> = arguments.iter().map(|value| self.some(value)).collect();
