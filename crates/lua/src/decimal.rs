@@ -6,7 +6,10 @@ use num_bigint::BigInt;
 
 /// How far the exponents of two numbers may be apart to be added: `1e1000000000 + 1` would take all
 /// memory.
-const MAX_DIGITS: i64 = 10_000;
+pub(crate) const MAX_DIGITS: i64 = 10_000;
+
+/// What a number may have in memory without being counted, in bytes.
+const SMALL_BYTES: usize = 64;
 
 /// An exact number. Sums, differences and products of them are exact, with integers and with strings
 /// that are numbers, too; those with a floating point number are floating point numbers.
@@ -36,6 +39,14 @@ fn operand(value: &Value) -> mlua::Result<Operand> {
     }
 }
 
+/// What an operand is that is no floating point number.
+pub(crate) fn operand_exact(value: &Value) -> mlua::Result<BigDecimal> {
+    match operand(value)? {
+        Operand::Exact(number) => Ok(number),
+        Operand::Real(_) => Err(mlua::Error::runtime("value is not an exact number")),
+    }
+}
+
 /// The number as an integer, if it is one that Lua has.
 pub(crate) fn whole(number: f64) -> Option<i64> {
     // 2^63: the first that is none.
@@ -56,8 +67,19 @@ fn real(number: &BigDecimal) -> f64 {
     number.to_f64().unwrap_or(f64::NAN)
 }
 
+/// The number as a value of Lua. What it has in memory besides Lua's own counts as if it was Lua's, or
+/// a function could keep many numbers of many digits.
+pub(crate) fn made(lua: &mlua::Lua, number: BigDecimal) -> mlua::Result<Value> {
+    let bytes = number.as_bigint_and_scale().0.bits() as usize / 8;
+    let data = lua.create_userdata(Decimal(number))?;
+    if bytes > SMALL_BYTES {
+        data.set_user_value(lua.create_string(vec![0; bytes])?)?;
+    }
+    Ok(Value::UserData(data))
+}
+
 /// Makes sure that the result of an operation is of a size that can be worked with.
-fn check(a: &BigDecimal, b: &BigDecimal) -> mlua::Result<()> {
+pub(crate) fn check(a: &BigDecimal, b: &BigDecimal) -> mlua::Result<()> {
     let far = |n: &BigDecimal| {
         n.fractional_digit_count().unsigned_abs() > MAX_DIGITS as u64
             || n.digits() > MAX_DIGITS as u64
@@ -80,7 +102,7 @@ fn calculate(
     Ok(match (operand(&a)?, operand(&b)?) {
         (Operand::Exact(a), Operand::Exact(b)) => {
             check(&a, &b)?;
-            Value::UserData(lua.create_userdata(Decimal(exact(&a, &b)))?)
+            made(lua, exact(&a, &b))?
         }
         (Operand::Exact(a), Operand::Real(b)) => Value::Number(reals(real(&a), b)),
         (Operand::Real(a), Operand::Exact(b)) => Value::Number(reals(a, real(&b))),
@@ -124,8 +146,9 @@ impl UserData for Decimal {
                 calculate(lua, operands, exact, reals)
             });
         }
-        methods.add_meta_function(MetaMethod::Unm, |_, a: mlua::AnyUserData| {
-            Ok(Decimal(-a.borrow::<Decimal>()?.0.clone()))
+        methods.add_meta_function(MetaMethod::Unm, |lua, a: mlua::AnyUserData| {
+            let negative = -a.borrow::<Decimal>()?.0.clone();
+            made(lua, negative)
         });
         methods.add_meta_function(MetaMethod::Eq, |_, operands| {
             Ok(compare(operands)?.is_some_and(|order| order.is_eq()))

@@ -33,6 +33,31 @@ pub struct Limits {
     pub memory_bytes: usize,
 }
 
+/// What functions in Java may ask for beyond their arguments; those in Lua may not.
+#[derive(Clone)]
+pub struct World {
+    /// Microseconds since 1970.
+    pub wall_micros: Rc<dyn Fn() -> i64>,
+    /// Any of 64 bits.
+    pub random: Rc<dyn Fn() -> u64>,
+}
+
+impl World {
+    /// One in which nothing ever happens.
+    fn still() -> World {
+        World {
+            wall_micros: Rc::new(|| 0),
+            random: Rc::new(|| 0),
+        }
+    }
+}
+
+impl fmt::Debug for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "World({})", (self.wall_micros)())
+    }
+}
+
 /// Calls functions, on one thread.
 #[derive(Clone)]
 pub struct Engine(Rc<Inner>);
@@ -40,6 +65,7 @@ pub struct Engine(Rc<Inner>);
 struct Inner {
     limits: Limits,
     clock: Clock,
+    world: World,
     /// Since when the thread is held.
     turn_began: Cell<Duration>,
     idle: RefCell<Vec<Sandbox>>,
@@ -80,8 +106,18 @@ impl fmt::Debug for Run {
 impl Engine {
     /// With a clock that tells the time since some moment and never goes back.
     pub fn new(limits: Limits, clock: impl Fn() -> Duration + 'static) -> Engine {
+        Engine::in_world(limits, clock, World::still())
+    }
+
+    /// With a clock as for [`new`](Self::new), and with what functions in Java may ask for.
+    pub fn in_world(
+        limits: Limits,
+        clock: impl Fn() -> Duration + 'static,
+        world: World,
+    ) -> Engine {
         Engine(Rc::new(Inner {
             limits,
+            world,
             clock: Rc::new(clock),
             turn_began: Cell::new(Duration::ZERO),
             idle: RefCell::default(),
@@ -108,7 +144,9 @@ impl Engine {
             return Ok(idle.remove(at));
         }
         drop(idle);
-        Sandbox::new(function, self.0.clock.clone(), self.0.limits.memory_bytes)
+        let inner = &self.0;
+        let bytes = inner.limits.memory_bytes;
+        Sandbox::new(function, inner.clock.clone(), &inner.world, bytes)
     }
 
     /// Calls a function with values of the types of its arguments, `None` for null. One that may give

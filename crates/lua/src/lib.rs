@@ -7,7 +7,8 @@
 //!
 //! **Nothing is kept.** A call gets an environment of its own ([`sandbox`]); what it leaves in it, or
 //! in the tables of the libraries, the next one does not see. There is no file, no clock, no chance
-//! and no byte code in it.
+//! and no byte code in it; functions in Java are told the time and random numbers, as Cassandra tells
+//! them, by the [`World`] that the engine was given.
 //!
 //! **Nothing runs for ever.** A call is a coroutine, and each few instructions a hook looks at the
 //! clock that the engine was given. A call that [may give way](Engine::call) is left where it is when
@@ -24,7 +25,7 @@ mod pattern;
 mod sandbox;
 mod to_lua;
 
-pub use engine::{Engine, Limits, Progress, Run};
+pub use engine::{Engine, Limits, Progress, Run, World};
 
 /// The languages that functions may be written in: their names after LANGUAGE, and in messages.
 pub const LANGUAGES: [(&str, &str); 2] = [("java", "Java"), ("lua", "Lua")];

@@ -11,6 +11,7 @@ use mlua::debug::HookTriggers;
 use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value, VmState};
 use model::UserFunction;
 
+use crate::engine::World;
 use crate::java;
 use crate::pattern::{self, Capture, Match};
 
@@ -76,6 +77,8 @@ pub(crate) struct Sandbox {
     pub(crate) watch: Rc<Watch>,
     chunk: Function,
     new_environment: Function,
+    /// What a function in Java finds in its environment besides.
+    native: Option<Table>,
     /// Calls the chunk, and gives whether it was fine, and its results or its error as text.
     pub(crate) run: Function,
 }
@@ -100,6 +103,7 @@ impl Sandbox {
     pub(crate) fn new(
         function: &Arc<UserFunction>,
         clock: Clock,
+        world: &World,
         memory_bytes: usize,
     ) -> mlua::Result<Sandbox> {
         let libraries = StdLib::STRING | StdLib::TABLE | StdLib::COROUTINE;
@@ -135,6 +139,10 @@ impl Sandbox {
             .set_mode(ChunkMode::Text)
             .set_name(format!("={}", function.name))
             .into_function()?;
+        let native = match &*function.language {
+            "java" => Some(java::native::table(&lua, world)?),
+            _ => None,
+        };
         let hook = watch.clone();
         let triggers = HookTriggers::new().every_nth_instruction(INSTRUCTIONS);
         lua.set_global_hook(triggers, move |lua, _| hook.hook(lua))?;
@@ -144,6 +152,7 @@ impl Sandbox {
             watch,
             chunk,
             new_environment,
+            native,
             run,
         })
     }
@@ -151,6 +160,9 @@ impl Sandbox {
     /// The chunk with an environment that nobody has used.
     pub(crate) fn fresh_chunk(&self) -> mlua::Result<&Function> {
         let environment: Table = self.new_environment.call(())?;
+        if let Some(native) = &self.native {
+            environment.raw_set("native", native)?;
+        }
         self.chunk.set_environment(environment)?;
         Ok(&self.chunk)
     }

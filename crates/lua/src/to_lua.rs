@@ -23,7 +23,7 @@ use model::duration::Duration;
 use model::number::{check_digits, decode_decimal, decode_varint};
 use model::{CqlType, collection};
 
-use crate::decimal::Decimal;
+use crate::decimal::made;
 
 fn malformed(error: model::ValueError) -> mlua::Error {
     mlua::Error::runtime(error.to_string())
@@ -108,7 +108,7 @@ pub(crate) fn to_lua(lua: &Lua, ty: &CqlType, value: Option<&[u8]>) -> mlua::Res
 }
 
 fn exact(lua: &Lua, number: bigdecimal::BigDecimal) -> mlua::Result<Value> {
-    Ok(Value::UserData(lua.create_userdata(Decimal(number))?))
+    made(lua, number)
 }
 
 fn duration(lua: &Lua, value: &[u8]) -> mlua::Result<Value> {

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use cql::CqlError;
 use cql::functions::{FunctionContext, FunctionLanguage, Outcome, SuspendedCall};
 use io::Env;
-use lua::{Engine, Limits, Progress, Run};
+use lua::{Engine, Limits, Progress, Run, World};
 use model::UserFunction;
 
 use crate::error::RequestError;
@@ -38,9 +38,14 @@ pub(crate) fn language(env: &Env, fail_timeout: Duration) -> Rc<dyn FunctionLang
         turn: TURN,
         memory_bytes: MEMORY,
     };
+    let (wall, random) = (env.clone(), env.clone());
+    let world = World {
+        wall_micros: Rc::new(move || wall.wall_micros()),
+        random: Rc::new(move || random.random_u64()),
+    };
     let (env, began) = (env.clone(), env.now());
     let clock = move || env.now().saturating_duration_since(began);
-    Rc::new(Lua(Engine::new(limits, clock)))
+    Rc::new(Lua(Engine::in_world(limits, clock, world)))
 }
 
 fn outcome(progress: Progress) -> Outcome {

@@ -1,5 +1,6 @@
 //! Constants, and values that are made: constructors, and collections that are made at once.
 
+use super::rounding::Rounding;
 use super::types::Type;
 use super::{Expression, Translator, Wrong};
 
@@ -19,19 +20,49 @@ impl Translator<'_> {
             ("Double", "MIN_VALUE") => (Type::Double, "4.9e-324"),
             ("Boolean", "TRUE") => (Type::Boolean, "true"),
             ("Boolean", "FALSE") => (Type::Boolean, "false"),
+            ("BigDecimal" | "BigInteger", "ZERO" | "ONE" | "TWO" | "TEN") => {
+                let numbers = [("ZERO", "0"), ("ONE", "1"), ("TWO", "2"), ("TEN", "10")];
+                let number = numbers.iter().find(|(known, _)| *known == name);
+                let number = number.map_or("0", |(_, number)| *number);
+                let ty = Type::of_class(class, Vec::new()).unwrap_or(Type::Object);
+                self.helpers.insert("given");
+                return Ok(Expression::new(
+                    ty,
+                    format!("given(native.decimal({number}))"),
+                ));
+            }
+            ("RoundingMode", name) if Rounding::of(name).is_some() => {
+                return Ok(Expression::new(Type::Rounding, format!("(\"{name}\")")));
+            }
             _ => return Err(format!("{class}.{name} is not available in Helenus")),
         };
-        Ok(Expression::new(ty, code))
+        Ok(match class {
+            "Boolean" => Expression::boxed(ty, code),
+            _ => Expression::new(ty, code),
+        })
     }
 
     /// What is behind `new`.
     pub(super) fn made(&mut self) -> Result<Expression, Wrong> {
+        let is_boxed = !self.sees_primitive();
         let Some(ty) = self.take_type() else {
             let class = self.word()?;
             return Err(format!("{class} cannot be resolved to a type"));
         };
+        if self.sees("[") {
+            return self.array_of_size(ty, is_boxed);
+        }
+        if self.sees("{") {
+            return self.array_of_items(&ty);
+        }
         self.expect("(")?;
         let arguments = self.arguments()?;
+        if let Type::Exception(class) = ty {
+            return self.made_exception(class, &arguments);
+        }
+        if let Some(made) = self.library_constructor(&ty, &arguments)? {
+            return Ok(made);
+        }
         let code = match (&ty, &arguments[..]) {
             // Boxes, as Java had them made before there was `valueOf`.
             (boxed, [_]) if boxed.is_number() || *boxed == Type::Boolean => {
@@ -90,8 +121,18 @@ impl Translator<'_> {
         name: &str,
         arguments: &[Expression],
     ) -> Option<Expression> {
-        let of = |ty: Option<&Expression>| Box::new(ty.map_or(Type::Object, |e| e.ty.clone()));
-        let first = of(arguments.first());
+        // What is of several types is of one that may be anything; null is of each.
+        let of = |items: &mut dyn Iterator<Item = &Expression>| {
+            let mut types = items.map(|item| &item.ty).filter(|ty| **ty != Type::Null);
+            let first = types.next().cloned().unwrap_or(Type::Object);
+            let is_one = types.all(|ty| *ty == first);
+            Box::new(if is_one { first } else { Type::Object })
+        };
+        let is_map = class == "Map" || name.ends_with("Map");
+        let first = match is_map {
+            true => of(&mut arguments.iter().step_by(2)),
+            false => of(&mut arguments.iter()),
+        };
         let ty = match (class, name, arguments.len()) {
             ("Arrays", "asList", _)
             | ("List", "of", _)
@@ -103,7 +144,9 @@ impl Translator<'_> {
             ("Map", "of", count) if count % 2 != 0 => return None,
             ("Map", "of", _)
             | ("Collections", "singletonMap", 2)
-            | ("Collections", "emptyMap", 0) => Type::Map(first, of(arguments.get(1))),
+            | ("Collections", "emptyMap", 0) => {
+                Type::Map(first, of(&mut arguments.iter().skip(1).step_by(2)))
+            }
             _ => return None,
         };
         let values: Vec<String> = arguments.iter().map(|value| self.some(value)).collect();

@@ -1,42 +1,12 @@
-//! Expressions, and how values of one type become those of another.
+//! Expressions: what they are made of, and the calls behind them.
 
+use model::CqlType;
+
+use super::assignment::{Gives, Place, settled};
+use super::operator::too_many;
 use super::token::Token;
 use super::types::Type;
 use super::{Expression, MAX_NESTING, Translator, Wrong, mangled};
-
-/// The operators of two operands, those that bind less before the others.
-const LEVELS: [&[&str]; 9] = [
-    &["||"],
-    &["&&"],
-    &["|"],
-    &["^"],
-    &["&"],
-    &["==", "!="],
-    &["<", ">", "<=", ">="],
-    &["+", "-"],
-    &["*", "/", "%"],
-];
-
-/// What is said of a value that is of another type than is asked for.
-pub(super) fn mismatch(value: &Expression, ty: &Type) -> Wrong {
-    let from = match &value.ty {
-        from if value.may_be_null => from.to_string(),
-        Type::Int => "int".to_owned(),
-        Type::Char => "char".to_owned(),
-        from if from.is_number() || *from == Type::Boolean => from.to_string().to_lowercase(),
-        from => from.to_string(),
-    };
-    format!("Type mismatch: cannot convert from {from} to {ty}")
-}
-
-impl Expression {
-    /// Is it a literal that Java makes a `byte`, `short` or `char` by itself?
-    pub(super) fn is_small_literal(&self, ty: &Type) -> bool {
-        let digits = self.code.trim_matches(['(', ')', '-']);
-        let is_small = matches!(ty, Type::Byte | Type::Short | Type::Char);
-        is_small && self.ty == Type::Int && digits.bytes().all(|byte| byte.is_ascii_digit())
-    }
-}
 
 /// A text of Lua.
 pub(super) fn quoted(text: &str) -> String {
@@ -47,74 +17,29 @@ pub(super) fn quoted(text: &str) -> String {
     format!("\"{}\"", bytes.collect::<String>())
 }
 
+impl Expression {
+    /// The text that it is, if it is one literal.
+    pub(super) fn literal(&self) -> Option<String> {
+        let quoted = self.code.strip_prefix("(\"")?.strip_suffix("\")")?;
+        let mut bytes = Vec::new();
+        let mut rest = quoted.bytes();
+        while let Some(byte) = rest.next() {
+            match byte {
+                b'"' => return None,
+                b'\\' => {
+                    let digits = [rest.next()?, rest.next()?, rest.next()?];
+                    bytes.push(std::str::from_utf8(&digits).ok()?.parse().ok()?);
+                }
+                byte => bytes.push(byte),
+            }
+        }
+        String::from_utf8(bytes).ok()
+    }
+}
+
 impl Translator<'_> {
     pub(super) fn expression(&mut self) -> Result<Expression, Wrong> {
-        self.nested(Self::conditional)
-    }
-
-    fn conditional(&mut self) -> Result<Expression, Wrong> {
-        let condition = self.binary(0)?;
-        if !self.takes("?") {
-            return Ok(condition);
-        }
-        let condition = self.converted(condition, &Type::Boolean)?;
-        let mut yes = self.expression()?;
-        self.expect(":")?;
-        let mut no = self.expression()?;
-        let ty = match (&yes.ty, &no.ty) {
-            (Type::Null, ty) | (ty, Type::Null) => ty.clone(),
-            (a, b) if a.is_number() && b.is_number() && a != b => common(a, b),
-            (a, b) if a.is_raw() => b.clone(),
-            (a, _) => a.clone(),
-        };
-        yes = self.converted(yes, &ty)?;
-        no = self.converted(no, &ty)?;
-        let code = format!(
-            "(function() if {} then return {} else return {} end end)()",
-            condition.code, yes.code, no.code
-        );
-        Ok(Expression {
-            code,
-            ty,
-            may_be_null: yes.may_be_null || no.may_be_null,
-        })
-    }
-
-    fn binary(&mut self, level: usize) -> Result<Expression, Wrong> {
-        let Some(operators) = LEVELS.get(level) else {
-            return self.unary();
-        };
-        let mut left = self.binary(level + 1)?;
-        let mut operations = 0;
-        loop {
-            // Shifts bind between comparisons and sums; `>>` is two words, as in `List<List<T>>`.
-            if level == 7 && self.sees_shift() {
-                return Err("<<, >> and >>> are not available in Helenus".to_owned());
-            }
-            if level == 6 && self.takes_word("instanceof") {
-                return Err("instanceof is not available in Helenus".to_owned());
-            }
-            let Token::Sign(sign) = *self.peek() else {
-                return Ok(left);
-            };
-            if !operators.contains(&sign) {
-                return Ok(left);
-            }
-            self.at += 1;
-            operations += 1;
-            if operations > MAX_NESTING {
-                return Err(too_many("operations"));
-            }
-            let right = self.binary(level + 1)?;
-            left = self.operation(left, sign, right)?;
-        }
-    }
-
-    fn sees_shift(&self) -> bool {
-        let sign = |at: usize| self.tokens.get(at).map(|(token, _)| token);
-        let (first, second) = (sign(self.at), sign(self.at + 1));
-        let both = |of| first == Some(&Token::Sign(of)) && second == Some(&Token::Sign(of));
-        both("<") || both(">")
+        self.nested(Self::assignment)
     }
 
     /// What is no null; where it may be, it is looked at.
@@ -133,145 +58,18 @@ impl Translator<'_> {
             Type::Float => "\"float\"",
             Type::Double => "\"double\"",
             Type::Builder => "\"builder\"",
+            Type::Other(CqlType::Timestamp) => {
+                return self.helper("show_date", &[&value.code]);
+            }
             _ => "nil",
         };
         self.helper("show", &[&value.code, kind])
     }
-
-    /// An operation of two operands.
-    pub(super) fn operation(
-        &mut self,
-        left: Expression,
-        operator: &str,
-        right: Expression,
-    ) -> Result<Expression, Wrong> {
-        let undefined = || {
-            format!(
-                "The operator {operator} is undefined for the argument type(s) {}, {}",
-                left.ty, right.ty
-            )
-        };
-        let (a, b) = (&left.ty, &right.ty);
-        if operator == "+" && (*a == Type::Text || *b == Type::Text) {
-            let code = format!("({} .. {})", self.shown(&left), self.shown(&right));
-            return Ok(Expression::new(Type::Text, code));
-        }
-        if matches!(operator, "==" | "!=") {
-            let lua = if operator == "==" { "==" } else { "~=" };
-            let fits = a == b
-                || matches!(a, Type::Null | Type::Object)
-                || matches!(b, Type::Null | Type::Object)
-                || a.is_number() && b.is_number()
-                || a.is_like(b);
-            return match fits {
-                true => Ok(Expression::new(
-                    Type::Boolean,
-                    format!("({} {lua} {})", left.code, right.code),
-                )),
-                false => Err(format!("Incompatible operand types {a} and {b}")),
-            };
-        }
-        let booleans = *a == Type::Boolean && *b == Type::Boolean;
-        let both = |this: &mut Self| (this.some(&left), this.some(&right));
-        if let Some(lua) = match operator {
-            "&&" | "&" if booleans => Some("and"),
-            "||" | "|" if booleans => Some("or"),
-            "^" if booleans => Some("~="),
-            _ => None,
-        } {
-            let (x, y) = both(self);
-            return Ok(Expression::new(Type::Boolean, format!("({x} {lua} {y})")));
-        }
-        if !a.is_number() || !b.is_number() {
-            return Err(undefined());
-        }
-        let ty = common(a, b);
-        let (x, y) = both(self);
-        match operator {
-            "<" | ">" | "<=" | ">=" => Ok(Expression::new(
-                Type::Boolean,
-                format!("({x} {operator} {y})"),
-            )),
-            "&" | "|" | "^" if ty.is_whole() => {
-                let lua = if operator == "^" { "~" } else { operator };
-                Ok(Expression::new(ty, format!("({x} {lua} {y})")))
-            }
-            "+" | "-" | "*" | "/" | "%" => {
-                let code = match operator {
-                    "/" if ty.is_whole() => self.helper("quotient", &[&x, &y]),
-                    "%" if ty.is_whole() => self.helper("remainder", &[&x, &y]),
-                    "%" => self.helper("rest", &[&x, &y]),
-                    // Whole numbers beside a real one are made real, so that nothing wraps.
-                    _ => format!("({} {operator} {})", real(a, &ty, x), real(b, &ty, y)),
-                };
-                Ok(self.rounded(ty, code))
-            }
-            _ => Err(undefined()),
-        }
-    }
-
-    /// The result of an arithmetic, cut to what its type has room for.
-    pub(super) fn rounded(&mut self, ty: Type, code: String) -> Expression {
-        let code = match ty {
-            Type::Int => self.helper("i32", &[&code]),
-            Type::Float => self.helper("f32", &[&code]),
-            _ => code,
-        };
-        Expression::new(ty, code)
-    }
-
-    fn unary(&mut self) -> Result<Expression, Wrong> {
-        self.nested(Self::signed)
-    }
-
-    fn signed(&mut self) -> Result<Expression, Wrong> {
-        if self.takes("!") {
-            let value = self.unary()?;
-            let value = self.converted(value, &Type::Boolean)?;
-            let code = format!("(not {})", self.some(&value));
-            return Ok(Expression::new(Type::Boolean, code));
-        }
-        for sign in ["-", "+", "~"] {
-            if !self.takes(sign) {
-                continue;
-            }
-            if let (Token::Whole(number, is_long), "-") = (self.peek().clone(), sign) {
-                self.at += 1;
-                let ty = if is_long { Type::Long } else { Type::Int };
-                return Ok(Expression::new(ty, format!("(-{number})")));
-            }
-            let value = self.unary()?;
-            if !value.ty.is_number() || sign == "~" && value.ty.is_real() {
-                return Err(format!(
-                    "The operator {sign} is undefined for the argument type(s) {}",
-                    value.ty
-                ));
-            }
-            let ty = common(&value.ty, &Type::Int);
-            let of = self.some(&value);
-            return Ok(match sign {
-                "+" => Expression::new(ty, of),
-                _ => self.rounded(ty, format!("({sign}{of})")),
-            });
-        }
-        if self.sees("++") || self.sees("--") {
-            return Err("++ and -- within expressions are not available in Helenus".to_owned());
-        }
-        if self.sees("(")
-            && let Some(value) = self.cast_expression()?
-        {
-            return Ok(value);
-        }
-        let value = self.primary()?;
-        self.calls(value)
-    }
-
     /// `(T) value`, if it is one.
-    fn cast_expression(&mut self) -> Result<Option<Expression>, Wrong> {
+    pub(super) fn cast_expression(&mut self) -> Result<Option<Expression>, Wrong> {
         let began = self.at;
         self.at += 1;
-        let is_primitive = matches!(self.peek(), Token::Word(word)
-            if ["int", "long", "double", "float", "short", "byte", "char", "boolean"].contains(&word.as_str()));
+        let is_primitive = self.sees_primitive();
         let is_value = |token: &Token| match token {
             Token::Sign(sign) => *sign == "(" || is_primitive && matches!(*sign, "-" | "+"),
             Token::End => false,
@@ -280,7 +78,7 @@ impl Translator<'_> {
         match self.take_type() {
             Some(ty) if self.takes(")") && is_value(self.peek()) => {
                 let value = self.unary()?;
-                self.cast(value, &ty).map(Some)
+                self.cast_to(value, &ty, !is_primitive).map(Some)
             }
             _ => {
                 self.at = began;
@@ -289,7 +87,7 @@ impl Translator<'_> {
         }
     }
 
-    fn primary(&mut self) -> Result<Expression, Wrong> {
+    pub(super) fn primary(&mut self) -> Result<Expression, Wrong> {
         match self.next() {
             Token::Whole(number, is_long) => {
                 let ty = if is_long { Type::Long } else { Type::Int };
@@ -328,16 +126,19 @@ impl Translator<'_> {
         }
         if let Some(variable) = self.variable(word) {
             return Ok(Expression {
-                code: mangled(word),
-                ty: variable.ty.clone(),
                 may_be_null: variable.may_be_null,
+                is_boxed: variable.is_boxed,
+                place: Some(Place::Variable(word.to_owned())),
+                ..Expression::new(variable.ty.clone(), mangled(word))
             });
         }
         // A class, with its package or without it.
         let mut class = word.to_owned();
         while self.takes(".") {
+            let of = self.explicit_parts()?;
             let name = self.word()?;
             let is_class = name.starts_with(char::is_uppercase)
+                && name != "NaN"
                 && !name
                     .chars()
                     .all(|c| c.is_uppercase() || c == '_' || c.is_ascii_digit());
@@ -347,7 +148,11 @@ impl Translator<'_> {
             }
             if self.takes("(") {
                 let arguments = self.arguments()?;
-                return self.class_method(&class, &name, &arguments);
+                let value = self.class_method(&class, &name, &arguments)?;
+                return match of {
+                    Some(of) if value.ty.is_raw() => self.converted(value, &of),
+                    _ => Ok(value),
+                };
             }
             if name == "class" {
                 return Ok(Expression::new(Type::Object, "nil"));
@@ -357,6 +162,24 @@ impl Translator<'_> {
         Err(format!("{word} cannot be resolved to a variable"))
     }
 
+    /// `<Integer>` before the name of a method, as the collection that it makes.
+    fn explicit_parts(&mut self) -> Result<Option<Type>, Wrong> {
+        if !self.takes("<") {
+            return Ok(None);
+        }
+        let mut parts = Vec::new();
+        while !self.takes(">") {
+            let part = self.take_type();
+            parts.push(part.ok_or_else(|| self.unexpected("a type expected"))?);
+            self.takes(",");
+        }
+        Ok(match &parts[..] {
+            [part] => Some(Type::List(part.clone().into())),
+            [key, of] => Some(Type::Map(key.clone().into(), of.clone().into())),
+            _ => None,
+        })
+    }
+
     /// The arguments of a call, after its `(`.
     pub(super) fn arguments(&mut self) -> Result<Vec<Expression>, Wrong> {
         let mut arguments = Vec::new();
@@ -364,7 +187,12 @@ impl Translator<'_> {
             return Ok(arguments);
         }
         loop {
-            arguments.push(self.expression()?);
+            let effects = self.effects;
+            let argument = self.expression()?;
+            if self.effects != effects {
+                arguments = arguments.into_iter().map(settled).collect();
+            }
+            arguments.push(argument);
             if !self.takes(",") {
                 self.expect(")")?;
                 return Ok(arguments);
@@ -372,135 +200,40 @@ impl Translator<'_> {
         }
     }
 
-    fn calls(&mut self, mut value: Expression) -> Result<Expression, Wrong> {
+    /// The calls behind a value, the places in an array, and what is counted up or down.
+    pub(super) fn calls(&mut self, mut value: Expression) -> Result<Expression, Wrong> {
         let mut calls = 0;
-        while self.takes(".") {
+        loop {
             calls += 1;
             if calls > MAX_NESTING {
                 return Err(too_many("calls"));
             }
+            let effects = self.effects;
+            if self.takes("[") {
+                let at = self.expression()?;
+                self.expect("]")?;
+                value = self.element(&value, at)?;
+                continue;
+            }
+            if !self.takes(".") {
+                break;
+            }
             let name = self.word()?;
             if !self.takes("(") {
-                return Err(format!("{name} cannot be resolved or is not a field"));
+                value = self.field(&value, &name)?;
+                continue;
             }
             let arguments = self.arguments()?;
+            if self.effects != effects {
+                value = settled(value);
+            }
             value = self.method(&value, &name, &arguments)?;
         }
-        if self.sees("[") {
-            return Err("Arrays are not available in Helenus".to_owned());
-        }
-        if self.sees("++") || self.sees("--") {
-            return Err("++ and -- within expressions are not available in Helenus".to_owned());
+        for step in ["++", "--"] {
+            if self.takes(step) {
+                return self.stepped(value, step, Gives::Old);
+            }
         }
         Ok(value)
-    }
-
-    /// A value where another type is asked for, if Java gives it by itself.
-    pub(super) fn converted(&mut self, value: Expression, ty: &Type) -> Result<Expression, Wrong> {
-        let from = &value.ty;
-        if from == ty || *ty == Type::Object || matches!(from, Type::Null | Type::Object) {
-            let ty = if *ty == Type::Object { from } else { ty };
-            return Ok(Expression {
-                ty: ty.clone(),
-                ..value.clone()
-            });
-        }
-        let rank = |ty: &Type| {
-            use Type::{Byte, Char, Double, Float, Int, Long, Short};
-            [Byte, Short, Char, Int, Long, Float, Double]
-                .iter()
-                .position(|each| each == ty)
-        };
-        let widens = match (rank(from), rank(ty)) {
-            (Some(a), Some(b)) if a < b => true,
-            (Some(_), Some(_)) => value.is_small_literal(ty),
-            _ => false,
-        };
-        if widens {
-            return self.cast(value, ty);
-        }
-        let is_user = matches!(
-            ty,
-            Type::Tuple(_)
-                | Type::User(_)
-                | Type::List(_)
-                | Type::Set(_)
-                | Type::Map(..)
-                | Type::Entry(..)
-        );
-        if is_user && from.is_like(ty) {
-            return Ok(Expression {
-                ty: ty.clone(),
-                ..value
-            });
-        }
-        // Java's `Date` and `InetAddress` are handed through under several names of CQL.
-        if matches!((from, ty), (Type::Other(_), Type::Other(_))) {
-            return Ok(value);
-        }
-        Err(mismatch(&value, ty))
-    }
-
-    /// A value as `(T) value` makes it.
-    pub(super) fn cast(&mut self, value: Expression, ty: &Type) -> Result<Expression, Wrong> {
-        let from = value.ty.clone();
-        if !from.is_number() || !ty.is_number() {
-            return self.converted(value, ty);
-        }
-        let of = |code| Expression {
-            code,
-            ty: ty.clone(),
-            may_be_null: false,
-        };
-        if from == *ty {
-            return Ok(value);
-        }
-        let code = self.some(&value);
-        if ty.is_real() {
-            let code = real(&from, ty, code);
-            return Ok(match (ty, &from) {
-                (Type::Float, Type::Double | Type::Long | Type::Int) => {
-                    of(self.helper("f32", &[&code]))
-                }
-                _ => of(code),
-            });
-        }
-        let code = match (from.is_real(), ty) {
-            (false, _) => code,
-            (true, Type::Long) => {
-                let ends = ["math.mininteger", "math.maxinteger"];
-                self.helper("whole", &[&code, ends[0], ends[1]])
-            }
-            (true, _) => self.helper("whole", &[&code, "-2147483648", "2147483647"]),
-        };
-        Ok(of(match ty {
-            Type::Int => self.helper("i32", &[&code]),
-            Type::Short => self.helper("i16", &[&code]),
-            Type::Byte => self.helper("i8", &[&code]),
-            Type::Char => format!("({code} & 65535)"),
-            _ => code,
-        }))
-    }
-}
-
-fn too_many(what: &str) -> Wrong {
-    format!("More than {MAX_NESTING} {what} in a row are not available in Helenus")
-}
-
-/// The type that an arithmetic of two numbers has.
-pub(super) fn common(a: &Type, b: &Type) -> Type {
-    for ty in [Type::Double, Type::Float, Type::Long] {
-        if *a == ty || *b == ty {
-            return ty;
-        }
-    }
-    Type::Int
-}
-
-/// A number where one of type `ty` is asked for.
-fn real(from: &Type, ty: &Type, code: String) -> String {
-    match ty.is_real() && from.is_whole() {
-        true => format!("({code} + 0.0)"),
-        false => code,
     }
 }

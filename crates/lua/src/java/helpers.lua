@@ -22,7 +22,7 @@ function(n, low, high) if n ~= n then return 0 end if n <= low then return low e
 -- real:
 function(n, is_float) if n ~= n then return "NaN" end if n == math.huge then return "Infinity" end if n == -math.huge then return "-Infinity" end if n == 0 then return 1 / n < 0 and "-0.0" or "0.0" end local text for digits = 1, 17 do text = string.format("%." .. digits - 1 .. "e", n) local back = tonumber(text) if is_float then back = string.unpack("f", string.pack("f", back)) end if back == n then break end end local sign, first, more, exponent = string.match(text, "^(-?)(%d)%.?(%d*)e([-+]%d+)$") exponent = tonumber(exponent) if exponent < -3 or exponent >= 7 then return sign .. first .. "." .. (more == "" and "0" or more) .. "E" .. exponent end local all = first .. more if exponent < 0 then return sign .. "0." .. string.rep("0", -exponent - 1) .. all end all = all .. string.rep("0", exponent + 1 - #all) local behind = string.sub(all, exponent + 2) return sign .. string.sub(all, 1, exponent + 1) .. "." .. (behind == "" and "0" or behind) end
 -- show: real fail
-function(value, kind) if value == nil then return "null" end if kind == "char" then return utf8.char(value) end if kind == "float" or kind == "double" then return real(value, kind == "float") end if kind == "builder" then return value[1] end if type(value) == "table" then fail("UnsupportedOperationException", "collections, tuples and user types have no text here") end return tostring(value) end
+function(value, kind) if value == nil then return "null" end if kind == "char" then return utf8.char(value) end if kind == "float" or kind == "double" then return real(value, kind == "float") end if kind == "builder" then return value[1] end if type(value) == "userdata" then return native.text(value) end if type(value) == "table" then fail("UnsupportedOperationException", "collections, tuples and user types have no text here") end return tostring(value) end
 -- part: fail
 function(text, from, to) local count = utf8.len(text) to = to or count if from < 0 or to > count or from > to then fail("StringIndexOutOfBoundsException", "begin " .. from .. ", end " .. to .. ", length " .. count) end return string.sub(text, utf8.offset(text, from + 1), utf8.offset(text, to + 1) - 1) end
 -- char: part
@@ -34,7 +34,7 @@ function(text) return (string.match(text, "^%s*(.-)%s*$")) end
 -- swap:
 function(text, old, new) local parts, from = {}, 1 while true do local first, last = string.find(text, old, from, true) if not first or last < first then break end parts[#parts + 1] = string.sub(text, from, first - 1) from = last + 1 end parts[#parts + 1] = string.sub(text, from) return table.concat(parts, new) end
 -- parse: fail
-function(text, is_whole) local number = tonumber(text) if is_whole then number = text and string.find(text, "^[-+]?%d+$") and math.tointeger(number) end if not number then fail("NumberFormatException", "For input string: \"" .. tostring(text) .. "\"") end return is_whole and number or number + 0.0 end
+function(text, is_whole) if text == nil then if is_whole then fail("NumberFormatException", "Cannot parse null string") end fail("NullPointerException") end local number = tonumber(text) if is_whole then number = text and string.find(text, "^[-+]?%d+$") and math.tointeger(number) end if not number then fail("NumberFormatException", "For input string: \"" .. tostring(text) .. "\"") end return is_whole and number or number + 0.0 end
 -- count:
 function(items) local count = 0 for _ in next, items do count = count + 1 end return count end
 -- keys:
@@ -73,3 +73,79 @@ function(list) return table.move(list, 1, #list, 1, {}) end
 function(builder, text) builder[1] = builder[1] .. text return builder end
 -- order:
 function(a, b) return a < b and -1 or a > b and 1 or 0 end
+-- shifted:
+function(n, places) if places == 63 then return n < 0 and -1 or 0 end return n // (1 << places) end
+-- array: fail
+function(value, size, ...) if size < 0 then fail("NegativeArraySizeException", size) end if size > 16777216 then error("not enough memory", 0) end local made, is_deep = {n = size}, select("#", ...) > 0 if is_deep or value ~= nil then for i = 1, size do if is_deep then made[i] = array(value, ...) else made[i] = value end end end return made end
+-- at: fail
+function(array, i) if i < 0 or i >= array.n then fail("ArrayIndexOutOfBoundsException", "Index " .. i .. " out of bounds for length " .. array.n) end return array[i + 1] end
+-- set_at: at
+function(array, i, value) at(array, i) array[i + 1] = value return value end
+-- change_at: at
+function(array, i, change) local value = change(at(array, i)) array[i + 1] = value return value end
+-- changed_at: at
+function(array, i, change) local old = at(array, i) array[i + 1] = change(old) return old end
+-- each:
+function(array) local i = 0 return function() i = i + 1 if i <= array.n then return i, array[i] end end end
+-- listed:
+function(array) local list = {} for i = 1, array.n do list[i] = array[i] end return list end
+-- fill:
+function(array, value) for i = 1, array.n do array[i] = value end end
+-- resized: array
+function(from, size, value) local made = array(value, size) for i = 1, math.min(size, from.n) do made[i] = from[i] end return made end
+-- shown_array:
+function(array, show) local parts = {} for i = 1, array.n do parts[i] = show(array[i]) end return "[" .. table.concat(parts, ", ") .. "]" end
+-- thrown:
+function(class, text) return text == nil and class or class .. ": " .. text end
+-- class_of:
+function(thrown) local at = string.find(thrown, ": ", 1, true) return at and string.sub(thrown, 1, at - 1) or thrown end
+-- message:
+function(thrown) local at = string.find(thrown, ": ", 1, true) return at and string.sub(thrown, at + 2) or nil end
+-- is_one: class_of
+function(thrown, classes) return string.find(classes, " " .. class_of(thrown) .. " ", 1, true) ~= nil end
+-- catchable:
+function(thrown) if type(thrown) == "string" then if string.sub(thrown, 1, 5) == "java." then return thrown end if string.find(thrown, "attempt to", 1, true) and string.find(thrown, " nil", 1, true) or string.find(thrown, "got nil", 1, true) or string.find(thrown, "got no value", 1, true) then return "java.lang.NullPointerException" end end error(thrown, 0) end
+-- guard: catchable
+function(run) local fine, how, value = pcall(run) if not fine then how = catchable(how) end return fine, how, value end
+-- given:
+function(value, what) if what ~= nil then error(what, 0) end return value end
+-- uuid:
+function(high, low) local hex = string.format("%016x%016x", high, low) return string.sub(hex, 1, 8) .. "-" .. string.sub(hex, 9, 12) .. "-" .. string.sub(hex, 13, 16) .. "-" .. string.sub(hex, 17, 20) .. "-" .. string.sub(hex, 21) end
+-- uuid_of: uuid fail
+function(text) local a, b, c, d, e if #text <= 36 then a, b, c, d, e = string.match(text, "^(%x+)-(%x+)-(%x+)-(%x+)-(%x+)$") end if not a then fail("IllegalArgumentException", (#text > 36 and "UUID string too large" or "Invalid UUID string: " .. text)) end local function bits(hex, mask) return tonumber(hex, 16) & mask end return uuid(bits(a, 0xffffffff) << 32 | bits(b, 0xffff) << 16 | bits(c, 0xffff), bits(d, 0xffff) << 48 | bits(e, 0xffffffffffff)) end
+-- uuid_bits:
+function(uuid, from) local hex = string.gsub(uuid, "-", "") return tonumber(string.sub(hex, from, from + 15), 16) end
+-- uuid_order: uuid_bits order
+function(a, b) local high = order(uuid_bits(a, 1), uuid_bits(b, 1)) if high ~= 0 then return high end return order(uuid_bits(a, 17), uuid_bits(b, 17)) end
+-- radix:
+function(n, base) if base < 2 or base > 36 then base = 10 end if n == 0 then return "0" end local digits, is_negative = "", n < 0 while n ~= 0 do local digit = math.abs(math.fmod(n, base)) digits = string.sub("0123456789abcdefghijklmnopqrstuvwxyz", digit + 1, digit + 1) .. digits n = (n - math.fmod(n, base)) // base end return (is_negative and "-" or "") .. digits end
+-- magnitude:
+function(n) if n < 0 then return -n end return n end
+-- characters:
+function(text) local codes = {n = 0} for _, code in utf8.codes(text) do codes.n = codes.n + 1 codes[codes.n] = code end return codes end
+-- hash: i32
+function(value, kind) if value == nil then return 0 end if kind == "boolean" then return value and 1231 or 1237 end if kind == "int" then return value end if kind == "text" then local sum = 0 for _, code in utf8.codes(value) do if code > 65535 then sum = sum * 31 + 55296 + (code - 65536 >> 10) & 4294967295 code = 56320 + (code - 65536 & 1023) end sum = sum * 31 + code & 4294967295 end return i32(sum) end if kind == "float" then return (string.unpack("<i4", string.pack("<f", value))) end if kind == "double" then value = string.unpack("<i8", string.pack("<d", value)) end return i32((value ~ value >> 32) & 4294967295) end
+-- shown_or:
+function(value, shown, default) if value == nil then return default end return shown end
+-- present:
+function(value) if value == nil then error("java.util.NoSuchElementException: No value present", 0) end return value end
+-- or_else:
+function(value, default) if value == nil then return default end return value end
+-- counted:
+function(list) list.n = #list return list end
+-- join:
+function(separator, list) local parts = {} for i = 1, list.n do parts[i] = list[i] == nil and "null" or list[i] end return table.concat(parts, separator) end
+-- split:
+function(text, pattern, limit) local parts, index, from = {n = 0}, 1, 1 local function add(part) parts.n = parts.n + 1 parts[parts.n] = part end while from <= #text + 1 and (limit <= 0 or parts.n < limit - 1) do local first, last = string.find(text, pattern, from) if not first then break end if last >= first then from = last + 1 else from = first > #text and first + 1 or utf8.offset(text, 2, first) end if index ~= 1 or first ~= 1 or last >= first then add(string.sub(text, index, first - 1)) index = last + 1 end end if parts.n == 0 then return {n = 1, text} end add(string.sub(text, index)) while limit == 0 and parts.n > 0 and parts[parts.n] == "" do parts[parts.n] = nil parts.n = parts.n - 1 end return parts end
+-- place_from:
+function(text, of, from) local count = utf8.len(text) if from < 0 then from = 0 end if from > count then return of == "" and count or -1 end local at = string.find(text, of, utf8.offset(text, from + 1), true) return at and utf8.len(text, 1, at) - 1 or -1 end
+-- last_place:
+function(text, of) for at = #text - #of + 1, 1, -1 do if string.sub(text, at, at + #of - 1) == of then return utf8.len(text, 1, at) - 1 end end return -1 end
+-- repeated: fail
+function(text, count) if count < 0 then fail("IllegalArgumentException", "count is negative: " .. count) end return string.rep(text, count) end
+-- spelled:
+function(codes) local parts = {} for i = 1, codes.n do parts[i] = utf8.char(codes[i]) end return table.concat(parts) end
+-- same_items:
+function(a, b) if a == nil or b == nil then return a == b end if a.n ~= b.n then return false end for i = 1, a.n do if a[i] ~= b[i] then return false end end return true end
+-- show_date:
+function(millis) if millis == nil then return "null" end local seconds = millis // 1000 local days = seconds // 86400 local shifted = days + 719468 local era = shifted // 146097 local day = shifted - era * 146097 local year = (day - day // 1460 + day // 36524 - day // 146096) // 365 day = day - (365 * year + year // 4 - year // 100) local month = (5 * day + 2) // 153 day = day - (153 * month + 2) // 5 + 1 year = year + era * 400 + (month >= 10 and 1 or 0) local names = {"Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec", "Jan", "Feb"} local week = {"Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"} return string.format("%s %s %02d %02d:%02d:%02d UTC %04d", week[days % 7 + 1], names[month + 1], day, seconds // 3600 % 24, seconds // 60 % 60, seconds % 60, year) end

@@ -23,6 +23,9 @@ const REAL_FUNCTIONS: [(&str, &str); 14] = [
     ("toDegrees", "math.deg(%)"),
 ];
 
+/// Classes that are nothing but their static methods.
+const CLASSES: [&str; 5] = ["Math", "System", "Objects", "Arrays", "Collections"];
+
 fn missing(ty: &impl ToString, name: &str) -> Wrong {
     format!(
         "The method {name} of the type {} is not available in Helenus",
@@ -37,6 +40,14 @@ impl Translator<'_> {
         name: &str,
         arguments: &[Expression],
     ) -> Result<Expression, Wrong> {
+        if class == "Arrays"
+            && let Some(value) = self.array_method(name, arguments)
+        {
+            return Ok(value);
+        }
+        if let Some(value) = self.library_static(class, name, arguments)? {
+            return Ok(value);
+        }
         if let Some(collection) = self.collection_of(class, name, arguments) {
             return Ok(collection);
         }
@@ -46,7 +57,7 @@ impl Translator<'_> {
             ("Math", "max" | "min" | "pow", Some(first), 2) => {
                 let ty = match name {
                     "pow" => Type::Double,
-                    _ => super::expression::common(&first.ty, &arguments[1].ty),
+                    _ => super::operator::common(&first.ty, &arguments[1].ty),
                 };
                 let a = self.converted(first, &ty)?;
                 let b = self.converted(arguments[1].clone(), &ty)?;
@@ -81,19 +92,27 @@ impl Translator<'_> {
         arguments: &[Expression],
     ) -> Result<Expression, Wrong> {
         let absent = || missing(&class, name);
-        let ty = Type::of_class(class, Vec::new())
-            .ok_or_else(|| format!("{class} cannot be resolved"))?;
+        let ty = match Type::of_class(class, Vec::new()) {
+            Some(ty) => ty,
+            None if CLASSES.contains(&class) => return Err(absent()),
+            None => return Err(format!("{class} cannot be resolved")),
+        };
         let is_box = ty.is_number() || ty == Type::Boolean;
         match (name, arguments) {
             ("valueOf", [value]) if is_box && value.ty != Type::Text => {
-                self.converted(value.clone(), &ty)
+                let value = self.assigned(value.clone(), &ty, false)?;
+                Ok(Expression::boxed(ty, value.code))
             }
             ("valueOf" | "parseInt" | "parseLong" | "parseDouble" | "parseFloat", [value])
                 if ty.is_number() && value.ty == Type::Text =>
             {
                 let is_whole = ty.is_whole().to_string();
                 let code = self.helper("parse", &[&value.code, &is_whole]);
-                Ok(self.rounded(ty, code))
+                let number = self.rounded(ty, code);
+                Ok(Expression {
+                    is_boxed: name == "valueOf",
+                    ..number
+                })
             }
             ("toString", [value]) if is_box => {
                 let value = self.converted(value.clone(), &ty)?;
@@ -129,7 +148,7 @@ impl Translator<'_> {
         let of = self.some(&value);
         match name {
             "abs" => {
-                let ty = super::expression::common(&value.ty, &Type::Int);
+                let ty = super::operator::common(&value.ty, &Type::Int);
                 Ok(self.rounded(ty, format!("math.abs({of})")))
             }
             "round" => {
@@ -155,12 +174,40 @@ impl Translator<'_> {
         name: &str,
         arguments: &[Expression],
     ) -> Result<Expression, Wrong> {
+        if on.is_primitive() {
+            let of: Vec<String> = arguments.iter().map(Expression::type_name).collect();
+            return Err(format!(
+                "Cannot invoke {name}({}) on the primitive type {}",
+                of.join(", "),
+                on.type_name()
+            ));
+        }
         let value = self.some(on);
         let codes: Vec<&str> = arguments
             .iter()
             .map(|argument| argument.code.as_str())
             .collect();
+        if let Some(known) = self.library_method(on, &value, name, arguments)? {
+            return Ok(known);
+        }
         match (name, &codes[..]) {
+            ("equals", [other])
+                if matches!(on.ty, Type::Other(CqlType::Decimal | CqlType::Varint)) =>
+            {
+                let code = format!("native.same({value}, {other})");
+                return Ok(Expression::new(Type::Boolean, code));
+            }
+            // No number equals one of another type.
+            ("equals", [other])
+                if on.ty.has_primitive()
+                    && arguments[0].ty.has_primitive()
+                    && arguments[0].ty != on.ty =>
+            {
+                return Ok(Expression::new(
+                    Type::Boolean,
+                    format!("({value} == {other} and false)"),
+                ));
+            }
             ("equals", [other]) => {
                 return Ok(Expression::new(
                     Type::Boolean,
@@ -198,7 +245,11 @@ impl Translator<'_> {
                     }
                     _ => return Err(missing(ty, name)),
                 };
-                self.cast(Expression::new(ty.clone(), value), &to)
+                let number = self.cast(Expression::new(ty.clone(), value), &to)?;
+                Ok(Expression {
+                    is_boxed: false,
+                    ..number
+                })
             }
             Type::Boolean if name == "booleanValue" => Ok(Expression::new(Type::Boolean, value)),
             Type::Text => self.text_method(&value, name, arguments),
@@ -217,10 +268,15 @@ impl Translator<'_> {
                 self.map_method(&value, (&key.clone(), &of.clone()), name, arguments)
             }
             Type::Entry(key, of) => match name {
-                "getKey" => Ok(Expression::new((**key).clone(), format!("{value}[1]"))),
-                "getValue" => Ok(Expression::new((**of).clone(), format!("{value}[2]"))),
+                "getKey" => Ok(Expression::boxed((**key).clone(), format!("{value}[1]"))),
+                "getValue" => Ok(Expression::boxed((**of).clone(), format!("{value}[2]"))),
                 _ => Err(missing(&on.ty, name)),
             },
+            Type::Array(..) if name == "clone" && arguments.is_empty() => {
+                let code = self.helper("resized", &[&value, &format!("{value}.n"), "nil"]);
+                Ok(Expression::new(on.ty.clone(), code))
+            }
+            Type::Exception(class) => self.exception_method(&value, class, name, arguments),
             Type::Tuple(_) | Type::User(_) => self.fields(on, &value, name, arguments),
             ty => Err(missing(ty, name)),
         }
@@ -243,8 +299,6 @@ impl Translator<'_> {
         let (ty, code) = match (name, &codes[..]) {
             ("length", []) => (Type::Int, format!("utf8.len({text})")),
             ("isEmpty", []) => (Type::Boolean, format!("({text} == \"\")")),
-            ("toUpperCase", []) => (Type::Text, format!("string.upper({text})")),
-            ("toLowerCase", []) => (Type::Text, format!("string.lower({text})")),
             ("trim" | "strip", []) => (Type::Text, self.helper("trim", &[text])),
             ("concat", [other]) => (Type::Text, format!("({text} .. {other})")),
             ("substring", [from]) => (Type::Text, self.helper("part", &[text, from])),
@@ -297,9 +351,13 @@ impl Translator<'_> {
         let (ty, code) = match (name, arguments) {
             ("size", []) => (Type::Int, format!("#{list}")),
             ("isEmpty", []) => (Type::Boolean, format!("(#{list} == 0)")),
-            ("get", [at]) => (item.clone(), self.helper("item", &[list, &at.code])),
-            ("remove", [at]) if at.ty == Type::Int && !at.may_be_null => {
-                (item.clone(), self.helper("take", &[list, &at.code]))
+            ("get", [at]) => {
+                let code = self.helper("item", &[list, &at.code]);
+                return Ok(Expression::boxed(item.clone(), code));
+            }
+            ("remove", [at]) if at.ty == Type::Int && !at.is_boxed => {
+                let code = self.helper("take", &[list, &at.code]);
+                return Ok(Expression::boxed(item.clone(), code));
             }
             ("add", [_]) => {
                 let items = self.items(arguments, &[item])?;
@@ -315,7 +373,8 @@ impl Translator<'_> {
             ("set", [at, value]) => {
                 let items = self.items(std::slice::from_ref(value), &[item])?;
                 let at = format!("{} + 1", at.code);
-                (item.clone(), self.helper("put", &[list, &at, &items[0]]))
+                let code = self.helper("put", &[list, &at, &items[0]]);
+                return Ok(Expression::boxed(item.clone(), code));
             }
             ("addAll", [more]) if matches!(more.ty, Type::List(_)) => {
                 let more = self.some(more);
@@ -383,7 +442,8 @@ impl Translator<'_> {
             }
             ("getOrDefault", [at, or]) => {
                 let or = self.items(std::slice::from_ref(or), &[of])?;
-                (of.clone(), format!("({map}[{}] or {})", at.code, or[0]))
+                let code = format!("({map}[{}] or {})", at.code, or[0]);
+                return Ok(Expression::boxed(of.clone(), code));
             }
             ("containsKey", [at]) => (Type::Boolean, format!("({map}[{}] ~= nil)", at.code)),
             ("put", [_, _]) => {
@@ -478,8 +538,13 @@ impl Translator<'_> {
             return Ok(Expression::new(on.ty.clone(), code));
         }
         if let Some(ty) = name.strip_prefix("get").and_then(named) {
+            // An object, which may be null: `get(0, Integer.class)`.
+            if ty == Type::Object {
+                let ty = known.unwrap_or(ty);
+                return Ok(Expression::or_null(ty, format!("{value}[{at}]")));
+            }
             let ty = match known {
-                Some(known) if ty == Type::Object || known.is_like(&ty) => known,
+                Some(known) if known.is_like(&ty) => known,
                 _ => ty,
             };
             let read = format!("{value}[{at}]");

@@ -1,18 +1,30 @@
 //! Functions in Java: translated to Lua, in which they then run as others do, with the same limits.
 //!
 //! What is translated is the part of Java that functions of databases are written in: local variables,
-//! `if`, loops, `return`, `throw`, arithmetic as Java has it (whole numbers wrap and are divided
+//! `if`, loops, `switch`, `return`, `throw`, `try`, arrays, arithmetic as Java has it (whole numbers wrap and are divided
 //! without a rest), texts, `Math`, boxes of numbers, lists, sets, maps, tuples, user types and
-//! `StringBuilder`. Whatever else Java has (classes, `try`, `switch`, lambdas, arrays, `BigDecimal`'s methods) is
+//! `StringBuilder`. Whatever else Java has (classes, lambdas, `synchronized`) is
 //! refused when the function is made, by name. Types are known, so most mistakes are found then, too.
 //!
 //! How values look is said in [`to_lua`](crate::to_lua); a `char` is a number, a `StringBuilder` a table of one
 //! text, an entry of a map `{key, value}`. Sets and maps are walked through in the order of their keys.
 
+mod array;
+mod assignment;
 mod construction;
+mod conversion;
+mod exception;
 mod expression;
+mod format;
+mod jump;
+mod library;
 mod method;
+pub(crate) mod native;
+mod operator;
+mod regex;
+mod rounding;
 mod statement;
+mod switch;
 mod token;
 mod types;
 
@@ -21,6 +33,8 @@ use std::fmt::Write;
 
 use model::UserFunction;
 
+use assignment::Place;
+use jump::{Jump, Target};
 use token::Token;
 use types::Type;
 
@@ -41,6 +55,12 @@ struct Expression {
     ty: Type,
     /// May it be null?
     may_be_null: bool,
+    /// Is a number or a `boolean` an object, as an `Integer` is and an `int` is not?
+    is_boxed: bool,
+    /// Where it can be put another value.
+    place: Option<Place>,
+    /// The statement that does what it does, where nobody asks for its value.
+    statement: Option<String>,
 }
 
 impl Expression {
@@ -51,14 +71,34 @@ impl Expression {
             code,
             ty,
             may_be_null,
+            is_boxed: false,
+            place: None,
+            statement: None,
+        }
+    }
+
+    fn boxed(ty: Type, code: impl Into<String>) -> Expression {
+        Expression {
+            is_boxed: true,
+            ..Expression::new(ty, code)
         }
     }
 
     fn or_null(ty: Type, code: impl Into<String>) -> Expression {
         Expression {
             may_be_null: true,
-            ..Expression::new(ty, code)
+            ..Expression::boxed(ty, code)
         }
+    }
+
+    /// What Java calls its type.
+    fn type_name(&self) -> String {
+        self.ty.named(self.is_boxed)
+    }
+
+    /// Is it a number or a `boolean` that is no object?
+    fn is_primitive(&self) -> bool {
+        !self.is_boxed && self.ty.has_primitive()
     }
 }
 
@@ -69,9 +109,20 @@ struct Translator<'f> {
     at: usize,
     /// The local variables, by block.
     scopes: Vec<BTreeMap<String, Variable>>,
-    /// The loops around a statement: the number of each, and whether a `break` leaves it.
-    loops: Vec<(usize, bool)>,
-    labels: usize,
+    /// What a `break` or `continue` may lead out of.
+    targets: Vec<Target>,
+    /// The name before a statement, until what it names is there.
+    label: Option<String>,
+    /// The functions of Lua around a statement, with what leads out of each.
+    closures: Vec<BTreeSet<Jump>>,
+    /// By block that is a `switch`: the number of its scope, and what is declared in it.
+    switches: Vec<(usize, Vec<String>)>,
+    /// What was thrown that Java wants to be caught: the class, and where.
+    checked: Vec<(&'static str, usize)>,
+    /// How many names Lua was given.
+    numbers: usize,
+    /// How many expressions were written that change something.
+    effects: usize,
     /// How deep in blocks, expressions and types it is.
     nesting: usize,
     helpers: BTreeSet<&'static str>,
@@ -81,6 +132,7 @@ struct Translator<'f> {
 struct Variable {
     ty: Type,
     may_be_null: bool,
+    is_boxed: bool,
 }
 
 /// How a variable of Java is called in Lua, where other words are reserved.
@@ -145,16 +197,25 @@ pub(crate) fn to_lua(function: &UserFunction) -> Result<String, Wrong> {
         tokens,
         at: 0,
         scopes: Vec::new(),
-        loops: Vec::new(),
-        labels: 0,
+        targets: Vec::new(),
+        label: None,
+        closures: Vec::new(),
+        switches: Vec::new(),
+        checked: Vec::new(),
+        numbers: 0,
+        effects: 0,
         nesting: 0,
         helpers: BTreeSet::new(),
     };
     let each = function.argument_names.iter().zip(&function.argument_types);
     let parameters = each.map(|(name, ty)| {
-        let ty = Type::of(ty);
-        let may_be_null = function.called_on_null_input;
-        (name.to_string(), Variable { ty, may_be_null })
+        // Where null is not passed on, numbers come without their boxes.
+        let variable = Variable {
+            ty: Type::of(ty),
+            may_be_null: function.called_on_null_input,
+            is_boxed: function.called_on_null_input,
+        };
+        (name.to_string(), variable)
     });
     translator.scopes.push(parameters.collect());
     let body = translator.body();
@@ -207,6 +268,13 @@ impl Translator<'_> {
         seen
     }
 
+    /// Are these the next words?
+    fn sees_signs(&self, signs: &[&str]) -> bool {
+        let words = self.tokens.iter().skip(self.at).map(|(token, _)| token);
+        let mut each = signs.iter().zip(words);
+        each.all(|(sign, word)| matches!(word, Token::Sign(seen) if seen == sign))
+    }
+
     fn sees_word(&self, word: &str) -> bool {
         matches!(self.peek(), Token::Word(seen) if seen == word)
     }
@@ -246,9 +314,20 @@ impl Translator<'_> {
         }
     }
 
+    /// A number that no other name of Lua has.
+    fn number(&mut self) -> usize {
+        self.numbers += 1;
+        self.numbers
+    }
+
     fn helper(&mut self, name: &'static str, arguments: &[&str]) -> String {
         self.helpers.insert(name);
         format!("{name}({})", arguments.join(", "))
+    }
+
+    /// Is a type written here that is of values, not of objects?
+    fn sees_primitive(&self) -> bool {
+        matches!(self.peek(), Token::Word(word) if Type::is_name_of_primitive(word))
     }
 
     fn variable(&self, name: &str) -> Option<&Variable> {
@@ -291,10 +370,14 @@ impl Translator<'_> {
                 break;
             }
         }
-        if self.sees("[") {
-            return None;
+        let mut ty = Type::of_class(&name, parts)?;
+        let mut is_boxed = !Type::is_name_of_primitive(&name);
+        while self.sees_signs(&["[", "]"]) {
+            self.at += 2;
+            ty = Type::Array(ty.into(), is_boxed);
+            is_boxed = true;
         }
-        Type::of_class(&name, parts)
+        Some(ty)
     }
 
     /// What a class is of, `?` and `? extends Number` among it.

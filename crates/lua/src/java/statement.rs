@@ -1,21 +1,12 @@
 //! Statements. What each gives is whether the one behind it is reached.
 
-use super::expression::mismatch;
+use super::jump::{Jump, Kind};
 use super::token::Token;
 use super::types::Type;
 use super::{Expression, Translator, Variable, Wrong, mangled};
 
 /// Words that begin what is not translated.
-const ABSENT: [&str; 8] = [
-    "try",
-    "switch",
-    "synchronized",
-    "class",
-    "do",
-    "assert",
-    "enum",
-    "interface",
-];
+const ABSENT: [&str; 5] = ["synchronized", "class", "assert", "enum", "interface"];
 
 impl Translator<'_> {
     pub(super) fn body(&mut self) -> Result<String, Wrong> {
@@ -26,7 +17,12 @@ impl Translator<'_> {
         }
         if goes_on {
             let ty = Type::of(&self.function.return_type);
+            let ty = ty.named(self.function.called_on_null_input);
             return Err(format!("This method must return a result of type {ty}"));
+        }
+        if let Some((class, at)) = self.checked.first() {
+            self.at = *at;
+            return Err(format!("Unhandled exception type {class}"));
         }
         Ok(code)
     }
@@ -44,7 +40,7 @@ impl Translator<'_> {
     }
 
     /// A statement in a block of Lua's, with variables of its own.
-    fn in_block(&mut self, code: &mut String) -> Result<bool, Wrong> {
+    pub(super) fn in_block(&mut self, code: &mut String) -> Result<bool, Wrong> {
         self.nested(|this| this.block(code))
     }
 
@@ -64,7 +60,7 @@ impl Translator<'_> {
         Ok(goes_on)
     }
 
-    fn statement(&mut self, code: &mut String) -> Result<bool, Wrong> {
+    pub(super) fn statement(&mut self, code: &mut String) -> Result<bool, Wrong> {
         if self.takes(";") {
             return Ok(true);
         }
@@ -72,13 +68,19 @@ impl Translator<'_> {
             return self.in_block(code);
         }
         if let Token::Word(word) = self.peek().clone() {
+            if matches!(self.tokens.get(self.at + 1), Some((Token::Sign(":"), _))) {
+                return self.labelled(code, word);
+            }
             match word.as_str() {
                 "return" => return self.return_statement(code),
                 "throw" => return self.throw_statement(code),
                 "if" => return self.if_statement(code),
                 "while" => return self.while_statement(code),
                 "for" => return self.for_statement(code),
-                "break" | "continue" => return self.jump(code, &word),
+                "do" => return self.do_statement(code),
+                "switch" => return self.switch_statement(code),
+                "try" => return self.try_statement(code),
+                "break" | "continue" => return self.jump_statement(code, &word),
                 "final" => self.at += 1,
                 word if ABSENT.contains(&word) => {
                     return Err(format!("{word} is not available in Helenus"));
@@ -94,46 +96,22 @@ impl Translator<'_> {
     fn return_statement(&mut self, code: &mut String) -> Result<bool, Wrong> {
         self.at += 1;
         let ty = Type::of(&self.function.return_type);
+        let is_boxed = self.function.called_on_null_input;
+        if self.sees(";") {
+            let ty = ty.named(is_boxed);
+            return Err(format!("This method must return a result of type {ty}"));
+        }
         let value = self.expression()?;
-        // What may be null is in a box, and a number is put into none but its own.
-        let is_boxed = self.function.called_on_null_input && value.ty.is_number();
-        if is_boxed && ty.is_number() && value.ty != ty && !value.is_small_literal(&ty) {
-            return Err(mismatch(&value, &ty));
-        }
-        let value = self.converted(value, &ty)?;
+        let value = self.assigned(value, &ty, is_boxed)?;
         self.expect(";")?;
-        code.push_str(&format!("do return {} end ", value.code));
-        Ok(false)
-    }
-
-    fn throw_statement(&mut self, code: &mut String) -> Result<bool, Wrong> {
-        self.at += 1;
-        if !self.takes_word("new") {
-            return Err("throw of what is not new is not available in Helenus".to_owned());
-        }
-        let mut class = self.word()?;
-        while self.takes(".") {
-            class = format!("{class}.{}", self.word()?);
-        }
-        let class = match class.contains('.') {
-            true => class,
-            false => format!("java.lang.{class}"),
-        };
-        self.expect("(")?;
-        let arguments = self.arguments()?;
-        let text = match arguments.first() {
-            Some(text) => format!(" .. \": \" .. {}", self.shown(text)),
-            None => String::new(),
-        };
-        self.expect(";")?;
-        code.push_str(&format!("error({class:?}{text}, 0) "));
+        self.lead(code, Jump::Return, &value.code);
         Ok(false)
     }
 
     fn condition(&mut self) -> Result<Expression, Wrong> {
         self.expect("(")?;
         let condition = self.expression()?;
-        let condition = self.converted(condition, &Type::Boolean)?;
+        let condition = self.assigned(condition, &Type::Boolean, false)?;
         self.expect(")")?;
         Ok(condition)
     }
@@ -154,23 +132,55 @@ impl Translator<'_> {
         Ok(goes_on)
     }
 
-    /// The body of a loop and `step` behind it, where `continue` goes. Whether a `break` leaves it.
-    fn loop_body(&mut self, code: &mut String, step: &str) -> Result<bool, Wrong> {
-        self.labels += 1;
-        let label = self.labels;
-        self.loops.push((label, false));
-        self.in_block(code)?;
-        code.push_str(&format!("::l{label}:: {step}"));
-        Ok(self.loops.pop().is_some_and(|(_, is_left)| is_left))
+    /// A loop: how it begins, the step behind its body, where `continue` goes, and how it ends.
+    /// Whether a `break` leaves it.
+    fn looped(&mut self, code: &mut String, open: &str, step: &str) -> Result<bool, Wrong> {
+        let (_, is_left) = self.leavable(code, Kind::Loop, |this, code, number| {
+            code.push_str(open);
+            this.in_block(code)?;
+            code.push_str(&format!("::l{number}:: {step}end "));
+            Ok(true)
+        })?;
+        Ok(is_left)
     }
 
     fn while_statement(&mut self, code: &mut String) -> Result<bool, Wrong> {
         self.at += 1;
         let condition = self.condition()?;
-        code.push_str(&format!("while {} do ", condition.code));
-        let is_left = self.loop_body(code, "")?;
-        code.push_str("end ");
+        let open = format!("while {} do ", condition.code);
+        let is_left = self.looped(code, &open, "")?;
         Ok(is_left || condition.code != "true")
+    }
+
+    fn do_statement(&mut self, code: &mut String) -> Result<bool, Wrong> {
+        self.at += 1;
+        let (is_endless, is_left) = self.leavable(code, Kind::Loop, |this, code, number| {
+            code.push_str("repeat ");
+            this.in_block(code)?;
+            if !this.takes_word("while") {
+                return Err(this.unexpected("while expected"));
+            }
+            let condition = this.condition()?.code;
+            this.expect(";")?;
+            code.push_str(&format!("::l{number}:: until not ({condition}) "));
+            Ok(condition == "true")
+        })?;
+        Ok(is_left || !is_endless)
+    }
+
+    /// What has a name before it, to which a `break` within it may lead.
+    fn labelled(&mut self, code: &mut String, name: String) -> Result<bool, Wrong> {
+        self.at += 2;
+        self.label = Some(name);
+        if ["while", "for", "do", "switch"]
+            .iter()
+            .any(|word| self.sees_word(word))
+        {
+            return self.nested(|this| this.statement(code));
+        }
+        let (goes_on, is_left) =
+            self.leavable(code, Kind::Block, |this, code, _| this.in_block(code))?;
+        Ok(goes_on || is_left)
     }
 
     fn for_statement(&mut self, code: &mut String) -> Result<bool, Wrong> {
@@ -191,6 +201,7 @@ impl Translator<'_> {
     fn for_each(&mut self, code: &mut String) -> Result<bool, Wrong> {
         let began = self.at;
         self.takes_word("final");
+        let is_boxed = !self.sees_primitive();
         let name = match (self.take_type(), self.next()) {
             (Some(ty), Token::Word(name)) if self.takes(":") => Some((ty, name)),
             _ => None,
@@ -202,6 +213,10 @@ impl Translator<'_> {
         let items = self.expression()?;
         self.expect(")")?;
         let (item, walked) = match &items.ty {
+            Type::Array(item, _) => {
+                let items = self.some(&items);
+                ((**item).clone(), self.helper("each", &[&items]))
+            }
             Type::List(item) => ((**item).clone(), format!("ipairs({})", self.some(&items))),
             Type::Set(item) => {
                 let items = self.some(&items);
@@ -216,10 +231,14 @@ impl Translator<'_> {
             }
         };
         let item = if ty == Type::Object { item } else { ty };
-        self.declare(&name, item, false)?;
-        code.push_str(&format!("for _, {} in {walked} do ", mangled(&name)));
-        self.loop_body(code, "")?;
-        code.push_str("end ");
+        let variable = Variable {
+            ty: item,
+            may_be_null: false,
+            is_boxed,
+        };
+        self.declare(&name, variable)?;
+        let open = format!("for _, {} in {walked} do ", mangled(&name));
+        self.looped(code, &open, "")?;
         Ok(true)
     }
 
@@ -232,7 +251,7 @@ impl Translator<'_> {
             true => Expression::new(Type::Boolean, "true"),
             false => {
                 let condition = self.expression()?;
-                self.converted(condition, &Type::Boolean)?
+                self.assigned(condition, &Type::Boolean, false)?
             }
         };
         self.expect(";")?;
@@ -244,34 +263,17 @@ impl Translator<'_> {
             }
         }
         self.expect(")")?;
-        code.push_str(&format!("while {} do ", condition.code));
-        let is_left = self.loop_body(code, &step)?;
-        code.push_str("end ");
+        let open = format!("while {} do ", condition.code);
+        let is_left = self.looped(code, &open, &step)?;
         Ok(is_left || condition.code != "true")
     }
 
-    fn jump(&mut self, code: &mut String, word: &str) -> Result<bool, Wrong> {
-        self.at += 1;
-        self.expect(";")?;
-        let Some((label, is_left)) = self.loops.last_mut() else {
-            return Err(format!("{word} cannot be used outside of a loop"));
-        };
-        match word {
-            "break" => {
-                *is_left = true;
-                code.push_str("break ");
-            }
-            _ => code.push_str(&format!("goto l{label} ")),
-        }
-        Ok(false)
-    }
-
-    fn declare(&mut self, name: &str, ty: Type, may_be_null: bool) -> Result<(), Wrong> {
+    pub(super) fn declare(&mut self, name: &str, variable: Variable) -> Result<(), Wrong> {
         if self.variable(name).is_some() {
             return Err(format!("Duplicate local variable {name}"));
         }
         if let Some(scope) = self.scopes.last_mut() {
-            scope.insert(name.to_owned(), Variable { ty, may_be_null });
+            scope.insert(name.to_owned(), variable);
         }
         Ok(())
     }
@@ -279,104 +281,68 @@ impl Translator<'_> {
     /// A declaration, an assignment or a call, without what ends it.
     fn simple(&mut self, code: &mut String) -> Result<(), Wrong> {
         let began = self.at;
+        let is_boxed = !self.sees_primitive();
         if let Some(ty) = self.take_type()
             && let Token::Word(_) = self.peek()
         {
-            return self.declarations(code, &ty);
+            return self.declarations(code, &ty, is_boxed);
         }
         self.at = began;
-        for step in ["++", "--"] {
-            if self.takes(step) {
-                let name = self.word()?;
-                return self.assign(code, &name, &step[..1], &mut |_| {
-                    Ok(Expression::new(Type::Int, "1"))
-                });
-            }
+        let value = self.expression()?;
+        match value.statement {
+            Some(statement) => code.push_str(&statement),
+            None => code.push_str(&format!("do local _ = {} end ", value.code)),
         }
-        if let Token::Word(name) = self.peek().clone() {
-            self.at += 1;
-            if let Token::Sign(sign) = *self.peek() {
-                let operator = match sign {
-                    "=" => Some(""),
-                    "++" => Some("+"),
-                    "--" => Some("-"),
-                    _ if sign.ends_with('=') && !matches!(sign, "==" | "!=" | "<=" | ">=") => {
-                        Some(&sign[..sign.len() - 1])
-                    }
-                    _ => None,
-                };
-                if let Some(operator) = operator {
-                    self.at += 1;
-                    return self.assign(code, &name, operator, &mut |this| match sign {
-                        "++" | "--" => Ok(Expression::new(Type::Int, "1")),
-                        _ => this.expression(),
-                    });
-                }
-            }
-            self.at = began;
-        }
-        let call = self.expression()?;
-        code.push_str(&format!("do local _ = {} end ", call.code));
         Ok(())
     }
 
-    fn declarations(&mut self, code: &mut String, ty: &Type) -> Result<(), Wrong> {
+    fn declarations(&mut self, code: &mut String, ty: &Type, is_boxed: bool) -> Result<(), Wrong> {
         loop {
             let name = self.word()?;
             let (mut ty, mut may_be_null) = (ty.clone(), true);
+            while self.takes("[") {
+                self.expect("]")?;
+                ty = Type::Array(ty.into(), is_boxed);
+            }
             let mut value = "nil".to_owned();
             if self.takes("=") {
-                let given = self.expression()?;
+                let given = match self.sees("{") {
+                    true => self.array_of_items(&ty)?,
+                    false => self.expression()?,
+                };
                 if ty.is_raw()
                     && !given.ty.is_raw()
                     && (ty == Type::Object || ty.is_like(&given.ty))
                 {
                     ty = given.ty.clone();
                 }
+                let given = self.assigned(given, &ty, is_boxed)?;
                 may_be_null = given.may_be_null;
-                value = self.converted(given, &ty)?.code;
+                value = given.code;
             }
-            self.declare(&name, ty, may_be_null)?;
-            code.push_str(&format!("local {} = {value} ", mangled(&name)));
+            let variable = Variable {
+                ty,
+                may_be_null,
+                is_boxed,
+            };
+            self.declare(&name, variable)?;
+            let name = mangled(&name);
+            let depth = self.scopes.len();
+            match self
+                .switches
+                .last_mut()
+                .filter(|(scope, _)| *scope == depth)
+            {
+                // The other cases know it, too.
+                Some((_, names)) => {
+                    code.push_str(&format!("{name} = {value} "));
+                    names.push(name);
+                }
+                None => code.push_str(&format!("local {name} = {value} ")),
+            }
             if !self.takes(",") {
                 return Ok(());
             }
         }
-    }
-
-    fn assign(
-        &mut self,
-        code: &mut String,
-        name: &str,
-        operator: &str,
-        value: &mut dyn FnMut(&mut Self) -> Result<Expression, Wrong>,
-    ) -> Result<(), Wrong> {
-        let Some(known) = self.variable(name).cloned() else {
-            return Err(format!("{name} cannot be resolved to a variable"));
-        };
-        let place = mangled(name);
-        let mut value = value(self)?;
-        let value = match operator {
-            "" => {
-                // A variable that is null once may be so on the next round of a loop, too.
-                if let Some(scope) = self.scopes.iter_mut().rev().find(|s| s.contains_key(name))
-                    && let Some(variable) = scope.get_mut(name)
-                {
-                    variable.may_be_null |= value.may_be_null;
-                }
-                self.converted(value, &known.ty)?
-            }
-            _ => {
-                let old = Expression {
-                    code: place.clone(),
-                    ty: known.ty.clone(),
-                    may_be_null: known.may_be_null,
-                };
-                value = self.operation(old, operator, value)?;
-                self.cast(value, &known.ty)?
-            }
-        };
-        code.push_str(&format!("{place} = {} ", value.code));
-        Ok(())
     }
 }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use model::{CqlType, UserType};
 
+use super::exception;
+
 /// What an expression is.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Type {
@@ -22,11 +24,18 @@ pub(super) enum Type {
     Map(Box<Type>, Box<Type>),
     /// An entry of a map.
     Entry(Box<Type>, Box<Type>),
+    /// An array, and whether what it holds are objects: those of `Integer[]` are, those of `int[]` are none.
+    Array(Box<Type>, bool),
+    /// What is thrown; it is named without its package.
+    Exception(&'static str),
     /// A tuple; which one is not known where only its class is named.
     Tuple(Option<Vec<CqlType>>),
     /// A user type, as for tuples.
     User(Option<Arc<UserType>>),
     Builder,
+    Optional(Box<Type>),
+    /// How a number is rounded; a text of its name.
+    Rounding,
     /// A value that is handed through.
     Other(CqlType),
     /// It may be anything.
@@ -80,6 +89,8 @@ impl Type {
             "Set" | "HashSet" | "LinkedHashSet" | "TreeSet" => Type::Set(part(0)),
             "Map" | "HashMap" | "LinkedHashMap" | "TreeMap" => Type::Map(part(0), part(1)),
             "Entry" => Type::Entry(part(0), part(1)),
+            "Optional" => Type::Optional(part(0)),
+            "RoundingMode" => Type::Rounding,
             "UDTValue" => Type::User(None),
             "TupleValue" => Type::Tuple(None),
             "BigInteger" => Type::Other(CqlType::Varint),
@@ -89,7 +100,7 @@ impl Type {
             "ByteBuffer" => Type::Other(CqlType::Blob),
             "InetAddress" => Type::Other(CqlType::Inet),
             "Object" | "Number" | "var" => Type::Object,
-            _ => return None,
+            name => Type::Exception(exception::known(name)?),
         })
     }
 
@@ -104,6 +115,38 @@ impl Type {
 
     pub(super) fn is_number(&self) -> bool {
         self.is_whole() || self.is_real()
+    }
+
+    /// What it is called where it is no object, if there is such a one.
+    fn primitive(&self) -> Option<&'static str> {
+        Some(match self {
+            Type::Boolean => "boolean",
+            Type::Byte => "byte",
+            Type::Short => "short",
+            Type::Char => "char",
+            Type::Int => "int",
+            Type::Long => "long",
+            Type::Float => "float",
+            Type::Double => "double",
+            _ => return None,
+        })
+    }
+
+    pub(super) fn has_primitive(&self) -> bool {
+        self.primitive().is_some()
+    }
+
+    pub(super) fn is_name_of_primitive(word: &str) -> bool {
+        let ty = Type::of_class(word, Vec::new());
+        ty.is_some_and(|ty| ty.primitive() == Some(word))
+    }
+
+    /// What it is called: of an `int` and an `Integer` the one or the other.
+    pub(super) fn named(&self, is_boxed: bool) -> String {
+        match self.primitive() {
+            Some(name) if !is_boxed => name.to_owned(),
+            _ => self.to_string(),
+        }
     }
 
     /// Is it a collection, tuple or user type of which nothing else is known?
@@ -139,8 +182,12 @@ impl fmt::Display for Type {
             Type::Set(part) => write!(f, "Set<{part}>"),
             Type::Map(key, value) => write!(f, "Map<{key},{value}>"),
             Type::Entry(key, value) => write!(f, "Map.Entry<{key},{value}>"),
+            Type::Array(part, is_boxed) => write!(f, "{}[]", part.named(*is_boxed)),
+            Type::Exception(class) => f.write_str(class),
             Type::Tuple(_) => f.write_str("TupleValue"),
             Type::User(_) => f.write_str("UDTValue"),
+            Type::Optional(part) => write!(f, "Optional<{part}>"),
+            Type::Rounding => f.write_str("RoundingMode"),
             Type::Builder => f.write_str("StringBuilder"),
             Type::Other(CqlType::Varint) => f.write_str("BigInteger"),
             Type::Other(CqlType::Decimal) => f.write_str("BigDecimal"),

@@ -1,0 +1,438 @@
+//! What classes of Java's library do, in tables: what is taken, what is given, and the code.
+//!
+//! In the code, `$0` is what a method is called on, `$1` and `$2` are the arguments.
+
+use model::CqlType;
+
+use super::types::Type;
+use super::{Expression, Translator, Wrong};
+
+const DECIMAL: Type = Type::Other(CqlType::Decimal);
+const VARINT: Type = Type::Other(CqlType::Varint);
+const UUID: Type = Type::Other(CqlType::Uuid);
+const DATE: Type = Type::Other(CqlType::Timestamp);
+
+/// A class, a name, what it takes and gives, the code, and the helpers in it.
+type Member = (
+    &'static str,
+    &'static str,
+    &'static [Type],
+    Type,
+    &'static str,
+    &'static [&'static str],
+);
+
+/// Of several with one name the first is called that takes what is given.
+#[rustfmt::skip]
+const STATIC: &[Member] = &[
+    ("System", "currentTimeMillis", &[], Type::Long, "(native.micros() // 1000)", &[]),
+    ("System", "nanoTime", &[], Type::Long, "(native.micros() * 1000)", &[]),
+    ("Math", "random", &[], Type::Double, "((native.random() >> 11) * 2.0 ^ -53)", &[]),
+    ("UUID", "randomUUID", &[], UUID, "uuid(native.random() & ~0xf000 | 0x4000, native.random() >> 2 | 1 << 63)", &["uuid"]),
+    ("UUID", "fromString", &[Type::Text], UUID, "uuid_of($1)", &["uuid_of"]),
+    ("BigDecimal", "valueOf", &[Type::Long], DECIMAL, "given(native.decimal($1))", &["given"]),
+    ("BigDecimal", "valueOf", &[Type::Long, Type::Int], DECIMAL, "given(native.scaled($1, $2))", &["given"]),
+    ("BigDecimal", "valueOf", &[Type::Double], DECIMAL, "given(native.decimal(real($1)))", &["given", "real"]),
+    ("BigInteger", "valueOf", &[Type::Long], VARINT, "given(native.decimal($1))", &["given"]),
+    ("Integer", "toHexString", &[Type::Int], Type::Text, "radix($1 & 4294967295, 16)", &["radix"]),
+    ("Integer", "toOctalString", &[Type::Int], Type::Text, "radix($1 & 4294967295, 8)", &["radix"]),
+    ("Integer", "toBinaryString", &[Type::Int], Type::Text, "radix($1 & 4294967295, 2)", &["radix"]),
+    ("Integer", "toString", &[Type::Int, Type::Int], Type::Text, "radix($1, $2)", &["radix"]),
+    ("Integer", "signum", &[Type::Int], Type::Int, "order($1, 0)", &["order"]),
+    ("Long", "toHexString", &[Type::Long], Type::Text, "string.format(\"%x\", $1)", &[]),
+    ("Long", "toString", &[Type::Long, Type::Int], Type::Text, "radix($1, $2)", &["radix"]),
+    ("Long", "signum", &[Type::Long], Type::Int, "order($1, 0)", &["order"]),
+    ("Character", "isDigit", &[Type::Char], Type::Boolean, "native.is_digit($1)", &[]),
+    ("Character", "isLetter", &[Type::Char], Type::Boolean, "native.is_letter($1)", &[]),
+    ("Character", "isLetterOrDigit", &[Type::Char], Type::Boolean, "(native.is_letter($1) or native.is_digit($1))", &[]),
+    ("Character", "isWhitespace", &[Type::Char], Type::Boolean, "native.is_blank($1)", &[]),
+    ("Character", "isUpperCase", &[Type::Char], Type::Boolean, "native.is_upper($1)", &[]),
+    ("Character", "isLowerCase", &[Type::Char], Type::Boolean, "native.is_lower($1)", &[]),
+    ("Character", "toUpperCase", &[Type::Char], Type::Char, "utf8.codepoint(native.upper(utf8.char($1)))", &[]),
+    ("Character", "toLowerCase", &[Type::Char], Type::Char, "utf8.codepoint(native.lower(utf8.char($1)))", &[]),
+];
+
+#[rustfmt::skip]
+const CONSTRUCTORS: &[Member] = &[
+    ("UUID", "", &[Type::Long, Type::Long], UUID, "uuid($1, $2)", &["uuid"]),
+    ("Date", "", &[], DATE, "(native.micros() // 1000)", &[]),
+    ("Date", "", &[Type::Long], DATE, "($1)", &[]),
+    ("BigDecimal", "", &[Type::Text], DECIMAL, "given(native.decimal($1))", &["given"]),
+    ("BigDecimal", "", &[Type::Long], DECIMAL, "given(native.decimal($1))", &["given"]),
+    ("BigDecimal", "", &[Type::Double], DECIMAL, "given(native.decimal($1))", &["given"]),
+    ("BigDecimal", "", &[VARINT], DECIMAL, "($1)", &[]),
+    ("BigDecimal", "", &[VARINT, Type::Int], DECIMAL, "given(native.scaled($1, $2))", &["given"]),
+    ("BigInteger", "", &[Type::Text], VARINT, "given(native.whole($1))", &["given"]),
+];
+
+#[rustfmt::skip]
+const METHODS: &[Member] = &[
+    ("UUID", "getMostSignificantBits", &[], Type::Long, "uuid_bits($0, 1)", &["uuid_bits"]),
+    ("UUID", "getLeastSignificantBits", &[], Type::Long, "uuid_bits($0, 17)", &["uuid_bits"]),
+    ("UUID", "version", &[], Type::Int, "tonumber(string.sub($0, 15, 15), 16)", &[]),
+    ("UUID", "compareTo", &[UUID], Type::Int, "uuid_order($0, $1)", &["uuid_order"]),
+    ("Date", "getTime", &[], Type::Long, "($0)", &[]),
+    ("Date", "before", &[DATE], Type::Boolean, "($0 < $1)", &[]),
+    ("Date", "after", &[DATE], Type::Boolean, "($0 > $1)", &[]),
+    ("Date", "compareTo", &[DATE], Type::Int, "order($0, $1)", &["order"]),
+    ("BigDecimal", "add", &[DECIMAL], DECIMAL, "given(native.add($0, $1))", &["given"]),
+    ("BigDecimal", "subtract", &[DECIMAL], DECIMAL, "given(native.subtract($0, $1))", &["given"]),
+    ("BigDecimal", "multiply", &[DECIMAL], DECIMAL, "given(native.multiply($0, $1))", &["given"]),
+    ("BigDecimal", "divide", &[DECIMAL], DECIMAL, "given(native.divide($0, $1))", &["given"]),
+    ("BigDecimal", "divide", &[DECIMAL, Type::Rounding], DECIMAL, "given(native.divided($0, $1, nil, $2))", &["given"]),
+    ("BigDecimal", "divide", &[DECIMAL, Type::Int, Type::Rounding], DECIMAL, "given(native.divided($0, $1, $2, $3))", &["given"]),
+    ("BigDecimal", "setScale", &[Type::Int], DECIMAL, "given(native.rescaled($0, $1, \"UNNECESSARY\"))", &["given"]),
+    ("BigDecimal", "setScale", &[Type::Int, Type::Rounding], DECIMAL, "given(native.rescaled($0, $1, $2))", &["given"]),
+    ("BigDecimal", "toBigInteger", &[], VARINT, "given(native.rescaled($0, 0, \"DOWN\"))", &["given"]),
+    ("BigDecimal", "toPlainString", &[], Type::Text, "tostring($0)", &[]),
+    ("BigDecimal", "scale", &[], Type::Int, "native.scale($0)", &[]),
+    ("BigDecimal", "precision", &[], Type::Int, "native.precision($0)", &[]),
+    ("BigDecimal", "remainder", &[DECIMAL], DECIMAL, "given(native.rest($0, $1))", &["given"]),
+    ("BigDecimal", "max", &[DECIMAL], DECIMAL, "given(native.max($0, $1))", &["given"]),
+    ("BigDecimal", "min", &[DECIMAL], DECIMAL, "given(native.min($0, $1))", &["given"]),
+    ("BigDecimal", "pow", &[Type::Int], DECIMAL, "given(native.pow($0, $1))", &["given"]),
+    ("BigDecimal", "compareTo", &[DECIMAL], Type::Int, "order($0, $1)", &["order"]),
+    ("BigDecimal", "negate", &[], DECIMAL, "(-$0)", &[]),
+    ("BigDecimal", "abs", &[], DECIMAL, "magnitude($0)", &["magnitude"]),
+    ("BigInteger", "add", &[VARINT], VARINT, "given(native.add($0, $1))", &["given"]),
+    ("BigInteger", "subtract", &[VARINT], VARINT, "given(native.subtract($0, $1))", &["given"]),
+    ("BigInteger", "multiply", &[VARINT], VARINT, "given(native.multiply($0, $1))", &["given"]),
+    ("BigInteger", "divide", &[VARINT], VARINT, "given(native.quotient($0, $1))", &["given"]),
+    ("BigInteger", "remainder", &[VARINT], VARINT, "given(native.remainder($0, $1))", &["given"]),
+    ("BigInteger", "mod", &[VARINT], VARINT, "given(native.mod($0, $1))", &["given"]),
+    ("BigInteger", "gcd", &[VARINT], VARINT, "given(native.gcd($0, $1))", &["given"]),
+    ("BigInteger", "max", &[VARINT], VARINT, "given(native.max($0, $1))", &["given"]),
+    ("BigInteger", "min", &[VARINT], VARINT, "given(native.min($0, $1))", &["given"]),
+    ("BigInteger", "pow", &[Type::Int], VARINT, "given(native.pow($0, $1))", &["given"]),
+    ("BigInteger", "compareTo", &[VARINT], Type::Int, "order($0, $1)", &["order"]),
+    ("BigInteger", "negate", &[], VARINT, "(-$0)", &[]),
+    ("BigInteger", "abs", &[], VARINT, "magnitude($0)", &["magnitude"]),
+    ("Number", "signum", &[], Type::Int, "order($0, 0)", &["order"]),
+    ("Number", "intValue", &[], Type::Int, "i32(native.long($0))", &["i32"]),
+    ("Number", "longValue", &[], Type::Long, "native.long($0)", &[]),
+    ("Number", "doubleValue", &[], Type::Double, "native.real($0)", &[]),
+    ("Number", "floatValue", &[], Type::Float, "f32(native.real($0))", &["f32"]),
+    ("String", "toUpperCase", &[], Type::Text, "native.upper($0)", &[]),
+    ("String", "toLowerCase", &[], Type::Text, "native.lower($0)", &[]),
+    ("String", "indexOf", &[Type::Text, Type::Int], Type::Int, "place_from($0, $1, $2)", &["place_from"]),
+    ("String", "indexOf", &[Type::Char, Type::Int], Type::Int, "place_from($0, utf8.char($1), $2)", &["place_from"]),
+    ("String", "lastIndexOf", &[Type::Text], Type::Int, "last_place($0, $1)", &["last_place"]),
+    ("String", "lastIndexOf", &[Type::Char], Type::Int, "last_place($0, utf8.char($1))", &["last_place"]),
+    ("String", "repeat", &[Type::Int], Type::Text, "repeated($0, $1)", &["repeated"]),
+    ("String", "isBlank", &[], Type::Boolean, "(string.find($0, \"%S\") == nil)", &[]),
+];
+
+impl Translator<'_> {
+    /// What a table has for a class and a name and what is given, if anything.
+    fn member(
+        &mut self,
+        table: &'static [Member],
+        (class, name): (&str, &str),
+        on: &str,
+        arguments: &[Expression],
+    ) -> Result<Option<Expression>, Wrong> {
+        let mut wrong = None;
+        for (of, called, takes, gives, template, helpers) in table {
+            if *of != class || *called != name || takes.len() != arguments.len() {
+                continue;
+            }
+            let each = arguments.iter().zip(*takes);
+            let taken: Result<Vec<Expression>, Wrong> = each
+                .map(|(argument, ty)| self.assigned(argument.clone(), ty, false))
+                .collect();
+            match taken {
+                Ok(taken) => {
+                    let mut code = template.replace("$0", on);
+                    for (place, argument) in taken.iter().enumerate().rev() {
+                        let argument = self.some(argument);
+                        code = code.replace(&format!("${}", place + 1), &argument);
+                    }
+                    self.helpers.extend(*helpers);
+                    return Ok(Some(Expression::new(gives.clone(), code)));
+                }
+                Err(error) => wrong = Some(error),
+            }
+        }
+        wrong.map_or(Ok(None), Err)
+    }
+
+    pub(super) fn library_static(
+        &mut self,
+        class: &str,
+        name: &str,
+        arguments: &[Expression],
+    ) -> Result<Option<Expression>, Wrong> {
+        if let ("String", "valueOf", [array]) = (class, name, arguments)
+            && array.ty == Type::Array(Type::Char.into(), false)
+        {
+            return Ok(Some(self.text_of_characters(array)));
+        }
+        if let ("hashCode", [value]) = (name, arguments)
+            && let Some(ty) = Type::of_class(class, Vec::new()).filter(Type::has_primitive)
+        {
+            let value = self.assigned(value.clone(), &ty, false)?;
+            return Ok(self.hash(&ty, &value.code));
+        }
+        match (class, name) {
+            ("Objects", _) => self.of_objects(name, arguments),
+            ("Optional", _) => Ok(self.optional(name, arguments)),
+            ("String", "join") => self.joined(arguments),
+            ("String", "format") => self.formatted(arguments),
+            _ => self.member(STATIC, (class, name), "", arguments),
+        }
+    }
+
+    pub(super) fn library_constructor(
+        &mut self,
+        ty: &Type,
+        arguments: &[Expression],
+    ) -> Result<Option<Expression>, Wrong> {
+        match (ty, arguments) {
+            (Type::Text, [array]) if array.ty == Type::Array(Type::Char.into(), false) => {
+                Ok(Some(self.text_of_characters(array)))
+            }
+            _ => self.member(CONSTRUCTORS, (&ty.to_string(), ""), "", arguments),
+        }
+    }
+
+    fn text_of_characters(&mut self, array: &Expression) -> Expression {
+        let array = self.some(array);
+        let code = self.helper("spelled", &[&array]);
+        Expression::new(Type::Text, code)
+    }
+
+    pub(super) fn library_method(
+        &mut self,
+        on: &Expression,
+        value: &str,
+        name: &str,
+        arguments: &[Expression],
+    ) -> Result<Option<Expression>, Wrong> {
+        let class = on.ty.to_string();
+        if on.ty == DECIMAL || on.ty == VARINT {
+            let known = self.member(METHODS, ("Number", name), value, arguments)?;
+            if known.is_some() {
+                return Ok(known);
+            }
+        }
+        match (&on.ty, name, arguments) {
+            (Type::Optional(of), _, _) => Ok(self.of_optional(value, of, name, arguments)),
+            (ty, "hashCode", []) => Ok(self.hash(ty, value)),
+            (Type::Text, "split" | "matches" | "replaceAll" | "replaceFirst", _) => {
+                self.by_regex(value, name, arguments).map(Some)
+            }
+            (Type::Text, "toCharArray", []) => {
+                let code = self.helper("characters", &[value]);
+                Ok(Some(Expression::new(
+                    Type::Array(Type::Char.into(), false),
+                    code,
+                )))
+            }
+            _ => self.member(METHODS, (&class, name), value, arguments),
+        }
+    }
+
+    /// The code that two equal values have in common.
+    fn hash(&mut self, ty: &Type, value: &str) -> Option<Expression> {
+        let kind = match ty {
+            Type::Text => "\"text\"",
+            Type::Boolean => "\"boolean\"",
+            Type::Long | Type::Other(CqlType::Timestamp) => "\"long\"",
+            Type::Float => "\"float\"",
+            Type::Double => "\"double\"",
+            ty if ty.is_whole() => "\"int\"",
+            Type::Null => "\"null\"",
+            _ => return None,
+        };
+        let code = self.helper("hash", &[value, kind]);
+        Some(Expression::new(Type::Int, code))
+    }
+
+    fn of_objects(
+        &mut self,
+        name: &str,
+        arguments: &[Expression],
+    ) -> Result<Option<Expression>, Wrong> {
+        let (ty, code) = match (name, arguments) {
+            ("toString", [value]) => (Type::Text, self.shown(value)),
+            ("toString", [value, or]) => {
+                let shown = self.shown(value);
+                let or = self.assigned(or.clone(), &Type::Text, true)?;
+                let code = self.helper("shown_or", &[&value.code, &shown, &or.code]);
+                return Ok(Some(Expression::or_null(Type::Text, code)));
+            }
+            ("isNull", [value]) => (Type::Boolean, format!("({} == nil)", value.code)),
+            ("nonNull", [value]) => (Type::Boolean, format!("({} ~= nil)", value.code)),
+            ("requireNonNull", [value]) => {
+                let code = self.some(value);
+                return Ok(Some(Expression::boxed(value.ty.clone(), code)));
+            }
+            // Cassandra's classes for functions lack it, and so its compiler finds neither of the two.
+            ("requireNonNull", [_, _]) => {
+                return Err("The type java.util.function.Supplier cannot be resolved. It is indirectly referenced from required type java.util.Objects".to_owned());
+            }
+            ("hashCode", [value]) => return Ok(self.hash(&value.ty, &value.code)),
+            ("hash", values) => {
+                let mut code = "1".to_owned();
+                for value in values {
+                    let Some(hash) = self.hash(&value.ty, &value.code) else {
+                        return Ok(None);
+                    };
+                    let sum = format!("{code} * 31 + {}", hash.code);
+                    code = self.helper("i32", &[&sum]);
+                }
+                (Type::Int, code)
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(Expression::new(ty, code)))
+    }
+
+    fn optional(&mut self, name: &str, arguments: &[Expression]) -> Option<Expression> {
+        let (of, code) = match (name, arguments) {
+            ("of", [value]) => (value.ty.clone(), format!("({{{}}})", self.some(value))),
+            ("ofNullable", [value]) => (value.ty.clone(), format!("({{{}}})", value.code)),
+            ("empty", []) => (Type::Object, "({})".to_owned()),
+            _ => return None,
+        };
+        Some(Expression::new(Type::Optional(of.into()), code))
+    }
+
+    fn of_optional(
+        &mut self,
+        optional: &str,
+        of: &Type,
+        name: &str,
+        arguments: &[Expression],
+    ) -> Option<Expression> {
+        let value = format!("{optional}[1]");
+        match (name, arguments) {
+            ("isPresent", []) => Some(Expression::new(Type::Boolean, format!("({value} ~= nil)"))),
+            ("isEmpty", []) => Some(Expression::new(Type::Boolean, format!("({value} == nil)"))),
+            ("get" | "orElseThrow", []) => {
+                let code = self.helper("present", &[&value]);
+                Some(Expression::boxed(of.clone(), code))
+            }
+            ("orElse", [or]) => {
+                let ty = if *of == Type::Object {
+                    or.ty.clone()
+                } else {
+                    of.clone()
+                };
+                let or = self.assigned(or.clone(), &ty, true).ok()?;
+                let code = self.helper("or_else", &[&value, &or.code]);
+                Some(Expression::or_null(ty, code))
+            }
+            _ => None,
+        }
+    }
+
+    fn joined(&mut self, arguments: &[Expression]) -> Result<Option<Expression>, Wrong> {
+        let [separator, items @ ..] = arguments else {
+            return Ok(None);
+        };
+        let separator = self.assigned(separator.clone(), &Type::Text, false)?;
+        let separator = self.some(&separator);
+        let list = match items {
+            [items] if matches!(items.ty, Type::List(_)) => {
+                let list = self.some(items);
+                format!("{{n = #{list}, table.unpack({list})}}")
+            }
+            [items] if matches!(items.ty, Type::Set(_)) => {
+                let set = self.some(items);
+                let keys = self.helper("keys", &[&set]);
+                self.helper("counted", &[&keys])
+            }
+            [items] if matches!(items.ty, Type::Array(..)) => self.some(items),
+            items => {
+                let each = items
+                    .iter()
+                    .map(|item| self.assigned(item.clone(), &Type::Text, true));
+                let items: Vec<Expression> = each.collect::<Result<_, Wrong>>()?;
+                let codes: Vec<&str> = items.iter().map(|item| item.code.as_str()).collect();
+                format!("{{n = {}, {}}}", codes.len(), codes.join(", "))
+            }
+        };
+        let code = self.helper("join", &[&separator, &list]);
+        Ok(Some(Expression::new(Type::Text, code)))
+    }
+
+    fn formatted(&mut self, arguments: &[Expression]) -> Result<Option<Expression>, Wrong> {
+        let [template, values @ ..] = arguments else {
+            return Ok(None);
+        };
+        let template = self.assigned(template.clone(), &Type::Text, false)?;
+        let template = self.some(&template);
+        let mut items = Vec::new();
+        for value in values {
+            let package = match &value.ty {
+                Type::Other(CqlType::Decimal | CqlType::Varint) => "java.math.",
+                Type::Other(_) => "java.util.",
+                _ => "java.lang.",
+            };
+            let class = format!("\"{package}{}\"", value.ty);
+            // Each is evaluated once, and in order.
+            let name = Expression {
+                code: "Item".to_owned(),
+                statement: None,
+                ..value.clone()
+            };
+            let shown = self.shown(&name);
+            items.push(format!(
+                "(function(Item) return {{value = Item, class = {class}, shown = {shown}}} end)({})",
+                value.code
+            ));
+        }
+        let items = format!("{{{}}}", items.join(", "));
+        self.helpers.insert("given");
+        let code = format!("given(native.format({template}, {items}))");
+        Ok(Some(Expression::new(Type::Text, code)))
+    }
+
+    fn by_regex(
+        &mut self,
+        text: &str,
+        name: &str,
+        arguments: &[Expression],
+    ) -> Result<Expression, Wrong> {
+        let absent = |what: &str| format!("{name} of {what} is not available in Helenus");
+        let regex = arguments.first().and_then(Expression::literal);
+        let regex = regex.ok_or_else(|| absent("what is no literal"))?;
+        let found = super::regex::pattern(&regex);
+        let (pattern, may_be_empty) =
+            found.ok_or_else(|| absent(&format!("the regular expression {regex}")))?;
+        let quoted = |text: &str| super::expression::quoted(text);
+        match (name, &arguments[1..]) {
+            ("split", []) => Ok(self.split(text, &quoted(&pattern), "0")),
+            ("split", [limit]) => {
+                let limit = self.assigned(limit.clone(), &Type::Int, false)?;
+                Ok(self.split(text, &quoted(&pattern), &limit.code))
+            }
+            ("matches", []) => {
+                let pattern = quoted(&format!("^{pattern}$"));
+                let code = format!("(string.find({text}, {pattern}) ~= nil)");
+                Ok(Expression::new(Type::Boolean, code))
+            }
+            ("replaceAll" | "replaceFirst", [new]) if !may_be_empty => {
+                let new = new.literal().filter(|new| !new.contains(['$', '\\']));
+                let new = new.ok_or_else(|| absent("what is no literal, or refers to groups,"))?;
+                let new = quoted(&new.replace('%', "%%"));
+                let count = if name == "replaceFirst" { ", 1" } else { "" };
+                let pattern = quoted(&pattern);
+                let code = format!("(string.gsub({text}, {pattern}, {new}{count}))");
+                Ok(Expression::new(Type::Text, code))
+            }
+            ("replaceAll" | "replaceFirst", [_]) => {
+                Err(absent(&format!("the regular expression {regex}")))
+            }
+            _ => Err(format!(
+                "The method {name} is not applicable for the arguments"
+            )),
+        }
+    }
+
+    fn split(&mut self, text: &str, pattern: &str, limit: &str) -> Expression {
+        let code = self.helper("split", &[text, pattern, limit]);
+        Expression::new(Type::Array(Type::Text.into(), true), code)
+    }
+}

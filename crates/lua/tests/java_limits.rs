@@ -1,0 +1,144 @@
+//! What functions in Java may not do, whatever they catch.
+
+#![allow(clippy::disallowed_methods)] // that they are stopped in time is what is tested
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use lua::{Engine, Limits, Progress};
+use model::{CqlType, UserFunction};
+
+const LIMITS: Limits = Limits {
+    call: Duration::from_millis(300),
+    unyielding: Duration::from_millis(50),
+    turn: Duration::from_millis(2),
+    memory_bytes: 8 << 20,
+};
+
+fn java(body: &str) -> Arc<UserFunction> {
+    Arc::new(UserFunction {
+        keyspace: "k".into(),
+        name: "f".into(),
+        argument_names: Vec::new(),
+        argument_types: Vec::new(),
+        return_type: CqlType::Int,
+        called_on_null_input: true,
+        language: "java".into(),
+        body: body.into(),
+    })
+}
+
+fn engine() -> Engine {
+    let began = Instant::now();
+    Engine::new(LIMITS, move || began.elapsed())
+}
+
+/// Runs to the end, turn by turn; what came of it as text.
+fn run(engine: &Engine, function: &Arc<UserFunction>) -> Result<String, String> {
+    engine.begin_turn();
+    let mut progress = engine.call(function, &[], true)?;
+    loop {
+        match progress {
+            Progress::Value(value) => {
+                let ty = &function.return_type;
+                return Ok(value.map_or("null".to_owned(), |value| ty.format_string(&value)));
+            }
+            Progress::Suspended(run) => {
+                engine.begin_turn();
+                progress = run.resume()?;
+            }
+        }
+    }
+}
+
+/// A `catch` takes nothing of what the sandbox throws.
+#[test]
+fn java_catches_no_limit() {
+    for (body, why) in [
+        (
+            "int a = 1; while (true) { try { while (true) { a++; } } catch (Throwable t) { } }",
+            "ran longer than 300ms",
+        ),
+        (
+            "while (true) { try { throw new Error(); } catch (Throwable t) { } finally { continue; } }",
+            "ran longer than 300ms",
+        ),
+        (
+            "try { while (true) { } } catch (Throwable t) { return 1; } finally { return 2; }",
+            "ran longer than 300ms",
+        ),
+        (
+            "int i = 0; do { switch (i++) { default: continue; } } while (true);",
+            "ran longer than 300ms",
+        ),
+        (
+            "try { String s = \"x\"; while (true) s += s; } catch (Throwable t) { return 1; } finally { return 2; }",
+            "not enough memory",
+        ),
+        (
+            "try { return new int[2147483647].length; } catch (Throwable t) { return 1; }",
+            "not enough memory",
+        ),
+        (
+            "String[] s = new String[Integer.MAX_VALUE]; return s.length;",
+            "not enough memory",
+        ),
+        ("return new int[10000][10000].length;", "not enough memory"),
+        ("return new int[10000000].length;", "not enough memory"),
+        (
+            "try { return String.format(\"%1000000000d\", 1).length(); } catch (Throwable t) { return 1; }",
+            "not enough memory",
+        ),
+        (
+            "return String.format(\"%99999999999999999999d\", 1).length();",
+            "not enough memory",
+        ),
+        (
+            "try { return String.format(\"%.1000000000f\", 1.0).length(); } catch (Throwable t) { return 1; }",
+            "not enough memory",
+        ),
+        (
+            "String s = \"%9999d%9999d%9999d%9999d\"; s += s; s += s; s += s; s += s; s += s; s += s; return String.format(s, 1).length();",
+            "MissingFormatArgumentException",
+        ),
+        (
+            "String s = \"%1$9999d%1$9999d%1$9999d%1$9999d\"; s += s; s += s; s += s; s += s; s += s; s += s; return String.format(s, 1).length();",
+            "not enough memory",
+        ),
+        (
+            "List<java.math.BigInteger> l = new ArrayList<>(); java.math.BigInteger n = java.math.BigInteger.TEN.pow(9000); while (true) l.add(n.negate());",
+            "not enough memory",
+        ),
+        (
+            "return String.format(\"%10001d\", 1).length();",
+            "not enough memory",
+        ),
+        (
+            "return java.math.BigInteger.TEN.pow(9000).gcd(java.math.BigInteger.ONE).intValue();",
+            "more than 8192 bits",
+        ),
+        (
+            "return java.math.BigInteger.TEN.pow(2147483647).intValue();",
+            "too many digits",
+        ),
+        (
+            "return new java.math.BigDecimal(\"1e-2147483640\").setScale(2147483647).intValue();",
+            "too many digits",
+        ),
+        (
+            "return new java.math.BigDecimal(\"1e1000000000\").toString().length();",
+            "too many digits",
+        ),
+        (
+            "String s = \"a\"; for (int i = 0; i < 14; i++) s += s; while (true) s.split(\"a*a*a*a*a*a*b\");",
+            "too complex",
+        ),
+    ] {
+        let began = Instant::now();
+        let error = run(&engine(), &java(body)).expect_err(body);
+        // A machine that has much else to do comes to the limit of time first.
+        let is_limit = error.contains(why) || error.contains("ran longer than 300ms");
+        assert!(is_limit, "{body}: {error}");
+        assert!(began.elapsed() < Duration::from_secs(2), "{body}");
+    }
+}
