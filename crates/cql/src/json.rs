@@ -33,7 +33,7 @@ fn column_name(name: &str) -> String {
         .and_then(|name| name.strip_suffix('"'))
     {
         Some(quoted) => quoted.replace("\"\"", "\""),
-        None => name.to_ascii_lowercase(),
+        None => name.to_lowercase(),
     }
 }
 

@@ -1,12 +1,12 @@
 //! Functions in Java do what Java does.
 
 #[allow(dead_code)] // each file of tests uses some of it
-mod common;
+mod bodies;
 
 use std::sync::Arc;
 
+use bodies::{call, call_bytes};
 use bytes::Bytes;
-use common::{call, call_bytes};
 use model::{CqlType, UserType, collection};
 
 #[test]

@@ -1,7 +1,7 @@
 //! What Cassandra 5.0.6 answered: a body, what it is called with, and what it gave.
 
 #[allow(dead_code)] // each file of tests uses some of it
-mod common;
+mod bodies;
 
 use model::CqlType;
 
@@ -19,7 +19,7 @@ fn check(cases: &[Case]) {
     let mut wrong = String::new();
     for (called_on_null, value, ty, gives, body, expected) in cases {
         let arguments = [(*value, ty.clone())];
-        let result = common::call_as(*called_on_null, body, &arguments, gives.clone());
+        let result = bodies::call_as(*called_on_null, body, &arguments, gives.clone());
         if result != *expected {
             wrong += &format!("{body}\n gives {result:?}, not {expected:?}\n");
         }

@@ -90,7 +90,8 @@ impl Analyzer {
             text = Cow::Owned(text.nfc().collect());
         }
         if !self.case_sensitive {
-            text = Cow::Owned(text.chars().map(small).collect());
+            // As a whole: a sigma at the end of a word is another letter (`String.toLowerCase`).
+            text = Cow::Owned(text.to_lowercase());
         }
         if self.ascii {
             text = Cow::Owned(fold(&text));
@@ -100,11 +101,6 @@ impl Analyzer {
             Cow::Owned(text) => Cow::Owned(text.into_bytes()),
         }
     }
-}
-
-/// One for one, as Java's `Character.toLowerCase`.
-fn small(c: char) -> char {
-    c.to_lowercase().next().unwrap_or(c)
 }
 
 fn fold(text: &str) -> String {
@@ -144,6 +140,7 @@ mod tests {
             ..plain
         };
         assert_eq!(shown(small, "ÁbC"), "ábc");
+        assert_eq!(shown(small, "ΣΑΣ"), "σας");
         let ascii = Analyzer {
             ascii: true,
             ..plain

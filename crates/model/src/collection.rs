@@ -143,10 +143,7 @@ pub fn components(value: &[u8], count: usize) -> Result<Vec<Option<&[u8]>>, Valu
 }
 
 /// As [`components`], without those that are left out at the end.
-pub fn given_components(
-    value: &[u8],
-    count: usize,
-) -> Result<Vec<Option<&[u8]>>, ValueError> {
+pub fn given_components(value: &[u8], count: usize) -> Result<Vec<Option<&[u8]>>, ValueError> {
     let mut components = Components::tuple(value, count);
     let mut all = Vec::with_capacity(count);
     for (i, component) in components.by_ref().enumerate() {

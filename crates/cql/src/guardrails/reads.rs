@@ -55,7 +55,8 @@ impl Guardrails {
             )?;
             self.guard(Limit::PartitionKeysInSelect, table, keys, warnings)?;
         }
-        if select.slices.has_in() && slices > 1 {
+        // Of rows alone, not where clustering columns are left open.
+        if select.slices.has_in() && select.slices.selects_rows() && slices > 1 {
             self.guard(
                 Limit::InSelectCartesianProduct,
                 "clustering key",
