@@ -132,9 +132,12 @@ impl Binary {
     /// The exponent of the first digit, or one more: by the first terms of the logarithm's series.
     fn decimal_exponent(self) -> i32 {
         const ONE: u64 = 1023 << FRACTION_BITS;
+        // Less exact than the constant, and so are its results.
+        #[allow(clippy::approx_constant)]
+        const LOG10_OF_2: f64 = 0.301_029_995_663_981;
         let mantissa = f64::from_bits(ONE | (self.fraction & ((1 << FRACTION_BITS) - 1)));
         let estimate = (mantissa - 1.5) * 0.289_529_654 + 0.176_091_259;
-        (estimate + f64::from(self.exponent) * 0.301_029_995_663_981).floor() as i32
+        (estimate + f64::from(self.exponent) * LOG10_OF_2).floor() as i32
     }
 }
 
