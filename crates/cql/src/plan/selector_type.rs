@@ -77,7 +77,7 @@ impl Compiler<'_> {
             Selector::Parentheses(items) if items.len() > 1 => {
                 let types: Option<Vec<CqlType>> =
                     items.iter().map(|item| self.exact_type(item)).collect();
-                types.map(|types| CqlType::Tuple(types.iter().map(CqlType::freeze).collect()))
+                types.map(CqlType::Tuple)
             }
             Selector::Parentheses(_) | Selector::Map(_) => None,
             Selector::WriteTime(kind, inner) => Some(self.time_type(*kind, inner)),
