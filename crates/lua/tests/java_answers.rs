@@ -323,3 +323,42 @@ fn the_library_is_that_of_java() {
         (false, "1", Int, Text, "return String.valueOf(a) + Integer.toString(a) + Integer.valueOf(a).toString();", "111"),
     ]);
 }
+
+/// What a generator of bodies found.
+#[test]
+#[rustfmt::skip]
+fn values_are_equal_and_ordered_as_in_java() {
+    use CqlType::{Bigint, Boolean, Decimal, Double, Float, Int, Text};
+    let list = || CqlType::List { element: Box::new(Int), frozen: true };
+    let map = || CqlType::Map { key: Box::new(Int), value: Box::new(list()), frozen: true };
+    check(&[
+        (true, "0000000200000004000000010000000400000002", list(), Boolean, "return a.equals(Arrays.asList(1, 2));", "true"),
+        (true, "0000000200000004000000010000000400000002", list(), Boolean, "return a.equals(Arrays.asList(1, 3));", "false"),
+        (true, "0000000200000004000000010000000400000002", list(), Boolean, "return a.equals(Arrays.asList(1, 2, 3));", "false"),
+        (true, "0000000100000004000000010000000c000000010000000400000001", map(), Boolean, "return a.equals(a);", "true"),
+        (true, "NaN", Double, Boolean, "return a.equals(Double.NaN);", "true"),
+        (true, "0.0", Double, Boolean, "return a.equals(-0.0);", "false"),
+        (true, "1.5", Double, Boolean, "return a.equals(1.5);", "true"),
+        (true, "1.50", Decimal, Boolean, "return a.equals(new java.math.BigDecimal(\"1.5\"));", "false"),
+        (true, "1", Double, Int, "return Double.compare(Double.NaN, 1);", "1"),
+        (true, "1", Double, Int, "return Double.compare(0.0, -0.0);", "1"),
+        (true, "1", Double, Int, "return Double.compare(-0.0, 0.0);", "-1"),
+        (true, "1", Int, Int, "return Integer.parseInt(\"99999999999\");", "! java.lang.NumberFormatException: For input string: \"99999999999\""),
+        (true, "1", Int, Bigint, "return Long.parseLong(\"99999999999\");", "99999999999"),
+        (true, "1", Int, Double, "return Double.parseDouble(\"NaN\");", "NaN"),
+        (true, "1", Int, Double, "return Double.parseDouble(\"1f\");", "1.0"),
+        (true, "1", Int, Double, "return Double.parseDouble(\" -Infinity \");", "-Infinity"),
+        (true, "1", Int, Double, "return Double.parseDouble(\"0x10\");", "! java.lang.NumberFormatException: For input string: \"0x10\""),
+        (true, "0.49999999999999994", Double, Bigint, "return Math.round(a);", "0"),
+        (true, "2.5", Double, Bigint, "return Math.round(a);", "3"),
+        (true, "-2.5", Double, Bigint, "return Math.round(a);", "-2"),
+        (true, "a", Text, Int, "return a.compareTo(\"é\");", "-136"),
+        (true, "B", Text, Int, "return a.compareTo(\"a\");", "-31"),
+        (true, "ab", Text, Int, "return a.compareTo(\"a\");", "1"),
+        (true, "x", Text, Boolean, "return \"\".endsWith(\"\");", "true"),
+        (true, "ÉÀ", Text, Text, "return a.toLowerCase();", "éà"),
+        (true, "ß", Text, Text, "return a.toUpperCase();", "SS"),
+        (true, "98712312", Float, Text, "return \"\" + a;", "9.8712312E7"),
+        (true, "0000000200000004000000010000000400000002", list(), Int, "List<Integer> l = new ArrayList<Integer>(a); l.addAll(l); return l.size();", "4"),
+    ]);
+}

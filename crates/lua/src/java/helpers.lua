@@ -20,7 +20,7 @@ function(a, b) if b == 0 or a ~= a or b ~= b or a == math.huge or a == -math.hug
 -- whole:
 function(n, low, high) if n ~= n then return 0 end if n <= low then return low end if n >= high then return high end return n >= 0 and math.floor(n) or math.ceil(n) end
 -- real:
-function(n, is_float) if n ~= n then return "NaN" end if n == math.huge then return "Infinity" end if n == -math.huge then return "-Infinity" end if n == 0 then return 1 / n < 0 and "-0.0" or "0.0" end local text for digits = 1, 17 do text = string.format("%." .. digits - 1 .. "e", n) local back = tonumber(text) if is_float then back = string.unpack("f", string.pack("f", back)) end if back == n then break end end local sign, first, more, exponent = string.match(text, "^(-?)(%d)%.?(%d*)e([-+]%d+)$") exponent = tonumber(exponent) if exponent < -3 or exponent >= 7 then return sign .. first .. "." .. (more == "" and "0" or more) .. "E" .. exponent end local all = first .. more if exponent < 0 then return sign .. "0." .. string.rep("0", -exponent - 1) .. all end all = all .. string.rep("0", exponent + 1 - #all) local behind = string.sub(all, exponent + 2) return sign .. string.sub(all, 1, exponent + 1) .. "." .. (behind == "" and "0" or behind) end
+function(n, is_float) return native.show_real(n, is_float) end
 -- show: real fail
 function(value, kind) if value == nil then return "null" end if kind == "char" then return utf8.char(value) end if kind == "float" or kind == "double" then return real(value, kind == "float") end if kind == "builder" then return value[1] end if type(value) == "userdata" then return native.text(value) end if type(value) == "table" then fail("UnsupportedOperationException", "collections, tuples and user types have no text here") end return tostring(value) end
 -- part: fail
@@ -34,7 +34,7 @@ function(text) return (string.match(text, "^%s*(.-)%s*$")) end
 -- swap:
 function(text, old, new) local parts, from = {}, 1 while true do local first, last = string.find(text, old, from, true) if not first or last < first then break end parts[#parts + 1] = string.sub(text, from, first - 1) from = last + 1 end parts[#parts + 1] = string.sub(text, from) return table.concat(parts, new) end
 -- parse: fail
-function(text, is_whole) if text == nil then if is_whole then fail("NumberFormatException", "Cannot parse null string") end fail("NullPointerException") end local number = tonumber(text) if is_whole then number = text and string.find(text, "^[-+]?%d+$") and math.tointeger(number) end if not number then fail("NumberFormatException", "For input string: \"" .. tostring(text) .. "\"") end return is_whole and number or number + 0.0 end
+function(text, is_whole, low, high) if text == nil then if is_whole then fail("NumberFormatException", "Cannot parse null string") end fail("NullPointerException") end if is_whole then local number = string.find(text, "^[-+]?%d+$") and math.tointeger(tonumber(text)) if not number or low and (number < low or number > high) then fail("NumberFormatException", "For input string: \"" .. text .. "\"") end return number end local plain = string.match(text, "^%s*(.-)[fFdD]?%s*$") local number = string.match(plain, "^[-+]?[%d.]+[eE]?[-+]?%d*$") and tonumber(plain) if number then return number + 0.0 end local sign, word = string.match(text, "^%s*([-+]?)(%a+)%s*$") if word == "NaN" then return 0.0 / 0.0 end if word == "Infinity" then return sign == "-" and -math.huge or math.huge end fail("NumberFormatException", "For input string: \"" .. text .. "\"") end
 -- count:
 function(items) local count = 0 for _ in next, items do count = count + 1 end return count end
 -- keys:
@@ -59,14 +59,14 @@ function(items, key, value) local before = items[key] items[key] = value return 
 function(items, key, value) items[key] = value return items end
 -- without:
 function(items, key) local before = items[key] items[key] = nil return before end
--- place_in:
-function(list, value) for at, item in ipairs(list) do if item == value then return at - 1 end end return -1 end
+-- place_in: alike
+function(list, value) for at, item in ipairs(list) do if alike(item, value) then return at - 1 end end return -1 end
 -- take: fail
 function(list, at) if at < 0 or at >= #list then fail("IndexOutOfBoundsException", "Index: " .. at .. ", Size: " .. #list) end return table.remove(list, at + 1) end
 -- merge:
 function(items, more) for key, value in next, more do items[key] = value end return true end
 -- extend:
-function(list, more) for _, value in ipairs(more) do list[#list + 1] = value end return true end
+function(list, more) for i = 1, #more do list[#list + 1] = more[i] end return true end
 -- copy:
 function(list) return table.move(list, 1, #list, 1, {}) end
 -- write:
@@ -149,3 +149,11 @@ function(codes) local parts = {} for i = 1, codes.n do parts[i] = utf8.char(code
 function(a, b) if a == nil or b == nil then return a == b end if a.n ~= b.n then return false end for i = 1, a.n do if a[i] ~= b[i] then return false end end return true end
 -- show_date:
 function(millis) if millis == nil then return "null" end local seconds = millis // 1000 local days = seconds // 86400 local shifted = days + 719468 local era = shifted // 146097 local day = shifted - era * 146097 local year = (day - day // 1460 + day // 36524 - day // 146096) // 365 day = day - (365 * year + year // 4 - year // 100) local month = (5 * day + 2) // 153 day = day - (153 * month + 2) // 5 + 1 year = year + era * 400 + (month >= 10 and 1 or 0) local names = {"Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec", "Jan", "Feb"} local week = {"Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"} return string.format("%s %s %02d %02d:%02d:%02d UTC %04d", week[days % 7 + 1], names[month + 1], day, seconds // 3600 % 24, seconds // 60 % 60, seconds % 60, year) end
+-- alike:
+function(a, b) if a == b then return math.type(a) ~= "float" or a ~= 0 or 1 / a == 1 / b end if type(a) == "number" then return a ~= a and type(b) == "number" and b ~= b end if type(a) == "userdata" then return native.same(a, b) end if type(a) ~= "table" or type(b) ~= "table" then return false end for key, value in next, a do local other = b[key] if other == nil or not alike(value, other) then return false end end for key in next, b do if a[key] == nil then return false end end return true end
+-- real_order:
+function(a, b) if a < b then return -1 end if a > b then return 1 end if a ~= a or b ~= b then return (a ~= a and 1 or 0) - (b ~= b and 1 or 0) end if a ~= 0 then return 0 end return (1 / a > 0 and 1 or 0) - (1 / b > 0 and 1 or 0) end
+-- nearest:
+function(n) local below = math.floor(n) + 0.0 return n - below >= 0.5 and below + 1.0 or below end
+-- text_order:
+function(a, b) local function units(text) local all = {} for _, code in utf8.codes(text) do if code > 65535 then all[#all + 1] = 55296 + (code - 65536 >> 10) code = 56320 + (code - 65536 & 1023) end all[#all + 1] = code end return all end local x, y = units(a), units(b) for i = 1, math.min(#x, #y) do if x[i] ~= y[i] then return x[i] - y[i] end end return #x - #y end

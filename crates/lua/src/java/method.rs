@@ -33,6 +33,14 @@ fn missing(ty: &impl ToString, name: &str) -> Wrong {
     )
 }
 
+/// The function that compares numbers of a type: real ones have an order of NaN and of both zeros.
+fn order_of(ty: &Type) -> &'static str {
+    match ty.is_real() {
+        true => "real_order",
+        false => "order",
+    }
+}
+
 impl Translator<'_> {
     pub(super) fn class_method(
         &mut self,
@@ -76,10 +84,10 @@ impl Translator<'_> {
                 let ty = Type::of(&self.function.return_type);
                 Ok(Expression::new(ty, "{}"))
             }
-            ("Objects", "equals", Some(first), 2) => Ok(Expression::new(
-                Type::Boolean,
-                format!("({} == {})", first.code, arguments[1].code),
-            )),
+            ("Objects", "equals", Some(first), 2) => {
+                let code = self.helper("alike", &[&first.code, &arguments[1].code]);
+                Ok(Expression::new(Type::Boolean, code))
+            }
             _ => self.box_method(class, name, arguments),
         }
     }
@@ -107,7 +115,13 @@ impl Translator<'_> {
                 if ty.is_number() && value.ty == Type::Text =>
             {
                 let is_whole = ty.is_whole().to_string();
-                let code = self.helper("parse", &[&value.code, &is_whole]);
+                let (low, high) = match ty {
+                    Type::Int => ("-2147483648", "2147483647"),
+                    Type::Short => ("-32768", "32767"),
+                    Type::Byte => ("-128", "127"),
+                    _ => ("nil", "nil"),
+                };
+                let code = self.helper("parse", &[&value.code, &is_whole, low, high]);
                 let number = self.rounded(ty, code);
                 Ok(Expression {
                     is_boxed: name == "valueOf",
@@ -121,7 +135,7 @@ impl Translator<'_> {
             }
             ("compare", [a, b]) if ty.is_number() => {
                 let (a, b) = (self.some(a), self.some(b));
-                let code = self.helper("order", &[&a, &b]);
+                let code = self.helper(order_of(&ty), &[&a, &b]);
                 Ok(Expression::new(Type::Int, code))
             }
             ("max" | "min" | "sum", [a, b]) if ty.is_number() => match name {
@@ -157,8 +171,8 @@ impl Translator<'_> {
                 } else {
                     Type::Long
                 };
-                let moved = Expression::new(Type::Double, format!("math.floor({of} + 0.5) + 0.0"));
-                self.cast(moved, &ty)
+                let code = self.helper("nearest", &[&of]);
+                self.cast(Expression::new(Type::Double, code), &ty)
             }
             "signum" => {
                 let code = self.helper("order", &[&of, "0"]);
@@ -209,10 +223,8 @@ impl Translator<'_> {
                 ));
             }
             ("equals", [other]) => {
-                return Ok(Expression::new(
-                    Type::Boolean,
-                    format!("({value} == {other})"),
-                ));
+                let code = self.helper("alike", &[&value, other]);
+                return Ok(Expression::new(Type::Boolean, code));
             }
             ("toString", []) => {
                 let code = self.shown(&Expression {
@@ -234,7 +246,7 @@ impl Translator<'_> {
                     "shortValue" => Type::Short,
                     "byteValue" => Type::Byte,
                     "compareTo" if codes.len() == 1 => {
-                        let code = self.helper("order", &[&value, codes[0]]);
+                        let code = self.helper(order_of(ty), &[&value, codes[0]]);
                         return Ok(Expression::new(Type::Int, code));
                     }
                     "isNaN" => {
@@ -320,9 +332,9 @@ impl Translator<'_> {
             ("replace", [old, new]) => (Type::Text, self.helper("swap", &[text, old, new])),
             ("equalsIgnoreCase", [other]) => (
                 Type::Boolean,
-                format!("(string.lower({text}) == string.lower({other}))"),
+                format!("(native.lower({text}) == native.lower({other}))"),
             ),
-            ("compareTo", [other]) => (Type::Int, self.helper("order", &[text, other])),
+            ("compareTo", [other]) => (Type::Int, self.helper("text_order", &[text, other])),
             _ => return Err(missing(&Type::Text, name)),
         };
         Ok(Expression::new(ty, code))

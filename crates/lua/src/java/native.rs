@@ -5,6 +5,7 @@
 
 use bigdecimal::{BigDecimal, ToPrimitive};
 use mlua::{IntoLua, Lua, Table, Value};
+use model::CqlType;
 use num_bigint::BigInt;
 
 use super::format;
@@ -282,5 +283,12 @@ fn add_texts(lua: &Lua, table: &Table) -> mlua::Result<()> {
     let upper = |_: &Lua, text: String| Ok(text.to_uppercase());
     table.raw_set("upper", lua.create_function(upper)?)?;
     let lower = |_: &Lua, text: String| Ok(text.to_lowercase());
-    table.raw_set("lower", lua.create_function(lower)?)
+    table.raw_set("lower", lua.create_function(lower)?)?;
+    let show_real = |_: &Lua, (number, is_float): (f64, bool)| {
+        Ok(match is_float {
+            true => CqlType::Float.format_string(&(number as f32).to_be_bytes()),
+            false => CqlType::Double.format_string(&number.to_be_bytes()),
+        })
+    };
+    table.raw_set("show_real", lua.create_function(show_real)?)
 }
