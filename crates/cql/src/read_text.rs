@@ -38,7 +38,7 @@ fn columns_text(command: &ReadCommand) -> String {
     let all: Vec<&Column> = table.statics().chain(table.regulars()).collect();
     let is_asked = |column: &&&Column| command.columns.contains(&column.id);
     let asked: Vec<&&Column> = all.iter().filter(is_asked).collect();
-    if asked.len() == all.len() {
+    if asked.is_empty() || asked.len() == all.len() {
         return "*".to_owned();
     }
     let names = asked.iter().map(|column| quote_identifier(&column.name));

@@ -25,7 +25,9 @@ impl Guardrails {
         if !select.group_by.is_empty() {
             self.ensure(Switch::GroupBy, None, warnings)?;
         }
-        if select.allows_filtering {
+        // Tables of the system may be filtered always.
+        let is_local = matches!(&*select.table.keyspace, "system" | "system_schema");
+        if select.allows_filtering && !is_local {
             self.ensure(Switch::AllowFiltering, None, warnings)?;
         }
         Ok(())
@@ -64,7 +66,7 @@ impl Guardrails {
                 warnings,
             )?;
         }
-        if let Some(size) = request.page_size {
+        if let Some(size) = request.page_size.filter(|_| run.is_paged()) {
             self.guard(Limit::PageSize, table, u64::from(size), warnings)?;
         }
         if request.reconciles && select.filters.of_changing(&select.table) > 1 {

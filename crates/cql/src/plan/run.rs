@@ -226,6 +226,11 @@ impl<'p> SelectRun<'p> {
         self.plan
     }
 
+    /// May there be several pages: are there fewer rows to a page than are asked for?
+    pub(crate) fn is_paged(&self) -> bool {
+        self.paged
+    }
+
     /// The table that is read.
     pub fn table(&self) -> &'p model::Table {
         &self.plan.table
