@@ -261,7 +261,7 @@ impl Parser<'_> {
         match keyword {
             Keyword::List => Ok(DataType::List(Box::new(self.one_parameter()?))),
             Keyword::Set => Ok(DataType::Set(Box::new(self.one_parameter()?))),
-            Keyword::Frozen => Ok(DataType::Frozen(Box::new(self.one_parameter()?))),
+            Keyword::Frozen => self.frozen(),
             Keyword::Map => {
                 self.next();
                 self.expect(Symbol::Less)?;
@@ -281,6 +281,17 @@ impl Parser<'_> {
             Keyword::Vector => self.vector_type(),
             _ => self.user_type(),
         }
+    }
+
+    fn frozen(&mut self) -> Parsed<DataType> {
+        let inner = self.one_parameter()?;
+        if let DataType::Native(_) | DataType::Custom(_) = inner {
+            return Err(CqlError::Syntax(format!(
+                "frozen<> is only allowed on collections, tuples, and user-defined types (got \
+                 {inner})"
+            )));
+        }
+        Ok(DataType::Frozen(inner.into()))
     }
 
     fn one_parameter(&mut self) -> Parsed<DataType> {
