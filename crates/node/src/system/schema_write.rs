@@ -348,14 +348,11 @@ impl<'a> KeyspaceWriter<'a> {
         } else {
             "regular"
         };
-        // The table has milliseconds. What was written in the same one, before, must not come back.
-        let begun = i64::from(column.dropped_at.rem_euclid(1000) > 0);
-        let dropped_time = column.dropped_at.div_euclid(1000) + begun;
         self.row(
             "dropped_columns",
             clustering([table, &*column.name]),
             |row| {
-                row.set("dropped_time", bigint(dropped_time))
+                row.set("dropped_time", bigint(column.dropped_at.div_euclid(1000)))
                     .set("kind", text(kind))
                     .set("type", text(&column.ty.to_string()));
             },
