@@ -49,6 +49,11 @@ pub enum CqlError {
 }
 
 impl CqlError {
+    /// What a client sent as a paging state is none.
+    pub(crate) fn malformed_paging_state() -> CqlError {
+        CqlError::Protocol("Invalid value for the paging state".to_owned())
+    }
+
     /// The error code of the native protocol (specification v5, section 9).
     pub fn code(&self) -> i32 {
         match self {

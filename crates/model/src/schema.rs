@@ -283,6 +283,12 @@ impl Table {
         }
     }
 
+    /// Is there an index on the column, whatever it can be asked?
+    pub fn has_index_on(&self, column: &Column) -> bool {
+        let mut indexes = self.indexes.iter();
+        indexes.any(|index| index.column_of(self) == Some(column))
+    }
+
     /// The index of this name, if it is one of the table's.
     pub fn index(&self, name: &str) -> Option<&Index> {
         self.indexes.iter().find(|index| *index.name == *name)

@@ -203,10 +203,9 @@ impl<'a> Request<'a> {
             Opcode::Prepare => prepare(&mut body, version).map(Request::Prepare),
             Opcode::Execute => Ok(Request::Execute(Execute {
                 id: body.short_bytes()?,
-                result_metadata_id: match version {
-                    Version::V5 | Version::V6 => Some(body.short_bytes()?),
-                    Version::V3 | Version::V4 => None,
-                },
+                result_metadata_id: (version >= Version::V5)
+                    .then(|| body.short_bytes())
+                    .transpose()?,
                 parameters: query_parameters(&mut body, version)?,
             })),
             Opcode::Batch => batch(&mut body, version).map(Request::Batch),

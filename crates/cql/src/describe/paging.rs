@@ -32,16 +32,13 @@ impl DescribePosition {
 
     /// From the paging state a client sent back; refuses one of another schema.
     pub fn decode(state: &[u8], schema_version: Uuid) -> Result<DescribePosition, CqlError> {
-        let refuse = |message: &str| Err(CqlError::Invalid(message.to_owned()));
-        let malformed = || CqlError::Protocol("Invalid value for the paging state".to_owned());
-        let state = <&[u8; LENGTH]>::try_from(state).map_err(|_| malformed())?;
-        if state[0] != FORMAT {
-            return Err(malformed());
-        }
+        let state = <&[u8; LENGTH]>::try_from(state).ok();
+        let state = state.filter(|state| state[0] == FORMAT);
+        let state = state.ok_or_else(CqlError::malformed_paging_state)?;
         let (version, offset) = state[1..].split_at(16);
         let version = Uuid::from_slice(version).unwrap_or_default();
         if version != schema_version {
-            return refuse(SCHEMA_CHANGED);
+            return Err(CqlError::Invalid(SCHEMA_CHANGED.to_owned()));
         }
         let offset = offset.iter().fold(0, |n, byte| n << 8 | u64::from(*byte));
         Ok(DescribePosition {

@@ -394,11 +394,12 @@ fn selected<'c>(
     request: &Request<'_>,
 ) -> Result<Vec<&'c Cell>, CqlError> {
     let (ty, name) = (&column.ty, &*column.name);
-    let key = match part {
-        Part::Element(key) => Some(element_key(key, name, request)?),
-        _ => None,
-    };
+    // An element is all that is from its key to its key.
     let bounds = match part {
+        Part::Element(key) => {
+            let key = element_key(key, name, request)?;
+            (Some(key.clone()), Some(key))
+        }
         Part::Slice(from, to) => slice_edges(from.as_ref(), to.as_ref(), name, request)?,
         _ => (None, None),
     };
@@ -422,16 +423,10 @@ fn selected<'c>(
         let Some(key_type) = frozen_key_type(ty) else {
             return Ok(cells);
         };
-        let has_part = |path: &[u8]| match part {
-            Part::Element(_) => {
-                let is_key = |key: &Bytes| key_type.compare(path, key).is_eq();
-                key.as_ref().is_some_and(is_key)
-            }
-            Part::Slice(..) => is_within(key_type, path),
-            Part::Whole | Part::Field(_) => true,
+        let has_any = |cell: &&Cell| {
+            let mut keys = keys_of(ty, &cell.value);
+            *part == Part::Whole || keys.any(|key| is_within(key_type, key))
         };
-        let has_any =
-            |cell: &&Cell| *part == Part::Whole || keys_of(ty, &cell.value).any(&has_part);
         return Ok(cells.into_iter().filter(has_any).collect());
     };
     let keep = |test: &dyn Fn(&[u8]) -> bool| {
@@ -444,11 +439,7 @@ fn selected<'c>(
     Ok(match part {
         Part::Whole => cells,
         Part::Field(index) => keep(&|path| path == index.to_be_bytes()),
-        Part::Element(_) => keep(&|path| {
-            let is_key = |key: &Bytes| path_type.compare(path, key).is_eq();
-            key.as_ref().is_some_and(is_key)
-        }),
-        Part::Slice(..) => keep(&|path| is_within(path_type, path)),
+        Part::Element(_) | Part::Slice(..) => keep(&|path| is_within(path_type, path)),
     })
 }
 

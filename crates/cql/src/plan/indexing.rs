@@ -147,8 +147,8 @@ impl<'t> Demands<'t> {
     }
 
     fn has_index(&self, demanded: &Demanded<'_>) -> bool {
-        let mut indexes = self.indexes();
-        indexes.any(|(table, index)| index.column_of(table) == Some(demanded.column))
+        self.table
+            .is_some_and(|table| table.has_index_on(demanded.column))
     }
 }
 

@@ -55,8 +55,7 @@ impl Position {
 
     /// From a paging state that a client sent.
     pub fn decode(state: &[u8], table: &Table) -> Result<Position, CqlError> {
-        Position::read(state, table)
-            .ok_or_else(|| CqlError::Protocol("Invalid value for the paging state".to_owned()))
+        Position::read(state, table).ok_or_else(CqlError::malformed_paging_state)
     }
 
     fn read(state: &[u8], table: &Table) -> Option<Position> {

@@ -225,11 +225,11 @@ impl Restrictions {
         if !has_keys {
             demands.filter_keys();
         }
-        let gaps = collected.has_gaps(table);
-        restrictions.has_gaps = gaps;
-        restrictions.uses_index |= indexed && gaps || is_range && demands.clustering_is_indexed();
+        restrictions.has_gaps = collected.has_gaps(table);
+        restrictions.uses_index |=
+            indexed && restrictions.has_gaps || is_range && demands.clustering_is_indexed();
         restrictions.take_clustering(table, &mut collected, kind, (only_static, &demands))?;
-        if restrictions.uses_index || gaps {
+        if restrictions.uses_index || restrictions.has_gaps {
             demands.filter_clustering();
         }
         demands.filter_others();
@@ -479,11 +479,8 @@ impl Restrictions {
         let mut vectors = others
             .iter()
             .filter(|c| matches!(c.ty, CqlType::Vector { .. }));
-        let is_indexed = |column: &&Column| {
-            let mut indexes = table.indexes.iter();
-            indexes.any(|index| index.column_of(table) == Some(*column))
-        };
-        if vectors.next().is_some_and(is_indexed) {
+        let first = vectors.next();
+        if first.is_some_and(|column| table.has_index_on(column)) {
             return invalid!("Vector indexes only support ANN queries");
         }
         if !others.is_empty() {

@@ -128,11 +128,8 @@ struct Taken {
 impl SelectPlan {
     /// Does a row with these values belong to the group?
     fn is_in(&self, group: &Group, key: &[Option<Bytes>]) -> bool {
-        let mut values = group.key.iter().zip(key);
-        self.group_by.iter().all(|common| {
-            let pair = values.next();
-            pair.is_some_and(|(a, b)| common.is_same(a.as_ref(), b.as_ref()))
-        })
+        let mut values = self.group_by.iter().zip(group.key.iter().zip(key));
+        values.all(|(common, (a, b))| common.is_same(a.as_ref(), b.as_ref()))
     }
 
     /// Begins an execution.

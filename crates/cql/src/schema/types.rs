@@ -124,18 +124,12 @@ impl DataType {
                     )),
                 }
             }
+            // What may be in it the parser has looked at.
             DataType::Frozen(inner) => match &**inner {
                 DataType::List(_) | DataType::Set(_) | DataType::Map(..) => {
                     Ok(inner.resolve_collection(self, keyspace, types)?.freeze())
                 }
-                DataType::Tuple(_)
-                | DataType::User { .. }
-                | DataType::Vector(..)
-                | DataType::Frozen(_) => Ok(inner.resolve_part(keyspace, types)?.freeze()),
-                other => Err(CqlError::Syntax(format!(
-                    "frozen<> is only allowed on collections, tuples, and user-defined types (got \
-                     {other})"
-                ))),
+                other => Ok(other.resolve_part(keyspace, types)?.freeze()),
             },
         }
     }

@@ -211,13 +211,14 @@ fn type_hint(
 ) -> Result<Expression, CqlError> {
     let none = UserTypes::new();
     let hinted = hint.resolve(analysis.keyspace, analysis.types.unwrap_or(&none))?;
-    let shown = hint.qualified(analysis.keyspace);
     if !assignable(analysis, inner, &hinted) {
+        let shown = hint.qualified(analysis.keyspace);
         return invalid!("Cannot cast value {inner} to type {shown}");
     }
     if !assignable(analysis, term, &receiver.ty) {
         return invalid!(
-            "Cannot assign value ({shown}){inner} to {} of type {}",
+            "Cannot assign value {} to {} of type {}",
+            TermArgument { analysis, term },
             receiver.name,
             receiver.ty
         );

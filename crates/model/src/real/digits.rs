@@ -227,8 +227,8 @@ impl Scaled {
 fn bits_of_power_of_five(n: i32) -> i32 {
     match n {
         0 => 0,
-        // 2^7 < 5^3.01, so that n · log₂ 5 is never rounded wrongly in this range.
-        1..27 => (5_u128.pow(n as u32).ilog2() + 1) as i32,
+        // Those that a `long` holds are known.
+        1..27 => (5_u64.pow(n as u32).ilog2() + 1) as i32,
         _ => 3 * n,
     }
 }

@@ -263,10 +263,9 @@ fn prepared<'a>(
     version: Version,
 ) -> Result<PreparedStatement<'a>, DecodeError> {
     let id = body.short_bytes()?;
-    let result_metadata_id = match version {
-        Version::V5 | Version::V6 => Some(body.short_bytes()?),
-        Version::V3 | Version::V4 => None,
-    };
+    let result_metadata_id = (version >= Version::V5)
+        .then(|| body.short_bytes())
+        .transpose()?;
     let flags = body.int()?;
     let variable_count = count(body.int()?)?;
     let mut partition_key_indexes = Vec::new();
