@@ -2,54 +2,12 @@
 
 #![allow(clippy::disallowed_methods)] // that they are stopped in time is what is tested
 
-use std::sync::Arc;
+mod turns;
+
 use std::time::{Duration, Instant};
 
-use lua::{Engine, Limits, Progress};
-use model::{CqlType, UserFunction};
-
-const LIMITS: Limits = Limits {
-    call: Duration::from_millis(300),
-    unyielding: Duration::from_millis(50),
-    turn: Duration::from_millis(2),
-    memory_bytes: 8 << 20,
-};
-
-fn java(body: &str) -> Arc<UserFunction> {
-    Arc::new(UserFunction {
-        keyspace: "k".into(),
-        name: "f".into(),
-        argument_names: Vec::new(),
-        argument_types: Vec::new(),
-        return_type: CqlType::Int,
-        called_on_null_input: true,
-        language: "java".into(),
-        body: body.into(),
-    })
-}
-
-fn engine() -> Engine {
-    let began = Instant::now();
-    Engine::new(LIMITS, move || began.elapsed())
-}
-
-/// Runs to the end, turn by turn; what came of it as text.
-fn run(engine: &Engine, function: &Arc<UserFunction>) -> Result<String, String> {
-    engine.begin_turn();
-    let mut progress = engine.call(function, &[], true)?;
-    loop {
-        match progress {
-            Progress::Value(value) => {
-                let ty = &function.return_type;
-                return Ok(value.map_or("null".to_owned(), |value| ty.format_string(&value)));
-            }
-            Progress::Suspended(run) => {
-                engine.begin_turn();
-                progress = run.resume()?;
-            }
-        }
-    }
-}
+use model::CqlType;
+use turns::{engine, function, run};
 
 /// A `catch` takes nothing of what the sandbox throws.
 #[test]
@@ -135,7 +93,7 @@ fn java_catches_no_limit() {
         ),
     ] {
         let began = Instant::now();
-        let error = run(&engine(), &java(body)).expect_err(body);
+        let error = run(&engine(), &function("java", body, CqlType::Int)).expect_err(body);
         // A machine that has much else to do comes to the limit of time first.
         let is_limit = error.contains(why) || error.contains("ran longer than 300ms");
         assert!(is_limit, "{body}: {error}");

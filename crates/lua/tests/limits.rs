@@ -2,56 +2,20 @@
 
 #![allow(clippy::disallowed_methods)] // that they are stopped in time is what is tested
 
+mod turns;
+
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use lua::{Engine, Limits, Progress};
+use lua::{Engine, Progress};
 use model::{CqlType, UserFunction};
-
-const LIMITS: Limits = Limits {
-    call: Duration::from_millis(300),
-    unyielding: Duration::from_millis(50),
-    turn: Duration::from_millis(2),
-    memory_bytes: 8 << 20,
-};
+use turns::{LIMITS, engine, run};
 
 fn function(body: &str, returns: CqlType) -> Arc<UserFunction> {
-    Arc::new(UserFunction {
-        keyspace: "k".into(),
-        name: "f".into(),
-        argument_names: Vec::new(),
-        argument_types: Vec::new(),
-        return_type: returns,
-        called_on_null_input: true,
-        language: "lua".into(),
-        body: body.into(),
-    })
-}
-
-fn engine() -> Engine {
-    let began = Instant::now();
-    Engine::new(LIMITS, move || began.elapsed())
-}
-
-/// Runs to the end, turn by turn; what came of it as text.
-fn run(engine: &Engine, function: &Arc<UserFunction>) -> Result<String, String> {
-    engine.begin_turn();
-    let mut progress = engine.call(function, &[], true)?;
-    loop {
-        match progress {
-            Progress::Value(value) => {
-                let ty = &function.return_type;
-                return Ok(value.map_or("null".to_owned(), |value| ty.format_string(&value)));
-            }
-            Progress::Suspended(run) => {
-                engine.begin_turn();
-                progress = run.resume()?;
-            }
-        }
-    }
+    turns::function("lua", body, returns)
 }
 
 fn text(body: &str) -> Result<String, String> {

@@ -6,6 +6,7 @@
 use bigdecimal::{BigDecimal, ToPrimitive};
 use mlua::{IntoLua, Lua, Table, Value};
 use model::CqlType;
+use model::number::encode_decimal;
 use num_bigint::BigInt;
 
 use super::format;
@@ -116,26 +117,6 @@ fn of_real(number: f64) -> Result<BigDecimal, Thrown> {
     BigDecimal::try_from(number).map_err(wrong)
 }
 
-/// `toString`, with an exponent where Java writes one.
-pub(super) fn text(number: &BigDecimal) -> String {
-    let (digits, scale) = number.as_bigint_and_scale();
-    if scale == 0 {
-        return digits.to_string();
-    }
-    let sign = if *digits < BigInt::ZERO { "-" } else { "" };
-    let digits = digits.magnitude().to_string();
-    let exponent = digits.len() as i64 - 1 - scale;
-    if scale < 0 || exponent < -6 {
-        let (first, rest) = digits.split_at(1);
-        let point = if rest.is_empty() { "" } else { "." };
-        return format!("{sign}{first}{point}{rest}E{exponent:+}");
-    }
-    let zeros = (scale as usize + 1).saturating_sub(digits.len());
-    let digits = "0".repeat(zeros) + &digits;
-    let (before, behind) = digits.split_at(digits.len() - scale as usize);
-    format!("{sign}{before}.{behind}")
-}
-
 /// The lowest 64 bits of what is before the point.
 fn low_bits(number: &BigDecimal) -> i64 {
     let whole = number.with_scale(0).into_bigint_and_scale().0;
@@ -206,7 +187,8 @@ fn add_numbers(lua: &Lua, table: &Table) -> mlua::Result<()> {
     let text_of = |_: &Lua, value: Value| {
         let number = operand_exact(&value)?;
         check(&number, &number)?;
-        Ok(text(&number))
+        let value = encode_decimal(&number).map_err(mlua::Error::external)?;
+        Ok(CqlType::Decimal.format_string(&value))
     };
     table.raw_set("text", lua.create_function(text_of)?)?;
     let real = |_: &Lua, value: Value| Ok(operand_exact(&value)?.to_f64().unwrap_or(f64::NAN));
@@ -290,5 +272,11 @@ fn add_texts(lua: &Lua, table: &Table) -> mlua::Result<()> {
             false => CqlType::Double.format_string(&number.to_be_bytes()),
         })
     };
-    table.raw_set("show_real", lua.create_function(show_real)?)
+    table.raw_set("show_real", lua.create_function(show_real)?)?;
+    let read_real = |_: &Lua, text: mlua::LuaString| {
+        let value = CqlType::Double.parse_string(&text.to_string_lossy()).ok();
+        let bytes = value.and_then(|value| <[u8; 8]>::try_from(&*value).ok());
+        Ok(bytes.map(f64::from_be_bytes))
+    };
+    table.raw_set("read_real", lua.create_function(read_real)?)
 }

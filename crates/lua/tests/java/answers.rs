@@ -1,9 +1,8 @@
 //! What Cassandra 5.0.6 answered: a body, what it is called with, and what it gave.
 
-#[allow(dead_code)] // each file of tests uses some of it
-mod bodies;
-
 use model::CqlType;
+
+use crate::bodies;
 
 /// Is null passed on? A value, its type, the type that is given, the body, and what it gives.
 type Case = (
