@@ -165,6 +165,20 @@ impl Env {
         }
     }
 
+    /// How many bytes the file system that holds `path` has, used or not.
+    pub async fn total_space(&self, path: &Path) -> io::Result<u64> {
+        match &self.inner.backend {
+            Backend::Real(_) => {
+                self.blocking(path, |path| {
+                    let stat = rustix::fs::statvfs(path)?;
+                    Ok(stat.f_blocks.saturating_mul(stat.f_frsize))
+                })
+                .await
+            }
+            Backend::Sim(sim) => on_disk(self, sim, |disk, _| Ok(disk.capacity)).await,
+        }
+    }
+
     /// Locks a file for this process, making it if need be. An error of kind `WouldBlock` if another
     /// has it.
     pub async fn lock_file(&self, path: &Path) -> io::Result<FileLock> {
