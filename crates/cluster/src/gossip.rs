@@ -1,5 +1,7 @@
 //! Who of the nodes is up.
 //!
+//! They also pass on what each tells of itself ([`ApplicationState`]).
+//!
 //! Nodes ask each other in turn whether they are there, and have others ask where no answer comes;
 //! who does not answer is suspected, and is down if it has not contradicted within seconds. What a
 //! node learns it passes on with its next messages, so each sends the same few a second however large
@@ -8,6 +10,7 @@
 //! Who the nodes are is not learned here but from the topology; a node that was down, or that knew
 //! nobody, is met again as soon as any of the others reaches it.
 
+mod states;
 #[cfg(test)]
 mod tests;
 
@@ -18,14 +21,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use foca::{
-    AccumulatingRuntime, Config, Foca, Identity, NoCustomBroadcast, OwnedNotification,
-    PostcardCodec, State, Timer,
+    AccumulatingRuntime, Config, Foca, Identity, OwnedNotification, PostcardCodec, State, Timer,
 };
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use serde::{Deserialize, Serialize};
 
 use crate::NodeId;
+pub use states::ApplicationState;
+use states::States;
 
 /// For how many nodes news is spread and suspicion lasts as foca advises: more need little more, as
 /// both grow with the logarithm.
@@ -92,6 +96,9 @@ pub enum News {
     Up(NodeId),
     /// The node is down.
     Down(NodeId),
+    /// The node tells something else of itself than before ([`Gossip::told`]), or nothing any more. Of this node
+    /// it is told, too.
+    Told(NodeId, ApplicationState),
 }
 
 /// The bytes are no message of gossip.
@@ -101,7 +108,10 @@ pub struct GossipError(String);
 
 /// What one node knows of who is up. Time is counted from any moment before its making.
 pub struct Gossip {
-    foca: Foca<Speaker, PostcardCodec, SmallRng, NoCustomBroadcast>,
+    foca: Foca<Speaker, PostcardCodec, SmallRng, States>,
+    /// What all have told of themselves, and what this node tells.
+    states: States,
+    own: BTreeMap<ApplicationState, String>,
     runtime: AccumulatingRuntime<Speaker>,
     /// By when they are due and the order in which they were set.
     timers: BTreeMap<(Duration, u64), Timer<Speaker>>,
@@ -135,8 +145,13 @@ impl Gossip {
             ..Config::new_lan(NODES)
         };
         let random = SmallRng::seed_from_u64(seed);
+        let states = States::default();
+        states.lives(&speaker);
+        let told = states.clone();
         Gossip {
-            foca: Foca::new(speaker, config, random, PostcardCodec),
+            foca: Foca::with_custom_broadcast(speaker, config, random, PostcardCodec, told),
+            states,
+            own: BTreeMap::new(),
             runtime: AccumulatingRuntime::new(),
             timers: BTreeMap::new(),
             timers_set: 0,
@@ -166,6 +181,8 @@ impl Gossip {
     pub fn remove(&mut self, node: NodeId) {
         self.others.remove(&node);
         self.silent_since.remove(&node);
+        self.states.remove(node);
+        self.collect_states();
     }
 
     /// These, and no other nodes, are the other members of the topology.
@@ -198,6 +215,41 @@ impl Gossip {
         for node in some {
             self.announce(node);
             self.again.1 = node;
+        }
+    }
+
+    /// Tells the others something of this node. To be said again from time to time, also where nothing has
+    /// changed: a node that starts later learns it then. Values have up to 256 bytes.
+    pub fn tell(&mut self, state: ApplicationState, value: &str) {
+        self.own.insert(state, value.to_owned());
+        self.broadcast(state, value);
+        self.collect_states();
+    }
+
+    /// What this node told in its life before is over.
+    fn tell_again(&mut self) {
+        for (state, value) in self.own.clone() {
+            self.broadcast(state, &value);
+        }
+    }
+
+    fn broadcast(&mut self, state: ApplicationState, value: &str) {
+        let encoded = self.states.encode(self.foca.identity(), state, value);
+        let told = encoded.map(|told| self.foca.add_broadcast(&told));
+        debug_assert!(
+            matches!(told, Ok(Ok(_))),
+            "a message of gossip has room: {told:?}"
+        );
+    }
+
+    /// What a node tells of itself, this one or another member, as far as is known.
+    pub fn told(&self, node: NodeId, state: ApplicationState) -> Option<String> {
+        self.states.of(node, state)
+    }
+
+    fn collect_states(&mut self) {
+        while let Some((node, state)) = self.states.next_change() {
+            self.news.push_back(News::Told(node, state));
         }
     }
 
@@ -282,7 +334,9 @@ impl Gossip {
         };
         let told = self.foca.change_identity(speaker, &mut self.runtime);
         debug_assert!(told.is_ok(), "it is another, and has room: {told:?}");
+        self.states.lives(&speaker);
         // Those that are up are asked again whether they are there.
+        self.tell_again();
         let none = std::iter::empty();
         let asked = self.foca.apply_many(none, true, &mut self.runtime);
         debug_assert!(asked.is_ok(), "there is nothing to refuse: {asked:?}");
@@ -316,13 +370,22 @@ impl Gossip {
             match notification {
                 OwnedNotification::MemberUp(speaker) => self.note(speaker, true),
                 OwnedNotification::MemberDown(speaker) => self.note(speaker, false),
+                OwnedNotification::Rename(_, speaker) => self.states.lives(&speaker),
+                OwnedNotification::Rejoin(speaker) => {
+                    self.states.lives(&speaker);
+                    self.tell_again();
+                }
                 _ => {}
             }
         }
+        self.collect_states();
     }
 
     fn note(&mut self, speaker: Speaker, up: bool) {
         let node = NodeId(speaker.node);
+        if up {
+            self.states.lives(&speaker);
+        }
         let changed = match up {
             true => self.up.insert(node),
             false => self.up.remove(&node),

@@ -22,7 +22,7 @@ pub use allocation::allocate_tokens;
 pub use batch_holders::{BatchCandidate, batch_holders};
 pub use consistency::{Consistency, ConsistencyError, UnknownConsistency};
 pub use discovery::{Discovered, Discovery, Standing};
-pub use gossip::{Gossip, GossipError, News};
+pub use gossip::{ApplicationState, Gossip, GossipError, News};
 pub use metadata::{
     ClusterIdentity, ClusterMetadata, EntryRefused, MetadataEntry, MetadataError, SchemaEntry,
 };

@@ -321,3 +321,105 @@ proptest! {
         let _ = gossip.receive(&bytes, Duration::ZERO);
     }
 }
+
+impl Net {
+    /// What each node knows of another.
+    fn told(&self, of: u32) -> Vec<Option<String>> {
+        let nodes = self.nodes.iter().flatten();
+        nodes
+            .map(|gossip| gossip.told(NodeId(of), ApplicationState::DiskUsage))
+            .collect()
+    }
+
+    fn tell(&mut self, node: usize, value: &str) {
+        let gossip = self.nodes[node].as_mut().expect("it is there");
+        gossip.tell(ApplicationState::DiskUsage, value);
+    }
+
+    fn run(&mut self, time: Duration) {
+        let until = self.now + time;
+        while self.now < until {
+            self.tick();
+        }
+    }
+}
+
+#[test]
+fn what_a_node_tells_of_itself_reaches_all() {
+    let mut net = Net::new(5, 10);
+    net.settle(30 * SECOND);
+    net.tell(1, "STUFFED");
+    net.run(10 * SECOND);
+    let all = |value: &str| vec![Some(value.to_owned()); 5];
+    assert_eq!(net.told(1), all("STUFFED"));
+    assert_eq!(net.told(2), vec![None; 5]);
+    net.tell(1, "FULL");
+    net.tell(1, "SPACIOUS");
+    net.run(10 * SECOND);
+    assert_eq!(net.told(1), all("SPACIOUS"));
+}
+
+#[test]
+fn a_node_that_starts_later_learns_it_when_it_is_told_again() {
+    let mut net = Net::new(3, 0);
+    net.nodes[2] = None;
+    net.settle(60 * SECOND);
+    net.tell(0, "FULL");
+    net.run(30 * SECOND);
+    net.start(2);
+    net.settle(30 * SECOND);
+    net.tell(0, "FULL");
+    net.run(5 * SECOND);
+    assert_eq!(net.told(0), vec![Some("FULL".to_owned()); 3]);
+    let gossip = net.nodes[2].as_mut().expect("it is there");
+    let news: Vec<News> = std::iter::from_fn(|| gossip.next_news()).collect();
+    let told = News::Told(NodeId(0), ApplicationState::DiskUsage);
+    assert_eq!(news.iter().filter(|news| **news == told).count(), 1);
+}
+
+#[test]
+fn what_was_told_before_a_restart_is_over() {
+    let mut net = Net::new(3, 0);
+    net.settle(30 * SECOND);
+    net.tell(0, "FULL");
+    // While others still pass it on.
+    net.run(SECOND / 2);
+    net.start(0);
+    net.run(30 * SECOND);
+    assert_eq!(net.told(0), vec![None; 3]);
+    net.tell(0, "SPACIOUS");
+    net.run(5 * SECOND);
+    assert_eq!(net.told(0), vec![Some("SPACIOUS".to_owned()); 3]);
+}
+
+#[test]
+fn what_a_node_tells_holds_when_it_comes_back() {
+    let mut net = Net::new(3, 0);
+    net.settle(30 * SECOND);
+    net.tell(0, "FULL");
+    net.run(5 * SECOND);
+    let (now, started) = (net.now, net.started + 1_000_000);
+    let gossip = net.nodes[0].as_mut().expect("it is there");
+    gossip.leave(now);
+    net.run(5 * SECOND);
+    let now = net.now;
+    let gossip = net.nodes[0].as_mut().expect("it is there");
+    gossip.come_back(started, now);
+    net.run(10 * SECOND);
+    assert_eq!(net.told(0), vec![Some("FULL".to_owned()); 3]);
+}
+
+#[test]
+fn a_state_that_is_none_is_an_error() {
+    let mut states = states::States::default();
+    for broken in [&b"{}"[..], b"\xff", b"[1,\"DiskUsage\",[1,1],\"x\""] {
+        let received = foca::BroadcastHandler::receive_item(&mut states, broken, None);
+        assert!(received.is_err(), "{received:?}");
+    }
+    let long = format!(
+        r#"{{"node":1,"state":"DiskUsage","version":[1,1],"value":"{}"}}"#,
+        "x".repeat(257)
+    );
+    let received = foca::BroadcastHandler::receive_item(&mut states, long.as_bytes(), None);
+    assert!(received.is_err(), "{received:?}");
+}

@@ -98,6 +98,7 @@ async fn tell(service: &Rc<ClusterService>, shard: &Rc<Shard>, news: &[News]) {
         let (node, is_up) = match change {
             News::Up(node) => (*node, true),
             News::Down(node) => (*node, false),
+            News::Told(..) => continue,
         };
         let address = shard
             .metadata()
