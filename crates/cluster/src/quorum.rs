@@ -57,10 +57,12 @@ pub enum FailureReason {
     NodeDown = 5,
     /// An index is not built yet.
     IndexNotAvailable = 6,
+    /// A read that would look into too many sstables of an index.
+    ReadTooManyIndexes = 7,
 }
 
 impl FailureReason {
-    const ALL: [FailureReason; 7] = [
+    const ALL: [FailureReason; 8] = [
         FailureReason::Unknown,
         FailureReason::ReadTooManyTombstones,
         FailureReason::Timeout,
@@ -68,6 +70,7 @@ impl FailureReason {
         FailureReason::ReadSize,
         FailureReason::NodeDown,
         FailureReason::IndexNotAvailable,
+        FailureReason::ReadTooManyIndexes,
     ];
 
     /// The reason of this code; one that is not known is `Unknown`.
@@ -88,6 +91,7 @@ impl std::fmt::Display for FailureReason {
             FailureReason::ReadSize => "READ_SIZE",
             FailureReason::NodeDown => "NODE_DOWN",
             FailureReason::IndexNotAvailable => "INDEX_NOT_AVAILABLE",
+            FailureReason::ReadTooManyIndexes => "READ_TOO_MANY_INDEXES",
         })
     }
 }

@@ -234,6 +234,11 @@ pub struct Scanned {
     /// How many sstables had something of the partition, or were gone through for the range: the most of any
     /// shard.
     pub sstables: u64,
+    /// How many sstables of a storage-attached index were looked into, the most of any shard, if those are more
+    /// than clients are warned of (`sai_sstable_indexes_per_query_warn_threshold`); else 0.
+    pub index_sstables: u64,
+    /// On how many nodes that was so, as far as whoever asked them counts them.
+    pub index_nodes: u64,
 }
 
 impl PartialEq for Scanned {
@@ -249,6 +254,8 @@ impl std::ops::AddAssign for Scanned {
         self.tombstones += other.tombstones;
         self.last = self.last.max(other.last);
         self.sstables = self.sstables.max(other.sstables);
+        self.index_sstables = self.index_sstables.max(other.index_sstables);
+        self.index_nodes = self.index_nodes.max(other.index_nodes);
     }
 }
 

@@ -300,7 +300,15 @@ proptest! {
             ..ReadPage::default()
         };
         let bytes = Bytes::from(encode_page(&live, &own));
-        prop_assert_eq!(decode_page(bytes, &own, reversed), Ok(live));
+        prop_assert_eq!(decode_page(bytes, &own, reversed), Ok(live.clone()));
+
+        // Whoever asked is told of what clients are warned of.
+        let mut warned = live;
+        warned.scanned.index_sstables = 33;
+        let bytes = Bytes::from(encode_page(&warned, &own));
+        let read = decode_page(bytes, &own, reversed).unwrap();
+        prop_assert_eq!(read.scanned.index_sstables, 33);
+        prop_assert_eq!(read, warned);
     }
 
     #[test]

@@ -239,6 +239,8 @@ async fn store_config(env: &Env, state: &SharedState) -> StoreConfig {
         },
         incremental_backups: state.config.incremental_backups,
         most_tombstones: state.config.tombstones.fail,
+        index_sstables: storage::IndexSSTables::UNLIMITED,
+        partition_limits: storage::sstable::PartitionLimits::default(),
         shared: state.files.clone(),
     }
 }

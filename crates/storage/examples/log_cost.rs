@@ -103,6 +103,8 @@ async fn run(env: Env, options: Options) {
         commitlog: options.log,
         incremental_backups: false,
         most_tombstones: u64::MAX,
+        index_sstables: storage::IndexSSTables::UNLIMITED,
+        partition_limits: storage::sstable::PartitionLimits::default(),
         shared: Arc::new(SharedFiles::default()),
     };
     let store = Store::open(env.clone(), config, &schema(&table)).await;

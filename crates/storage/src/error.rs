@@ -121,6 +121,18 @@ pub enum ReadError {
          ranges instead of rows"
     )]
     TooManyTombstones(u64),
+    /// More sstables of a storage-attached index would have to be looked into than may be
+    /// (`QueryReferencingTooManyIndexesException`).
+    #[error(
+        "an attempt to read from too many indexes ({referenced}) but max allowed is {most}; query aborted (see \
+         sai_sstable_indexes_per_query_fail_threshold)"
+    )]
+    TooManyIndexes {
+        /// How many those are.
+        referenced: u64,
+        /// How many may be.
+        most: u64,
+    },
     /// The index that would have to be asked is not built yet (`IndexNotAvailableException`).
     #[error("The secondary index '{0}' is not yet available")]
     IndexNotAvailable(String),

@@ -204,10 +204,11 @@ pub(crate) async fn read(
         false => reading.await,
     };
     let outcome = match read {
-        Ok(Ok(page)) => {
+        Ok(Ok(mut page)) => {
             if let Some(trace) = trace {
                 trace.have_read(command, page.scanned);
             }
+            page.scanned.index_nodes = u64::from(page.scanned.index_sstables > 0);
             return Ok(page);
         }
         Ok(Err(error)) => {
@@ -312,6 +313,7 @@ pub(crate) fn read_failure(command: &ReadCommand, error: &ReadError) -> FailureR
         ReadError::UnknownTable(_) => FailureReason::IncompatibleSchema,
         ReadError::SSTable(_) | ReadError::LeftOut(_) => FailureReason::Unknown,
         ReadError::TooManyTombstones(_) => FailureReason::ReadTooManyTombstones,
+        ReadError::TooManyIndexes { .. } => FailureReason::ReadTooManyIndexes,
         ReadError::IndexNotAvailable(_) => FailureReason::IndexNotAvailable,
         ReadError::Closed => FailureReason::NodeDown,
     }

@@ -17,7 +17,7 @@ use storage::{Reconciled, Reconciliation, Step};
 
 use super::ask::{Answer, Asked, Read};
 use super::replicas::preferred;
-use super::round::{Answers, Questions, Readers};
+use super::round::{Answers, ManyIndexes, Questions, Readers};
 use super::together::Together;
 use crate::error::RequestError;
 use crate::shard::Shard;
@@ -38,6 +38,8 @@ pub(super) async fn read(
     let strategy = placement.strategy();
     let quorum = ReadQuorum::new(consistency, strategy, data_center, &replicas)?;
     let began = shard.env.now();
+    // No index is asked for what is in one partition.
+    let many_indexes = ManyIndexes::default();
     let readers = Readers {
         shard,
         metadata: &metadata,
@@ -47,6 +49,7 @@ pub(super) async fn read(
         deadline: began + timeout,
         speculation: shard.observed.speculation(&command.table, began),
         trace,
+        many_indexes: &many_indexes,
     };
     let page = match quorum.block_for() {
         1 => readers.live(command, quorum).await,

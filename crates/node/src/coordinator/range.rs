@@ -22,7 +22,7 @@ use storage::Candidates;
 
 use super::observed::Speculation;
 use super::replicas::preferred;
-use super::round::Readers;
+use super::round::{ManyIndexes, Readers};
 use super::together::Together;
 use crate::error::RequestError;
 use crate::metadata::Metadata;
@@ -45,11 +45,13 @@ pub(super) async fn read(
 ) -> Result<ReadPage, RequestError> {
     let metadata = shard.metadata();
     let mut scan = Scan::new(shard, &metadata, command, consistency);
+    let many_indexes = ManyIndexes::default();
     let deadline = shard.env.now() + timeout;
     while let Some(batch) = scan.next_batch()? {
         let mut reading = Together::new();
         for (number, part) in batch.iter().enumerate() {
-            let reading_part = part.read(shard, &metadata, (consistency, deadline), trace);
+            let noting = (trace, &many_indexes);
+            let reading_part = part.read(shard, &metadata, (consistency, deadline), noting);
             reading.push(async move { (number, reading_part.await) });
         }
         let mut pages: Vec<_> = batch.iter().map(|_| None).collect();
@@ -59,6 +61,7 @@ pub(super) async fn read(
         drop(reading);
         scan.take(batch, pages.into_iter().flatten())?;
     }
+    many_indexes.tell(&mut scan.page);
     Ok(scan.page)
 }
 
@@ -329,7 +332,7 @@ impl Part<'_> {
         shard: &Rc<Shard>,
         metadata: &Metadata,
         (consistency, deadline): (Consistency, io::Instant),
-        trace: Traced<'_>,
+        (trace, many_indexes): (Traced<'_>, &ManyIndexes),
     ) -> Result<ReadPage, RequestError> {
         let readers = Readers {
             shard,
@@ -341,6 +344,7 @@ impl Part<'_> {
             // Cassandra does not speculate here either.
             speculation: Speculation::Never,
             trace,
+            many_indexes,
         };
         if self.quorum.block_for() == 1 {
             return readers.live(&self.command, self.quorum.clone()).await;

@@ -2,10 +2,13 @@
 //! where they fail (`AbstractReadExecutor`, `ReadCallback`). Where they are slow, one more is asked, as
 //! the table wants it (`speculative_retry`).
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use cluster::{Consistency, FailureReason, NodeId, Outcome, ReadQuorum, Replica};
 use io::Instant;
+use model::{ReadPage, Scanned};
 
 use super::ask::{Answer, Asked, Read};
 use super::observed::Speculation;
@@ -28,6 +31,30 @@ pub(super) struct Readers<'m> {
     /// When one more is asked than has to answer.
     pub(super) speculation: Speculation,
     pub(super) trace: Traced<'m>,
+    /// Those that have looked into more sstables of an index than clients are warned of, and into how many.
+    pub(super) many_indexes: &'m ManyIndexes,
+}
+
+/// Which nodes have looked into more sstables of an index than clients are warned of, and into how many
+/// (`WarningContext`).
+#[derive(Debug, Default)]
+pub(super) struct ManyIndexes(RefCell<BTreeMap<NodeId, u64>>);
+
+impl ManyIndexes {
+    fn add(&self, node: NodeId, scanned: Scanned) {
+        if scanned.index_sstables > 0 {
+            let mut nodes = self.0.borrow_mut();
+            let most = nodes.entry(node).or_default();
+            *most = scanned.index_sstables.max(*most);
+        }
+    }
+
+    /// The client is to be told of it with this page.
+    pub(super) fn tell(&self, page: &mut ReadPage) {
+        let nodes = self.0.borrow();
+        page.scanned.index_nodes = nodes.len() as u64;
+        page.scanned.index_sstables = nodes.values().max().copied().unwrap_or(0);
+    }
 }
 
 /// What is asked in a round: of the first replica, and of the others.
@@ -146,6 +173,9 @@ impl<'r> Round<'r> {
                 self.observe(node, answer.is_ok());
                 if let Ok(answer) = &answer {
                     self.note(node, answer);
+                    if let Some(scanned) = answer.scanned() {
+                        self.readers.many_indexes.add(node, scanned);
+                    }
                 }
                 match answer {
                     Ok(answer) => {

@@ -339,6 +339,8 @@ pub(super) fn config(env: &Env, files: &Arc<SharedFiles>, seed: u64) -> StoreCon
         },
         incremental_backups: false,
         most_tombstones: u64::MAX,
+        index_sstables: storage::IndexSSTables::UNLIMITED,
+        partition_limits: storage::sstable::PartitionLimits::default(),
         shared: files.clone(),
     }
 }

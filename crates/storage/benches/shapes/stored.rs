@@ -42,6 +42,8 @@ pub(crate) async fn open(env: &Env, dir: PathBuf, memory: u64, shape: &Shape, ro
         commitlog: CommitLogConfig::default(),
         incremental_backups: false,
         most_tombstones: u64::MAX,
+        index_sstables: storage::IndexSSTables::UNLIMITED,
+        partition_limits: storage::sstable::PartitionLimits::default(),
         shared: Arc::new(SharedFiles::default()),
     };
     let store = Store::open(env.clone(), config, &schema(table)).await;

@@ -132,6 +132,8 @@ impl Partition {
             },
             incremental_backups: false,
             most_tombstones: u64::MAX,
+            index_sstables: storage::IndexSSTables::UNLIMITED,
+            partition_limits: storage::sstable::PartitionLimits::default(),
             shared: Arc::new(SharedFiles::default()),
         };
         let store = Store::open(self.env.clone(), config, &content::schema(&self.table)).await;

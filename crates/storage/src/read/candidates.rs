@@ -40,6 +40,8 @@ pub(crate) struct IndexView {
     pub(crate) lookup: Lookup,
     /// The table of its entries.
     pub(crate) entries: View,
+    /// How many of its sstables are looked into, if whoever asked is to be warned of that; else 0.
+    pub(crate) many_sstables: u64,
     /// Entries that were found to lead to nothing.
     pub(crate) stale: Stale,
 }

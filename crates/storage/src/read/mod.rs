@@ -125,6 +125,7 @@ impl View {
                 // Boxed, as the state of a read of one row, the most frequent, should be small.
                 match &self.index {
                     Some(index) => {
+                        page.met_index_sstables(index.many_sstables);
                         Box::pin(reading.range_by_index(index, (start, end), page)).await
                     }
                     None => Box::pin(reading.range(start, end, page)).await,

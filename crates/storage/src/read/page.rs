@@ -89,6 +89,11 @@ impl<'c> PageBuilder<'c> {
         self.page.scanned.sstables = sstables;
     }
 
+    /// So many sstables of an index are looked into for it, of which whoever asked is warned.
+    pub(crate) fn met_index_sstables(&mut self, sstables: u64) {
+        self.page.scanned.index_sstables = sstables;
+    }
+
     /// The columns whose values are needed, sorted.
     pub(crate) fn columns(&self) -> Cow<'c, [ColumnId]> {
         let asked = &self.command.columns;

@@ -10,7 +10,7 @@
 //! * reading: [`SSTable`] opens and looks up, [`PartitionReader`] gives the slices of a partition,
 //!   [`Scanner`] a range of partitions, all of them through `cursor`s over `chunked_file`s, whose
 //!   chunks the [`ChunkCache`] keeps, and with it what look-ups found (`key_cache`);
-//! * writing: [`Writer`].
+//! * writing: [`Writer`], which tells the log of partitions beyond [`PartitionLimits`].
 //!
 //! Nothing is believed before it was checked: chunks have checksums, and whatever a file says,
 //! reading it ends with a value or an error that names the file and the place.
@@ -44,6 +44,7 @@ mod misfit;
 mod open;
 mod output;
 mod partition;
+mod partition_limits;
 mod place;
 mod reader;
 pub mod salvage;
@@ -77,6 +78,7 @@ pub use misfit::Misfit;
 pub use misfit::check as check_fits;
 pub(crate) use misfit::take_out as take_out_misfits;
 pub use partition::PartitionReader;
+pub use partition_limits::{PartitionLimit, PartitionLimits};
 pub use reader::SSTable;
 pub use scan::{ScanOptions, Scanner};
 pub(crate) use seal::Seal;

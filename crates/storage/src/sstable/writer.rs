@@ -24,6 +24,7 @@ use super::index_writer::IndexesWriter;
 use super::layout::Layout;
 use super::misfit;
 use super::output::Output;
+use super::partition_limits::PartitionLimits;
 use super::seal::Seal;
 use super::statistics::{Collector, PARTITIONER, Statistics};
 use super::version::Format;
@@ -59,6 +60,8 @@ pub struct WriterOptions {
     pub host: Option<Uuid>,
     /// Blocks of wide partitions, in bytes; `None`: what is usual for the format.
     pub column_index_size: Option<u64>,
+    /// From where on the log tells of a partition.
+    pub partition_limits: PartitionLimits,
 }
 
 impl WriterOptions {
@@ -72,6 +75,7 @@ impl WriterOptions {
             repaired_at: 0,
             host: None,
             column_index_size: None,
+            partition_limits: PartitionLimits::default(),
         }
     }
 }
@@ -134,12 +138,13 @@ impl Writer {
         let block_size = options.column_index_size.unwrap_or(block_size(format));
         let indexes = IndexesWriter::create(env, &descriptor, table, block_size).await?;
         let data = ChunkWriter::new(compression).map_err(|e| data_file.failed(e))?;
+        let now = u32::try_from(env.wall_micros() / 1_000_000).unwrap_or(0);
         Ok(Writer {
             env: env.clone(),
             table: table.clone(),
             header,
             encoder: Encoder::new(layout),
-            collector: Collector::new(table.comparator().clone()),
+            collector: Collector::new(table.comparator().clone(), now),
             filter: BloomFilter::new(
                 options.estimated_partitions.max(1),
                 table.options.bloom_filter_fp_chance,
@@ -267,6 +272,13 @@ impl Writer {
         );
         indexed.map_err(|e| self.invalid(&e.to_string()))?;
         self.filter.add(hash);
+        let limits = &self.options.partition_limits;
+        if *limits != PartitionLimits::default() {
+            let path = self.descriptor.path(Component::Data);
+            let size = (length, self.collector.tombstones_in_partition());
+            let violations = limits.violations((&self.table, &partition.key), &path, size);
+            violations.for_each(|violation| violation.log());
+        }
         self.collector.end_partition(partition.key.key(), length);
         self.partitions += 1;
         if self.first.is_none() {

@@ -20,7 +20,8 @@ use crate::error::FlushError;
 use crate::memtable::{MemStream, Memtable};
 use crate::merge::{MergedPartition, Source};
 use crate::sstable::{
-    Descriptor, SSTable, ShardOrigin, WriteError, Writer, WriterOptions, folder as sstable_folder,
+    Descriptor, PartitionLimits, SSTable, ShardOrigin, WriteError, Writer, WriterOptions,
+    folder as sstable_folder,
 };
 
 /// How long to wait before a flush that failed is tried again.
@@ -317,7 +318,10 @@ impl Inner {
         descriptor: &Descriptor,
     ) -> Result<Option<Descriptor>, WriteError> {
         let schema = memtable.schema().unwrap_or_else(|| table.table());
-        let options = WriterOptions::new(memtable.len() as u64, memtable.times(), self.origin());
+        let options = WriterOptions {
+            partition_limits: self.partition_limits(table),
+            ..WriterOptions::new(memtable.len() as u64, memtable.times(), self.origin())
+        };
         let mut writer = Writer::create(&self.env, descriptor.clone(), &schema, options).await?;
         let all = std::rc::Rc::new([model::Slice::ALL]);
         let unbounded = model::PartitionBound::Unbounded;
@@ -345,6 +349,15 @@ impl Inner {
         let written = writer.finish().await;
         progress.end();
         written
+    }
+
+    /// Of which partitions of a table the log tells. All entries of an index are one partition, so of none of
+    /// those.
+    pub(super) fn partition_limits(&self, table: &TableStore) -> PartitionLimits {
+        match table.is_index.get() {
+            true => PartitionLimits::default(),
+            false => self.config.partition_limits,
+        }
     }
 
     /// How sstables of this shard are marked.

@@ -406,10 +406,11 @@ mod tests {
     use model::Sharder;
 
     use super::*;
+    use crate::IndexSSTables;
     use crate::SharedFiles;
     use crate::commitlog::CommitLogConfig;
     use crate::compaction::transaction::{Operation, Transaction};
-    use crate::sstable::Format;
+    use crate::sstable::{Format, PartitionLimits};
     use crate::testing::{TempDir, run};
 
     fn config(dir: &Path, shards: u16) -> StoreConfig {
@@ -422,6 +423,8 @@ mod tests {
             commitlog: CommitLogConfig::default(),
             incremental_backups: false,
             most_tombstones: u64::MAX,
+            index_sstables: IndexSSTables::UNLIMITED,
+            partition_limits: PartitionLimits::default(),
             shared: Arc::new(SharedFiles::default()),
         }
     }

@@ -191,3 +191,65 @@ fn entries_of_what_was_overwritten_are_met_once() {
         assert_eq!(rows(&store, &command_for(&table, 1, 4)).await.len(), 1);
     });
 }
+
+#[test]
+fn a_read_by_a_storage_attached_index_looks_into_so_many_sstables() {
+    let folder = TempDir::new();
+    let dir = folder.0.clone();
+    run(move |env| async move {
+        let mut table = Table::clone(&indexed());
+        for index in &mut table.indexes {
+            index.kind = Some(IndexKind::Custom);
+            let class = ("class_name".to_owned(), "StorageAttachedIndex".to_owned());
+            index.options.extend([class]);
+        }
+        let table = Arc::new(table);
+        let config = StoreConfig {
+            index_sstables: IndexSSTables { warn: 1, fail: 2 },
+            ..super::tests::config(dir)
+        };
+        let store = super::tests::open_with(&env, config, &super::tests::schema(&table)).await;
+        store.set_auto_compaction(table.id, false);
+        let of = |value: u8| {
+            let (store, table) = (&store, &table);
+            async move {
+                let page = store.read(&command_for(table, 3, value)).await;
+                page.map(|page| page.scanned.index_sstables)
+            }
+        };
+        for time in 1..=3u8 {
+            let said = [
+                Saying::Written([time, 0], i64::from(time), 7),
+                Saying::Written([time, 1], i64::from(time), 10 + time),
+            ];
+            let updates = vec![update(&table, &said)];
+            store
+                .apply(Mutation { updates })
+                .await
+                .expect("it is taken");
+            assert_eq!(
+                of(7).await.ok(),
+                [Some(0), Some(0), Some(2)][usize::from(time) - 1]
+            );
+            store.flush(None).await.expect("flushed");
+        }
+        let refused = of(7).await;
+        let too_many = matches!(
+            refused,
+            Err(ReadError::TooManyIndexes {
+                referenced: 3,
+                most: 2
+            })
+        );
+        assert!(too_many, "{refused:?}");
+        // Those that cannot have the value are not looked into: 11 is in the first alone.
+        assert_eq!(of(6).await.ok(), Some(0));
+        assert_eq!(of(13).await.ok(), Some(0));
+        // In one partition no index is looked into.
+        let mut command = command_for(&table, 3, 7);
+        let key = update(&table, &[]).key;
+        command.partitions = PartitionSelection::Key(key);
+        let page = store.read(&command).await.expect("it is read");
+        assert_eq!(page.scanned.index_sstables, 0);
+    });
+}

@@ -13,12 +13,14 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use io::TaskGroup;
-use model::{Mutation, PartitionBound, PartitionUpdate, ReadCommand, Slice, Table};
+use model::{
+    Mutation, PartitionBound, PartitionSelection, PartitionUpdate, ReadCommand, Slice, Table,
+};
 use uuid::Uuid;
 use uuid::fmt::Simple;
 
 use super::table::TableStore;
-use super::{Inner, Store, folder};
+use super::{IndexSSTables, Inner, Store, folder};
 use crate::commitlog::SegmentName;
 use crate::error::{OpenError, ReadError};
 use crate::index::{IndexDefinition, Lookup};
@@ -458,12 +460,41 @@ impl Inner {
             let name = index.definition.index.name.to_string();
             return Err(ReadError::IndexNotAvailable(name));
         }
+        let entries = index.entries.view();
         Ok(Some(Box::new(IndexView {
+            many_sstables: self.many_sstables(&index.definition, (&lookup, &entries), command)?,
             definition: index.definition.clone(),
             lookup,
-            entries: index.entries.view(),
+            entries,
             stale: Stale::default(),
         })))
+    }
+
+    /// How many sstables of a storage-attached index may have what is looked for, if those are more than whoever
+    /// asks is warned of; else 0. A read of one partition filters that, and asks no index
+    /// (`QueryController.maybeTriggerGuardrails`).
+    fn many_sstables(
+        &self,
+        definition: &IndexDefinition,
+        (lookup, entries): (&Lookup, &View),
+        command: &ReadCommand,
+    ) -> Result<u64, ReadError> {
+        let IndexSSTables { warn, fail } = self.config.index_sstables;
+        let asks = matches!(command.partitions, PartitionSelection::Range { .. });
+        if !asks || !definition.index.is_storage_attached() {
+            return Ok(0);
+        }
+        let slices = [lookup.slice()];
+        let sstables = entries.sstables.iter();
+        let referenced = sstables.filter(|sstable| sstable.may_contain_slices(&slices));
+        let referenced = referenced.count() as u64;
+        if referenced > fail {
+            return Err(ReadError::TooManyIndexes {
+                referenced,
+                most: fail,
+            });
+        }
+        Ok(if referenced > warn { referenced } else { 0 })
     }
 
     /// Removes the entries that a read has found to be stale. The log has nothing of it: after a crash they

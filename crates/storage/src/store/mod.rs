@@ -68,7 +68,7 @@ use crate::cache::RowCache;
 use crate::commitlog::{AppendError, CommitLog, CommitLogConfig, SegmentName, Ticket, Truncations};
 use crate::error::{FlushError, OpenError, ReadError, WriteError};
 use crate::read::View;
-use crate::sstable::{ChunkCache, Format, SSTableError, check_fits};
+use crate::sstable::{ChunkCache, Format, PartitionLimits, SSTableError, check_fits};
 use flush::FlushJob;
 use memory::Memory;
 use period::FlushPeriods;
@@ -105,8 +105,29 @@ pub struct StoreConfig {
     pub incremental_backups: bool,
     /// Reads that meet more tombstones than this fail (`tombstone_failure_threshold`).
     pub most_tombstones: u64,
+    /// How many sstables of a storage-attached index a read may look into.
+    pub index_sstables: IndexSSTables,
+    /// Of which partitions that are written to an sstable the log tells.
+    pub partition_limits: PartitionLimits,
     /// The files that all shards of this process share: one for all stores.
     pub shared: Arc<SharedFiles>,
+}
+
+/// How many sstables of a storage-attached index a read may look into on one shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IndexSSTables {
+    /// If there are more, the page says how many (`sai_sstable_indexes_per_query_warn_threshold`).
+    pub warn: u64,
+    /// If there are more, the read fails (`sai_sstable_indexes_per_query_fail_threshold`).
+    pub fail: u64,
+}
+
+impl IndexSSTables {
+    /// As many as there are.
+    pub const UNLIMITED: IndexSSTables = IndexSSTables {
+        warn: u64::MAX,
+        fail: u64::MAX,
+    };
 }
 
 /// The keyspaces that the node keeps for itself: it reads them whatever is in them

@@ -47,6 +47,8 @@ pub(super) fn config(dir: PathBuf) -> StoreConfig {
         },
         incremental_backups: false,
         most_tombstones: u64::MAX,
+        index_sstables: IndexSSTables::UNLIMITED,
+        partition_limits: PartitionLimits::default(),
         shared: Arc::new(SharedFiles::default()),
     }
 }

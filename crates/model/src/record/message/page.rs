@@ -16,17 +16,27 @@ use crate::{Bound, Partition, PartitionVersion, ReadPage, Scanned, VersionPage, 
 /// About how many bytes are digested at once: what stays in the nearest cache.
 const PIECE: usize = 8 << 10;
 
-/// Writes a page of live rows, for whoever numbers columns so.
+/// There is more behind the page.
+const MORE: u8 = 1;
+/// So many sstables of an index were looked into that the client is to be warned: how many comes next.
+const MANY_INDEXES: u8 = 2;
+
+/// Writes a page of live rows, for whoever numbers columns so. Of what was gone through for it only that is told
+/// of which clients are warned.
 pub fn encode_page(page: &ReadPage, columns: &Numbering) -> Vec<u8> {
     let partitions = page.partitions.iter().map(|partition| (partition, None));
-    encode(partitions, page.more, columns)
+    encode(
+        partitions,
+        (page.more, page.scanned.index_sstables),
+        columns,
+    )
 }
 
 /// Writes what a replica knows, for whoever numbers columns so. What is known alike is written alike.
 pub fn encode_versions(page: &VersionPage, columns: &Numbering) -> Vec<u8> {
     let versions = page.partitions.iter();
     let partitions = versions.map(|version| (&version.partition, version.end.as_ref()));
-    encode(partitions, page.more, columns)
+    encode(partitions, (page.more, 0), columns)
 }
 
 /// The [`digest`] of what [`encode_versions`] would write. Of many partitions it is made piece by piece: most
@@ -37,7 +47,7 @@ pub fn digest_versions(page: &VersionPage, columns: &Numbering) -> [u8; 16] {
     }
     let mut hasher = xxhash3_128::Hasher::new();
     let mut piece = Vec::with_capacity(2 * PIECE);
-    write_head(&mut piece, page.partitions.len(), page.more);
+    write_head(&mut piece, page.partitions.len(), (page.more, 0));
     for version in &page.partitions {
         let end = version.end.as_ref();
         write_partition(&mut piece, &version.partition, end, columns);
@@ -52,7 +62,7 @@ pub fn digest_versions(page: &VersionPage, columns: &Numbering) -> [u8; 16] {
 
 fn encode<'p>(
     partitions: impl ExactSizeIterator<Item = (&'p Partition, Option<&'p Bound>)> + Clone,
-    more: bool,
+    head: (bool, u64),
     columns: &Numbering,
 ) -> Vec<u8> {
     let about = |(partition, _): (&Partition, Option<&Bound>)| {
@@ -60,15 +70,22 @@ fn encode<'p>(
     };
     let about: usize = partitions.clone().map(about).sum();
     let mut out = Vec::with_capacity(16 + about);
-    write_head(&mut out, partitions.len(), more);
+    write_head(&mut out, partitions.len(), head);
     for (partition, end) in partitions {
         write_partition(&mut out, partition, end, columns);
     }
     out
 }
 
-fn write_head(out: &mut Vec<u8>, partitions: usize, more: bool) {
-    out.push(u8::from(more));
+fn write_head(out: &mut Vec<u8>, partitions: usize, (more, index_sstables): (bool, u64)) {
+    let more = if more { MORE } else { 0 };
+    match index_sstables {
+        0 => out.push(more),
+        many => {
+            out.push(more | MANY_INDEXES);
+            vint::write_unsigned(out, many);
+        }
+    }
     vint::write_unsigned(out, partitions as u64);
 }
 
@@ -95,14 +112,24 @@ pub fn decode_page(
     columns: &Numbering,
     reversed: bool,
 ) -> Result<ReadPage, RecordError> {
-    let VersionPage {
-        partitions, more, ..
-    } = decode_versions(bytes, columns, reversed)?;
-    let partitions = partitions.into_iter().map(|version| version.partition);
+    let mut input = Input::new(bytes);
+    let flags = input.u8()?;
+    let index_sstables = match flags & MANY_INDEXES {
+        0 => 0,
+        _ => match input.vint()? {
+            0 => return Err(RecordError::Unsound("a warning of no index")),
+            many => many,
+        },
+    };
+    let more = flag(flags & !MANY_INDEXES)?;
+    let partitions = decode_partitions(input, more, columns, reversed)?.into_iter();
     Ok(ReadPage {
-        partitions: partitions.collect(),
+        partitions: partitions.map(|version| version.partition).collect(),
         more,
-        scanned: Scanned::default(),
+        scanned: Scanned {
+            index_sstables,
+            ..Scanned::default()
+        },
     })
 }
 
@@ -116,7 +143,20 @@ pub fn decode_versions(
     reversed: bool,
 ) -> Result<VersionPage, RecordError> {
     let mut input = Input::new(bytes);
-    let more = flag(&mut input)?;
+    let more = flag(input.u8()?)?;
+    Ok(VersionPage {
+        partitions: decode_partitions(input, more, columns, reversed)?,
+        more,
+        scanned: Scanned::default(),
+    })
+}
+
+fn decode_partitions(
+    mut input: Input,
+    more: bool,
+    columns: &Numbering,
+    reversed: bool,
+) -> Result<Vec<PartitionVersion>, RecordError> {
     let forward = match reversed {
         false => Ordering::Less,
         true => Ordering::Greater,
@@ -125,7 +165,7 @@ pub fn decode_versions(
     let mut partitions: Vec<PartitionVersion> = Vec::with_capacity(room(count));
     for _ in 0..count {
         let key = read_key(&mut input)?;
-        let end = match flag(&mut input)? {
+        let end = match flag(input.u8()?)? {
             false => None,
             true => Some(input.bound()?),
         };
@@ -155,15 +195,11 @@ pub fn decode_versions(
     if !input.is_empty() {
         return Err(RecordError::Unsound("something behind its end"));
     }
-    Ok(VersionPage {
-        partitions,
-        more,
-        scanned: Scanned::default(),
-    })
+    Ok(partitions)
 }
 
-fn flag(input: &mut Input) -> Result<bool, RecordError> {
-    match input.u8()? {
+fn flag(byte: u8) -> Result<bool, RecordError> {
+    match byte {
         0 => Ok(false),
         1 => Ok(true),
         _ => Err(RecordError::Unknown("flag of a page")),

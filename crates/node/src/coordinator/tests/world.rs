@@ -325,6 +325,8 @@ async fn live(
         commitlog: CommitLogConfig::default(),
         incremental_backups: false,
         most_tombstones: u64::MAX,
+        index_sstables: storage::IndexSSTables::UNLIMITED,
+        partition_limits: storage::sstable::PartitionLimits::default(),
         shared: state.files.clone(),
     };
     let store = Store::open(env.clone(), store, &schema).await;

@@ -15,9 +15,9 @@ use model::{
 use super::{CassandraReplay, Covered, count_mutations, descriptor, segment};
 use crate::commitlog::SegmentName;
 use crate::commitlog::window::{WINDOW, held};
-use crate::sstable::{CommitLogPosition, Format};
+use crate::sstable::{CommitLogPosition, Format, PartitionLimits};
 use crate::testing::{TempDir, run};
-use crate::{CommitLogConfig, OpenError, SharedFiles, Store, StoreConfig};
+use crate::{CommitLogConfig, IndexSSTables, OpenError, SharedFiles, Store, StoreConfig};
 
 /// A segment: its name, its bytes, and the ids that the tables `k.s`, `k.t` and `k.wide` had.
 struct Left {
@@ -209,6 +209,8 @@ async fn open_with(
         },
         incremental_backups: false,
         most_tombstones: u64::MAX,
+        index_sstables: IndexSSTables::UNLIMITED,
+        partition_limits: PartitionLimits::default(),
         shared: Arc::new(SharedFiles::default()),
     };
     let store = Store::open(env.clone(), config, schema).await?;

@@ -41,12 +41,16 @@ pub(crate) struct Collector {
     last: Option<Bound>,
     has_partition_deletions: bool,
     cells_in_partition: i64,
+    tombstones_in_partition: u64,
+    /// As of when cells have expired, in seconds since 1970.
+    now: u32,
     columns_set: i64,
     rows: i64,
 }
 
 impl Collector {
-    pub(crate) fn new(comparator: ClusteringComparator) -> Collector {
+    /// `now`, in seconds since 1970: what has expired by then counts among the tombstones of a partition.
+    pub(crate) fn new(comparator: ClusteringComparator, now: u32) -> Collector {
         Collector {
             comparator,
             partition_sizes: EstimatedHistogram::new(PARTITION_HISTOGRAM_BUCKETS),
@@ -60,6 +64,8 @@ impl Collector {
             last: None,
             has_partition_deletions: false,
             cells_in_partition: 0,
+            tombstones_in_partition: 0,
+            now,
             columns_set: 0,
             rows: 0,
         }
@@ -96,10 +102,17 @@ impl Collector {
         }
     }
 
+    /// How many tombstones the partition has so far: deletions, and cells and rows' own times that are deleted
+    /// or have expired (`MetadataCollector.totalTombstones`).
+    pub(crate) fn tombstones_in_partition(&self) -> u64 {
+        self.tombstones_in_partition
+    }
+
     pub(crate) fn end_partition(&mut self, key: &[u8], size: u64) {
         self.partition_sizes.add(size as i64);
         self.cells_per_partition.add(self.cells_in_partition);
         self.cells_in_partition = 0;
+        self.tombstones_in_partition = 0;
         self.cardinality.add(key);
     }
 
@@ -171,6 +184,7 @@ impl Collector {
         if !deletion.is_live() {
             self.timestamps.update(deletion.timestamp);
             self.local(deletion.local_deletion_time);
+            self.tombstones_in_partition += 1;
         }
     }
 
@@ -178,6 +192,10 @@ impl Collector {
         self.timestamps.update(timestamp);
         self.ttls.update(ttl);
         self.local(local_deletion_time);
+        let dies = local_deletion_time != NO_DELETION_TIME;
+        if dies && (ttl == NO_TTL || local_deletion_time <= self.now) {
+            self.tombstones_in_partition += 1;
+        }
     }
 
     fn local(&mut self, local_deletion_time: u32) {
@@ -224,5 +242,71 @@ impl Collector {
             ..Stats::default()
         };
         (stats, cardinality)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{Order, PartitionUpdate, Table};
+
+    use super::*;
+    use crate::sstable::stream::items;
+    use crate::testing::{Saying, table, update};
+
+    /// How many tombstones a partition has at `now`, as Cassandra 5.0.6 counts them.
+    fn tombstones(table: &Table, update: &PartitionUpdate, now: u32) -> u64 {
+        let mut collector = Collector::new(table.comparator().clone(), now);
+        collector.begin_partition(&PartitionHead {
+            key: update.key.clone(),
+            deletion: update.deletion,
+            static_row: update.static_row.clone(),
+        });
+        for item in items(update) {
+            collector.unfiltered(&item);
+        }
+        let tombstones = collector.tombstones_in_partition();
+        collector.end_partition(update.key.key(), 1);
+        assert_eq!(collector.tombstones_in_partition(), 0);
+        tombstones
+    }
+
+    #[test]
+    fn deletions_of_all_kinds_are_tombstones() {
+        let table = table(Order::Ascending);
+        let count = |sayings: &[Saying]| tombstones(&table, &update(&table, sayings), 100);
+        assert_eq!(
+            count(&[Saying::Written([1, 1], 1, 1), Saying::Static(1, 1)]),
+            0
+        );
+        assert_eq!(count(&[Saying::Marked([1, 1], 1)]), 0);
+        assert_eq!(count(&[Saying::Partition(5)]), 1);
+        let rows = [1, 2, 3].map(|row| Saying::Deleted([row, 1], 5));
+        assert_eq!(count(&rows), 3);
+        // Each end of a range, as there is a marker for each.
+        let range = |n: u8| {
+            let value = bytes::Bytes::copy_from_slice(&u32::from(n).to_be_bytes());
+            let prefix = Clustering([value].into_iter().collect());
+            Saying::Range(Slice::of_prefix(prefix), 5)
+        };
+        assert_eq!(count(&[range(1), range(4)]), 4);
+    }
+
+    #[test]
+    fn what_has_expired_is_a_tombstone() {
+        let table = table(Order::Ascending);
+        let mut update = update(&table, &[Saying::Written([1, 1], 1, 1)]);
+        let row = &mut update.rows[0];
+        row.cells[0].ttl = 10;
+        row.cells[0].local_deletion_time = 50;
+        row.liveness = model::Liveness {
+            timestamp: 1,
+            ttl: 10,
+            expires_at: 50,
+        };
+        assert_eq!(tombstones(&table, &update, 49), 0);
+        assert_eq!(tombstones(&table, &update, 50), 2);
+        let cell = &mut update.rows[0].cells[0];
+        cell.ttl = NO_TTL;
+        assert_eq!(tombstones(&table, &update, 49), 1, "it was deleted");
     }
 }

@@ -212,6 +212,7 @@ impl Scrubbing<'_> {
         let options = WriterOptions {
             level,
             repaired_at: repaired_at(sstable),
+            partition_limits: inner.partition_limits(table),
             ..WriterOptions::new(partitions, encoding, inner.origin())
         };
         let schema = table.table();

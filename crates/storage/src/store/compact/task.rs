@@ -362,6 +362,7 @@ impl Inner {
         WriterOptions {
             // As one that is not repaired says 0, they are only if all inputs are.
             repaired_at: repaired_at.unwrap_or(0),
+            partition_limits: self.partition_limits(&job.table),
             ..WriterOptions::new(partitions.div_ceil(outputs), encoding, self.origin())
         }
     }
