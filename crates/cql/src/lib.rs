@@ -21,7 +21,7 @@ mod term;
 
 pub use error::CqlError;
 pub use lexer::MAX_TOKENS;
-pub use parser::{parse, parse_term, parse_type};
+pub use parser::{parse, parse_term, parse_type, parse_within};
 pub use plan::{
     BatchLimits, BatchPlan, CasRequest, CasResult, ModifyPlan, Paging, Plan, Position, RowSink,
     SelectPlan, SelectRun, TruncatePlan, can_forget, cas_of_batch, check_batch,

@@ -52,7 +52,7 @@ pub fn prepare_within(
     context: &Context<'_>,
     left: &mut usize,
 ) -> Result<Prepared, CqlError> {
-    prepare_statement(&crate::parser::parse_within(text, left)?, context)
+    prepare_statement(&crate::parse_within(text, left)?, context)
 }
 
 /// Analyses a statement. Errors: what the schema does not allow, and statements that are not

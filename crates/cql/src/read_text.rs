@@ -1,12 +1,12 @@
 //! A read as the statement that it came from, for warnings (`ReadQuery.toCQLString`).
 
 use model::{
-    Bound, BoundKind, Column, FilterOperator, Order, PartitionSelection, ReadCommand, RowFilter,
-    Slice, Table, decode_key, quote_identifier,
+    Bound, BoundKind, Column, FilterOperator, Order, PartitionBound, PartitionSelection,
+    ReadCommand, RowFilter, Slice, Table, decode_key, quote_identifier,
 };
 
-/// The text of a read, about as it would have to be written to be asked again. Where token ranges or
-/// several slices are read that is less than what was asked for.
+/// The text of a read, about as it would have to be written to be asked again. Where several slices are read
+/// that is less than what was asked for.
 pub fn read_text(command: &ReadCommand) -> String {
     let table = &command.table;
     let mut demands = key_demands(command);
@@ -51,13 +51,39 @@ fn demand(column: &Column, operator: &str, value: &[u8]) -> String {
 }
 
 fn key_demands(command: &ReadCommand) -> Vec<String> {
-    let PartitionSelection::Key(key) = &command.partitions else {
-        return Vec::new();
+    let key = match &command.partitions {
+        PartitionSelection::Key(key) => key,
+        PartitionSelection::Range { start, end } => {
+            return token_demands(&command.table, start, end);
+        }
     };
     let columns = command.table.partition_key();
     let values = decode_key(key.key(), columns.len()).unwrap_or_default();
     let equal = |(column, value): (&Column, &bytes::Bytes)| demand(column, "=", value);
     columns.zip(&values).map(equal).collect()
+}
+
+/// A range of the ring (`DataRange.toCQLString`).
+fn token_demands(table: &Table, start: &PartitionBound, end: &PartitionBound) -> Vec<String> {
+    let names: Vec<String> = table
+        .partition_key()
+        .map(|column| quote_identifier(&column.name))
+        .collect();
+    let demand = |bound: &PartitionBound, [inclusive, exclusive]: [&str; 2]| {
+        let (operator, token) = match bound {
+            PartitionBound::TokenInclusive(token) => (inclusive, token),
+            PartitionBound::TokenExclusive(token) => (exclusive, token),
+            // Where a page goes on is nothing that was asked for.
+            _ => return None,
+        };
+        Some(format!(
+            "token({}) {operator} {}",
+            names.join(", "),
+            token.0
+        ))
+    };
+    let bounds = [demand(start, [">=", ">"]), demand(end, ["<=", "<"])];
+    bounds.into_iter().flatten().collect()
 }
 
 /// What both bounds have in common, and then each by itself.

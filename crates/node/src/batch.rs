@@ -99,7 +99,13 @@ impl Call<'_> {
                 request.now_seconds = time.now_seconds;
                 requests.push(request);
             }
+            for plan in &plans {
+                self.guard_write(plan)?;
+            }
             self.guard_consistency(consistency)?;
+            for (plan, request) in plans.iter().zip(&requests) {
+                self.guard_disk_usage(plan, request)?;
+            }
             for (plan, request) in plans.iter().zip(&requests) {
                 self.guard_modify(plan, request, true)?;
             }
@@ -107,6 +113,9 @@ impl Call<'_> {
             let limit = shortest(timeouts)?;
             let cas = cql::cas_of_batch(plans.iter().copied().zip(&requests))?;
             return Box::pin(self.conditional(cas, parameters, limit)).await;
+        }
+        for plan in &plans {
+            self.guard_write(plan)?;
         }
         self.guard_consistency(consistency)?;
         let tables = plans.iter().map(|plan| &**plan.table());
@@ -119,6 +128,7 @@ impl Call<'_> {
             request.timestamp_micros = time.timestamp_micros;
             request.now_seconds = time.now_seconds;
             limit = shortest([Ok(limit), plan.timeout(&request)])?;
+            self.guard_disk_usage(plan, &request)?;
             self.guard_modify(plan, &request, true)?;
             match plan.is_counter() {
                 true => {

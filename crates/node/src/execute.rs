@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cql::{Context, CqlError, MAX_TOKENS, ModifyPlan, Paging, Plan, Prepared, SelectPlan};
-use model::{CounterMutation, Mutation, ReadCommand, ReadPage, Scanned, Table};
+use model::{CounterMutation, Mutation, ReadCommand, Table};
 use wire::{
     Consistency, EncodedColumns, Execute, Prepare, Query, QueryParameters, ResponseExtras,
     ResponseWriter, RowsHead, RowsWriter, Version, WriteType,
@@ -21,6 +21,7 @@ use crate::functions::give_way;
 use crate::metadata;
 use crate::metrics::RequestKind;
 use crate::prepared;
+use crate::read_warnings;
 use crate::shard::Shard;
 use crate::statements::{Statement, StatementId, encode_columns};
 use crate::trace::Traced;
@@ -95,7 +96,9 @@ impl Call<'_> {
             schema: &metadata.schema,
             keyspace: keyspace.as_deref(),
         };
-        let prepared = cql::prepare_within(text, &context, left)?;
+        let statement = cql::parse_within(text, left)?;
+        self.guard_text(&statement, &context)?;
+        let prepared = cql::prepare_statement(&statement, &context)?;
         self.guard_plan(&prepared.plan)?;
         Ok(prepared)
     }
@@ -168,7 +171,11 @@ impl Call<'_> {
                 *self.kind = RequestKind::Write;
                 let consistency = parameters.consistency;
                 let request = self.request(prepared, parameters)?;
+                self.guard_write(modify)?;
                 self.guard_consistency(consistency)?;
+                if !modify.is_conditional() {
+                    self.guard_disk_usage(modify, &request)?;
+                }
                 self.guard_modify(modify, &request, false)?;
                 if modify.is_conditional() {
                     let cas = self.evaluate(&request, || modify.cas(&request)).await?;
@@ -192,7 +199,13 @@ impl Call<'_> {
                 *self.kind = RequestKind::Batch;
                 let consistency = parameters.consistency;
                 let request = self.request(prepared, parameters)?;
+                for statement in batch.statements() {
+                    self.guard_write(statement)?;
+                }
                 self.guard_consistency(consistency)?;
+                for statement in batch.statements() {
+                    self.guard_disk_usage(statement, &request)?;
+                }
                 for statement in batch.statements() {
                     self.guard_modify(statement, &request, true)?;
                 }
@@ -326,6 +339,7 @@ impl Call<'_> {
         self.warnings.extend(select.warning().map(str::to_owned));
         let time = select.timeout(&request)?;
         let mut rows = self.rows(&columns, parameters);
+        let mut told_of_indexes = false;
         loop {
             let commands = run.reads();
             if commands.is_empty() {
@@ -333,7 +347,10 @@ impl Call<'_> {
             }
             let pages = coordinator::read_all(shard, &commands, consistency, time, trace).await?;
             for (command, page) in commands.iter().zip(&pages) {
-                rows.warn(warn_of_tombstones(shard, command, page));
+                rows.warn(read_warnings::of_tombstones(shard, command, page));
+                if page.scanned.index_nodes > 0 && !std::mem::replace(&mut told_of_indexes, true) {
+                    rows.warn(read_warnings::of_indexes(command, page));
+                }
                 functions.may_give_way(true);
                 while let Err(error) = run.absorb(page, &mut |row| put_row(&mut rows, row)) {
                     give_way(shard, functions, error).await?;
@@ -526,26 +543,6 @@ pub(crate) async fn prepare(
         },
     });
     Ok(())
-}
-
-/// What the client is to be warned of, if a page was behind many tombstones.
-fn warn_of_tombstones(shard: &Shard, command: &ReadCommand, page: &ReadPage) -> Option<String> {
-    let Scanned {
-        live_rows,
-        tombstones,
-        last,
-        ..
-    } = page.scanned;
-    if tombstones <= shard.state.config.tombstones.warn {
-        return None;
-    }
-    // `ReadCommand.withMetricsRecording`, which shows so many characters of the statement.
-    let text: String = cql::read_text(command).chars().take(512).collect();
-    let token = last.map_or(0, |token| token.0);
-    Some(format!(
-        "Read {live_rows} live rows and {tombstones} tombstone cells for query {text}; token {token} \
-         (see tombstone_warn_threshold)"
-    ))
 }
 
 fn put_row(rows: &mut RowsWriter<'_>, row: &[Option<&[u8]>]) {

@@ -1,20 +1,57 @@
-//! What guardrails say of a request, as it is executed.
+//! What guardrails say of a request, as it is executed, and what the store is told of them.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use cql::guardrails::{Guardrails, ReadRequest};
+use cql::ast::Statement;
+use cql::guardrails::{Guardrails, Limit, ReadRequest, Setting};
 use cql::schema::SchemaPlan;
 use cql::{CqlError, ModifyPlan, Plan, SelectRun};
 use model::Mutation;
+use storage::IndexSSTables;
+use storage::sstable::{PartitionLimit, PartitionLimits};
 use wire::{Consistency, QueryParameters};
 
 use crate::execute::{Call, page_size};
+
+/// How many sstables of an index the store may look into.
+pub(crate) fn index_sstables(guardrails: &Guardrails) -> IndexSSTables {
+    let limit = Limit::SaiSstableIndexesPerQuery;
+    let threshold = |setting| guardrails.threshold(setting).unwrap_or(u64::MAX);
+    IndexSSTables {
+        warn: threshold(Setting::Warn(limit)),
+        fail: threshold(Setting::Fail(limit)),
+    }
+}
+
+/// Of which partitions that it writes the store tells the log.
+pub(crate) fn partition_limits(guardrails: &Guardrails) -> PartitionLimits {
+    let limit = |limit| PartitionLimit {
+        warn: guardrails.threshold(Setting::Warn(limit)),
+        fail: guardrails.threshold(Setting::Fail(limit)),
+    };
+    PartitionLimits {
+        size: limit(Limit::PartitionSize),
+        tombstones: limit(Limit::PartitionTombstones),
+    }
+}
 
 impl Call<'_> {
     /// The guardrails, if any are set.
     pub(crate) fn guardrails(&self) -> Option<Arc<Guardrails>> {
         self.shard.state.config.guardrails.clone()
+    }
+
+    /// A statement that was read.
+    pub(crate) fn guard_text(
+        &mut self,
+        statement: &Statement,
+        context: &cql::Context<'_>,
+    ) -> Result<(), CqlError> {
+        match self.guardrails() {
+            None => Ok(()),
+            Some(guardrails) => guardrails.check_text(statement, context, self.warnings),
+        }
     }
 
     /// A statement that was planned.
@@ -48,6 +85,37 @@ impl Call<'_> {
         guardrails.check_read(run, &request, self.warnings)
     }
 
+    /// A statement that writes, before it is executed.
+    pub(crate) fn guard_write(&mut self, plan: &ModifyPlan) -> Result<(), CqlError> {
+        match self.guardrails() {
+            None => Ok(()),
+            Some(guardrails) => guardrails.check_write(plan, self.warnings),
+        }
+    }
+
+    /// The drives of all replicas of what a statement writes (`ModificationStatement.validateDiskUsage`).
+    /// Whether they are full is up to their own guardrails.
+    pub(crate) fn guard_disk_usage(
+        &mut self,
+        plan: &ModifyPlan,
+        request: &cql::Request<'_>,
+    ) -> Result<(), CqlError> {
+        let shard = self.shard;
+        if plan.table().is_virtual || shard.disk_usages.are_spacious() {
+            return Ok(());
+        }
+        let metadata = shard.metadata();
+        let placement = metadata.placement(&plan.table().keyspace);
+        let now = shard.env.wall_micros();
+        for key in plan.written_keys(request)? {
+            let replicas = placement.replicas(key.token());
+            for node in replicas.natural.iter().chain(&replicas.pending) {
+                shard.disk_usages.check(*node, now, self.warnings)?;
+            }
+        }
+        Ok(())
+    }
+
     /// The consistency level of a write.
     pub(crate) fn guard_consistency(&mut self, consistency: Consistency) -> Result<(), CqlError> {
         match self.guardrails() {
@@ -58,7 +126,7 @@ impl Call<'_> {
         }
     }
 
-    /// A statement that writes.
+    /// An execution of a statement that writes.
     pub(crate) fn guard_modify(
         &mut self,
         plan: &ModifyPlan,

@@ -1,11 +1,12 @@
 //! What the shards of a node say to each other.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use cluster::paxos::Answer;
 use cluster::{Consistency, NodeId};
+use cql::guardrails::DiskUsage;
 use cql::schema::SchemaPlan;
 use io::DetachedStream;
 use model::record::message::Batch;
@@ -89,6 +90,8 @@ pub(crate) enum ShardRequest {
     SetCluster(Membership),
     /// These other nodes are up.
     SetUp(Arc<BTreeSet<NodeId>>),
+    /// The drives of these nodes have not much room.
+    SetDiskUsage(Arc<BTreeMap<NodeId, DiskUsage>>),
     /// Learn who this node is, now that it has its tokens.
     SetLocal(Arc<LocalNode>),
     /// Tell the clients of something, now that all shards know it.

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
+use storage::StoreStats;
 use uuid::Uuid;
 
 use crate::message::{ShardReply, ShardRequest};
@@ -28,6 +29,21 @@ pub struct NodeReport {
 /// # Errors
 /// It is about to end; in words.
 pub(crate) async fn own(shard: &Rc<Shard>) -> Result<NodeReport, String> {
+    let stores = stores(shard).await?;
+    let tables = stores.iter().flat_map(|store| &store.tables);
+    Ok(NodeReport {
+        load: tables.map(|table| table.sstable_bytes).sum(),
+        schema_version: shard.metadata().schema.version,
+        generation: shard.local().gossip_generation,
+        serves_clients: serves_clients(shard),
+    })
+}
+
+/// What all shards have. On shard 0.
+///
+/// # Errors
+/// The node is about to end; in words.
+pub(crate) async fn stores(shard: &Rc<Shard>) -> Result<Vec<StoreStats>, String> {
     let mut stores = vec![shard.store.stats()];
     for other in shard.others() {
         match shard
@@ -39,13 +55,7 @@ pub(crate) async fn own(shard: &Rc<Shard>) -> Result<NodeReport, String> {
             Err(gone) => return Err(gone.to_string()),
         }
     }
-    let tables = stores.iter().flat_map(|store| &store.tables);
-    Ok(NodeReport {
-        load: tables.map(|table| table.sstable_bytes).sum(),
-        schema_version: shard.metadata().schema.version,
-        generation: shard.local().gossip_generation,
-        serves_clients: serves_clients(shard),
-    })
+    Ok(stores)
 }
 
 /// Does the node take clients? On shard 0.

@@ -17,6 +17,7 @@ use crate::batch_log::BatchLog;
 use crate::clients::Clients;
 use crate::config::NodeConfig;
 use crate::coordinator::{CounterLocks, Observed, Relays, SerialTurns};
+use crate::disk_usage::DiskUsages;
 use crate::flaw::Flaw;
 use crate::functions;
 use crate::hints::Hints;
@@ -82,6 +83,8 @@ pub(crate) struct Shard {
     /// Where they come in (shard 0).
     pub(crate) client_ports: Rc<ClientPorts>,
     pub(crate) peers: Peers,
+    /// How full the drives of nodes are.
+    pub(crate) disk_usages: DiskUsages,
     pub(crate) hints: Hints,
     pub(crate) counter_locks: CounterLocks,
     /// What this shard has promised and accepted in rounds of Paxos that are under way.
@@ -165,6 +168,7 @@ impl Shard {
                 metrics.clone(),
                 timeouts.clone(),
             ),
+            disk_usages: DiskUsages::default(),
             timeouts,
             batch_sizes: RefCell::default(),
             trace_probability: Cell::default(),

@@ -35,8 +35,8 @@ use crate::system::{
 };
 use crate::views;
 use crate::{
-    batch_log, compaction_history, coordinator, hints, indexes, neighbor, paxos, prepared, replica,
-    session, size_estimates, stop, truncate, truncations, virtual_tables,
+    batch_log, compaction_history, coordinator, disk_usage, guardrails, hints, indexes, neighbor,
+    paxos, prepared, replica, session, size_estimates, stop, truncate, truncations, virtual_tables,
 };
 
 /// How often to look for snapshots whose time has passed (`SnapshotManager`).
@@ -113,6 +113,17 @@ pub enum StartError {
         /// How many.
         keyspaces: u32,
     },
+    /// The drive of the data is taken to be larger than it is.
+    #[error(
+        "Invalid value for data_disk_usage_max_disk_size: {specified} bytes specified, but only {available} are \
+         actually available on disk"
+    )]
+    MaxDiskSize {
+        /// What is set, in bytes.
+        specified: u64,
+        /// What the drive has, in bytes.
+        available: u64,
+    },
     /// A port cannot be opened.
     #[error("cannot listen on {address}: {source}; is another server running there?")]
     Listen {
@@ -139,6 +150,12 @@ pub(crate) async fn run_shard(env: Env, state: Arc<SharedState>, mut seat: Seat)
             return;
         }
     };
+    if env.shard().0 == LEADING_SHARD
+        && let Err(error) = disk_usage::check_max_size(&env, &state.config).await
+    {
+        let _ = seat.ready.send(Err(error));
+        return;
+    }
     let metadata = Metadata::new(system, None);
     let shard = Rc::new(Shard::new(env.clone(), state, mesh, store, metadata));
     env.spawn(TaskGroup::Foreground, receive(shard.clone()))
@@ -227,6 +244,8 @@ async fn store_config(env: &Env, state: &SharedState) -> StoreConfig {
              {MIN_SEGMENTS_OF_SHARD} segments of {segment} bytes (commitlog_segment_size) at least"
         );
     }
+    let set = state.config.guardrails.as_deref().cloned();
+    let set = set.unwrap_or_default();
     StoreConfig {
         sstables: state.config.sstables.clone(),
         commitlog_dir: state.config.commitlog_dir.clone(),
@@ -239,8 +258,8 @@ async fn store_config(env: &Env, state: &SharedState) -> StoreConfig {
         },
         incremental_backups: state.config.incremental_backups,
         most_tombstones: state.config.tombstones.fail,
-        index_sstables: storage::IndexSSTables::UNLIMITED,
-        partition_limits: storage::sstable::PartitionLimits::default(),
+        index_sstables: guardrails::index_sstables(&set),
+        partition_limits: guardrails::partition_limits(&set),
         shared: state.files.clone(),
     }
 }
@@ -379,6 +398,10 @@ async fn perform(shard: &Rc<Shard>, request: ShardRequest) -> ShardReply {
         }
         ShardRequest::SetUp(up) => {
             shard.peers.set_up(up, shard.env.now());
+            ShardReply::Done
+        }
+        ShardRequest::SetDiskUsage(known) => {
+            shard.disk_usages.set(known);
             ShardReply::Done
         }
         ShardRequest::SetLocal(local) => {

@@ -26,17 +26,33 @@ pub(crate) fn set(
         Setting::Listed(values, level) => {
             guardrails.set_values(values, level, names(values, value)?);
         }
+        Setting::MaxDiskSize => guardrails.set_max_disk_size(bytes(&value.text()?)?),
     }
     Ok(())
 }
 
-/// Bytes, microseconds, or how many; none where it is switched off.
+fn is_nothing(text: &str) -> bool {
+    text.is_empty() || text == "null"
+}
+
+/// Bytes; none where it is switched off.
+fn bytes(text: &str) -> Result<Option<u64>, String> {
+    match is_nothing(text) {
+        true => Ok(None),
+        false => size::parse(text).map(Some),
+    }
+}
+
+/// Bytes, microseconds, a share of a hundred, or how many; none where it is switched off.
 fn threshold(limit: Limit, text: &str) -> Result<Option<u64>, String> {
-    if text.is_empty() || text == "null" {
+    if is_nothing(text) {
         return Ok(None);
     }
     match limit.unit() {
-        Unit::Count => match text.parse() {
+        Unit::Percentage if text.parse().is_ok_and(|share: i64| share > 100) => {
+            Err(format!("`{text}` is more than 100"))
+        }
+        Unit::Count | Unit::Percentage => match text.parse() {
             Ok(-1) => Ok(None),
             Ok(0) => Err("0 is not allowed; -1 switches it off".to_owned()),
             Ok(count) => {
@@ -47,7 +63,7 @@ fn threshold(limit: Limit, text: &str) -> Result<Option<u64>, String> {
             }
             Err::<i64, _>(_) => Err(format!("`{text}` is no number")),
         },
-        Unit::Size => size::parse(text).map(Some),
+        Unit::Size => bytes(text),
         Unit::Time => {
             let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
             duration(text).map(|time| Some(micros(time)))
@@ -118,7 +134,10 @@ mod tests {
              column_value_size_fail_threshold: 10MiB\nmaximum_timestamp_warn_threshold: 1d\n\
              group_by_enabled: false\nzero_ttl_on_twcs_warned: true\n\
              table_properties_disallowed: [cdc, comment, cdc]\n\
-             write_consistency_levels_warned: any, All\ncollection_size_warn_threshold:\n",
+             write_consistency_levels_warned: any, All\ncollection_size_warn_threshold:\n\
+             partition_size_warn_threshold: 100MiB\npartition_tombstones_fail_threshold: 100000\n\
+             sai_sstable_indexes_per_query_warn_threshold: -1\n\
+             data_disk_usage_percentage_fail_threshold: 90\ndata_disk_usage_max_disk_size: 1TiB\n",
         )
         .expect("it is good");
         let mut expected = Guardrails::default();
@@ -127,6 +146,11 @@ mod tests {
         expected.set_fail(Limit::ColumnValueSize, Some(10 << 20));
         expected.set_warn(Limit::MaximumTimestamp, Some(86_400_000_000));
         expected.set_warn(Limit::CollectionSize, None);
+        expected.set_warn(Limit::PartitionSize, Some(100 << 20));
+        expected.set_fail(Limit::PartitionTombstones, Some(100_000));
+        expected.set_warn(Limit::SaiSstableIndexesPerQuery, None);
+        expected.set_fail(Limit::DataDiskUsagePercentage, Some(90));
+        expected.set_max_disk_size(Some(1 << 40));
         expected.set_enabled(Switch::GroupBy, false);
         expected.set_warned(Switch::ZeroTtlOnTwcs, true);
         let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
@@ -143,6 +167,10 @@ mod tests {
             (
                 "tables_warn_threshold: 0",
                 "h.yaml: tables_warn_threshold: 0 is not allowed; -1 switches it off",
+            ),
+            (
+                "data_disk_usage_percentage_warn_threshold: 101",
+                "h.yaml: data_disk_usage_percentage_warn_threshold: `101` is more than 100",
             ),
             (
                 "tables_warn_treshold: 1",

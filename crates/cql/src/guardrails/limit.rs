@@ -11,6 +11,8 @@ pub enum Unit {
     Size,
     /// Microseconds, how far from now.
     Time,
+    /// A share of a hundred.
+    Percentage,
 }
 
 /// A guardrail with thresholds.
@@ -56,11 +58,20 @@ pub enum Limit {
     SaiFrozenTermSize,
     /// Bytes of a vector with a storage-attached index.
     SaiVectorTermSize,
+    /// sstables of a storage-attached index that a query looks into on one shard. Replicas count them; the
+    /// coordinator warns.
+    SaiSstableIndexesPerQuery,
+    /// Bytes of a partition in an sstable. Whoever writes it tells the log; no client is told.
+    PartitionSize,
+    /// Tombstones of a partition in an sstable. As above.
+    PartitionTombstones,
+    /// How much of the drive of the data is used: see [`super::DiskUsage`].
+    DataDiskUsagePercentage,
 }
 
 impl Limit {
     /// All there are.
-    pub const ALL: [Limit; 20] = [
+    pub const ALL: [Limit; 24] = [
         Limit::Keyspaces,
         Limit::Tables,
         Limit::ColumnsPerTable,
@@ -81,6 +92,10 @@ impl Limit {
         Limit::SaiStringTermSize,
         Limit::SaiFrozenTermSize,
         Limit::SaiVectorTermSize,
+        Limit::SaiSstableIndexesPerQuery,
+        Limit::PartitionSize,
+        Limit::PartitionTombstones,
+        Limit::DataDiskUsagePercentage,
     ];
 
     /// Its name, with which its options begin.
@@ -106,6 +121,10 @@ impl Limit {
             Limit::SaiStringTermSize => "sai_string_term_size",
             Limit::SaiFrozenTermSize => "sai_frozen_term_size",
             Limit::SaiVectorTermSize => "sai_vector_term_size",
+            Limit::SaiSstableIndexesPerQuery => "sai_sstable_indexes_per_query",
+            Limit::PartitionSize => "partition_size",
+            Limit::PartitionTombstones => "partition_tombstones",
+            Limit::DataDiskUsagePercentage => "data_disk_usage_percentage",
         }
     }
 
@@ -116,8 +135,10 @@ impl Limit {
             | Limit::CollectionSize
             | Limit::SaiStringTermSize
             | Limit::SaiFrozenTermSize
-            | Limit::SaiVectorTermSize => Unit::Size,
+            | Limit::SaiVectorTermSize
+            | Limit::PartitionSize => Unit::Size,
             Limit::MaximumTimestamp | Limit::MinimumTimestamp => Unit::Time,
+            Limit::DataDiskUsagePercentage => Unit::Percentage,
             _ => Unit::Count,
         }
     }
@@ -125,6 +146,15 @@ impl Limit {
     /// Is what is below its thresholds too little?
     pub fn is_minimum(self) -> bool {
         self == Limit::MinimumReplicationFactor
+    }
+
+    /// Must its thresholds be in order, and none of them 0 bytes? Cassandra looks at those of all others
+    /// (`GuardrailsOptions`).
+    pub fn is_checked(self) -> bool {
+        !matches!(
+            self,
+            Limit::SaiStringTermSize | Limit::SaiFrozenTermSize | Limit::SaiVectorTermSize
+        )
     }
 
     fn reason(self) -> Option<&'static str> {

@@ -2,14 +2,18 @@
 //! (`org.apache.cassandra.db.guardrails`).
 //!
 //! A guardrail is a limit with a threshold from which clients are warned and one from which they are
-//! refused, a switch, or a list of values. None is set of itself. What a statement violates is checked
+//! refused, a switch, or a list of values. One is set of itself: how many sstables of an index a query looks into
+//! before clients are warned. What a statement violates is checked
 //! where it is executed; all checks are pure: they are given the guardrails, what is to be done and where
-//! warnings go.
+//! warnings go. Some are looked at elsewhere, where what they limit is known: by whoever writes sstables, and by
+//! replicas.
 
+mod disk_usage;
 mod limit;
 mod reads;
 mod schema;
 mod switch;
+mod terms;
 mod values;
 mod writes;
 
@@ -17,6 +21,7 @@ use std::collections::BTreeMap;
 
 use crate::CqlError;
 
+pub use disk_usage::{DiskUsage, DiskUsageNotices, LocalDiskUsage, check_replica};
 pub use limit::{Limit, Unit};
 pub use reads::ReadRequest;
 pub use switch::Switch;
@@ -35,7 +40,12 @@ pub enum Setting {
     Warned(Switch),
     /// Which values are warned of, ignored or refused: `…_warned`, `…_ignored`, `…_disallowed`.
     Listed(Values, Level),
+    /// As how large the drive of the data is taken at most.
+    MaxDiskSize,
 }
+
+/// From how many on clients are warned, if nothing else is set (`Config`).
+const INDEX_SSTABLES: u64 = 32;
 
 impl Setting {
     /// All there are.
@@ -54,7 +64,8 @@ impl Setting {
             let levels = values.levels().iter();
             levels.map(move |level| Setting::Listed(values, *level))
         });
-        limits.chain(switches).chain(values)
+        let all = limits.chain(switches).chain(values);
+        all.chain([Setting::MaxDiskSize])
     }
 
     /// The option of this name, if it is one of a guardrail.
@@ -70,6 +81,7 @@ impl Setting {
             Setting::Enabled(switch) => switch.option().to_owned(),
             Setting::Warned(switch) => format!("{}_warned", switch.name()),
             Setting::Listed(values, level) => format!("{}_{}", values.name(), level.name()),
+            Setting::MaxDiskSize => "data_disk_usage_max_disk_size".to_owned(),
         }
     }
 }
@@ -82,16 +94,35 @@ struct Threshold {
 }
 
 /// The guardrails that are set.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guardrails {
     limits: BTreeMap<Limit, Threshold>,
     disabled: Vec<Switch>,
     warned: Vec<Switch>,
     /// In the order in which they were given, which is how messages list them.
     lists: BTreeMap<(Values, Level), Vec<String>>,
+    /// Bytes.
+    max_disk_size: Option<u64>,
 }
 
-/// A limit refuses before it warns, or at the same.
+impl Default for Guardrails {
+    /// Those of a Cassandra that was told nothing of them.
+    fn default() -> Guardrails {
+        let indexes = Threshold {
+            warn: Some(INDEX_SSTABLES),
+            fail: None,
+        };
+        Guardrails {
+            limits: BTreeMap::from([(Limit::SaiSstableIndexesPerQuery, indexes)]),
+            disabled: Vec::new(),
+            warned: Vec::new(),
+            lists: BTreeMap::new(),
+            max_disk_size: None,
+        }
+    }
+}
+
+/// A limit refuses before it warns.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the warn threshold {warn} for {name}_warn_threshold should be {should} than the fail threshold {fail}"
@@ -131,22 +162,33 @@ impl Guardrails {
         self.lists.insert((values, level), names);
     }
 
-    /// Is anything set?
+    /// As how many bytes the drive of the data is taken at most.
+    pub fn set_max_disk_size(&mut self, bytes: Option<u64>) {
+        self.max_disk_size = bytes;
+    }
+
+    /// As how many bytes the drive of the data is taken at most, if that is set.
+    pub fn max_disk_size(&self) -> Option<u64> {
+        self.max_disk_size
+    }
+
+    /// Is anything set but what is set of itself?
     pub fn is_set(&self) -> bool {
         *self != Guardrails::default()
     }
 
-    /// Refuses thresholds of which that of the warning comes after that of the error.
+    /// Refuses thresholds of which that of the warning comes after that of the error; where they are the same
+    /// there are errors alone.
     pub fn check(&self) -> Result<(), ThresholdsCross> {
         for (limit, threshold) in &self.limits {
             let (Some(warn), Some(fail)) = (threshold.warn, threshold.fail) else {
                 continue;
             };
             let crossed = match limit.is_minimum() {
-                true => fail >= warn,
-                false => warn >= fail,
+                true => fail > warn,
+                false => warn > fail,
             };
-            if crossed {
+            if crossed && limit.is_checked() {
                 let should = if limit.is_minimum() {
                     "greater"
                 } else {
@@ -276,6 +318,11 @@ mod tests {
             "zero_ttl_on_twcs_warned",
             "table_properties_ignored",
             "read_consistency_levels_disallowed",
+            "partition_size_warn_threshold",
+            "partition_tombstones_fail_threshold",
+            "sai_sstable_indexes_per_query_warn_threshold",
+            "data_disk_usage_percentage_fail_threshold",
+            "data_disk_usage_max_disk_size",
         ] {
             assert!(names.iter().any(|known| known == name), "{name}");
         }
@@ -289,6 +336,13 @@ mod tests {
         assert!(!guardrails.is_set());
         guardrails.set_warn(Limit::Tables, Some(10));
         guardrails.set_fail(Limit::Tables, Some(11));
+        assert_eq!(guardrails.check(), Ok(()));
+        guardrails.set_warn(Limit::Tables, Some(11));
+        guardrails.set_warn(Limit::SaiStringTermSize, Some(3));
+        guardrails.set_fail(Limit::SaiStringTermSize, Some(2));
+        assert_eq!(guardrails.check(), Ok(()), "Cassandra takes them, too");
+        guardrails.set_warn(Limit::MinimumReplicationFactor, Some(3));
+        guardrails.set_fail(Limit::MinimumReplicationFactor, Some(3));
         assert_eq!(guardrails.check(), Ok(()));
         guardrails.set_warn(Limit::MinimumReplicationFactor, Some(2));
         guardrails.set_fail(Limit::MinimumReplicationFactor, Some(3));

@@ -1,7 +1,8 @@
 //! What guardrails say of reads.
 
+use crate::ast::{QualifiedName, Statement};
 use crate::plan::{SelectPlan, SelectRun};
-use crate::{CqlError, Plan};
+use crate::{Context, CqlError, Plan};
 
 use super::{Guardrails, Limit, Switch, Values};
 
@@ -16,21 +17,56 @@ pub struct ReadRequest<'a> {
     pub page_size: Option<u32>,
 }
 
+fn is_there(context: &Context<'_>, table: &QualifiedName) -> bool {
+    let keyspace = table.keyspace.as_deref().or(context.keyspace);
+    let keyspace = keyspace.and_then(|name| context.schema.keyspaces.get(name));
+    keyspace.is_some_and(|keyspace| keyspace.tables.contains_key(table.name.as_str()))
+}
+
 impl Guardrails {
-    /// What is known before values are bound (`SelectStatement.RawStatement.prepare`).
+    /// What is refused of a SELECT before its columns are looked for (`SelectStatement.RawStatement.prepare`).
+    pub fn check_text(
+        &self,
+        statement: &Statement,
+        context: &Context<'_>,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), CqlError> {
+        match statement {
+            Statement::Select(select) if !select.group_by.is_empty() => {
+                if is_there(context, &select.table) {
+                    self.ensure(Switch::GroupBy, None, warnings)?;
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What is known before values are bound.
     pub fn check_plan(&self, plan: &Plan, warnings: &mut Vec<String>) -> Result<(), CqlError> {
         let Plan::Select(select) = plan else {
             return Ok(());
         };
-        if !select.group_by.is_empty() {
-            self.ensure(Switch::GroupBy, None, warnings)?;
-        }
         // Tables of the system may be filtered always.
         let is_local = matches!(&*select.table.keyspace, "system" | "system_schema");
         if select.allows_filtering && !is_local {
             self.ensure(Switch::AllowFiltering, None, warnings)?;
         }
         Ok(())
+    }
+
+    /// What the lists of IN on a key come to, in whichever statement
+    /// (`PartitionKeySingleRestrictionSet.values`, `ClusteringColumnRestrictions.valuesAsClustering`).
+    pub(super) fn check_in_product(
+        &self,
+        of: &str,
+        product: Option<u64>,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), CqlError> {
+        match product {
+            Some(product) => self.guard(Limit::InSelectCartesianProduct, of, product, warnings),
+            None => Ok(()),
+        }
     }
 
     /// An execution that has begun (`SelectStatement.execute`).
@@ -47,24 +83,15 @@ impl Guardrails {
             &[request.consistency],
             warnings,
         )?;
-        let (keys, slices) = (run.keys() as u64, run.slices() as u64);
-        if select.keys.has_in() && keys > 1 {
-            self.guard(
-                Limit::InSelectCartesianProduct,
-                "partition key",
-                keys,
-                warnings,
-            )?;
-            self.guard(Limit::PartitionKeysInSelect, table, keys, warnings)?;
-        }
-        // Of rows alone, not where clustering columns are left open.
-        if select.slices.has_in() && select.slices.selects_rows() && slices > 1 {
-            self.guard(
-                Limit::InSelectCartesianProduct,
-                "clustering key",
-                slices,
-                warnings,
-            )?;
+        let keys = run.keys() as u64;
+        if self.limits(Limit::InSelectCartesianProduct) || self.limits(Limit::PartitionKeysInSelect)
+        {
+            let [of_keys, of_rows] = run.in_products()?;
+            self.check_in_product("partition key", of_keys, warnings)?;
+            if of_keys.is_some() && keys > 1 {
+                self.guard(Limit::PartitionKeysInSelect, table, keys, warnings)?;
+            }
+            self.check_in_product("clustering key", of_rows, warnings)?;
         }
         if let Some(size) = request.page_size.filter(|_| run.is_paged()) {
             self.guard(Limit::PageSize, table, u64::from(size), warnings)?;

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use model::Schema;
+use uuid::Uuid;
 
 use crate::CqlError;
 use crate::ast::{
@@ -19,6 +20,10 @@ const DEFAULT_TTL: &str = "default_time_to_live";
 impl Guardrails {
     /// Checks a statement on the schema it is to change (`AlterSchemaStatement` and its kinds). What is
     /// to be executed: properties that are ignored are left out.
+    ///
+    /// Cassandra looks at some of it before it looks at what there is (`validate`), and at the rest (`apply`)
+    /// once it has found what is to be changed, or nothing in its way: where that is not so, nothing is
+    /// said of the rest, and whoever executes the statement says what is wrong.
     pub fn check_schema<'p>(
         &self,
         plan: &'p SchemaPlan,
@@ -29,8 +34,12 @@ impl Guardrails {
         let ignored = match plan.statement() {
             Statement::CreateTable(create) => self.properties(&create.properties, warnings)?,
             Statement::CopyTable(copy) => self.properties(&copy.properties, warnings)?,
-            Statement::CreateView(create) => self.properties(&create.properties, warnings)?,
-            Statement::AlterView(alter) => self.properties(&alter.properties, warnings)?,
+            Statement::CreateView(create) if may_create_view(create, schema).is_some() => {
+                self.properties(&create.properties, warnings)?
+            }
+            Statement::AlterView(alter) if table_of(schema, &alter.view).is_some() => {
+                self.properties(&alter.properties, warnings)?
+            }
             Statement::AlterTable(AlterTable {
                 action: AlterTableAction::With(properties),
                 ..
@@ -40,43 +49,49 @@ impl Guardrails {
         if !ignored.is_empty() {
             plan = Cow::Owned(plan.without_properties(&ignored));
         }
-        self.check_statement(plan.statement(), schema, warnings)?;
+        self.check_statement(&plan, schema, warnings)?;
         Ok(plan)
     }
 
     fn check_statement(
         &self,
-        statement: &Statement,
+        plan: &SchemaPlan,
         schema: &Schema,
         warnings: &mut Vec<String>,
     ) -> Result<(), CqlError> {
-        match statement {
+        match plan.statement() {
             Statement::CreateKeyspace(create) => {
-                self.check_strategy(&create.properties, warnings)?;
                 let count = user_keyspaces(schema).count() + 1;
                 self.guard(Limit::Keyspaces, &create.name, count as u64, warnings)?;
+                self.check_strategy(&create.properties, warnings)?;
                 if schema.keyspaces.contains_key(create.name.as_str()) {
                     return Ok(());
                 }
                 self.check_factors(&create.name, &create.properties, schema, warnings)
             }
             Statement::AlterKeyspace(alter) => {
+                if !schema.keyspaces.contains_key(alter.name.as_str()) {
+                    return Ok(());
+                }
                 self.check_strategy(&alter.properties, warnings)?;
                 self.check_factors(&alter.name, &alter.properties, schema, warnings)
             }
             Statement::DropKeyspace { .. } => self.ensure(Switch::DropKeyspace, None, warnings),
-            Statement::CreateTable(create) => self.check_create_table(create, schema, warnings),
+            Statement::CreateTable(create) => {
+                self.check_create_table((plan, create), schema, warnings)
+            }
             Statement::CopyTable(copy) => self.check_tables(&copy.table, schema, warnings),
-            Statement::AlterTable(alter) => self.check_alter_table(alter, schema, warnings),
+            Statement::AlterTable(alter) => self.check_alter_table((plan, alter), schema, warnings),
             Statement::DropTable(_) => self.ensure(Switch::DropTruncateTable, None, warnings),
             Statement::CreateType(create) => {
+                let count = create.fields.len() as u64;
+                self.guard(Limit::FieldsPerUdt, &create.name.name, count, warnings)?;
                 for (field, ty) in &create.fields {
                     self.check_type(&format!("Field {field}"), ty, warnings)?;
                 }
-                let count = create.fields.len() as u64;
-                self.guard(Limit::FieldsPerUdt, &create.name.name, count, warnings)
+                Ok(())
             }
-            Statement::AlterType(alter) => self.check_alter_type(alter, schema, warnings),
+            Statement::AlterType(alter) => self.check_alter_type((plan, alter), schema, warnings),
             Statement::CreateIndex(create) => self.check_index(create, schema, warnings),
             Statement::CreateView(create) => self.check_view(create, schema, warnings),
             _ => Ok(()),
@@ -124,6 +139,11 @@ impl Guardrails {
                 .get(keyspace)
                 .map(|known| &known.replication),
         };
+        let options = options.filter(|options| {
+            let class = options.get("class").map_or("", String::as_str);
+            let class = class.rsplit('.').next().unwrap_or(class);
+            matches!(class, "SimpleStrategy" | "NetworkTopologyStrategy")
+        });
         for (name, factor) in options.into_iter().flatten() {
             if let (true, Ok(factor)) = (name != "class", factor.parse()) {
                 self.guard(Limit::MinimumReplicationFactor, keyspace, factor, warnings)?;
@@ -135,21 +155,34 @@ impl Guardrails {
 
     fn check_create_table(
         &self,
-        create: &CreateTable,
+        (plan, create): (&SchemaPlan, &CreateTable),
         schema: &Schema,
         warnings: &mut Vec<String>,
     ) -> Result<(), CqlError> {
         let count = create.columns.len() as u64;
         self.guard(Limit::ColumnsPerTable, &create.table.name, count, warnings)?;
+        self.check_tables(&create.table, schema, warnings)?;
         if create.compact_storage {
             self.ensure(Switch::CompactTables, None, warnings)?;
         }
-        self.check_tables(&create.table, schema, warnings)?;
+        self.check_ttl_in_windows(&create.properties, warnings)?;
         self.check_columns(&create.columns, warnings)?;
-        self.check_compression(&create.properties, warnings)?;
-        let class = map(&create.properties, "compaction", "class").unwrap_or_default();
+        if table_of(schema, &create.table).is_none() {
+            self.check_compression(plan, &create.properties, schema, warnings)?;
+        }
+        Ok(())
+    }
+
+    /// Tables in time windows whose rows live for ever, as far as the statement itself tells
+    /// (`AlterSchemaStatement.validateDefaultTimeToLive`).
+    fn check_ttl_in_windows(
+        &self,
+        properties: &[Property],
+        warnings: &mut Vec<String>,
+    ) -> Result<(), CqlError> {
+        let class = map(properties, "compaction", "class").unwrap_or_default();
         let in_windows = class.rsplit('.').next() == Some("TimeWindowCompactionStrategy");
-        let ttl = create.properties.iter().find(|p| p.name == DEFAULT_TTL);
+        let ttl = properties.iter().find(|p| p.name == DEFAULT_TTL);
         if in_windows && ttl.is_none_or(|ttl| ttl.value == PropertyValue::Text("0".to_owned())) {
             self.ensure(Switch::ZeroTtlOnTwcs, None, warnings)?;
         }
@@ -207,9 +240,12 @@ impl Guardrails {
         }
     }
 
+    /// Cassandra asks once it has made the table, so not of statements that are wrong.
     fn check_compression(
         &self,
+        plan: &SchemaPlan,
         properties: &[Property],
+        schema: &Schema,
         warnings: &mut Vec<String>,
     ) -> Result<(), CqlError> {
         let enabled = map(properties, "compression", "enabled");
@@ -217,7 +253,7 @@ impl Guardrails {
             .or_else(|| map(properties, "compression", "class"));
         let off = enabled.is_some_and(|enabled| enabled.eq_ignore_ascii_case("false"))
             || class.is_some_and(str::is_empty);
-        match off {
+        match off && !self.enabled(Switch::UncompressedTables) && after(plan, schema).is_some() {
             true => self.ensure(Switch::UncompressedTables, None, warnings),
             false => Ok(()),
         }
@@ -225,46 +261,68 @@ impl Guardrails {
 
     fn check_alter_table(
         &self,
-        alter: &AlterTable,
+        (plan, alter): (&SchemaPlan, &AlterTable),
         schema: &Schema,
         warnings: &mut Vec<String>,
     ) -> Result<(), CqlError> {
+        match &alter.action {
+            AlterTableAction::Add { columns, .. } => self.check_columns(columns, warnings)?,
+            AlterTableAction::With(properties) => {
+                self.check_ttl_in_windows(properties, warnings)?
+            }
+            _ => {}
+        }
+        if table_of(schema, &alter.table).is_none_or(|table| table.view.is_some()) {
+            return Ok(());
+        }
         let changing = Some("ALTER TABLE changing columns");
         match &alter.action {
-            AlterTableAction::Add { columns, .. } => {
+            AlterTableAction::Add { .. } => {
                 self.ensure(Switch::AlterTable, changing, warnings)?;
-                self.check_columns(columns, warnings)?;
-                let table = table_of(schema, &alter.table);
-                let known = table.map_or(0, |table| table.columns().count());
-                let count = (known + columns.len()) as u64;
+                if !self.limits(Limit::ColumnsPerTable) {
+                    return Ok(());
+                }
+                let after = after(plan, schema);
+                let table = after
+                    .as_ref()
+                    .and_then(|after| table_of(after, &alter.table));
+                let count = table.map_or(0, |table| table.columns().count() as u64);
                 self.guard(Limit::ColumnsPerTable, &alter.table.name, count, warnings)
             }
             AlterTableAction::Drop { .. } | AlterTableAction::Rename { .. } => {
                 self.ensure(Switch::AlterTable, changing, warnings)
             }
-            AlterTableAction::With(properties) => self.check_compression(properties, warnings),
+            AlterTableAction::With(properties) => {
+                self.check_compression(plan, properties, schema, warnings)
+            }
             _ => Ok(()),
         }
     }
 
+    /// A field that there is not yet, if it can be added.
     fn check_alter_type(
         &self,
-        alter: &AlterType,
+        (plan, alter): (&SchemaPlan, &AlterType),
         schema: &Schema,
         warnings: &mut Vec<String>,
     ) -> Result<(), CqlError> {
         let AlterTypeAction::Add { field, ty, .. } = &alter.action else {
             return Ok(());
         };
-        self.check_type(&format!("Field {field}"), ty, warnings)?;
-        let keyspace = alter.name.keyspace.as_deref().unwrap_or_default();
-        let keyspace = schema.keyspaces.get(keyspace);
-        let known = keyspace.and_then(|keyspace| keyspace.types.get(alter.name.name.as_str()));
-        let Some(known) = known else {
-            return Ok(());
+        let fields = |schema: &Schema| {
+            let keyspace = alter.name.keyspace.as_deref().unwrap_or_default();
+            let keyspace = schema.keyspaces.get(keyspace)?;
+            let known = keyspace.types.get(alter.name.name.as_str())?;
+            Some(known.fields.len() as u64)
         };
-        let count = known.fields.len() as u64 + 1;
-        self.guard(Limit::FieldsPerUdt, &alter.name.name, count, warnings)
+        let count = after(plan, schema).and_then(|after| fields(&after));
+        match count {
+            Some(count) if fields(schema) != Some(count) => {
+                self.guard(Limit::FieldsPerUdt, &alter.name.name, count, warnings)?;
+                self.check_type(&format!("Field {field}"), ty, warnings)
+            }
+            _ => Ok(()),
+        }
     }
 
     fn check_index(
@@ -273,12 +331,18 @@ impl Guardrails {
         schema: &Schema,
         warnings: &mut Vec<String>,
     ) -> Result<(), CqlError> {
-        self.ensure(Switch::SecondaryIndexes, None, warnings)?;
+        let creating = Some("Creating secondary indexes");
+        self.ensure(Switch::SecondaryIndexes, creating, warnings)?;
         let Some(table) = table_of(schema, &create.table) else {
             return Ok(());
         };
         let name = create.name.as_deref();
-        if name.is_some_and(|name| table.indexes.iter().any(|index| &*index.name == name)) {
+        let keyspace = schema.keyspaces.get(&*table.keyspace);
+        let tables = keyspace
+            .into_iter()
+            .flat_map(|keyspace| keyspace.tables.values());
+        let mut indexes = tables.flat_map(|table| &table.indexes);
+        if name.is_some_and(|name| indexes.any(|index| &*index.name == name)) {
             return Ok(());
         }
         let what = match name {
@@ -295,7 +359,7 @@ impl Guardrails {
         schema: &Schema,
         warnings: &mut Vec<String>,
     ) -> Result<(), CqlError> {
-        let Some(base) = table_of(schema, &create.base) else {
+        let Some(base) = may_create_view(create, schema) else {
             return Ok(());
         };
         let count = schema.views_of(base).count() as u64 + 1;
@@ -311,6 +375,19 @@ fn map<'p>(properties: &'p [Property], name: &str, key: &str) -> Option<&'p str>
         PropertyValue::Map(entries) => entries.get(key).map(String::as_str),
         PropertyValue::Text(_) => None,
     }
+}
+
+/// The table of a new view, if that is there and nothing has the name of the view.
+fn may_create_view<'s>(create: &CreateView, schema: &'s Schema) -> Option<&'s model::Table> {
+    let base = table_of(schema, &create.base)?;
+    table_of(schema, &create.view).is_none().then_some(base)
+}
+
+/// The schema after a statement; `None` if it cannot be executed.
+fn after(plan: &SchemaPlan, schema: &Schema) -> Option<Schema> {
+    // Ids and times are of no account here, nor are data centers, as no keyspace is looked at.
+    let changed = plan.apply(schema, Uuid::nil, 0, &[]);
+    changed.ok().map(|change| change.schema)
 }
 
 fn user_keyspaces(schema: &Schema) -> impl Iterator<Item = &model::Keyspace> {

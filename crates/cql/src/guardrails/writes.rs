@@ -1,8 +1,6 @@
 //! What guardrails say of writes.
 
-use model::{
-    Cell, Column, ColumnId, CqlType, IndexKind, NO_TTL, PartitionUpdate, Row, Table, collection,
-};
+use model::{Cell, Column, CqlType, NO_TTL, PartitionUpdate, Row, Table, collection};
 
 use crate::CqlError;
 use crate::plan::{Action, ModifyPlan};
@@ -30,8 +28,20 @@ impl Guardrails {
         Ok(())
     }
 
-    /// What a statement says, before it is known what it writes (`ModificationStatement.validate`,
-    /// `validateTimestamp`). Of the timestamps of batches Cassandra asks only whether they may be.
+    /// What a statement says, before anything of its execution is looked at (`ModificationStatement.validate`).
+    pub fn check_write(
+        &self,
+        plan: &ModifyPlan,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), CqlError> {
+        match plan.attributes.has_timestamp() {
+            true => self.ensure(Switch::UserTimestamps, None, warnings),
+            false => Ok(()),
+        }
+    }
+
+    /// What an execution says, before it is known what it writes (`ModificationStatement.validateTimestamp`,
+    /// `getMutations`). Of the timestamps of batches Cassandra asks only whether they may be.
     pub fn check_modify(
         &self,
         plan: &ModifyPlan,
@@ -39,11 +49,16 @@ impl Guardrails {
         in_batch: bool,
         warnings: &mut Vec<String>,
     ) -> Result<(), CqlError> {
-        if plan.attributes.has_timestamp() {
-            self.ensure(Switch::UserTimestamps, None, warnings)?;
-            if !in_batch {
-                self.check_timestamp(plan, request, warnings)?;
-            }
+        if plan.attributes.has_timestamp() && !in_batch {
+            self.check_timestamp(plan, request, warnings)?;
+        }
+        if let Some(place) = &plan.place
+            && self.limits(Limit::InSelectCartesianProduct)
+        {
+            let keys = place.keys.in_product(request)?;
+            self.check_in_product("partition key", keys, warnings)?;
+            let rows = place.rows.in_product(request)?;
+            self.check_in_product("clustering key", rows, warnings)?;
         }
         for action in plan.static_actions.iter().chain(&plan.row_actions) {
             let feature = match action.action {
@@ -109,21 +124,28 @@ impl Guardrails {
         updates: impl Iterator<Item = &'u PartitionUpdate>,
         warnings: &mut Vec<String>,
     ) -> Result<(), CqlError> {
-        let asked = [
+        let any = |limits: [Limit; 3]| limits.into_iter().any(|limit| self.limits(limit));
+        let of_cells = any([
             Limit::ColumnValueSize,
             Limit::CollectionSize,
             Limit::ItemsPerCollection,
+        ]);
+        let of_terms = any([
             Limit::SaiStringTermSize,
             Limit::SaiFrozenTermSize,
             Limit::SaiVectorTermSize,
-        ];
-        if !asked.into_iter().any(|limit| self.limits(limit)) {
+        ]);
+        if !of_cells && !of_terms {
             return Ok(());
         }
         for update in updates {
-            let rows = update.static_row.iter().chain(&update.rows);
-            for row in rows {
-                self.check_row(&update.table, row, warnings)?;
+            if of_cells {
+                for row in update.static_row.iter().chain(&update.rows) {
+                    self.check_row(&update.table, row, warnings)?;
+                }
+            }
+            if of_terms {
+                self.check_terms(update, warnings)?;
             }
         }
         Ok(())
@@ -141,9 +163,6 @@ impl Guardrails {
                 continue;
             };
             self.check_cells(column, cells, warnings)?;
-            if is_storage_attached(table, column.id) {
-                self.check_terms(column, cells, warnings)?;
-            }
         }
         Ok(())
     }
@@ -188,42 +207,9 @@ impl Guardrails {
         }
         Ok(())
     }
-
-    /// The values of a column that has a storage-attached index
-    /// (`StorageAttachedIndex.validateMaxTermSizeForCell`).
-    fn check_terms(
-        &self,
-        column: &Column,
-        cells: &[Cell],
-        warnings: &mut Vec<String>,
-    ) -> Result<(), CqlError> {
-        let limit = match &column.ty {
-            CqlType::Text | CqlType::Ascii => Limit::SaiStringTermSize,
-            CqlType::Vector { .. } => Limit::SaiVectorTermSize,
-            ty if ty.is_multi_cell() => return Ok(()),
-            CqlType::List { .. }
-            | CqlType::Set { .. }
-            | CqlType::Map { .. }
-            | CqlType::Tuple(_)
-            | CqlType::Udt { .. } => Limit::SaiFrozenTermSize,
-            _ => return Ok(()),
-        };
-        for cell in cells.iter().filter(|cell| is_live(cell)) {
-            self.guard(limit, &column.name, cell.value.len() as u64, warnings)?;
-        }
-        Ok(())
-    }
 }
 
 /// Is it no tombstone?
-fn is_live(cell: &Cell) -> bool {
+pub(super) fn is_live(cell: &Cell) -> bool {
     cell.ttl != NO_TTL || cell.local_deletion_time == model::NO_DELETION_TIME
-}
-
-fn is_storage_attached(table: &Table, column: ColumnId) -> bool {
-    let name = table.column(column).map(|column| &column.name);
-    table
-        .indexes
-        .iter()
-        .any(|index| index.kind == Some(IndexKind::Custom) && index.column.as_ref() == name)
 }

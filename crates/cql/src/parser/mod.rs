@@ -36,7 +36,7 @@ pub fn parse(text: &str) -> Result<Statement, CqlError> {
 }
 
 /// As [`parse`], of several statements that may have [`MAX_TOKENS`] together; so many are `left`.
-pub(crate) fn parse_within(text: &str, left: &mut usize) -> Result<Statement, CqlError> {
+pub fn parse_within(text: &str, left: &mut usize) -> Result<Statement, CqlError> {
     let tokens = tokens(text, left)?;
     let mut parser = Parser::new(text, &tokens);
     let statement = parser.statement()?;

@@ -70,6 +70,12 @@ impl KeyPlan {
             .any(|column| matches!(column.demand, Demand::In(_)))
     }
 
+    /// How many keys the lists of IN come to, the same ones counted as often as they are given; `None` where
+    /// there is no IN (`MultiCBuilder.buildSize`).
+    pub(crate) fn in_product(&self, request: &Request<'_>) -> Result<Option<u64>, CqlError> {
+        product(self.columns.iter().map(|column| &column.demand), request)
+    }
+
     /// The keys that are named, sorted and each once where there may be several, of which one may be
     /// empty: see [`check_keys`]. `None` if it reads a range of the ring.
     pub(crate) fn named(
@@ -206,6 +212,29 @@ pub(crate) fn in_values(
                 .collect(),
         },
     }
+}
+
+/// What several lists of IN come to together; `None` where there is none.
+pub(crate) fn product<'d, V: 'd>(
+    demands: impl Iterator<Item = &'d Demand<V>>,
+    request: &Request<'_>,
+) -> Result<Option<u64>, CqlError> {
+    let mut product = None;
+    for demand in demands {
+        let Demand::In(one_of) = demand else {
+            continue;
+        };
+        let count = match one_of {
+            OneOf::Terms(terms) => terms.len(),
+            OneOf::Marker(marker) => match marker.evaluate_list(request)? {
+                BoundList::Values(values) => values.len(),
+                BoundList::Null | BoundList::Unset => 0,
+            },
+        };
+        let before = product.unwrap_or(1_u64);
+        product = Some(before.saturating_mul(count as u64));
+    }
+    Ok(product)
 }
 
 /// The range of the ring that the token is restricted to; `None` where it is empty.

@@ -251,9 +251,13 @@ impl<'p> SelectRun<'p> {
         self.nearest.as_ref().map(|_| self.remaining)
     }
 
-    /// How many slices of each partition are read.
-    pub(crate) fn slices(&self) -> usize {
-        self.slices.len()
+    /// How many keys, and how many rows of each partition, the lists of IN come to, the same ones counted as
+    /// often as they are given.
+    pub(crate) fn in_products(&self) -> Result<[Option<u64>; 2], CqlError> {
+        Ok([
+            self.plan.keys.in_product(self.request)?,
+            self.plan.slices.in_product(self.request)?,
+        ])
     }
 
     /// Starts after a position of an earlier page. Where a single partition is read it is the place in it that

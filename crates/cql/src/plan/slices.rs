@@ -18,7 +18,7 @@ use crate::CqlError;
 use crate::error::invalid;
 use crate::term::{Bound, BoundList, Expression, Request};
 
-use super::keys::{in_values, required};
+use super::keys::{in_values, product, required};
 use super::restriction::{Demand, Edge, OneOf, Tuple};
 use super::restrictions::ClusteringRestriction;
 
@@ -91,6 +91,15 @@ impl SlicePlan {
         self.restrictions
             .iter()
             .any(|restriction| matches!(restriction.demand, Demand::In(_)))
+    }
+
+    /// How many rows of a partition the lists of IN come to, the same ones counted as often as they are given;
+    /// `None` where there is no IN, or the clustering is not whole.
+    pub(crate) fn in_product(&self, request: &Request<'_>) -> Result<Option<u64>, CqlError> {
+        match self.selects_rows() {
+            true => product(self.restrictions.iter().map(|r| &r.demand), request),
+            false => Ok(None),
+        }
     }
 
     /// Is the column at this position restricted to one value?

@@ -60,6 +60,17 @@ impl ModifyPlan {
         Ok(place.keys.keys(request)?.into_iter().map(command).collect())
     }
 
+    /// The partitions that this execution writes to (`ModificationStatement.buildPartitionKeyNames`).
+    pub fn written_keys(&self, request: &Request<'_>) -> Result<Vec<DecoratedKey>, CqlError> {
+        match &self.place {
+            Some(place) => place.keys.keys(request),
+            None => {
+                let updates = self.updates(request, request.timestamp_micros, &[])?;
+                Ok(updates.into_iter().map(|update| update.key).collect())
+            }
+        }
+    }
+
     fn needs_read(&self) -> bool {
         self.columns_it_needs().next().is_some()
     }

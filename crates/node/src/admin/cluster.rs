@@ -5,7 +5,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use cluster::{
-    Change, Member, MemberState, Node, NodeId, Placement, Replicas, ReplicationStrategy, Topology,
+    ApplicationState, Change, Member, MemberState, Node, NodeId, Placement, Replicas,
+    ReplicationStrategy, Topology,
 };
 use model::Token;
 use uuid::Uuid;
@@ -50,6 +51,8 @@ pub struct NodeStatus {
     pub is_up: Option<bool>,
     /// What it says of itself now; `None` if it does not answer.
     pub report: Option<NodeReport>,
+    /// How full its drive is, as it has told all by gossip.
+    pub disk_usage: Option<String>,
 }
 
 /// What a node does in the ring.
@@ -116,6 +119,7 @@ fn nodes(
             state: state(topology, *id, member)?,
             is_up: watched.then(|| *id == own || is_up(*id)),
             report: None,
+            disk_usage: None,
         };
         Some((*id, status))
     });
@@ -189,6 +193,11 @@ impl Admin {
             };
             if let Ok(report) = report::own(&shard).await {
                 reports.insert(own, report);
+            }
+            if let Some(service) = shard.cluster_service() {
+                for (id, status) in &mut nodes {
+                    status.disk_usage = service.told(*id, ApplicationState::DiskUsage);
+                }
             }
             for (id, report) in reports {
                 if let Some(status) = nodes.get_mut(&id) {

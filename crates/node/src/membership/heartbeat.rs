@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 
-use cluster::{Gossip, News, NodeId};
+use cluster::{ApplicationState, Gossip, News, NodeId};
+use cql::guardrails::DiskUsage;
 use io::TaskGroup;
 use wire::internode::Verb;
 
 use super::question::{Question, Reply};
-use super::{ClusterService, events, set_up_everywhere};
+use super::{ClusterService, events, set_disk_usage_everywhere, set_up_everywhere};
 use crate::shard::Shard;
 
 /// How long a message may be on its way: news that is older says nothing.
@@ -87,6 +88,13 @@ fn send(service: &Rc<ClusterService>, to: NodeId, message: Vec<u8>) {
 }
 
 async fn tell(service: &Rc<ClusterService>, shard: &Rc<Shard>, news: &[News]) {
+    let is_of_disks = |news: &News| matches!(news, News::Told(_, ApplicationState::DiskUsage));
+    if news.iter().any(is_of_disks) {
+        set_disk_usage_everywhere(shard, service.disk_usages(shard)).await;
+    }
+    if news.iter().all(is_of_disks) {
+        return;
+    }
     let up: BTreeSet<NodeId> = {
         let metadata = shard.metadata();
         let gossip = service.gossip.borrow();
@@ -164,6 +172,36 @@ impl ClusterService {
         let gossip = self.gossip.borrow();
         let silences = gossip.as_ref().map(|gossip| gossip.silences(now));
         silences.into_iter().flatten().collect()
+    }
+
+    /// Tells the others something of this node. Before it has begun to gossip nobody is told.
+    pub(crate) fn tell(&self, state: ApplicationState, value: &str) {
+        if let Some(gossip) = &mut *self.gossip.borrow_mut() {
+            gossip.tell(state, value);
+            self.gossip_wake.notify_one();
+        }
+    }
+
+    /// What a node tells of itself, if it tells it.
+    pub(crate) fn told(&self, node: NodeId, state: ApplicationState) -> Option<String> {
+        let gossip = self.gossip.borrow();
+        gossip.as_ref()?.told(node, state)
+    }
+
+    /// The nodes whose drives have not much room.
+    fn disk_usages(&self, shard: &Shard) -> BTreeMap<NodeId, DiskUsage> {
+        let metadata = shard.metadata();
+        let nodes = metadata.others().chain([metadata.own()]);
+        let told = nodes.filter_map(|node| {
+            let value = self.told(node, ApplicationState::DiskUsage)?;
+            let usage = DiskUsage::named(&value);
+            if usage.is_none() {
+                tracing::warn!("Found unknown DiskUsageState: {value} of node {}", node.0);
+            }
+            Some((node, usage?))
+        });
+        told.filter(|(_, usage)| *usage != DiskUsage::Spacious)
+            .collect()
     }
 
     /// Tells the others that this node goes, for good; they need not find out.

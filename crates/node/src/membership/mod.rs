@@ -9,7 +9,7 @@
 //! | [`follower`] | what it does with each decision |
 //! | [`schema`] | changes of the schema, as decisions |
 //! | [`voters`] | who leads sees to who votes |
-//! | [`heartbeat`] | gossip: who is up |
+//! | [`heartbeat`] | gossip: who is up, and what nodes tell of themselves |
 //! | [`events`] | what clients are told of the others |
 //! | [`question`], [`answer`] | what nodes ask each other for all that |
 //!
@@ -41,6 +41,7 @@ use cluster::{
     ClusterMetadata, Discovery, EntryRefused, Gossip, MemberState, MetadataEntry, Node, NodeId,
     Place,
 };
+use cql::guardrails::DiskUsage;
 use io::{Env, Instant, Notify, TaskGroup};
 use model::{Schema, TableId};
 use uuid::Uuid;
@@ -48,6 +49,7 @@ use wire::internode::{Hello, Identity, Refusal, VERSIONS, Verb};
 
 use self::group::{Group, Proposed};
 use self::question::{Question, Reply};
+use crate::disk_usage;
 use crate::internode::{Peer, PeerError};
 use crate::message::ShardRequest;
 use crate::metadata::{Membership, Metadata};
@@ -70,8 +72,10 @@ pub(crate) async fn meet(shard: &Rc<Shard>) {
     let Some(service) = shard.cluster_service() else {
         return;
     };
-    let beating = heartbeat::beat(service, shard.clone());
+    let beating = heartbeat::beat(service.clone(), shard.clone());
     shard.env.spawn(TaskGroup::Foreground, beating).detach();
+    let watching = disk_usage::watch(service, shard.clone());
+    shard.env.spawn(TaskGroup::Maintenance, watching).detach();
     let meeting = async {
         loop {
             let metadata = shard.metadata();
@@ -531,6 +535,18 @@ async fn set_everywhere(shard: &Shard, membership: &Membership) -> Result<(), St
 pub(crate) fn set(shard: &Shard, membership: Membership) {
     let schema = shard.metadata().schema.clone();
     shard.set_metadata(Metadata::new(schema, Some(membership)));
+}
+
+/// All shards learn which drives have not much room.
+async fn set_disk_usage_everywhere(shard: &Shard, known: BTreeMap<NodeId, DiskUsage>) {
+    let known = Arc::new(known);
+    let request = || ShardRequest::SetDiskUsage(known.clone());
+    let here = async {
+        shard.disk_usages.set(known.clone());
+        Ok(())
+    };
+    // As below.
+    let _ = shard.on_all(request, here).await;
 }
 
 /// All shards learn who is up.

@@ -295,7 +295,9 @@ fn guardrail(guardrails: &Guardrails, setting: Setting) -> Option<String> {
     let threshold = guardrails.threshold(setting);
     match setting {
         Setting::Warn(limit) | Setting::Fail(limit) => match limit.unit() {
-            Unit::Count => Some(threshold.map_or_else(|| "-1".to_owned(), |t| t.to_string())),
+            Unit::Count | Unit::Percentage => {
+                Some(threshold.map_or_else(|| "-1".to_owned(), |t| t.to_string()))
+            }
             Unit::Size => threshold.map(kibibytes),
             Unit::Time => threshold.map(|micros| match micros % 1000 {
                 0 => milliseconds(Duration::from_micros(micros)),
@@ -307,6 +309,7 @@ fn guardrail(guardrails: &Guardrails, setting: Setting) -> Option<String> {
         Setting::Listed(values, level) => {
             Some(format!("[{}]", guardrails.values(values, level).join(", ")))
         }
+        Setting::MaxDiskSize => guardrails.max_disk_size().map(mebibytes),
     }
 }
 

@@ -185,6 +185,7 @@ fn cluster_node(status: &NodeStatus, votes: bool) -> Value {
         "schema_version": report.map(|report| report.schema_version.to_string()),
         "generation": report.map(|report| report.generation),
         "serves_clients": report.map(|report| report.serves_clients),
+        "disk_usage": status.disk_usage,
     })
 }
 

@@ -162,6 +162,7 @@ pub(super) fn print_gossip(cluster: &Cluster, out: &mut impl Write) -> Done {
             ("RPC_READY", ready.map(|ready| ready.to_string())),
             ("NATIVE_ADDRESS_AND_PORT", Some(native)),
             ("STATUS_WITH_PORT", Some(status)),
+            ("DISK_USAGE", said("disk_usage")),
         ];
         for (name, value) in states {
             if let Some(value) = value {

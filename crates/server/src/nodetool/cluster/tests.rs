@@ -36,6 +36,7 @@ fn cluster(naming: Naming) -> Cluster {
         nodes[at]["schema_version"] = json!("11111111-1111-1111-1111-111111111111");
         nodes[at]["serves_clients"] = json!(at == 0);
     }
+    nodes[2]["disk_usage"] = json!("STUFFED");
     Cluster {
         info: json!({
             "name": "Test",
@@ -274,6 +275,7 @@ fn gossip_tells_what_is_known() {
         "{shown}"
     );
     assert!(nodes[2].contains("  RPC_READY:12:false\n"), "{shown}");
+    assert!(nodes[2].contains("  DISK_USAGE:12:STUFFED\n"), "{shown}");
     assert!(
         nodes[3].contains("STATUS_WITH_PORT:12:BOOT\n  TOKENS: not present\n"),
         "{shown}"
