@@ -1,14 +1,16 @@
 """Guardrails: what clients are warned of and what is refused, in Cassandra's words.
 
 `guardrails/statements.cql` has a statement a line, before it `@LEVEL` for its consistency and `#N` for the size of its
-pages. With the settings of `warned.yaml` and of `refused.yaml` each has to have the answers in the file beside them:
-`!` an error, `~` a warning. `UPDATE_GOLDEN=1 .../pytest tests/binary/test_guardrails.py` has a Cassandra answer; there
-they are for those who are no superusers alone, here for everybody.
+pages; `closed.cql` has those of `closed.yaml`. With the settings of `warned.yaml` and of `refused.yaml` each has to
+have the answers in the file beside them: `!` an error, `~` a warning. `UPDATE_GOLDEN=1
+.../pytest tests/binary/test_guardrails.py` has a Cassandra answer; there they are for those who are no superusers alone,
+here for everybody.
 """
 
 import os
 import pathlib
 import re
+import time
 
 import pytest
 
@@ -16,6 +18,8 @@ import harness
 from harness.protocol import Connection, Failure
 
 FOLDER = pathlib.Path(__file__).parent / "guardrails"
+# Of other settings than the usual ones.
+STATEMENTS = {"closed": FOLDER / "closed.cql"}
 LEVELS = {"ANY": 0, "ONE": 1, "QUORUM": 4, "ALL": 5}
 USUAL_PAGE = 5000
 # The time from which timestamps are too far away.
@@ -24,8 +28,8 @@ TIME = re.compile(r"(threshold )\d{16}\b")
 LISTED = re.compile(r"\((\w+ values are): \[(.*?)\]\)")
 
 
-def answers(connection) -> str:
-    return "".join(answer(connection, line) for line in (FOLDER / "statements.cql").read_text().splitlines())
+def answers(connection, statements: pathlib.Path) -> str:
+    return "".join(answer(connection, line) for line in statements.read_text().splitlines())
 
 
 def answer(connection, line: str) -> str:
@@ -47,32 +51,43 @@ def answer(connection, line: str) -> str:
     return LISTED.sub(lambda found: f"({found[1]}: {sorted(found[2].split(', '))})", text) + "\n"
 
 
-def ask_cassandra(settings: pathlib.Path) -> str:
+def login(address) -> Connection:
+    """As an operator, who is there a moment after the first clients are taken."""
+    for _ in range(60):
+        try:
+            return Connection(address, credentials=("cassandra", "cassandra"))
+        except Failure:
+            time.sleep(1)
+    return Connection(address, credentials=("cassandra", "cassandra"))
+
+
+def ask_cassandra(settings: pathlib.Path, statements: pathlib.Path) -> str:
     """What one says to somebody who may do everything, but is no superuser."""
     options = ["--auth", "--test-features"]
     for line in settings.read_text().splitlines():
         options += ["--yaml", line]
     cassandra = harness.Cassandra(options=options).start()
     try:
-        with Connection(cassandra.address, credentials=("cassandra", "cassandra")) as operator:
+        with login(cassandra.address) as operator:
             operator.query("CREATE ROLE user1 WITH PASSWORD = 'user1' AND LOGIN = true")
             operator.query("GRANT ALL ON ALL KEYSPACES TO user1")
             operator.query("GRANT ALL ON ALL FUNCTIONS TO user1")
         with Connection(cassandra.address, credentials=("user1", "user1")) as connection:
-            return answers(connection)
+            return answers(connection, statements)
     finally:
         cassandra.stop()
 
 
-@pytest.mark.parametrize("name", ["warned", "refused"])
+@pytest.mark.parametrize("name", ["warned", "refused", "closed"])
 def test_what_is_warned_of_and_refused(name, tmp_path):
     settings, golden = FOLDER / f"{name}.yaml", FOLDER / f"{name}.txt"
+    statements = STATEMENTS.get(name, FOLDER / "statements.cql")
     if "UPDATE_GOLDEN" in os.environ:
-        golden.write_text(ask_cassandra(settings))
+        golden.write_text(ask_cassandra(settings, statements))
     server = harness.Helenus(harness.free_address(), tmp_path, extra=["--config", str(settings)]).start()
     try:
         with Connection(server.address) as connection:
-            assert answers(connection).splitlines() == golden.read_text().splitlines()
+            assert answers(connection, statements).splitlines() == golden.read_text().splitlines()
             shown = connection.query("SELECT name, value FROM system_views.settings").rows
     finally:
         server.stop()
