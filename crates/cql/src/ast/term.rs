@@ -84,6 +84,8 @@ impl ArithmeticOperator {
 pub enum DataType {
     /// One of the types without parameters.
     Native(CqlType),
+    /// `varchar`, another name of `text`, which names of columns and messages keep.
+    Varchar,
     /// `list<element>`
     List(Box<DataType>),
     /// `set<element>`
@@ -165,6 +167,7 @@ impl fmt::Display for DataType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             DataType::Native(ty) => write!(f, "{ty}"),
+            DataType::Varchar => write!(f, "varchar"),
             DataType::List(element) => write!(f, "list<{element}>"),
             DataType::Set(element) => write!(f, "set<{element}>"),
             DataType::Map(key, value) => write!(f, "map<{key}, {value}>"),

@@ -133,14 +133,16 @@ impl Parser<'_> {
             "macaddr",
             "bitstring",
         ];
-        let unquoted = matches!(self.kind(), TokenKind::Word(None));
+        // Reserved as they are written: `BYTE` is a name.
+        let is_reserved = matches!(self.kind(), TokenKind::Word(None))
+            && RESERVED.contains(&self.token_text(self.tokens[self.at]));
         let allowed = |class| class == Class::Basic;
         let name = match self.name_at(0, allowed) {
             Some(name) => name,
             None if self.is(Keyword::Key) => "key".to_owned(),
             None => return Err(self.no_alternative()),
         };
-        if unquoted && RESERVED.contains(&name.as_str()) {
+        if is_reserved {
             return Err(CqlError::Syntax(format!(
                 "Invalid (reserved) user type name {name}"
             )));
@@ -251,7 +253,10 @@ impl Parser<'_> {
                 let from = self.at;
                 self.next();
                 self.predict(from, follows_type);
-                return Ok(DataType::Native(ty));
+                return Ok(match keyword {
+                    Keyword::Varchar => DataType::Varchar,
+                    _ => DataType::Native(ty),
+                });
             }
         }
         // MAP, LIST, TUPLE… are names unless a `<` follows; SET is none.
@@ -285,7 +290,7 @@ impl Parser<'_> {
 
     fn frozen(&mut self) -> Parsed<DataType> {
         let inner = self.one_parameter()?;
-        if let DataType::Native(_) | DataType::Custom(_) = inner {
+        if let DataType::Native(_) | DataType::Varchar | DataType::Custom(_) = inner {
             return Err(CqlError::Syntax(format!(
                 "frozen<> is only allowed on collections, tuples, and user-defined types (got \
                  {inner})"

@@ -82,20 +82,21 @@ impl ModifyPlan {
         if names.len() < insert.columns.len() {
             return invalid!("The column names contains duplicates");
         }
-        let mut keys: Vec<(ColumnId, Expression)> = Vec::new();
+        let mut key_terms = Vec::new();
         let mut actions = Vec::new();
-        let mut has_clustering = false;
         for (name, term) in insert.columns.iter().zip(&insert.values) {
             let column = column_of(&table, name)?;
-            has_clustering |= column.kind == ColumnKind::Clustering;
-            if matches!(
-                column.kind,
-                ColumnKind::PartitionKey | ColumnKind::Clustering
-            ) {
-                keys.push((column.id, prepare(analysis, term, &Receiver::of(column))?));
-            } else {
-                actions.push(ColumnAction::set(analysis, column, term)?);
+            match column.kind.is_key() {
+                true => key_terms.push((column, term)),
+                false => actions.push(ColumnAction::set(analysis, column, term)?),
             }
+        }
+        // Values of keys are looked at when all columns are known.
+        let mut keys: Vec<(ColumnId, Expression)> = Vec::new();
+        let mut has_clustering = false;
+        for (column, term) in key_terms {
+            has_clustering |= column.kind == ColumnKind::Clustering;
+            keys.push((column.id, prepare(analysis, term, &Receiver::of(column))?));
         }
         let conditions = Conditions::of_insert(insert.if_not_exists);
         let kind = StatementKind::Insert;

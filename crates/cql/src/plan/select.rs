@@ -73,6 +73,9 @@ impl SelectPlan {
     ) -> Result<SelectPlan, CqlError> {
         let mut selection = Selection::new(analysis, &table, &select.selection, select.json)?;
         let nearest_of = nearest::nearest(analysis, &table, select)?;
+        for ordering in &select.order_by {
+            named(&table, &ordering.column)?;
+        }
         // Virtual tables are small: they are filtered without being told to.
         let allow_filtering = select.allow_filtering || table.is_virtual;
         let kind = StatementKind::Select {
@@ -96,18 +99,13 @@ impl SelectPlan {
         )?;
         let limit = limit_term(analysis, select.limit.as_ref(), "[limit]")?;
 
-        let group_by = group_by(analysis, &table, &mut selection, select, &restrictions)?;
         if select.distinct {
             check_distinct(&table, select, &selection, &restrictions)?;
         }
+        let group_by = group_by(analysis, &table, &mut selection, select, &restrictions)?;
         let aggregated = !selection.aggregates.is_empty();
-        if select.per_partition_limit.is_some() {
-            if select.distinct {
-                return invalid!("PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries");
-            }
-            if aggregated && group_by.is_empty() {
-                return invalid!("PER PARTITION LIMIT is not allowed with aggregate queries.");
-            }
+        if select.per_partition_limit.is_some() && aggregated && group_by.is_empty() {
+            return invalid!("PER PARTITION LIMIT is not allowed with aggregate queries.");
         }
         let nearest = match nearest_of {
             Some((column, vector)) => {
@@ -127,9 +125,6 @@ impl SelectPlan {
         let shows_static = !restrictions.restricts_clustering && !restrictions.restricts_regular;
         let key_in = restrictions.has_key_in();
         let keys = KeyPlan::new(&table, &mut restrictions);
-        if select.distinct && keys.is_range() {
-            check_distinct_range(&table, &selection)?;
-        }
         let slices = SlicePlan::new(&table, std::mem::take(&mut restrictions.slices));
         let filters = FilterPlan::new(&table, std::mem::take(&mut restrictions.filters));
         let reversed = reversed(&table, select, &keys, (&slices, restrictions.uses_index))?;
@@ -319,6 +314,9 @@ fn check_distinct(
     selection: &Selection,
     restrictions: &Restrictions,
 ) -> Result<(), CqlError> {
+    if select.per_partition_limit.is_some() {
+        return invalid!("PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries");
+    }
     if restrictions.restricts_clustering || restrictions.restricts_regular {
         return invalid!(
             "SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or \
@@ -341,13 +339,10 @@ fn check_distinct(
             );
         }
     }
-    Ok(())
-}
-
-/// DISTINCT over a range of the ring has to show the whole key, or partitions that differ would
-/// look alike.
-fn check_distinct_range(table: &Table, selection: &Selection) -> Result<(), CqlError> {
-    let columns: Vec<Column> = selection.fetch.used_columns();
+    if restrictions.has_keys() {
+        return Ok(());
+    }
+    // Over a range of the ring, or partitions that differ would look alike.
     for key in table.partition_key() {
         if !columns.iter().any(|column| column.id == key.id) {
             return invalid!(
@@ -399,9 +394,6 @@ fn reversed(
         .all(|ordering| ordering.ann.is_some())
     {
         return Ok(false);
-    }
-    for ordering in &select.order_by {
-        named(table, &ordering.column)?;
     }
     if uses_index {
         return invalid!("ORDER BY with 2ndary indexes is not supported, except for ANN queries.");

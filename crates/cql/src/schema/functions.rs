@@ -32,6 +32,7 @@ pub(super) fn check_not_frozen(what: &str, ty: &DataType) -> Result<(), CqlError
             DataType::Tuple(_)
             | DataType::Vector(..)
             | DataType::Native(_)
+            | DataType::Varchar
             | DataType::Custom(_) => Ok(()),
             _ => {
                 let ty = all_frozen(ty);
@@ -54,9 +55,11 @@ fn all_frozen(ty: &DataType) -> DataType {
         DataType::Set(element) => frozen(DataType::Set(part(element))),
         DataType::Map(key, value) => frozen(DataType::Map(part(key), part(value))),
         DataType::User { .. } => frozen(ty.clone()),
-        DataType::Native(_) | DataType::Tuple(_) | DataType::Vector(..) | DataType::Custom(_) => {
-            ty.clone()
-        }
+        DataType::Native(_)
+        | DataType::Varchar
+        | DataType::Tuple(_)
+        | DataType::Vector(..)
+        | DataType::Custom(_) => ty.clone(),
     }
 }
 

@@ -87,6 +87,7 @@ impl DataType {
     fn resolve_part(&self, keyspace: &str, types: &UserTypes) -> Result<CqlType, CqlError> {
         match self {
             DataType::Native(ty) => Ok(ty.clone()),
+            DataType::Varchar => Ok(CqlType::Text),
             DataType::Custom(class) => known_class(class),
             DataType::User { .. } => self.resolve_user_type(keyspace, types),
             DataType::List(_) | DataType::Set(_) | DataType::Map(..) => {
@@ -257,7 +258,11 @@ impl DataType {
                 return DataType::Vector(element.into(), *dimension);
             }
             DataType::Frozen(ty) => return ty.shown(keyspace, true),
-            simple => return simple.clone(),
+            DataType::Custom(class) => match known_class(class) {
+                Ok(ty) => return DataType::Custom(ty.to_marshal()),
+                Err(_) => return self.clone(),
+            },
+            DataType::Native(_) | DataType::Varchar => return self.clone(),
         };
         match in_frozen {
             true => DataType::Frozen(shown.into()),

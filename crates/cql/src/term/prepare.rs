@@ -508,32 +508,31 @@ fn user(
     let CqlType::Udt { definition, .. } = ty else {
         return invalid!("Invalid user type literal for {name} of type {ty}");
     };
-    for (field, _) in fields {
-        if !definition
-            .fields
-            .iter()
-            .any(|(known, _)| **known == **field)
-        {
+    // Of a field given twice the last value stays.
+    let given = |field: &str| fields.iter().rev().find(|(name, _)| name == field);
+    for (field, ty) in &definition.fields {
+        if given(field).is_some_and(|(_, term)| matches!(fits(analysis, term, ty), Ok(false))) {
             return invalid!(
-                "Unknown field '{field}' in value of user defined type {}",
-                definition.name
+                "Invalid user type literal for {name}: field {field} is not of type {ty}"
             );
         }
     }
     let mut components = Vec::with_capacity(definition.fields.len());
     for (field, ty) in &definition.fields {
-        // Of a field given twice the last value stays.
-        let Some((_, term)) = fields.iter().rev().find(|(given, _)| **given == **field) else {
-            components.push(Expression::Constant(None));
-            continue;
-        };
-        if !fits(analysis, term, ty)? {
-            return invalid!(
-                "Invalid user type literal for {name}: field {field} is not of type {ty}"
-            );
-        }
-        let inner = Receiver::new(format!("{name}.{field}"), ty.clone());
-        components.push(prepare(analysis, term, &inner)?);
+        components.push(match given(field) {
+            Some((_, term)) => {
+                let inner = Receiver::new(format!("{name}.{field}"), ty.clone());
+                prepare(analysis, term, &inner)?
+            }
+            None => Expression::Constant(None),
+        });
+    }
+    let is_known = |name: &str| definition.fields.iter().any(|(field, _)| **field == *name);
+    if let Some((unknown, _)) = fields.iter().find(|(name, _)| !is_known(name)) {
+        return invalid!(
+            "Unknown field '{unknown}' in value of user defined type {}",
+            definition.name
+        );
     }
     Expression::Tuple {
         of: Some(definition.clone()),
