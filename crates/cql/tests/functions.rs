@@ -263,3 +263,61 @@ fn plans_of_a_function_that_changed_are_stale() {
     assert_eq!(valid(&memory), [false, false, true]);
     assert!(matches!(prepared[0].plan, Plan::Select(_)));
 }
+
+/// What Cassandra 5.0.6 answers to the same, with functions in Java.
+#[test]
+fn first_states_are_evaluated_when_they_are_said() {
+    let (mut memory, language) = with_functions();
+    let aggregate = |name: &str, state: &str, initial: &str| {
+        format!("CREATE AGGREGATE ks.{name}(int) SFUNC {state} STYPE int INITCOND {initial}")
+    };
+    for (initial, state) in [
+        ("inc(3)", Some(3)),
+        ("ks.plus(ks.inc(1), plus(1, 2))", Some(4)),
+        ("1 + inc(1)", Some(2)),
+        ("(int) inc(1)", Some(1)),
+        ("plus(null, 1)", Some(101)),
+        ("blob_as_int(0x00000005)", Some(5)),
+    ] {
+        language.patience.set(0b11_10_01);
+        run(&mut memory, &aggregate("a", "plus", initial)).expect(initial);
+        let rows = run(&mut memory, "SELECT ks.a(v) FROM ks.t");
+        assert_eq!(rows, Ok(vec![vec![state]]), "{initial}");
+        run(&mut memory, "DROP AGGREGATE ks.a").expect("it is there");
+    }
+    const EMPTY: &str = "INITCOND must not be empty for all types except TEXT, ASCII, BLOB";
+    for (state, initial, error) in [
+        ("plus", "inc(null)", EMPTY),
+        ("strict", "inc(null)", EMPTY),
+        ("plus", "nosuch(1)", "Unknown function nosuch called"),
+        (
+            "plus",
+            "system.inc(1)",
+            "Unknown function system.inc called",
+        ),
+        (
+            "plus",
+            "inc('x')",
+            "Type error: 'x' cannot be passed as argument 0 of function ks.inc of type int",
+        ),
+        (
+            "plus",
+            "total(1)",
+            "Aggregation function are not supported in the where clause",
+        ),
+        (
+            "plus",
+            "now()",
+            "Type error: cannot assign result of function system.now (type timeuuid) to (dummy) \
+             (type int)",
+        ),
+    ] {
+        let found = run(&mut memory, &aggregate("a", state, initial)).expect_err(initial);
+        assert_eq!(found, CqlError::Invalid(error.to_owned()), "{initial}");
+    }
+    let failed = run(&mut memory, &aggregate("a", "plus", "boom(1)"));
+    assert!(
+        matches!(failed, Err(CqlError::Function { .. })),
+        "{failed:?}"
+    );
+}

@@ -15,16 +15,25 @@ use super::{
 };
 use crate::CqlError;
 use crate::ast::{CreateAggregate, DropFunction, Term};
-use crate::term::constant;
+use crate::term::{Analysis, Request, constant, value_of};
 
-/// The first state that a term gives; `None` where that is null. `Err`: it is no constant of the
-/// type.
+/// The first state that a term of a statement gives; `None` where that is null.
 fn initial_value(
-    keyspace: &Keyspace,
+    (schema, keyspace): (&Schema, &Keyspace),
+    term: &Term,
+    state_type: &CqlType,
+    evaluation: &Request<'_>,
+) -> Result<Option<Bytes>, CqlError> {
+    let analysis = Analysis::of_keyspace(&keyspace.name, &keyspace.types).in_schema(schema);
+    let value = value_of(&analysis, term, state_type, evaluation)?;
+    check_initial(value, term, state_type)
+}
+
+fn check_initial(
+    value: Option<Bytes>,
     term: &Term,
     state_type: &CqlType,
 ) -> Result<Option<Bytes>, CqlError> {
-    let value = constant(&keyspace.name, &keyspace.types, term, state_type)?;
     let is_empty = value.as_ref().is_none_or(|value| {
         value.is_empty() && !matches!(state_type, CqlType::Text | CqlType::Ascii | CqlType::Blob)
     });
@@ -36,13 +45,16 @@ fn initial_value(
     Ok(value)
 }
 
-/// The first state of an aggregate, as `system_schema` has it.
+/// The first state of an aggregate, as `system_schema` has it: a constant, so that a schema is read
+/// without running anything.
 pub fn initial_condition(
     keyspace: &Keyspace,
     text: &str,
     state_type: &CqlType,
 ) -> Result<Option<Bytes>, CqlError> {
-    initial_value(keyspace, &crate::parser::parse_term(text)?, state_type)
+    let term = crate::parser::parse_term(text)?;
+    let value = constant(&keyspace.name, &keyspace.types, &term, state_type)?;
+    check_initial(value, &term, state_type)
 }
 
 /// A function of an aggregate. `what` is `State` or `Final`.
@@ -67,6 +79,7 @@ fn called<'k>(
 pub(super) fn create(
     schema: &Schema,
     statement: &CreateAggregate,
+    evaluation: &Request<'_>,
 ) -> Result<SchemaChange, CqlError> {
     let (keyspace_name, name) = (keyspace_of_function(&statement.name), &statement.name.name);
     let Some(keyspace) = schema.keyspaces.get(keyspace_name) else {
@@ -79,7 +92,7 @@ pub(super) fn create(
         check_not_frozen("Argument", ty)?;
     }
     check_not_frozen("State type", &statement.state_type)?;
-    let aggregate = define(keyspace, statement)?;
+    let aggregate = define((schema, keyspace), statement, evaluation)?;
     unserved::check_function(keyspace, name)?;
     let kind = match check_existing(keyspace, &aggregate, statement)? {
         None => return Ok(unchanged(schema)),
@@ -97,7 +110,11 @@ pub(super) fn create(
     ))
 }
 
-fn define(keyspace: &Keyspace, statement: &CreateAggregate) -> Result<UserAggregate, CqlError> {
+fn define(
+    (schema, keyspace): (&Schema, &Keyspace),
+    statement: &CreateAggregate,
+    evaluation: &Request<'_>,
+) -> Result<UserAggregate, CqlError> {
     let name = &statement.name.name;
     let argument_types = resolve_all(&statement.arguments, keyspace)?;
     let state_type = &statement.state_type;
@@ -130,7 +147,7 @@ fn define(keyspace: &Keyspace, statement: &CreateAggregate) -> Result<UserAggreg
         None => None,
     };
     let initial = match &statement.initial_condition {
-        Some(term) => initial_value(keyspace, term, &ty)?,
+        Some(term) => initial_value((schema, keyspace), term, &ty, evaluation)?,
         None => None,
     };
     if !state_function.called_on_null_input && initial.is_none() {

@@ -40,6 +40,7 @@ use crate::CqlError;
 use crate::ast::{AlterTableAction, CreateTrigger, FunctionName, QualifiedName, Statement};
 use crate::error::invalid;
 use crate::functions::FunctionLanguage;
+use crate::term::{Request, Values};
 
 pub use aggregates::initial_condition;
 pub use digest::version_of;
@@ -117,6 +118,8 @@ pub(crate) struct Surroundings<'a> {
     trusted: bool,
     /// What functions may be written in; `None` where they are switched off.
     language: Option<&'a dyn FunctionLanguage>,
+    /// With what terms are evaluated.
+    evaluation: &'a Request<'a>,
     /// May materialized views be made?
     views: bool,
     /// May SASI indexes be made?
@@ -129,6 +132,9 @@ pub struct Features<'a> {
     /// What functions may be written in; `None` where they are switched off
     /// (`user_defined_functions_enabled`).
     pub language: Option<&'a dyn FunctionLanguage>,
+    /// With what terms are evaluated that call functions of users. Where these may give way, so does what
+    /// is applied, and it is to be applied again.
+    pub evaluation: Option<&'a Request<'a>>,
     /// May materialized views be made (`materialized_views_enabled`)?
     pub views: bool,
     /// May SASI indexes be made (`sasi_indexes_enabled`)?
@@ -281,12 +287,14 @@ impl SchemaPlan {
     ) -> Result<SchemaChange, CqlError> {
         system::authorize(&self.statement, self.keyspace())?;
         keyspaces::check_name(self.keyspace())?;
+        let alone = Request::new(Values::NONE, now_micros, 0);
         let surroundings = Surroundings {
             ids: &mut ids,
             now_micros,
             datacenters,
             trusted: false,
             language: features.language,
+            evaluation: features.evaluation.unwrap_or(&alone),
             views: features.views,
             sasi: features.sasi,
         };
@@ -306,12 +314,14 @@ impl SchemaPlan {
     /// The version is left as it is.
     pub fn define_system(&self, schema: &Schema) -> Result<Schema, CqlError> {
         let mut ids = Uuid::nil;
+        let alone = Request::new(Values::NONE, 0, 0);
         let surroundings = Surroundings {
             ids: &mut ids,
             now_micros: 0,
             datacenters: &[],
             trusted: true,
             language: None,
+            evaluation: &alone,
             views: false,
             sasi: false,
         };
@@ -339,7 +349,9 @@ impl SchemaPlan {
             Statement::DropType(drop) => user_types::drop(schema, drop),
             Statement::CreateFunction(create) => functions::create(schema, create, with.language),
             Statement::DropFunction(drop) => functions::drop(schema, drop),
-            Statement::CreateAggregate(create) => aggregates::create(schema, create),
+            Statement::CreateAggregate(create) => {
+                aggregates::create(schema, create, with.evaluation)
+            }
             Statement::DropAggregate(drop) => aggregates::drop(schema, drop),
             Statement::CreateTrigger(create) => create_trigger(schema, create),
             other => drop_unsupported(schema, other),

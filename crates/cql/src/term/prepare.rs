@@ -13,7 +13,7 @@ use crate::functions::{self, Argument, Function, Operator, Scalar, assign_type};
 use crate::schema::UserTypes;
 
 use super::assign::{TermArgument, assignable, components, operand};
-use super::{ColumnSpec, Expression, Receiver, literal};
+use super::{Bound, ColumnSpec, Expression, Receiver, Request, literal};
 
 /// A bind marker as analysis finds it.
 #[derive(Clone, Debug)]
@@ -587,5 +587,20 @@ pub(crate) fn constant(
     match prepare(&analysis, term, &Receiver::new("(dummy)", ty.clone()))?.fold()? {
         Expression::Constant(value) => Ok(value),
         _ => invalid!("Invalid value {term}: it is no constant"),
+    }
+}
+
+/// The value of a term that belongs to no statement on a table, with the functions of users that the
+/// analysis knows; `None` is null.
+pub(crate) fn value_of(
+    analysis: &Analysis<'_>,
+    term: &Term,
+    ty: &CqlType,
+    request: &Request<'_>,
+) -> Result<Option<Bytes>, CqlError> {
+    let term = prepare(analysis, term, &Receiver::new("(dummy)", ty.clone()))?;
+    match term.evaluate(request)? {
+        Bound::Value(value) => Ok(Some(value)),
+        Bound::Null | Bound::Unset => Ok(None),
     }
 }

@@ -137,18 +137,22 @@ impl Memory {
             }
             Plan::Schema(plan) => {
                 let mut ids = self.ids;
-                let next = || {
+                let mut next = || {
                     ids += 1;
                     Uuid::from_u128(ids)
                 };
                 let now = self.now_micros;
                 let features = Features {
                     language: self.language.as_deref(),
+                    evaluation: Some(&request),
                     views: true,
                     sasi: false,
                 };
                 let datacenters = ["datacenter1"];
-                let change = plan.apply_with(&self.schema, next, now, &datacenters, features)?;
+                let schema = &self.schema;
+                let change = again(&request, || {
+                    plan.apply_with(schema, &mut next, now, &datacenters, features)
+                })?;
                 self.ids = ids;
                 self.schema = change.schema;
             }

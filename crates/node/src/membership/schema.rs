@@ -19,6 +19,7 @@ use wire::{Event, SchemaChange};
 use super::{ClusterService, ProposeError, column_ids, encoding, events, missing};
 use crate::auto_snapshot;
 use crate::error::RequestError;
+use crate::functions::give_way;
 use crate::metadata::{self, random_uuid, wire_change};
 use crate::replica;
 use crate::shard::Shard;
@@ -62,13 +63,7 @@ pub(crate) async fn change(
         let now = shard.schema_timestamps.next(&shard.env);
         let datacenters = datacenters(base.topology(), &local.data_center);
         let datacenters: Vec<&str> = datacenters.iter().map(String::as_str).collect();
-        let features = Features {
-            language: shard.functions.as_deref(),
-            views: shard.state.config.materialized_views,
-            sasi: shard.state.config.sasi_indexes,
-        };
-        let ids = || random_uuid(shard);
-        let change = plan.apply_with(&old, ids, now, &datacenters, features)?;
+        let change = applied(shard, plan, &old, now, &datacenters).await?;
         let Some(event) = change.event else {
             return Ok(None);
         };
@@ -96,6 +91,34 @@ pub(crate) async fn change(
     Err(not_made(
         "too many others change the schema at this moment: try again",
     ))
+}
+
+/// The schema after a statement. Functions of users that it calls give way to others.
+async fn applied(
+    shard: &Rc<Shard>,
+    plan: &SchemaPlan,
+    old: &Schema,
+    now: i64,
+    datacenters: &[&str],
+) -> Result<cql::schema::SchemaChange, RequestError> {
+    let mut evaluation = cql::Request::new(cql::Values::NONE, now, shard.env.random_u64());
+    if let Some(language) = &shard.functions {
+        evaluation.functions.set_language(language.clone());
+    }
+    evaluation.functions.may_give_way(true);
+    let features = Features {
+        language: shard.functions.as_deref(),
+        evaluation: Some(&evaluation),
+        views: shard.state.config.materialized_views,
+        sasi: shard.state.config.sasi_indexes,
+    };
+    let ids = || random_uuid(shard);
+    loop {
+        match plan.apply_with(old, ids, now, datacenters, features) {
+            Ok(change) => return Ok(change),
+            Err(error) => give_way(shard, &evaluation.functions, error).await?,
+        }
+    }
 }
 
 /// Proposes a change. Its epoch; `None` if another one came first, which is known here then.
