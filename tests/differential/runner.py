@@ -307,13 +307,20 @@ def misses_frozen(step: dict, before: list, a, b) -> bool:
 
 
 def finds_any_vector(step: dict, before: list, a, b) -> bool:
-    """Whether Cassandra, asking a storage-attached index, does not look at a range that a partition key of vectors is to
-    be in."""
+    """Whether Cassandra, asking a storage-attached index, does not look at what a vector is compared with: in one
+    partition, or one of the partition key."""
     schema = [earlier.get("cql", "") for earlier in before]
     if not (a[0] == b[0] == "rows" and has_attached_index(schema)):
         return False
+
+    def is_vector(name):
+        return any(re.search(rf"\b{name} vector<", text) for text in schema)
+
+    compared = re.findall(r"\b(\w+) [<>=]", step.get("cql", "").split(" WHERE ")[-1])
     # Keys may have been renamed since, to rN.
-    return re.search(r"\b[kr]\d+ [<>]", step.get("cql", "")) is not None and any(re.search(r"\bk\d+ vector<", text) for text in schema)
+    is_renamed = any(re.match(r"r\d", name) for name in compared) and is_vector(r"k\d+")
+    finds_more = aggregates(step) or len(a[2]) <= len(b[2])
+    return finds_more and (is_renamed or any(map(is_vector, compared)))
 
 
 def ends_at_addresses(step: dict, before: list, a, b) -> bool:
