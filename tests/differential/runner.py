@@ -134,7 +134,7 @@ def difference(a, b, slack: int = TTL_SLACK) -> str:
     if a[0] == "void" and b[0] == "schema change" and b[1][:2] == ("UPDATED", "TYPE"):
         # Tables with the type, in descending order, are others to it although nothing has changed.
         return ""
-    if a[0] == "rows" and b[0] == "error" and b[1:] == (PROTOCOL, "Invalid value for the paging state"):
+    if has_calculated(a) and b[0] == "error" and b[1:] == (PROTOCOL, "Invalid value for the paging state"):
         # It gave that state itself, with a page of groups.
         return ""
     if a[0] != b[0]:

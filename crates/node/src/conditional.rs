@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use cluster::paxos::Ballot;
 use cql::{CasRequest, CasResult};
 use wire::{QueryParameters, RowsHead, WriteType};
 
@@ -37,20 +38,22 @@ impl Call<'_> {
             trace.reading(&read);
         }
         let shard = self.shard;
-        let decide = |page: &model::ReadPage, timestamp: i64| {
+        let decide = |page: &model::ReadPage, ballot: Ballot| {
             let current = page.partitions.first();
             let applies = cas.applies_to(current)?;
             if let Some(trace) = trace {
                 trace.have_read(&cas.read_command(), page.scanned);
                 trace.event(match applies {
-                    true => "CAS precondition is met; proposing client-requested updates",
-                    false => "CAS precondition does not match current values",
+                    true => format!(
+                        "CAS precondition is met; proposing client-requested updates for {ballot}"
+                    ),
+                    false => "CAS precondition does not match current values".to_owned(),
                 });
             }
             if !applies {
                 return Ok(None);
             }
-            let update = cas.update(current, timestamp)?;
+            let update = cas.update(current, ballot.micros())?;
             if let Some(why) = cql::refused_vector(&update) {
                 let level = (commit, WriteType::Cas);
                 return Err(unwritable(shard, &update, level, why));
@@ -62,7 +65,7 @@ impl Call<'_> {
             }
             Ok(Some(update))
         };
-        let agreed = update_if(self.shard, read, (serial, commit), time, decide).await;
+        let agreed = update_if(shard, read, (serial, commit), time, trace, decide).await;
         self.warnings.append(&mut warnings);
         let result = match agreed? {
             Conditional::Applied => {

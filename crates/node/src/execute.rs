@@ -501,6 +501,9 @@ impl Call<'_> {
         }
         refuse_virtual(table)?;
         self.guard_truncate()?;
+        if let Some(trace) = self.trace {
+            trace.truncating(table);
+        }
         Box::pin(truncate::everywhere(self.shard, table.id, time)).await?;
         self.response().void();
         Ok(())

@@ -58,10 +58,30 @@ def test_activities_have_cassandras_words(traced):
     assert "Computing ranges to query" in scan
     assert any(activity.startswith("Executing seq scan across ") for activity in scan), scan
     conditional = activities(traced, "UPDATE traced SET v = 'two' WHERE k = 1 IF v = 'one'")
-    assert "Reading existing values for CAS precondition" in conditional
     assert conditional[-1] == "CAS applied successfully"
+    assert_agreed(conditional[2:-1])
     traced.execute("DELETE v FROM traced WHERE k = 1")
     assert activities(traced, read)[-1] == "Read 1 live rows and 1 tombstone cells"
+
+
+def assert_agreed(events):
+    """One round, whose ballot all of its steps name."""
+    ballot = next(event for event in events if event.startswith("Preparing ")).removeprefix("Preparing ")
+    assert uuid.UUID(ballot).version == 1
+    steps = [
+        "Reading existing values for CAS precondition",
+        f"Promising ballot {ballot}",
+        f"CAS precondition is met; proposing client-requested updates for {ballot}",
+        f"Accepting proposal {ballot}",
+        f"Committing proposal {ballot}",
+        "Appending to commitlog",
+        "Adding to traced memtable",
+    ]
+    assert [event for event in events if event in steps] == steps, events
+
+
+def test_truncating_is_told(traced):
+    assert activities(traced, "TRUNCATE traced")[2:] == [f"Applying truncation of {traced.keyspace}.traced"]
 
 
 def test_an_index_is_named(traced):

@@ -170,7 +170,7 @@ pub(crate) async fn read(
             if let Some(trace) = trace {
                 trace.reading(command);
             }
-            let page = Box::pin(serial::read(shard, command, consistency, timeout)).await;
+            let page = Box::pin(serial::read(shard, command, consistency, timeout, trace)).await;
             if let (Some(trace), Ok(page)) = (trace, &page) {
                 trace.have_read(command, page.scanned);
             }

@@ -35,6 +35,7 @@ use crate::paxos::{Ask, answer_here, ask_other, encode_update};
 use crate::remote::Refusal;
 use crate::shard::Shard;
 use crate::timeouts::TimeoutKind;
+use crate::trace::{Trace, Traced};
 pub(crate) use turns::SerialTurns;
 
 /// What has become of a conditional update.
@@ -52,7 +53,8 @@ pub(crate) async fn update(
     read: ReadCommand,
     (serial, commit): (Consistency, Consistency),
     time: Option<Duration>,
-    mut decide: impl FnMut(&ReadPage, i64) -> Result<Option<PartitionUpdate>, RequestError>,
+    trace: Traced<'_>,
+    mut decide: impl FnMut(&ReadPage, Ballot) -> Result<Option<PartitionUpdate>, RequestError>,
 ) -> Result<Conditional, RequestError> {
     let began = shard.env.now();
     let contention = shard.timeouts.get(TimeoutKind::CasContention);
@@ -63,9 +65,15 @@ pub(crate) async fn update(
         latencies: shard.observed.serial_latencies(began),
     };
     let operation = Operation::Update { commit };
-    let running = Running::start(shard, Rc::new(read), (operation, serial), (began, timing));
+    let running = Running::start(
+        shard,
+        Rc::new(read),
+        (operation, serial),
+        (began, timing),
+        trace,
+    );
     let decide = |ballot: Ballot, page: &ReadPage| {
-        let Some(update) = decide(page, ballot.micros())? else {
+        let Some(update) = decide(page, ballot)? else {
             return Ok(Decision::Answer);
         };
         let misfit = |misfit: storage::Misfit| RequestError::invalid(misfit.to_string());
@@ -86,6 +94,7 @@ pub(super) async fn read(
     command: &ReadCommand,
     consistency: Consistency,
     timeout: Duration,
+    trace: Traced<'_>,
 ) -> Result<ReadPage, RequestError> {
     let began = shard.env.now();
     let timing = Timing {
@@ -94,7 +103,8 @@ pub(super) async fn read(
         latencies: shard.observed.serial_latencies(began),
     };
     let (operation, command) = (Operation::Read, Rc::new(command.clone()));
-    let running = Running::start(shard, command, (operation, consistency), (began, timing));
+    let level = (operation, consistency);
+    let running = Running::start(shard, command, level, (began, timing), trace);
     match running.await?.run(|_, _| Ok(Decision::Answer)).await? {
         (Verdict::Failed(failure), _) => Err(failed(shard, operation, failure)),
         (_, page) => Ok(page),
@@ -157,6 +167,9 @@ struct Running {
     pending: Together<'static, Answered>,
     /// As long as it is held, this shard works on no other operation of the partition.
     turn: Option<turns::Turn>,
+    trace: Option<Rc<Trace>>,
+    /// The round whose beginning was told last.
+    traced_round: Option<Ballot>,
 }
 
 impl Running {
@@ -165,6 +178,7 @@ impl Running {
         command: Rc<ReadCommand>,
         (operation, consistency): (Operation, Consistency),
         (began, timing): (Instant, Timing),
+        trace: Traced<'_>,
     ) -> Result<Running, RequestError> {
         let PartitionSelection::Key(key) = command.partitions.clone() else {
             return Err(RequestError::invalid(
@@ -214,6 +228,8 @@ impl Running {
             actions: actions.into(),
             pending: Together::new(),
             turn: Some(turn),
+            trace: trace.cloned(),
+            traced_round: None,
         })
     }
 
@@ -296,6 +312,9 @@ impl Running {
             }
         };
         let happened = self.shard.env.timeout(left, next).await;
+        if let (Some(trace), Ok((node, id, Ok(answer)))) = (&self.trace, &happened) {
+            trace.answered(*node, *id, answer);
+        }
         let moment = moment(&self.shard, self.began);
         self.actions.extend(match happened {
             Ok((node, id, Ok(answer))) => self.proposer.answer(moment, node, id, answer),
@@ -308,6 +327,13 @@ impl Running {
 
     /// Sends a request, once: who has accepted a proposal would refuse it, asked again.
     fn send(&mut self, to: NodeId, request: Request) {
+        if let Some(trace) = &self.trace {
+            let RequestId { ballot, step } = request.id();
+            if step == PaxosStep::Prepare && self.traced_round.replace(ballot) != Some(ballot) {
+                trace.preparing(ballot);
+            }
+            trace.asking(&request, &self.command.table, to);
+        }
         let reads = matches!(request, Request::Prepare { read: true, .. });
         let read = reads.then(|| storage::command_for_replicas(&self.command));
         let limit = match &request {

@@ -2,9 +2,10 @@
 //! `system_traces` once the response is on its way.
 //!
 //! Activities have Cassandra's words, as people, drivers and tests look for them; what is said is what was done.
-//! They are told from where they are done: [`reads`], [`writes`]. Other nodes that are asked something for a traced
+//! They are told from where they are done: [`reads`], [`writes`], [`paxos`]. Other nodes that are asked something for a traced
 //! request keep their part of it themselves.
 
+mod paxos;
 mod reads;
 mod writes;
 

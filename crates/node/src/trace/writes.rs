@@ -1,7 +1,8 @@
-//! What a trace says of writes (`StorageProxy.mutate`, `Keyspace.apply`, `CounterMutation`).
+//! What a trace says of writes (`StorageProxy.mutate`, `Keyspace.apply`, `CounterMutation`,
+//! `TruncateVerbHandler`).
 
 use cluster::NodeId;
-use model::Mutation;
+use model::{Mutation, Table};
 
 use super::Trace;
 
@@ -29,6 +30,18 @@ impl Trace {
     pub(crate) fn leading(&self, addition: &Mutation) {
         self.event("Acquiring counter locks");
         self.applying(addition);
+    }
+
+    /// All nodes truncate a table, this one too.
+    pub(crate) fn truncating(&self, table: &Table) {
+        let metadata = self.shard.metadata();
+        for node in metadata.others() {
+            self.sending("TRUNCATE_REQ", node);
+        }
+        self.event(format!(
+            "Applying truncation of {}.{}",
+            table.keyspace, table.name
+        ));
     }
 
     /// A logged batch is kept by these.

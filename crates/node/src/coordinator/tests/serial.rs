@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
+use cluster::paxos::Ballot;
 use cluster::{Consistency, Outcome};
 use io::TaskGroup;
 use model::{PartitionUpdate, ReadPage};
@@ -31,12 +32,12 @@ async fn add(
 ) -> Result<(bool, i32), RequestError> {
     let table = read.table.clone();
     let mut was = 0;
-    let decide = |page: &ReadPage, at: i64| -> Result<Option<PartitionUpdate>, RequestError> {
+    let decide = |page: &ReadPage, at: Ballot| -> Result<Option<PartitionUpdate>, RequestError> {
         was = value(page);
         let holds = expected.is_none_or(|expected| expected == was);
-        Ok(holds.then(|| set(&table, (key, 1), was + 1, at)))
+        Ok(holds.then(|| set(&table, (key, 1), was + 1, at.micros())))
     };
-    match update_if(&shard, read, levels, None, decide).await? {
+    match update_if(&shard, read, levels, None, None, decide).await? {
         Conditional::Applied => Ok((true, was)),
         Conditional::Refused(page) => Ok((false, value(&page))),
     }
