@@ -6,7 +6,8 @@ use std::fmt::{self, Display, Formatter};
 use model::quote_identifier;
 
 use super::{
-    InValues, LiteralKind, Relation, RelationTarget, RelationValue, Selector, Term, WriteTimeKind,
+    FunctionName, InValues, LiteralKind, NEGATION, Relation, RelationTarget, RelationValue,
+    Selector, Term, WriteTimeKind,
 };
 
 /// Items with commas between.
@@ -17,6 +18,18 @@ fn list<T: Display>(f: &mut Formatter<'_>, open: &str, items: &[T], close: &str)
         item.fmt(f)?;
     }
     f.write_str(close)
+}
+
+/// A function as CQL writes it.
+fn called(name: &FunctionName) -> String {
+    match &name.keyspace {
+        Some(keyspace) => format!(
+            "{}.{}",
+            quote_identifier(keyspace),
+            quote_identifier(&name.name)
+        ),
+        None => quote_identifier(&name.name),
+    }
 }
 
 /// Pairs with commas between.
@@ -55,20 +68,19 @@ impl Display for Term {
                 entries(f, &quoted)
             }
             Term::Tuple(items) => list(f, "(", items, ")"),
-            Term::Function { name, arguments } => list(f, &format!("{name}("), arguments, ")"),
+            Term::Function { name, arguments } => {
+                list(f, &format!("{}(", called(name)), arguments, ")")
+            }
+            // As calls of the functions that the operators have.
             Term::Operation {
                 operator,
                 left,
                 right,
             } => {
-                left.fmt(f)?;
-                write!(f, " {} ", operator.symbol())?;
-                right.fmt(f)
+                let open = format!("system.\"{}\"(", operator.function());
+                list(f, &open, &[left, right], ")")
             }
-            Term::Negation(term) => {
-                f.write_str("-")?;
-                term.fmt(f)
-            }
+            Term::Negation(term) => list(f, &format!("system.\"{NEGATION}\"("), &[term], ")"),
             Term::TypeHint(ty, term) => {
                 write!(f, "({ty})")?;
                 term.fmt(f)

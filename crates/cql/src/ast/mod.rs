@@ -30,7 +30,9 @@ pub use select::{
     Comparison, InValues, Ordering, Relation, RelationTarget, RelationValue, Select, SelectClause,
     SelectItem, Selector, WriteTimeKind,
 };
-pub use term::{ArithmeticOperator, DataType, FunctionName, Literal, LiteralKind, Marker, Term};
+pub use term::{
+    ArithmeticOperator, DataType, FunctionName, Literal, LiteralKind, Marker, NEGATION, Term,
+};
 
 /// The name of something that lives in a keyspace: a table, view, type or index.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -77,7 +77,35 @@ impl ArithmeticOperator {
             ArithmeticOperator::Modulo => '%',
         }
     }
+
+    const ALL: [ArithmeticOperator; 5] = [
+        ArithmeticOperator::Add,
+        ArithmeticOperator::Subtract,
+        ArithmeticOperator::Multiply,
+        ArithmeticOperator::Divide,
+        ArithmeticOperator::Modulo,
+    ];
+
+    /// The name of the functions of `system` that it calls (`OperationFcts.OPERATION`).
+    pub fn function(self) -> &'static str {
+        match self {
+            ArithmeticOperator::Add => "_add",
+            ArithmeticOperator::Subtract => "_substract",
+            ArithmeticOperator::Multiply => "_multiply",
+            ArithmeticOperator::Divide => "_divide",
+            ArithmeticOperator::Modulo => "_modulo",
+        }
+    }
+
+    /// The operator that calls functions of this name.
+    pub fn of_function(name: &str) -> Option<ArithmeticOperator> {
+        let mut all = ArithmeticOperator::ALL.into_iter();
+        all.find(|operator| operator.function() == name)
+    }
 }
+
+/// The name of the functions of `system` that `-x` calls.
+pub const NEGATION: &str = "_negate";
 
 /// A type as written (`CQL3Type.Raw`): names of user types are not resolved.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

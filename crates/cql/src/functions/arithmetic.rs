@@ -1,43 +1,15 @@
 //! `+ - * / %` and the minus sign (`OperationFcts`): numbers with numbers, times with durations,
 //! text with text.
 
-use std::fmt;
-
 use bigdecimal::BigDecimal;
 use bytes::Bytes;
 use model::CqlType;
 use num_bigint::BigInt;
 
 use super::number::{Number, is_integer, is_numeric};
-use super::{Call, Scalar, decimal, time};
+use super::{Call, Operator, Scalar, decimal, time};
 use crate::CqlError;
-
-/// A binary operator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operator {
-    /// `+`
-    Add,
-    /// `-`
-    Subtract,
-    /// `*`
-    Multiply,
-    /// `/`
-    Divide,
-    /// `%`
-    Modulo,
-}
-
-impl fmt::Display for Operator {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Operator::Add => "+",
-            Operator::Subtract => "-",
-            Operator::Multiply => "*",
-            Operator::Divide => "/",
-            Operator::Modulo => "%",
-        })
-    }
-}
+use crate::ast::NEGATION;
 
 /// The function that `left operator right` calls; `None` where there is none.
 pub fn operation(operator: Operator, left: &CqlType, right: &CqlType) -> Option<Scalar> {
@@ -47,15 +19,8 @@ pub fn operation(operator: Operator, left: &CqlType, right: &CqlType) -> Option<
         (_, CqlType::Duration) => shift as _,
         _ => concatenate as _,
     };
-    let name = match operator {
-        Operator::Add => "_add",
-        Operator::Subtract => "_substract",
-        Operator::Multiply => "_multiply",
-        Operator::Divide => "_divide",
-        Operator::Modulo => "_modulo",
-    };
     Some(Scalar::new(
-        name,
+        operator.function(),
         [left.clone(), right.clone()],
         result,
         body,
@@ -84,7 +49,7 @@ pub(super) fn negation(ty: &CqlType) -> Option<Scalar> {
     if !is_numeric(ty) {
         return None;
     }
-    Some(Scalar::new("_negate", [ty.clone()], ty.clone(), |call| {
+    Some(Scalar::new(NEGATION, [ty.clone()], ty.clone(), |call| {
         let ty = &call.function.result;
         Ok(call.number(0, ty)?.and_then(|number| {
             match number {
@@ -128,13 +93,7 @@ fn common_type(left: &CqlType, right: &CqlType) -> CqlType {
 }
 
 fn operator_of(call: &Call<'_>) -> Operator {
-    match call.function.name() {
-        "_add" => Operator::Add,
-        "_substract" => Operator::Subtract,
-        "_multiply" => Operator::Multiply,
-        "_divide" => Operator::Divide,
-        _ => Operator::Modulo,
-    }
+    Operator::of_function(call.function.name()).expect("it was made by `operation`")
 }
 
 fn failed(call: &Call<'_>, reason: &str) -> CqlError {
@@ -142,7 +101,7 @@ fn failed(call: &Call<'_>, reason: &str) -> CqlError {
     call.failure(format!(
         "the operation '{} {} {}' failed: {reason}",
         types[0],
-        operator_of(call),
+        operator_of(call).symbol(),
         types[1]
     ))
 }

@@ -4,7 +4,7 @@
 use bigdecimal::{BigDecimal, RoundingMode, Zero};
 use num_bigint::{BigInt, Sign};
 
-use super::arithmetic::Operator;
+use super::Operator;
 use super::number::fits;
 
 /// Sums and products have no more digits (`DecimalType.MAX_PRECISION`).

@@ -30,13 +30,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use model::{CqlType, Schema, UserFunction, argument_type};
+use model::{CqlType, Schema, UserFunction, argument_type, quote_identifier};
 
 use crate::CqlError;
 use number::Number;
 
+pub use crate::ast::ArithmeticOperator as Operator;
 pub use aggregate::{Accumulator, Aggregate};
-pub use arithmetic::{Operator, operation};
+pub use arithmetic::operation;
 pub(crate) use cast::target as cast_target;
 pub use cast::{cast, no_cast, resolve_cast};
 pub(crate) use number::double_text;
@@ -386,7 +387,7 @@ fn write_signature(
     arguments: &[CqlType],
     result: &CqlType,
 ) -> fmt::Result {
-    write!(f, "{keyspace}.{name} : (")?;
+    write!(f, "{keyspace}.{} : (", quote_identifier(name))?;
     for (i, ty) in arguments.iter().enumerate() {
         let ty = argument_type(ty);
         write!(f, "{}{ty}", if i == 0 { "" } else { ", " })?;

@@ -8,8 +8,9 @@
 
 use model::CqlType;
 
-use super::arithmetic::{Operator, negation, operation, result_type};
-use super::{Assignment, Scalar, assign_type};
+use super::arithmetic::{negation, operation, result_type};
+use super::{Assignment, Operator, Scalar, assign_type};
+use crate::ast::NEGATION;
 
 /// The types that operators have functions for, negation's first, in the order in which its
 /// functions are listed where none fits.
@@ -53,13 +54,13 @@ impl Operand {
     }
 
     /// Of an operand that is an operation itself: `resolve` says which one, if its result is for a
-    /// type.
+    /// type. One that there is none of fits any: what is wrong with it is told where it is prepared.
     pub fn of_operation(
         resolve: impl Fn(Option<&CqlType>) -> Result<CqlType, Unresolved>,
     ) -> Operand {
         Operand::new(|ty| match resolve(Some(ty)) {
             Ok(result) => assign_type(&result, ty),
-            Err(_) => Assignment::No,
+            Err(_) => Assignment::Weak,
         })
     }
 
@@ -163,6 +164,21 @@ pub fn negation_type(operand: &Operand, receiver: Option<&CqlType>) -> Result<Cq
         }
     }
     only
+}
+
+/// The functions of an operator by the name that Cassandra gives them, which is also how it writes
+/// operations in `system_schema`; none where that is no operator's.
+pub(super) fn named(name: &str) -> Vec<Scalar> {
+    if name == NEGATION {
+        return TYPES[..NUMERIC].iter().filter_map(negation).collect();
+    }
+    let Some(operator) = Operator::of_function(name) else {
+        return Vec::new();
+    };
+    let pairs = TYPES.iter().flat_map(|l| TYPES.iter().map(move |r| (l, r)));
+    pairs
+        .filter_map(|(left, right)| operation(operator, left, right))
+        .collect()
 }
 
 /// What is said of a negation that calls no function.

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use model::{CqlType, Schema, argument_type};
 
-use super::{Aggregate, Function, SYSTEM, Scalar, blob, cast, factories, hash, json, math, time};
+use super::{
+    Aggregate, Function, SYSTEM, Scalar, blob, cast, factories, hash, json, math, operators, time,
+};
 use crate::CqlError;
 use crate::schema::is_unserved_function;
 
@@ -232,6 +234,7 @@ fn overloads(name: &str) -> Vec<Scalar> {
     }
     let mut found = time::named(name);
     found.extend(math::named(name));
+    found.extend(operators::named(name));
     found
 }
 

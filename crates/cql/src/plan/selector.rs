@@ -5,11 +5,13 @@ use std::sync::Arc;
 use model::{CqlType, Order, Table};
 
 use crate::CqlError;
-use crate::ast::{ArithmeticOperator, DataType, FunctionName, Selector, Term, WriteTimeKind};
+use crate::ast::{
+    ArithmeticOperator, DataType, FunctionName, NEGATION, Selector, Term, WriteTimeKind,
+};
 use crate::error::invalid;
-use crate::functions::{self, Aggregate, Argument as _, Assignment, Function};
+use crate::functions::{self, Aggregate, Argument as _, Assignment, Function, SYSTEM};
 use crate::schema::UserTypes;
-use crate::term::{Analysis, Receiver, operator_of, prepare};
+use crate::term::{Analysis, Receiver, prepare};
 
 use super::fetch::{Fetch, Part};
 use super::node::Node;
@@ -46,6 +48,22 @@ fn cannot_infer<T>(selector: &Selector) -> Result<T, CqlError> {
 fn joined(parts: &[Typed]) -> String {
     let names: Vec<&str> = parts.iter().map(|part| part.name.as_str()).collect();
     names.join(", ")
+}
+
+/// The name of the result of a call.
+fn name_of_call(function: &Function, parts: &[Typed]) -> String {
+    let (keyspace, name) = (function.keyspace(), function.name());
+    let operator = ArithmeticOperator::of_function(name).filter(|_| keyspace == SYSTEM);
+    match (operator, parts) {
+        (Some(operator), [left, right]) => {
+            format!("{} {} {}", left.name, operator.symbol(), right.name)
+        }
+        (None, [part]) if keyspace == SYSTEM && name == NEGATION => format!("-{}", part.name),
+        _ => match functions::cast_target(name) {
+            Some(ty) => format!("cast({} as {ty})", joined(parts)),
+            None => format!("{keyspace}.{name}({})", joined(parts)),
+        },
+    }
 }
 
 impl<'a> Compiler<'a> {
@@ -210,15 +228,7 @@ impl<'a> Compiler<'a> {
             .collect();
         self.in_aggregate = outer;
         let parts = parts?;
-        let name = match functions::cast_target(function.name()) {
-            Some(ty) => format!("cast({} as {ty})", joined(&parts)),
-            None => format!(
-                "{}.{}({})",
-                function.keyspace(),
-                function.name(),
-                joined(&parts)
-            ),
-        };
+        let name = name_of_call(&function, &parts);
         let nodes = parts.into_iter().map(|part| part.node).collect();
         match function {
             Function::Aggregate(aggregate) => self.aggregate((*aggregate).clone(), nodes, &name),
@@ -288,8 +298,7 @@ impl<'a> Compiler<'a> {
             }
         }
         let operands = (&self.operand(left), &self.operand(right));
-        let resolved =
-            functions::resolve_operation(operator_of(operator), operands, expected, false);
+        let resolved = functions::resolve_operation(operator, operands, expected, false);
         let function = match resolved {
             Ok(function) => function,
             Err(reason) => {

@@ -11,7 +11,7 @@ use crate::error::invalid;
 use crate::functions::{
     self, Argument, Assignment, Function, Operand, assign_hinted, assign_selected, assign_type,
 };
-use crate::term::{TermArgument, operator_of, preferred_type};
+use crate::term::{TermArgument, preferred_type};
 
 use super::selector::Compiler;
 
@@ -106,7 +106,7 @@ impl Compiler<'_> {
             } => {
                 self.analysis.count_resolution().ok()?;
                 let operands = (&self.operand(left), &self.operand(right));
-                functions::operation_type(operator_of(*operator), operands, None, false).ok()
+                functions::operation_type(*operator, operands, None, false).ok()
             }
             Selector::Negation(inner) => functions::negation_type(&self.operand(inner), None).ok(),
         }

@@ -9,7 +9,7 @@ use crate::functions::{self, Argument, Assignment, Function, Operand, assign_hin
 use crate::schema::UserTypes;
 
 use super::literal;
-use super::prepare::{Analysis, operator_of, resolve_function};
+use super::prepare::{Analysis, resolve_function};
 
 /// The weakest of several.
 fn weakest(all: impl Iterator<Item = Assignment>) -> Assignment {
@@ -82,8 +82,7 @@ pub(crate) fn assignment(analysis: &Analysis<'_>, term: &Term, ty: &CqlType) -> 
                 Some(result) => assign_type(&result, ty),
                 // What is wrong with the call is told where it is prepared, which says more
                 // (`FunctionCall.Raw.testAssignment`).
-                None if matches!(term, Term::Function { .. }) => Assignment::Exact,
-                None => Assignment::No,
+                None => Assignment::Weak,
             }
         }
     }
@@ -159,7 +158,7 @@ fn result_type(
         } => {
             let markers = matches!(**left, Term::Marker(_)) || matches!(**right, Term::Marker(_));
             let operands = (&operand(analysis, left), &operand(analysis, right));
-            functions::operation_type(operator_of(*operator), operands, receiver, markers).ok()
+            functions::operation_type(*operator, operands, receiver, markers).ok()
         }
         _ => None,
     }
@@ -176,7 +175,7 @@ pub(super) fn operand(analysis: &Analysis<'_>, term: &Term) -> Operand {
         } => {
             let markers = matches!(**left, Term::Marker(_)) || matches!(**right, Term::Marker(_));
             let (left, right) = (operand(analysis, left), operand(analysis, right));
-            let operator = operator_of(*operator);
+            let operator = *operator;
             Operand::of_operation(|ty| {
                 functions::operation_type(operator, (&left, &right), ty, markers)
             })

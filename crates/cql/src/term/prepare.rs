@@ -9,7 +9,7 @@ use model::{CqlType, Schema, Table};
 use crate::CqlError;
 use crate::ast::{ArithmeticOperator, DataType, FunctionName, Marker, Term};
 use crate::error::invalid;
-use crate::functions::{self, Argument, Function, Operator, Scalar, assign_type};
+use crate::functions::{self, Argument, Function, Scalar, assign_type};
 use crate::schema::UserTypes;
 
 use super::assign::{TermArgument, assignable, components, operand};
@@ -330,24 +330,13 @@ pub(crate) fn prepare_arguments(
     .fold()
 }
 
-/// The operator as the functions call it.
-pub(crate) fn operator_of(operator: ArithmeticOperator) -> Operator {
-    match operator {
-        ArithmeticOperator::Add => Operator::Add,
-        ArithmeticOperator::Subtract => Operator::Subtract,
-        ArithmeticOperator::Multiply => Operator::Multiply,
-        ArithmeticOperator::Divide => Operator::Divide,
-        ArithmeticOperator::Modulo => Operator::Modulo,
-    }
-}
-
 /// The function of an operator for operands of these types.
 pub(crate) fn operation_of(
     operator: ArithmeticOperator,
     left: &CqlType,
     right: &CqlType,
 ) -> Option<Scalar> {
-    functions::operation(operator_of(operator), left, right)
+    functions::operation(operator, left, right)
 }
 
 /// The function of an operator for these terms.
@@ -360,7 +349,7 @@ fn prepare_operation(
     analysis.count_resolution()?;
     let operands = (&operand(analysis, left), &operand(analysis, right));
     let markers = matches!(left, Term::Marker(_)) || matches!(right, Term::Marker(_));
-    functions::resolve_operation(operator_of(operator), operands, Some(receiver), markers)
+    functions::resolve_operation(operator, operands, Some(receiver), markers)
         .map(Arc::new)
         .map_err(|reason| {
             let (left, right) = (left.to_string(), right.to_string());
