@@ -69,7 +69,14 @@ impl Selection {
         let mut compiler = Compiler::new(analysis, table, Fetch::new(table.clone()));
         let mut outputs = Vec::with_capacity(items.len());
         for item in items {
-            let typed = compiler.compile(&item.selector, None)?;
+            let typed = match compiler.compile(&item.selector, None) {
+                Ok(typed) => typed,
+                Err(error) => {
+                    let mut selectors = items.iter().map(|item| &item.selector);
+                    selectors.try_for_each(|selector| compiler.check_calls(selector))?;
+                    return Err(error);
+                }
+            };
             outputs.push(Output {
                 name: item.alias.clone().unwrap_or(typed.name),
                 node: typed.node,
@@ -189,7 +196,13 @@ impl Selection {
         selector: &Selector,
     ) -> Result<Node, CqlError> {
         let mut compiler = Compiler::new(analysis, table, self.fetch.clone());
-        let typed = compiler.compile(selector, None)?;
+        let typed = match compiler.compile(selector, None) {
+            Ok(typed) => typed,
+            Err(error) => {
+                compiler.check_calls(selector)?;
+                return Err(error);
+            }
+        };
         let (fetch, aggregates) = compiler.finish();
         if let Some(call) = aggregates.first() {
             return crate::error::invalid!(

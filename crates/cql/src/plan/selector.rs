@@ -50,6 +50,11 @@ fn joined(parts: &[Typed]) -> String {
     names.join(", ")
 }
 
+/// `count(1)` or of any other constant counts rows, as `count(*)`.
+pub(super) fn counts_rows(name: &FunctionName, arguments: &[Selector]) -> bool {
+    name.name == "count" && matches!(arguments, [Selector::Term(Term::Literal(_))])
+}
+
 /// The name of the result of a call.
 fn name_of_call(function: &Function, parts: &[Typed]) -> String {
     let (keyspace, name) = (function.keyspace(), function.name());
@@ -123,13 +128,13 @@ impl<'a> Compiler<'a> {
             Selector::CountRows => self.aggregate(Aggregate::count_rows(), Vec::new(), "count"),
             Selector::WriteTime(kind, inner) => self.write_time(*kind, inner),
             Selector::Cast(inner, ty) => self.cast(inner, ty),
-            Selector::Function { name, arguments } => self.function(name, arguments, expected),
+            Selector::Function { name, arguments } => self.function(name, arguments),
             Selector::Operation {
                 operator,
                 left,
                 right,
-            } => self.operation(*operator, left, right, expected),
-            Selector::Negation(inner) => self.negation(inner, expected),
+            } => self.operation(*operator, left, right),
+            Selector::Negation(inner) => self.negation(inner),
             Selector::Field(inner, field) => self.field(inner, field),
             Selector::Element(..) | Selector::Slice(..) => self.sub_selection(selector),
             Selector::Parentheses(_) | Selector::List(_) | Selector::Set(_) | Selector::Map(_) => {
@@ -191,25 +196,11 @@ impl<'a> Compiler<'a> {
         })
     }
 
-    fn function(
-        &mut self,
-        name: &FunctionName,
-        arguments: &[Selector],
-        expected: Option<&CqlType>,
-    ) -> Result<Typed, CqlError> {
-        // `count(1)` or of any other constant counts rows, as `count(*)`.
-        if name.name == "count"
-            && let [Selector::Term(Term::Literal(_))] = arguments
-        {
+    fn function(&mut self, name: &FunctionName, arguments: &[Selector]) -> Result<Typed, CqlError> {
+        if counts_rows(name, arguments) {
             return self.aggregate(Aggregate::count_rows(), Vec::new(), "count");
         }
-        // Columns that do not exist are reported before functions that do not fit.
-        for argument in arguments {
-            if let Selector::Column(name) = argument {
-                column_of(self.table, name)?;
-            }
-        }
-        let function = self.resolve_function(name, arguments, expected)?;
+        let function = self.resolve_function(name, arguments)?;
         if matches!(function, Function::Aggregate(_)) && function.name() == "count_rows" {
             return self.aggregate(Aggregate::count_rows(), Vec::new(), "count");
         }
@@ -288,31 +279,9 @@ impl<'a> Compiler<'a> {
         operator: ArithmeticOperator,
         left: &Selector,
         right: &Selector,
-        expected: Option<&CqlType>,
     ) -> Result<Typed, CqlError> {
-        self.analysis.count_resolution()?;
+        let function = self.resolve_operation(operator, left, right)?;
         let symbol = operator.symbol();
-        for operand in [left, right] {
-            if let Selector::Column(name) = operand {
-                column_of(self.table, name)?;
-            }
-        }
-        let operands = (&self.operand(left), &self.operand(right));
-        let resolved = functions::resolve_operation(operator, operands, expected, false);
-        let function = match resolved {
-            Ok(function) => function,
-            Err(reason) => {
-                // Something in them may be wrong in itself.
-                for operand in [left, right] {
-                    if !matches!(operand, Selector::Term(_)) {
-                        self.compile(operand, expected)?;
-                    }
-                }
-                let (left, right) = (left.to_string(), right.to_string());
-                let failure = functions::operation_failure(reason, symbol, &left, &right);
-                return Err(CqlError::Invalid(failure));
-            }
-        };
         let (l, r) = (&function.arguments()[0], &function.arguments()[1]);
         let left = self.compile(left, Some(l))?;
         let right = self.compile(right, Some(r))?;
@@ -323,16 +292,8 @@ impl<'a> Compiler<'a> {
         })
     }
 
-    fn negation(
-        &mut self,
-        inner: &Selector,
-        expected: Option<&CqlType>,
-    ) -> Result<Typed, CqlError> {
-        if let Selector::Column(name) = inner {
-            column_of(self.table, name)?;
-        }
-        let function = functions::resolve_negation(&self.operand(inner), expected)
-            .map_err(|reason| CqlError::Invalid(functions::negation_failure(reason)))?;
+    fn negation(&mut self, inner: &Selector) -> Result<Typed, CqlError> {
+        let function = self.resolve_negation(inner)?;
         let inner = self.compile(inner, Some(&function.arguments()[0]))?;
         Ok(Typed {
             ty: function.result().clone(),

@@ -6,14 +6,16 @@ use std::fmt;
 use model::CqlType;
 
 use crate::CqlError;
-use crate::ast::{FunctionName, Selector, Term, WriteTimeKind};
+use crate::ast::{ArithmeticOperator, FunctionName, Selector, Term, WriteTimeKind};
 use crate::error::invalid;
 use crate::functions::{
-    self, Argument, Assignment, Function, Operand, assign_hinted, assign_selected, assign_type,
+    self, Argument, Assignment, Function, Operand, Scalar, assign_hinted, assign_selected,
+    assign_type,
 };
 use crate::term::{TermArgument, preferred_type};
 
-use super::selector::Compiler;
+use super::restriction::column_of;
+use super::selector::{Compiler, counts_rows};
 
 /// A selector as an argument of a function.
 pub(super) struct SelectorArgument<'c, 'a> {
@@ -96,7 +98,7 @@ impl Compiler<'_> {
             },
             Selector::Slice(inner, ..) => self.exact_type(inner),
             Selector::Function { name, arguments } => {
-                let function = self.resolve_function(name, arguments, None).ok()?;
+                let function = self.resolve_function(name, arguments).ok()?;
                 Some(function.result().clone())
             }
             Selector::Operation {
@@ -277,11 +279,75 @@ impl Compiler<'_> {
         }
     }
 
+    /// Refuses columns that are not there and calls of no function, from the inside out: the mistakes of a
+    /// clause that Cassandra finds before all others (`Selectable.Raw.prepare`).
+    pub(crate) fn check_calls(&self, selector: &Selector) -> Result<(), CqlError> {
+        match selector {
+            Selector::Column(name) => column_of(self.table, name).map(drop),
+            Selector::Term(_) | Selector::CountRows => Ok(()),
+            Selector::TypeHint(_, inner)
+            | Selector::WriteTime(_, inner)
+            | Selector::Cast(inner, _)
+            | Selector::Field(inner, _)
+            | Selector::Element(inner, _)
+            | Selector::Slice(inner, ..) => self.check_calls(inner),
+            Selector::Parentheses(items) | Selector::List(items) | Selector::Set(items) => {
+                items.iter().try_for_each(|item| self.check_calls(item))
+            }
+            Selector::Map(pairs) => pairs.iter().try_for_each(|(key, value)| {
+                // The name of a field is no column.
+                if !matches!(key, Selector::Column(_)) {
+                    self.check_calls(key)?;
+                }
+                self.check_calls(value)
+            }),
+            Selector::Function { name, arguments } if counts_rows(name, arguments) => Ok(()),
+            Selector::Function { name, arguments } => {
+                let mut each = arguments.iter();
+                each.try_for_each(|argument| self.check_calls(argument))?;
+                self.resolve_function(name, arguments).map(drop)
+            }
+            Selector::Operation {
+                operator,
+                left,
+                right,
+            } => {
+                self.check_calls(left)?;
+                self.check_calls(right)?;
+                self.resolve_operation(*operator, left, right).map(drop)
+            }
+            Selector::Negation(inner) => {
+                self.check_calls(inner)?;
+                self.resolve_negation(inner).map(drop)
+            }
+        }
+    }
+
+    /// The function of an operator. What its result is for makes no difference.
+    pub(super) fn resolve_operation(
+        &self,
+        operator: ArithmeticOperator,
+        left: &Selector,
+        right: &Selector,
+    ) -> Result<Scalar, CqlError> {
+        self.analysis.count_resolution()?;
+        let operands = (&self.operand(left), &self.operand(right));
+        functions::resolve_operation(operator, operands, None, false).map_err(|reason| {
+            let (left, right) = (left.to_string(), right.to_string());
+            let symbol = operator.symbol();
+            CqlError::Invalid(functions::operation_failure(reason, symbol, &left, &right))
+        })
+    }
+
+    pub(super) fn resolve_negation(&self, inner: &Selector) -> Result<Scalar, CqlError> {
+        functions::resolve_negation(&self.operand(inner), None)
+            .map_err(|reason| CqlError::Invalid(functions::negation_failure(reason)))
+    }
+
     pub(super) fn resolve_function(
         &self,
         name: &FunctionName,
         arguments: &[Selector],
-        receiver: Option<&CqlType>,
     ) -> Result<Function, CqlError> {
         self.analysis.count_resolution()?;
         let arguments: Vec<SelectorArgument<'_, '_>> = arguments
@@ -293,7 +359,7 @@ impl Compiler<'_> {
             .collect();
         let arguments: Vec<&dyn Argument> = arguments.iter().map(|a| a as &dyn Argument).collect();
         let receiver = functions::Receiver {
-            ty: receiver,
+            ty: None,
             partition_key: &self.analysis.partition_key,
             users: self.analysis.users(),
         };
