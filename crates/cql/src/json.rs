@@ -287,6 +287,7 @@ fn simple_value(json: &Value, ty: &CqlType) -> Result<Bytes, ValueError> {
                 parsed => parsed,
             }
         }
+        (CqlType::Composite(_), _) => refuse(format!("There is no JSON of values of type {ty}")),
         (_, Value::String(text)) => ty.parse_string(text),
         (CqlType::Boolean, Value::Bool(value)) => ty.parse_string(&value.to_string()),
         (CqlType::Decimal | CqlType::Float | CqlType::Double, Value::Number(number)) => {

@@ -130,6 +130,11 @@ fn check(golden: &str) {
 }
 
 #[test]
+fn composites() {
+    check(include_str!("golden/composites.cql"));
+}
+
+#[test]
 fn conditional() {
     check(include_str!("golden/conditional.cql"));
 }

@@ -101,9 +101,12 @@ pub(crate) fn to_lua(lua: &Lua, ty: &CqlType, value: Option<&[u8]>) -> mlua::Res
             }
             Value::Table(table)
         }
-        CqlType::Ascii | CqlType::Text | CqlType::Blob | CqlType::Empty | CqlType::Custom(_) => {
-            Value::String(lua.create_string(value)?)
-        }
+        CqlType::Ascii
+        | CqlType::Text
+        | CqlType::Blob
+        | CqlType::Empty
+        | CqlType::Composite(_)
+        | CqlType::Custom(_) => Value::String(lua.create_string(value)?),
     })
 }
 

@@ -18,7 +18,7 @@
 //! | `varint` | as `bigint` up to six bytes, longer ones with sign and length before them |
 //! | `decimal` | sign, exponent and digits to the base of 100 |
 //! | text, `blob`, `inet` | zeros escaped, an escape at the end |
-//! | tuples, collections, vectors | sequences |
+//! | tuples, collections, vectors, composites | sequences |
 //! | in descending order | all bits inverted |
 
 use num_bigint::Sign;
@@ -30,15 +30,15 @@ use crate::{
 };
 
 /// Before each part of a sequence.
-const NEXT: u8 = 0x40;
+pub(crate) const NEXT: u8 = 0x40;
 /// In its place: the part is an empty value of a type that sorts it before all others.
 const NEXT_EMPTY: u8 = 0x3f;
 /// The same in descending order.
 const NEXT_EMPTY_REVERSED: u8 = 0x41;
 /// In its place: the part is null.
-const NEXT_NULL: u8 = 0x3e;
+pub(crate) const NEXT_NULL: u8 = 0x3e;
 /// Ends a sequence.
-const END: u8 = 0x38;
+pub(crate) const END: u8 = 0x38;
 /// Ends a bound that lies before all that has its prefix.
 const BEFORE: u8 = 0x20;
 /// Ends a bound that lies behind all that has its prefix.
@@ -94,19 +94,7 @@ impl ClusteringComparator {
     fn sequence(&self, prefix: &Clustering, end: u8) -> Vec<u8> {
         let mut out = Vec::with_capacity(16);
         for ((ty, order), value) in self.columns().iter().zip(&prefix.0) {
-            let start = out.len();
-            out.push(NEXT);
-            let reversed = *order == Order::Descending;
-            if !ty.write_byte_comparable(value, &mut out) {
-                out.truncate(start);
-                out.push(if reversed {
-                    NEXT_EMPTY_REVERSED
-                } else {
-                    NEXT_EMPTY
-                });
-            } else if reversed {
-                out[start + 1..].iter_mut().for_each(|byte| *byte ^= 0xff);
-            }
+            write_ordered(&mut out, ty, *order, value, NEXT_EMPTY);
         }
         out.push(end);
         out
@@ -126,6 +114,7 @@ impl CqlType {
                 write_escaped(out, value);
                 return true;
             }
+            CqlType::Composite(composite) => return composite.write_byte_comparable(value, out),
             _ if value.is_empty() => return false,
             CqlType::Custom(_) => match (self.modern(), value.as_array()) {
                 (Some(CqlType::Uuid), Some(uuid)) => {
@@ -198,6 +187,25 @@ impl CqlType {
     }
 }
 
+/// A part of a sequence, all bits inverted if it is in descending order; `empty` stands before a value
+/// without a translation in ascending order.
+pub(crate) fn write_ordered(
+    out: &mut Vec<u8>,
+    ty: &CqlType,
+    order: Order,
+    value: &[u8],
+    empty: u8,
+) {
+    let start = out.len();
+    out.push(NEXT);
+    let reversed = order == Order::Descending;
+    if !ty.write_byte_comparable(value, out) {
+        out[start] = if reversed { NEXT_EMPTY_REVERSED } else { empty };
+    } else if reversed {
+        out[start + 1..].iter_mut().for_each(|byte| *byte ^= 0xff);
+    }
+}
+
 /// `ByteSource.Multi` with the terminator of a sequence.
 fn write_sequence<'t>(
     out: &mut Vec<u8>,
@@ -229,25 +237,19 @@ fn write_tuple<'t>(
 }
 
 fn write_part(out: &mut Vec<u8>, part: Component<'_>, ty: &CqlType) {
-    let start = out.len();
-    out.push(NEXT);
-    let written = match part {
-        Component::Null => false,
-        Component::Value(value) => ty.write_byte_comparable(value, out),
+    match part {
+        Component::Null => out.push(NEXT_NULL),
+        Component::Value(value) => write_ordered(out, ty, Order::Ascending, value, NEXT_NULL),
         Component::Malformed(rest) => {
+            out.push(NEXT);
             write_escaped(out, rest);
-            true
         }
-    };
-    if !written {
-        out.truncate(start);
-        out.push(NEXT_NULL);
     }
 }
 
 /// Zeros as an escape with their number in unary, and an escape at the end
 /// (`ByteSource.AbstractEscaper`).
-fn write_escaped(out: &mut Vec<u8>, value: &[u8]) {
+pub(crate) fn write_escaped(out: &mut Vec<u8>, value: &[u8]) {
     let mut in_zeros = false;
     for byte in value {
         match (in_zeros, *byte) {

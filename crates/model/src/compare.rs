@@ -66,6 +66,7 @@ impl CqlType {
                 |value| Components::vector(value, element, *dimension),
                 |_| element,
             ),
+            CqlType::Composite(composite) => composite.compare(a, b),
         }
     }
 }

@@ -16,6 +16,8 @@ enum NoText {
     Invalid,
     /// It is a number, or has one in it, of too many digits.
     TooLong(ValueError),
+    /// It is of a type, or has a value in it, that has no JSON.
+    NoJson(ValueError),
 }
 
 impl From<ValueError> for NoText {
@@ -43,10 +45,11 @@ impl CqlType {
         self.json(value).unwrap_or_else(|_| json_blob(value))
     }
 
-    /// The value as JSON, as `SELECT JSON` gives it. Fails only for numbers of too many digits.
+    /// The value as JSON, as `SELECT JSON` gives it. Fails only for numbers of too many digits and for
+    /// composites.
     pub fn try_json(&self, value: &[u8]) -> Result<String, ValueError> {
         self.json(value).or_else(|reason| match reason {
-            NoText::TooLong(error) => Err(error),
+            NoText::TooLong(error) | NoText::NoJson(error) => Err(error),
             NoText::Invalid => Ok(json_blob(value)),
         })
     }
@@ -85,6 +88,7 @@ impl CqlType {
                     join(types.zip(parts))
                 })
                 .map_err(NoText::from),
+            CqlType::Composite(composite) => composite.format(value).ok_or(NoText::Invalid),
             _ => self.plain(value),
         };
         parts.unwrap_or_else(|_| to_hex(value))
@@ -103,6 +107,7 @@ impl CqlType {
                 | CqlType::Blob
                 | CqlType::Tuple(_)
                 | CqlType::Udt { .. }
+                | CqlType::Composite(_)
                 | CqlType::Custom(_)
         )
     }
@@ -159,7 +164,9 @@ impl CqlType {
                     .collect();
                 format!("{{{}}}", texts.join(", "))
             }
-            CqlType::Blob | CqlType::Custom(_) => format!("0x{}", to_hex(value)),
+            CqlType::Blob | CqlType::Composite(_) | CqlType::Custom(_) => {
+                format!("0x{}", to_hex(value))
+            }
             _ => {
                 let text = self.plain(value)?;
                 if self.is_quoted() {
@@ -237,6 +244,10 @@ impl CqlType {
                 format!("{{{}}}", texts.join(", "))
             }
             CqlType::Blob | CqlType::Custom(_) => json_blob(value),
+            CqlType::Composite(_) => {
+                let reason = format!("There is no JSON of values of type {self}");
+                return Err(NoText::NoJson(ValueError::new(reason)));
+            }
             CqlType::Timestamp => match value.as_array() {
                 Some(value) => {
                     let text = temporal::timestamp_to_text(i64::from_be_bytes(*value), ' ');

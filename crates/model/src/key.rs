@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::value::refuse;
-use crate::{CqlType, Token, ValueError};
+use crate::{Composite, CqlType, Token, ValueError};
 
 /// The longest partition key, and the longest column of a composite one (`FBUtilities.
 /// MAX_UNSIGNED_SHORT`).
@@ -94,22 +94,17 @@ pub fn key_from_text(text: &str, types: &[&CqlType]) -> Result<PartitionKey, Val
 
 /// The text that [`key_from_text`] reads; hexadecimal digits if it is no key of these types.
 pub fn key_to_text(key: &PartitionKey, types: &[&CqlType]) -> String {
-    match decode_key(key, types.len()) {
-        Ok(columns) if types.len() == 1 => types[0].format_string(&columns[0]),
-        Ok(columns) => {
-            let texts = columns.iter().zip(types);
-            let texts: Vec<String> = texts
-                .map(|(column, ty)| escape(&ty.format_string(column)))
-                .collect();
-            texts.join(":")
-        }
-        Err(_) => crate::value::to_hex(key),
+    match types {
+        [only] => only.format_string(key),
+        _ => Composite::of_key(types)
+            .format(key)
+            .unwrap_or_else(|| crate::value::to_hex(key)),
     }
 }
 
 /// The text of a column as it stands between colons (`AbstractCompositeType.escape`): a backslash
 /// is none of an escape but before a colon, so one at the end must not come to stand there.
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut out = text.replace(':', "\\:");
     if out.ends_with(['\\', '!']) {
         out.push('!');
@@ -118,7 +113,7 @@ fn escape(text: &str) -> String {
 }
 
 /// What was escaped (`AbstractCompositeType.unescape`).
-fn unescape(text: &str) -> String {
+pub(crate) fn unescape(text: &str) -> String {
     let mut out = text.replace("\\:", ":");
     if out.ends_with('!') {
         out.pop();
@@ -127,7 +122,7 @@ fn unescape(text: &str) -> String {
 }
 
 /// The texts between colons that have no backslash before them (`AbstractCompositeType.split`).
-fn split(text: &str) -> Vec<&str> {
+pub(crate) fn split(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut start = 0;
     for (at, _) in text.match_indices(':') {

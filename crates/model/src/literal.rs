@@ -75,6 +75,7 @@ impl CqlType {
                 let fields = &definition.fields;
                 self.parse_components(text, fields.len(), |i| &fields[i].1)?
             }
+            CqlType::Composite(composite) => composite.parse(text)?,
         };
         Ok(Bytes::from(bytes))
     }

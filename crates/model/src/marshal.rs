@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::value::{from_hex, to_hex};
-use crate::{CqlType, MAX_BRACKETS, Order, UserType};
+use crate::{ComponentType, Composite, CqlType, MAX_BRACKETS, MAX_NESTING, Order, UserType};
 
 const PACKAGE: &str = "org.apache.cassandra.db.marshal.";
 
@@ -54,15 +54,33 @@ impl CqlType {
     /// descending clustering columns are.
     pub fn from_marshal_ordered(text: &str) -> Result<(CqlType, Order), MarshalError> {
         let mut parser = Parser { text, at: 0 };
-        let start = parser.at;
-        let order = match parser.name() {
-            "ReversedType" => Order::Descending,
-            _ => Order::Ascending,
-        };
-        parser.at = start;
-        let ty = parser.ty(0)?;
+        let ComponentType { ty, order } = parser.component(0)?;
         parser.expect_end()?;
         Ok((ty, order))
+    }
+
+    /// The type that a component of a dynamic composite names. As to Cassandra, what begins with no
+    /// name is a blob, and what follows a type does not matter. Classes that are not known are
+    /// refused, and so are dynamic composites, as there would be no end to those in each other.
+    pub(crate) fn component_from_marshal(text: &str) -> Result<ComponentType, MarshalError> {
+        let mut parser = Parser { text, at: 0 };
+        parser.skip_blank();
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "-+._&$".contains(c);
+        if !parser.text[parser.at..].starts_with(is_name) {
+            return Ok(ComponentType {
+                ty: CqlType::Blob,
+                order: Order::Ascending,
+            });
+        }
+        let component = parser.component(0)?;
+        let cannot_be_named = |ty: &CqlType| match ty {
+            CqlType::Composite(composite) => matches!(**composite, Composite::Dynamic(_)),
+            ty => !ty.has_known_order(),
+        };
+        if component.ty.any(&cannot_be_named) || component.ty.nesting() > MAX_NESTING {
+            return parser.error("no component may be of such a type");
+        }
+        Ok(component)
     }
 
     /// The types of the columns of a partition key: a `CompositeType` has several.
@@ -92,6 +110,40 @@ impl CqlType {
         }
     }
 
+    /// The name of its class, without the package if that is Cassandra's, and without what is in it
+    /// or around it.
+    pub fn class_name(&self) -> &str {
+        match self {
+            CqlType::List { .. } => "ListType",
+            CqlType::Set { .. } => "SetType",
+            CqlType::Map { .. } => "MapType",
+            CqlType::Tuple(_) => "TupleType",
+            CqlType::Vector { .. } => "VectorType",
+            CqlType::Udt { .. } => "UserType",
+            CqlType::Composite(composite) => match **composite {
+                Composite::Fixed(_) => "CompositeType",
+                Composite::Dynamic(_) => "DynamicCompositeType",
+            },
+            CqlType::Custom(class) => {
+                let name = class.split('(').next().unwrap_or_default();
+                name.strip_prefix(PACKAGE).unwrap_or(name)
+            }
+            simple => {
+                let class = SIMPLE.iter().find(|(_, ty)| ty == simple);
+                class.expect("all other types are simple").0
+            }
+        }
+    }
+
+    /// The name of its class with the package: one that is named without is one of Cassandra's.
+    pub(crate) fn full_class_name(&self) -> String {
+        let name = self.class_name();
+        match name.contains('.') {
+            true => name.to_owned(),
+            false => format!("{PACKAGE}{name}"),
+        }
+    }
+
     /// Within a frozen type, `FrozenType` is not repeated.
     fn write_marshal(&self, out: &mut String, in_frozen: bool) {
         let frozen = match self {
@@ -113,33 +165,20 @@ impl CqlType {
     }
 
     fn write_class(&self, out: &mut String, in_frozen: bool) {
-        if let CqlType::Custom(class) = self {
-            // A class that is named without a package is one of Cassandra's.
-            if !class
-                .split('(')
-                .next()
-                .is_some_and(|name| name.contains('.'))
-            {
-                out.push_str(PACKAGE);
-            }
-            out.push_str(class);
-            return;
-        }
-        out.push_str(PACKAGE);
+        out.push_str(&self.full_class_name());
         match self {
-            CqlType::List { element, .. } => write_parts(out, "ListType", [&**element], in_frozen),
-            CqlType::Set { element, .. } => write_parts(out, "SetType", [&**element], in_frozen),
-            CqlType::Map { key, value, .. } => {
-                write_parts(out, "MapType", [&**key, &**value], in_frozen);
+            CqlType::List { element, .. } | CqlType::Set { element, .. } => {
+                write_parts(out, [&**element], in_frozen);
             }
-            CqlType::Tuple(types) => write_parts(out, "TupleType", types, true),
+            CqlType::Map { key, value, .. } => write_parts(out, [&**key, &**value], in_frozen),
+            CqlType::Tuple(types) => write_parts(out, types, true),
             CqlType::Vector { element, dimension } => {
-                out.push_str("VectorType(");
+                out.push('(');
                 element.write_marshal(out, in_frozen);
                 out.push_str(&format!(" , {dimension})"));
             }
             CqlType::Udt { definition, .. } => {
-                out.push_str("UserType(");
+                out.push('(');
                 out.push_str(&definition.keyspace);
                 out.push(',');
                 out.push_str(&to_hex(definition.name.as_bytes()));
@@ -151,21 +190,54 @@ impl CqlType {
                 }
                 out.push(')');
             }
-            simple => {
-                let class = SIMPLE.iter().find(|(_, ty)| ty == simple);
-                out.push_str(class.expect("all other types are simple").0);
+            CqlType::Composite(composite) => write_composite(out, composite),
+            CqlType::Custom(class) => {
+                let name = class.split('(').next().unwrap_or_default();
+                out.push_str(&class[name.len()..]);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn write_composite(out: &mut String, composite: &Composite) {
+    out.push('(');
+    match composite {
+        Composite::Fixed(types) => {
+            for (i, ty) in types.iter().enumerate() {
+                out.push_str(if i == 0 { "" } else { "," });
+                write_component(out, ty);
             }
         }
+        Composite::Dynamic(aliases) => {
+            for (i, (alias, ty)) in aliases.iter().enumerate() {
+                out.push_str(if i == 0 { "" } else { "," });
+                out.push(char::from(*alias));
+                out.push_str("=>");
+                write_component(out, ty);
+            }
+        }
+    }
+    out.push(')');
+}
+
+fn write_component(out: &mut String, component: &ComponentType) {
+    let reversed = component.order == Order::Descending;
+    if reversed {
+        out.push_str(PACKAGE);
+        out.push_str("ReversedType(");
+    }
+    component.ty.write_marshal(out, false);
+    if reversed {
+        out.push(')');
     }
 }
 
 fn write_parts<'t>(
     out: &mut String,
-    class: &str,
     parts: impl IntoIterator<Item = &'t CqlType>,
     in_frozen: bool,
 ) {
-    out.push_str(class);
     for (i, part) in parts.into_iter().enumerate() {
         out.push(if i == 0 { '(' } else { ',' });
         part.write_marshal(out, in_frozen);
@@ -216,6 +288,19 @@ struct Parser<'t> {
 }
 
 impl<'t> Parser<'t> {
+    /// A type, and whether it is in a `ReversedType`.
+    fn component(&mut self, depth: usize) -> Result<ComponentType, MarshalError> {
+        self.skip_blank();
+        let start = self.at;
+        let order = match self.name() {
+            "ReversedType" => Order::Descending,
+            _ => Order::Ascending,
+        };
+        self.at = start;
+        let ty = self.ty(depth)?;
+        Ok(ComponentType { ty, order })
+    }
+
     fn ty(&mut self, depth: usize) -> Result<CqlType, MarshalError> {
         if depth > MAX_BRACKETS {
             return self.error("types lie too deep in each other");
@@ -255,6 +340,14 @@ impl<'t> Parser<'t> {
             }
             "VectorType" => self.vector(depth),
             "UserType" => self.user_type(depth),
+            "CompositeType" => match self.list(|parser| parser.component(depth))? {
+                types if types.is_empty() => self.error("a composite has a type"),
+                types => Ok(CqlType::Composite(Arc::new(Composite::Fixed(types)))),
+            },
+            "DynamicCompositeType" => {
+                let composite = Composite::dynamic(self.aliases(depth)?);
+                Ok(CqlType::Composite(Arc::new(composite)))
+            }
             _ => {
                 self.skip_parts()?;
                 let class = self.text[start..self.at].trim_end();
@@ -301,6 +394,22 @@ impl<'t> Parser<'t> {
         })
     }
 
+    /// `alias=>type, …`, if there are brackets.
+    fn aliases(&mut self, depth: usize) -> Result<Vec<(u8, ComponentType)>, MarshalError> {
+        self.skip_blank();
+        if !self.text[self.at..].starts_with('(') {
+            return Ok(Vec::new());
+        }
+        self.list(|parser| {
+            let [alias @ 33..=127] = *parser.word().as_bytes() else {
+                return parser.error("an alias is a single character");
+            };
+            parser.expect(b'=')?;
+            parser.expect(b'>')?;
+            Ok((alias, parser.component(depth)?))
+        })
+    }
+
     fn hex_name(&mut self) -> Result<Arc<str>, MarshalError> {
         self.skip_blank();
         match from_hex(self.word()).and_then(|bytes| String::from_utf8(bytes).ok()) {
@@ -317,19 +426,21 @@ impl<'t> Parser<'t> {
     }
 
     fn types(&mut self, depth: usize) -> Result<Vec<CqlType>, MarshalError> {
+        self.list(|parser| parser.ty(depth))
+    }
+
+    /// What is in brackets; blanks may stand for commas (`TypeParser.skipBlankAndComma`).
+    fn list<T>(
+        &mut self,
+        mut item: impl FnMut(&mut Self) -> Result<T, MarshalError>,
+    ) -> Result<Vec<T>, MarshalError> {
         self.expect(b'(')?;
-        let mut types = Vec::new();
-        if self.take(b')') {
-            return Ok(types);
+        let mut items = Vec::new();
+        while !self.take(b')') {
+            items.push(item(self)?);
+            self.take(b',');
         }
-        loop {
-            types.push(self.ty(depth)?);
-            if !self.take(b',') {
-                break;
-            }
-        }
-        self.expect(b')')?;
-        Ok(types)
+        Ok(items)
     }
 
     /// Passes over the parameters of a class that is not known.
@@ -385,6 +496,7 @@ impl<'t> Parser<'t> {
             b'(' => "expected an opening bracket",
             b')' => "expected a closing bracket",
             b':' => "expected a colon",
+            b'=' | b'>' => "expected =>",
             _ => "expected a comma",
         })
     }

@@ -115,6 +115,7 @@ fn head(ty: &CqlType, value: &[u8]) -> Head {
         | CqlType::Map { .. }
         | CqlType::Tuple(_)
         | CqlType::Udt { .. }
+        | CqlType::Composite(_)
         | CqlType::Vector { .. } => Head {
             bits: 0,
             width: 64,

@@ -136,6 +136,7 @@ impl fmt::Display for CqlType {
             }
             CqlType::Udt { definition, .. } => f.write_str(&quote_identifier(&definition.name))?,
             CqlType::Vector { element, dimension } => write!(f, "vector<{element}, {dimension}>")?,
+            CqlType::Composite(_) => write!(f, "'{}'", self.to_marshal())?,
             CqlType::Custom(class) => write!(f, "'{class}'")?,
             simple => {
                 let named = SIMPLE.iter().find(|(_, ty)| ty == simple);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::UserType;
+use crate::{Composite, UserType};
 
 /// How deep types may lie in each other, those within user types counted. Their values are walked
 /// through by recursion, so that no type may exhaust the stack.
@@ -97,6 +97,8 @@ pub enum CqlType {
         /// How many.
         dimension: u32,
     },
+    /// Values made of several, of types that are Java classes: always written whole
+    Composite(Arc<Composite>),
     /// A Java class that is none of the above; values are opaque, and where they are not of one of
     /// the classes of [`CqlType::has_known_order`], Cassandra may order them otherwise.
     Custom(Arc<str>),
@@ -137,6 +139,13 @@ impl CqlType {
         test(self) || self.parts().any(|part| part.any(test))
     }
 
+    /// Is it `ty`, or made of it? What is in a composite nobody asks, as nobody does in Cassandra
+    /// (`AbstractType.referencesDuration`, `isCounter`).
+    pub fn has(&self, ty: &CqlType) -> bool {
+        let is_composite = matches!(self, CqlType::Composite(_));
+        self == ty || !is_composite && self.parts().any(|part| part.has(ty))
+    }
+
     /// How deep types lie in each other here: 0 for a simple type, 2 for `list<set<int>>`.
     pub fn nesting(&self) -> usize {
         self.nesting_with(&mut BTreeMap::new())
@@ -160,8 +169,12 @@ impl CqlType {
         nesting
     }
 
-    /// The types this one is made of: elements, key and value, fields.
+    /// The types this one is made of: elements, key and value, fields, components.
     pub fn parts(&self) -> impl Iterator<Item = &CqlType> {
+        let composite = match self {
+            CqlType::Composite(composite) => Some(composite),
+            _ => None,
+        };
         let (first, second, many, fields): (_, _, &[CqlType], &[_]) = match self {
             CqlType::List { element, .. }
             | CqlType::Set { element, .. }
@@ -176,6 +189,11 @@ impl CqlType {
             .chain(second)
             .chain(many)
             .chain(fields.iter().map(|(_, ty)| ty))
+            .chain(
+                composite
+                    .into_iter()
+                    .flat_map(|composite| composite.types()),
+            )
     }
 
     /// This type written whole: itself and all that it is made of frozen
@@ -205,6 +223,7 @@ impl CqlType {
                 element: Box::new(element.freeze()),
                 dimension: *dimension,
             },
+            // What is in a composite stays as its name says, and is written whole.
             simple => simple.clone(),
         }
     }

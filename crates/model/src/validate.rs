@@ -58,6 +58,7 @@ impl CqlType {
             } => validate_entries(value, key, values),
             CqlType::Tuple(types) => validate_tuple(value, types),
             CqlType::Udt { .. } => self.validate_user_value(value),
+            CqlType::Composite(composite) => composite.validate(value),
             CqlType::Vector { element, dimension } => {
                 crate::collection::vector_elements(value, element, *dimension)?
                     .into_iter()

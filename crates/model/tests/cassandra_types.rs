@@ -5,7 +5,8 @@
 
 use std::cmp::Ordering;
 
-use model::CqlType;
+use bytes::Bytes;
+use model::{Clustering, ClusteringComparator, CqlType, Order};
 
 /// Lines where Helenus differs, by their beginning, and why.
 const DIFFERENT: [(&str, &str); 14] = [
@@ -101,6 +102,11 @@ fn answer(operation: &str, class: &str, arguments: &[&str]) -> String {
                 Ordering::Greater => "1".to_owned(),
             }
         }
+        "bytes" => {
+            let comparator = ClusteringComparator::new(vec![(ty, Order::Ascending)]);
+            let value = Bytes::from(bytes(arguments[0]));
+            hex(&comparator.byte_comparable(&Clustering([value].into_iter().collect())))
+        }
         "cql" => ty.format_literal(&bytes(arguments[0])),
         "json" => ty.to_json(&bytes(arguments[0])),
         "str" => ty.format_string(&bytes(arguments[0])),
@@ -111,7 +117,7 @@ fn answer(operation: &str, class: &str, arguments: &[&str]) -> String {
 /// The same answer? Where Cassandra refuses with anything but its own exception, or fails, any
 /// refusal will do, and any text for what is no value.
 fn agrees(operation: &str, expected: &str, actual: &str) -> bool {
-    if expected.starts_with('!') && matches!(operation, "cql" | "json" | "str") {
+    if expected.starts_with('!') && matches!(operation, "cql" | "json" | "str" | "bytes") {
         return true;
     }
     let refused = expected.starts_with('!');

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use model::{
-    Bound, BoundKind, Clustering, ClusteringComparator, CqlType, Order, UserType, collection,
-    duration::Duration, number,
+    Bound, BoundKind, Clustering, ClusteringComparator, ComponentType, Composite, CqlType, Order,
+    UserType, collection, duration::Duration, number,
 };
 use num_bigint::BigInt;
 use proptest::collection::vec;
@@ -62,7 +62,8 @@ fn frozen_type() -> impl Strategy<Value = CqlType> {
             vec(inner.clone(), 1..3).prop_map(CqlType::Tuple),
             (element, 1..3u32)
                 .prop_map(|(element, dimension)| CqlType::Vector { element, dimension }),
-            vec(inner, 1..3).prop_map(|types| user_type(types, true)),
+            vec(inner.clone(), 1..3).prop_map(|types| user_type(types, true)),
+            composite(inner),
         ]
     })
 }
@@ -77,6 +78,17 @@ fn any_type() -> impl Strategy<Value = CqlType> {
             .prop_map(|(key, value)| CqlType::Map { key, value, frozen: false }),
         1 => vec(frozen_type(), 1..3).prop_map(|types| user_type(types, false)),
     ]
+}
+
+fn composite(inner: BoxedStrategy<CqlType>) -> impl Strategy<Value = CqlType> {
+    let component = (inner, any::<bool>()).prop_map(|(ty, descending)| ComponentType {
+        ty,
+        order: order(descending),
+    });
+    let alias = proptest::sample::select(b"aqi1".to_vec());
+    let dynamic = vec((alias, component.clone()), 0..4).prop_map(Composite::dynamic);
+    prop_oneof![vec(component, 1..3).prop_map(Composite::Fixed), dynamic]
+        .prop_map(|composite| CqlType::Composite(Arc::new(composite)))
 }
 
 fn user_type(types: Vec<CqlType>, frozen: bool) -> CqlType {
@@ -160,6 +172,7 @@ fn value(ty: &CqlType) -> BoxedStrategy<Bytes> {
         CqlType::Tuple(types) => tuple(types.iter()),
         CqlType::Udt { definition, .. } => tuple(definition.fields.iter().map(|(_, ty)| ty)),
         CqlType::Empty => Just(Vec::new()).boxed(),
+        CqlType::Composite(composite) => components(composite),
     };
     bytes.prop_map(Bytes::from).boxed()
 }
@@ -167,6 +180,58 @@ fn value(ty: &CqlType) -> BoxedStrategy<Bytes> {
 fn tuple<'t>(types: impl Iterator<Item = &'t CqlType>) -> BoxedStrategy<Vec<u8>> {
     let parts: Vec<_> = types.map(|ty| proptest::option::of(value(ty))).collect();
     parts.prop_map(collection::pack_tuple).boxed()
+}
+
+/// A value of a composite: with its types, as many as there are, or with those of a dynamic one in any
+/// order, and with any end.
+fn components(composite: &Composite) -> BoxedStrategy<Vec<u8>> {
+    let component = |name: Vec<u8>, ty: &ComponentType| {
+        let component = value(&ty.ty).prop_map(move |value| {
+            let len = (value.len() as u16).to_be_bytes();
+            [&name[..], &len, &value, &[0]].concat()
+        });
+        component.boxed()
+    };
+    let components = match composite {
+        Composite::Fixed(types) => {
+            let components: Vec<_> = types.iter().map(|ty| component(Vec::new(), ty)).collect();
+            let count = 1..types.len() + 1;
+            let is_static = prop_oneof![4 => Just(false), 1 => Just(true)];
+            (components, count, is_static)
+                .prop_map(|(components, count, is_static)| {
+                    let start = if is_static { vec![0xff; 2] } else { Vec::new() };
+                    (start, components[..count].concat())
+                })
+                .boxed()
+        }
+        Composite::Dynamic(aliases) => {
+            let named = |class: &str, ty, order| {
+                let name = [&(class.len() as u16).to_be_bytes(), class.as_bytes()].concat();
+                component(name, &ComponentType { ty, order })
+            };
+            let mut known = vec![
+                named("UTF8Type", CqlType::Text, Order::Ascending),
+                named("ReversedType(Int32Type)", CqlType::Int, Order::Descending),
+            ];
+            known.extend(
+                aliases
+                    .iter()
+                    .map(|(alias, ty)| component(vec![0x80, *alias], ty)),
+            );
+            vec(proptest::strategy::Union::new(known), 1..4)
+                .prop_map(|components| (Vec::new(), components.concat()))
+                .boxed()
+        }
+    };
+    let end = prop_oneof![3 => Just(0), 1 => any::<u8>()];
+    (components, end)
+        .prop_map(|((start, mut components), end)| {
+            if let Some(last) = components.last_mut() {
+                *last = end;
+            }
+            [start, components].concat()
+        })
+        .boxed()
 }
 
 /// Bytes that may be a value, or nearly one, or anything.

@@ -42,7 +42,7 @@ const NATIVE: [(u16, Version, CqlType); 20] = [
 ];
 
 /// Appends a type. What `version` has no id for goes as a custom type with the name of its Java
-/// class, as do vectors in all versions (Cassandra's `DataType.fromType`).
+/// class, as do vectors and composites in all versions (Cassandra's `DataType.fromType`).
 pub fn put_type(ty: &CqlType, version: Version, out: &mut Vec<u8>) {
     match ty {
         CqlType::List { element, .. } => {

@@ -214,7 +214,10 @@ impl fmt::Display for DataType {
                 }
                 write!(f, "{}", quote_identifier(name))
             }
-            DataType::Custom(class) => write!(f, "'{}'", class.replace('\'', "''")),
+            DataType::Custom(class) => match CqlType::from_marshal(class) {
+                Ok(ty) => write!(f, "'{}'", ty.to_marshal()),
+                Err(_) => write!(f, "'{}'", class.replace('\'', "''")),
+            },
         }
     }
 }

@@ -36,6 +36,9 @@ pub(super) fn named(
         }
         "mask_default" => {
             let ty = only("mask_default", "any", arguments, None)?;
+            if let CqlType::Composite(_) = ty {
+                return invalid(format!("There isn't a defined masked value for type {ty}"));
+            }
             Scalar::new("mask_default", [ty.clone()], ty, |call| {
                 Ok(default_value(&call.function.result).map(Bytes::from))
             })
@@ -239,6 +242,7 @@ fn default_value(ty: &CqlType) -> Option<Vec<u8>> {
             let part = default_value(element)?;
             collection::pack_vector(element, (0..*dimension).map(|_| &part)).ok()?
         }
+        CqlType::Composite(_) => return None,
     })
 }
 

@@ -87,8 +87,8 @@ pub fn assign_hinted(hint: &CqlType, to: &CqlType) -> Assignment {
 /// Is every value of `from` one of `to` (`AbstractType.isValueCompatibleWith`)?
 fn reads_values_of(to: &CqlType, from: &CqlType) -> bool {
     use CqlType::{
-        Ascii, Bigint, Blob, Counter, Date, Int, List, Map, Set, Text, Time, Timestamp, Timeuuid,
-        Tuple, Uuid, Varint,
+        Ascii, Bigint, Blob, Composite, Counter, Date, Int, List, Map, Set, Text, Time, Timestamp,
+        Timeuuid, Tuple, Uuid, Varint,
     };
     match (to, from) {
         (to, from) if to == from => true,
@@ -112,6 +112,7 @@ fn reads_values_of(to: &CqlType, from: &CqlType) -> bool {
         (Tuple(a), Tuple(b)) => {
             a.len() >= b.len() && a.iter().zip(b).all(|(a, b)| reads_values_of(a, b))
         }
+        (Composite(a), Composite(b)) => a.extends(b, |a, b| reads_values_of(&a.ty, &b.ty)),
         _ => false,
     }
 }
@@ -289,10 +290,10 @@ fn to_json(name: &str, ty: CqlType) -> Scalar {
 
 /// Is an empty value of the type another than null, to functions and where a list is taken apart?
 pub(crate) fn has_empty_value(ty: &CqlType) -> bool {
-    use CqlType::{Ascii, Blob, Custom, Empty, Text, Tuple, Udt};
+    use CqlType::{Ascii, Blob, Composite, Custom, Empty, Text, Tuple, Udt};
     matches!(
         ty,
-        Ascii | Blob | Text | Tuple(_) | Udt { .. } | Empty | Custom(_)
+        Ascii | Blob | Text | Tuple(_) | Udt { .. } | Empty | Composite(_) | Custom(_)
     ) || ty.is_collection()
 }
 

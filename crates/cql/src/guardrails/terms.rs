@@ -64,7 +64,8 @@ fn limit_of(index: &Index, column: &Column) -> Limit {
             | CqlType::Set { .. }
             | CqlType::Map { .. }
             | CqlType::Tuple(_)
-            | CqlType::Udt { .. },
+            | CqlType::Udt { .. }
+            | CqlType::Composite(_),
         ) => Limit::SaiFrozenTermSize,
         _ => Limit::SaiStringTermSize,
     }

@@ -298,7 +298,7 @@ fn refuse_order_of_durations(ty: &CqlType, comparison: Comparison) -> Result<(),
             | Comparison::Greater
             | Comparison::GreaterOrEqual
     );
-    if !is_slice || !ty.any(&|part| *part == CqlType::Duration) {
+    if !is_slice || !ty.has(&CqlType::Duration) {
         return Ok(());
     }
     let what = match ty {

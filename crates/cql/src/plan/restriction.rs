@@ -234,7 +234,7 @@ fn check_type(column: &Column, relation: &Relation) -> Result<(), CqlError> {
 }
 
 fn refuse_duration(ty: &CqlType) -> Result<(), CqlError> {
-    if !ty.any(&|part| *part == CqlType::Duration) {
+    if !ty.has(&CqlType::Duration) {
         return Ok(());
     }
     let what = match ty {

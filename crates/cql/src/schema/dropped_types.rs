@@ -28,7 +28,8 @@ pub(super) fn reads_dropped(ty: &CqlType, dropped: &CqlType) -> bool {
 /// Is a value of the dropped type one of the new type (`isValueCompatibleWith`)?
 fn reads(ty: &CqlType, dropped: &CqlType) -> bool {
     use CqlType::{
-        Bigint, Blob, Date, Int, List, Map, Time, Timestamp, Timeuuid, Tuple, Uuid, Varint,
+        Bigint, Blob, Composite, Date, Int, List, Map, Time, Timestamp, Timeuuid, Tuple, Uuid,
+        Varint,
     };
     match (ty, dropped) {
         (Blob, _) | (Uuid, Timeuuid) | (Date, Int) | (Time, Bigint) => true,
@@ -43,6 +44,7 @@ fn reads(ty: &CqlType, dropped: &CqlType) -> bool {
             },
         ) => sorts_as(a, b) && reads(v, w),
         (Tuple(a), Tuple(b)) => a.len() >= b.len() && a.iter().zip(b).all(|(a, b)| reads(a, b)),
+        (Composite(a), Composite(b)) => a.extends(b, |a, b| reads(&a.ty, &b.ty)),
         // User types are kept as tuples once they are dropped, and Cassandra lets no user type read
         // a tuple.
         _ => sorts_as(ty, dropped),
@@ -51,7 +53,7 @@ fn reads(ty: &CqlType, dropped: &CqlType) -> bool {
 
 /// Is it so, and in the same order (`isCompatibleWith`)?
 fn sorts_as(ty: &CqlType, dropped: &CqlType) -> bool {
-    use CqlType::{Ascii, Blob, List, Map, Set, Text, Tuple};
+    use CqlType::{Ascii, Blob, Composite, List, Map, Set, Text, Tuple};
     match (ty, dropped) {
         (Blob, Ascii | Text) | (Text, Ascii) => true,
         (List { element: a, .. }, List { element: b, .. })
@@ -65,6 +67,9 @@ fn sorts_as(ty: &CqlType, dropped: &CqlType) -> bool {
             },
         ) => sorts_as(a, b) && sorts_as(v, w),
         (Tuple(a), Tuple(b)) => a.len() >= b.len() && a.iter().zip(b).all(|(a, b)| sorts_as(a, b)),
+        (Composite(a), Composite(b)) => {
+            a.extends(b, |a, b| a.order == b.order && sorts_as(&a.ty, &b.ty))
+        }
         _ => ty.freeze() == dropped.freeze(),
     }
 }
@@ -106,6 +111,18 @@ mod tests {
             ("set<blob>", "set<text>"),
             ("map<text, uuid>", "map<ascii, timeuuid>"),
             ("vector<int, 3>", "vector<int, 3>"),
+            (
+                "'CompositeType(UTF8Type, Int32Type)'",
+                "'CompositeType(AsciiType)'",
+            ),
+            (
+                "'CompositeType(ReversedType(BytesType))'",
+                "'CompositeType(Int32Type)'",
+            ),
+            (
+                "'DynamicCompositeType(i => Int32Type, s => UTF8Type)'",
+                "'DynamicCompositeType(s => UTF8Type)'",
+            ),
         ] {
             assert!(reads_dropped(&ty(new), &ty(dropped)), "{dropped} → {new}");
         }

@@ -431,12 +431,12 @@ fn part(kind: IndexTargetKind) -> &'static str {
 }
 
 /// Is it made of a duration (`AbstractType.referencesDuration`)? Of vectors Cassandra does not
-/// ask. `known` are the user types that were walked through: a few that each use the one before
+/// ask, nor of composites. `known` are the user types that were walked through: a few that each use the one before
 /// twice would otherwise take for ever.
 fn has_duration(ty: &CqlType, known: &mut BTreeSet<*const UserType>) -> bool {
     match ty {
         CqlType::Duration => true,
-        CqlType::Vector { .. } => false,
+        CqlType::Vector { .. } | CqlType::Composite(_) => false,
         CqlType::Udt { definition, .. } if !known.insert(Arc::as_ptr(definition)) => false,
         other => other.parts().any(|part| has_duration(part, known)),
     }

@@ -75,7 +75,7 @@ pub(super) fn check(index: &Index, columns: &[&Column], others: &[Index]) -> Res
 }
 
 fn check_type(index: &Index, column: &Column) -> Result<(), CqlError> {
-    use CqlType::{Blob, Counter, Custom, Duration, Empty};
+    use CqlType::{Blob, Composite, Counter, Custom, Duration, Empty};
     if let CqlType::Vector { element, .. } = &column.ty
         && **element != CqlType::Float
     {
@@ -85,7 +85,12 @@ fn check_type(index: &Index, column: &Column) -> Result<(), CqlError> {
         IndexPart::Entries => column.ty.parts().cloned().collect(),
         _ => index.value_type(column).into_iter().collect(),
     };
-    let is_unknown = |ty: &&CqlType| matches!(ty, Blob | Counter | Custom(_) | Duration | Empty);
+    let is_unknown = |ty: &&CqlType| match ty {
+        Blob | Counter | Custom(_) | Duration | Empty => true,
+        // What is made of others is taken for frozen.
+        Composite(_) => ty.parts().next().is_none(),
+        _ => false,
+    };
     match types.iter().find(is_unknown) {
         Some(ty) => invalid!("Unsupported type: {ty}"),
         None => Ok(()),

@@ -413,6 +413,9 @@ fn expand_user_types(ty: &CqlType) -> CqlType {
             element: expand(element),
             dimension: *dimension,
         },
+        CqlType::Composite(composite) => {
+            CqlType::Composite(composite.map_types(expand_user_types).into())
+        }
         simple => simple.clone(),
     }
 }

@@ -402,7 +402,7 @@ fn check_key_column(
         (CqlType::Counter, "counter"),
         (CqlType::Duration, "duration"),
     ] {
-        if ty.any(&|part| *part == kind) {
+        if ty.has(&kind) {
             return invalid(format!(
                 "{text} type is not supported for PRIMARY KEY column '{name}'"
             ));

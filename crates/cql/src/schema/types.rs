@@ -48,18 +48,26 @@ pub(super) fn check_size(ty: &CqlType, shown: impl Display) -> Result<(), CqlErr
 /// refused: it could not order their values. Of those of Cassandra 1, `DateType` is `timestamp` as soon as
 /// it has been through `system_schema`, and `LexicalUUIDType` has no other name.
 fn known_class(class: &str) -> Result<CqlType, CqlError> {
-    // A name without a package is one of Cassandra's.
-    let full_name = match class.contains('.') {
-        true => class.to_owned(),
-        false => format!("org.apache.cassandra.db.marshal.{class}"),
-    };
-    match CqlType::from_marshal(&full_name) {
-        Ok(ty) if ty.modern() == Some(&CqlType::Timestamp) => Ok(CqlType::Timestamp),
-        Ok(ty) if ty.has_known_order() => Ok(ty),
-        Ok(_) | Err(_) => Err(CqlError::Syntax(format!(
-            "Error setting type {class}: Unable to find abstract-type class '{full_name}'"
-        ))),
+    let is_unknown = |ty: &CqlType| !ty.has_known_order();
+    match CqlType::from_marshal(class) {
+        Ok(ty) if ty.modern() == Some(&CqlType::Timestamp) => return Ok(CqlType::Timestamp),
+        Ok(ty) if !ty.any(&is_unknown) => return Ok(ty),
+        Ok(_) | Err(_) => {}
     }
+    let name = class.split('(').next().unwrap_or_default().trim();
+    // A name without a package is one of Cassandra's.
+    let full_name = match name.contains('.') {
+        true => name.to_owned(),
+        false => format!("org.apache.cassandra.db.marshal.{name}"),
+    };
+    // Of a class that is known it is what is in the brackets.
+    let reason = match CqlType::from_marshal(name).is_ok_and(|ty| is_unknown(&ty)) {
+        true => format!("Unable to find abstract-type class '{full_name}'"),
+        false => format!("Invalid definition for comparator {full_name}."),
+    };
+    Err(CqlError::Syntax(format!(
+        "Error setting type {class}: {reason}"
+    )))
 }
 
 fn invalid<T>(message: String) -> Result<T, CqlError> {

@@ -379,6 +379,9 @@ pub(super) fn substitute(ty: &CqlType, types: &UserTypes) -> CqlType {
             element: inner(element),
             dimension: *dimension,
         },
+        CqlType::Composite(composite) => {
+            CqlType::Composite(composite.map_types(|ty| substitute(ty, types)).into())
+        }
         simple => simple.clone(),
     }
 }

@@ -300,7 +300,7 @@ fn check_key_column(column: &Column) -> Result<(), CqlError> {
             ty.to_marshal()
         ));
     }
-    if ty.any(&|part| *part == CqlType::Duration) {
+    if ty.has(&CqlType::Duration) {
         return invalid(format!(
             "duration type is not supported for PRIMARY KEY column '{name}'"
         ));

@@ -64,6 +64,8 @@ impl Type {
             CqlType::Map { key, value, .. } => Type::Map(of(key), of(value)),
             CqlType::Tuple(types) => Type::Tuple(Some(types.clone())),
             CqlType::Udt { definition, .. } => Type::User(Some(definition.clone())),
+            // To Java a composite is what its bytes are.
+            CqlType::Composite(_) => Type::Other(CqlType::Blob),
             other => Type::Other(other.clone()),
         }
     }

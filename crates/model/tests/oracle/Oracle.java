@@ -27,6 +27,8 @@ public class Oracle {
           case "lit": r=hex(t.fromString(f[2])); break;
           case "val": t.validate(hex(f[2])); r="ok"; break;
           case "cmp": r=""+Integer.signum(t.compare(hex(f[2]),hex(f[3]))); break;
+          case "bytes": { var s=new org.apache.cassandra.db.ClusteringComparator(t).asByteComparable(org.apache.cassandra.db.Clustering.make(hex(f[2]))).asComparableBytes(org.apache.cassandra.utils.bytecomparable.ByteComparable.Version.OSS50);
+            r="0x"+ByteBufferUtil.bytesToHex(ByteBuffer.wrap(org.apache.cassandra.utils.bytecomparable.ByteSourceInverse.readBytes(s))); break; }
           case "cql": r=t.asCQL3Type().toCQLLiteral(hex(f[2])); break;
           case "str": r=t.getString(hex(f[2])); break;
           case "json": r=t.toJSONString(hex(f[2]), ProtocolVersion.V5); break;

@@ -225,18 +225,6 @@ fn add_types(ty: &CqlType, found: &mut Vec<Arc<UserType>>) {
             }
             found.push(definition.clone());
         }
-        CqlType::List { element, .. }
-        | CqlType::Set { element, .. }
-        | CqlType::Vector { element, .. } => add_types(element, found),
-        CqlType::Map { key, value, .. } => {
-            add_types(key, found);
-            add_types(value, found);
-        }
-        CqlType::Tuple(parts) => {
-            for part in parts {
-                add_types(part, found);
-            }
-        }
-        _ => {}
+        other => other.parts().for_each(|part| add_types(part, found)),
     }
 }

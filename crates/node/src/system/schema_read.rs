@@ -588,7 +588,7 @@ mod tests {
         use ColumnKind::{Clustering, PartitionKey, Regular};
         const COMPOSITE: &str = "'org.apache.cassandra.db.marshal.CompositeType(\
                                  org.apache.cassandra.db.marshal.Int32Type,\
-                                 org.apache.cassandra.db.marshal.UTF8Type)'";
+                                 com.example.Type)'";
         let with = |form: &str| form.replace('%', COMPOSITE);
         assert!(!refused(PartitionKey, &with("%")));
         assert!(!refused(Regular, &with("%")));
@@ -599,7 +599,12 @@ mod tests {
         assert!(refused(Regular, &with("set<%>")));
         assert!(refused(Regular, &with("map<%, int>")));
         assert!(refused(Regular, &with("list<frozen<set<%>>>")));
-        for known in ["DateType", "LexicalUUIDType"] {
+        for known in [
+            "DateType",
+            "LexicalUUIDType",
+            "CompositeType(Int32Type,UTF8Type)",
+            "DynamicCompositeType(s=>UTF8Type)",
+        ] {
             let class = format!("'org.apache.cassandra.db.marshal.{known}'");
             assert!(!refused(Clustering, &class));
             assert!(!refused(Regular, &format!("set<{class}>")));

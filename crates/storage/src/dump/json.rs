@@ -5,8 +5,8 @@
 
 use model::temporal::instant_to_text;
 use model::{
-    Bound, BoundKind, Cell, Clustering, CqlType, DecoratedKey, DeletionTime, Liveness, NO_TTL, Row,
-    Table, decode_key, quote_identifier,
+    Bound, BoundKind, Cell, Clustering, Composite, CqlType, DecoratedKey, DeletionTime, Liveness,
+    NO_TTL, Row, Table, quote_identifier,
 };
 
 use super::pretty::Pretty;
@@ -336,13 +336,12 @@ fn time_text(seconds: i64, nanos: i64) -> String {
 /// The columns of a partition key as text.
 fn key_components(table: &Table, key: &DecoratedKey) -> Vec<String> {
     let types: Vec<&CqlType> = table.partition_key().map(|c| &c.ty).collect();
-    match decode_key(key.key(), types.len()) {
-        Ok(values) => types
-            .iter()
-            .zip(&values)
-            .map(|(ty, value)| ty.format_string(value))
-            .collect(),
-        Err(_) => vec![CqlType::Blob.format_string(key.key())],
+    match types[..] {
+        [only] => vec![only.format_string(key.key())],
+        // It may be one column that is a composite itself, and has fewer components.
+        _ => Composite::of_key(&types)
+            .component_texts(key.key())
+            .unwrap_or_else(|| vec![CqlType::Blob.format_string(key.key())]),
     }
 }
 

@@ -319,7 +319,7 @@ fn mapped(address: &[u8]) -> Vec<u8> {
 fn same(ty: &CqlType, a: &[u8], b: &[u8]) -> bool {
     match ty {
         CqlType::Decimal => a.get(..4) == b.get(..4) && ty.compare(a, b).is_eq(),
-        CqlType::Tuple(_) | CqlType::Udt { .. } => a == b,
+        CqlType::Tuple(_) | CqlType::Udt { .. } | CqlType::Composite(_) => a == b,
         _ => ty.compare(a, b).is_eq(),
     }
 }

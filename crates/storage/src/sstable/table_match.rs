@@ -144,8 +144,11 @@ fn is_date_type(ty: &CqlType) -> bool {
 /// Do types that are made of others fit each other, where `fits` says it of values that stand for
 /// themselves? Keys of maps and elements of sets have to be in order in any case.
 fn parts_fit(theirs: &CqlType, own: &CqlType, fits: fn(&CqlType, &CqlType) -> bool) -> bool {
-    use CqlType::{List, Map, Set, Tuple, Udt, Vector};
+    use CqlType::{Composite, List, Map, Set, Tuple, Udt, Vector};
     match (theirs, own) {
+        (Composite(a), Composite(b)) => b.extends(a, |own, theirs| {
+            own.order == theirs.order && fits(&theirs.ty, &own.ty)
+        }),
         (List { element: a, .. }, List { element: b, .. }) => fits(a, b),
         (Set { element: a, .. }, Set { element: b, .. }) => sorts_as(a, b),
         (
