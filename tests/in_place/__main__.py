@@ -63,6 +63,10 @@ def write_more(address: str) -> None:
         connection.query(f"UPDATE {KEYSPACE}.multi SET l = l + [{k}], s = s + {{'more'}} WHERE k = {k % 6} AND c = {k}")
         connection.query(f"DELETE FROM {KEYSPACE}.wide WHERE k = 'wide' AND a = {k * 30}")
         connection.query(f"INSERT INTO {KEYSPACE}.wide (k, a, b, v) VALUES ('wide', {k * 31}, 'more', 0x0102)")
+    for i in range(2000):
+        connection.query(f"INSERT INTO {KEYSPACE}.composites (k, c, d, v) VALUES (1, 'n{i % 5}:{i}', 's@{i % 7}:r@{i}', 0x{'07' * (i % 100)})")
+    connection.query(f"DELETE FROM {KEYSPACE}.composites WHERE k = 1 AND c > 'n0:1500' AND c < 'n1:1900'")
+    connection.query(f"INSERT INTO {KEYSPACE}.composite_keys (k, v) VALUES ('more', 's@x')")
     connection.query(f"CREATE TABLE {KEYSPACE}.added (k int PRIMARY KEY, v text)")
     connection.query(f"INSERT INTO {KEYSPACE}.added (k, v) VALUES (1, 'by Helenus')")
 

@@ -16,6 +16,7 @@ WIDE = 20_000
 # Rows with clusterings of so many bytes: enough for the index of their partition to be thinned.
 THICK = 400
 THICK_BYTES = 60_000
+COMPOSITES = 4000
 
 
 def number(value: int) -> bytes:
@@ -34,13 +35,17 @@ def statements() -> list:
          "WITH CLUSTERING ORDER BY (a DESC, b ASC)", [], 1),
         ("CREATE TABLE thick (k int, c text, v int, PRIMARY KEY (k, c))", [], 1),
         ("CREATE TABLE ranges (k int, a int, b int, c int, v int, PRIMARY KEY (k, a, b, c))", [], 1),
+        ("CREATE TABLE composites (k int, c 'CompositeType(UTF8Type, ReversedType(Int32Type))', "
+         "d 'DynamicCompositeType(s => UTF8Type, r => ReversedType(Int32Type))', v blob, s set<'CompositeType(Int32Type, UTF8Type)'>, "
+         "PRIMARY KEY (k, c, d)) WITH CLUSTERING ORDER BY (c DESC, d ASC)", [], 1),
+        ("CREATE TABLE composite_keys (k 'CompositeType(UTF8Type, Int32Type)' PRIMARY KEY, v 'DynamicCompositeType(s => UTF8Type)')", [], 1),
         ("CREATE TABLE fading (k int PRIMARY KEY, v text, w int) WITH default_time_to_live = 1000000", [], 1),
         ("CREATE TABLE plain (k int PRIMARY KEY, v text) WITH compression = {'enabled': false}", [], 1),
         ("CREATE TABLE zstd (k int PRIMARY KEY, v text) WITH compression = {'class': 'ZstdCompressor'}", [], 1),
         ("CREATE TABLE snappy (k int PRIMARY KEY, v text) WITH compression = {'class': 'SnappyCompressor', 'chunk_length_in_kb': 4}", [], 1),
         ("CREATE TABLE deflate (k int PRIMARY KEY, v text) WITH compression = {'class': 'DeflateCompressor'}", [], 1),
     ]  # fmt: skip
-    made += natives() + multi_cells() + wide() + thick() + ranges() + fading()
+    made += natives() + multi_cells() + wide() + thick() + ranges() + composites() + fading()
     for table in ("plain", "zstd", "snappy", "deflate"):
         made += [(f"INSERT INTO {table} (k, v) VALUES (?, ?)", [number(k), b"text %d " % k * (k % 50)], 100) for k in range(300)]
     return made
@@ -120,6 +125,25 @@ def ranges() -> list:
     return made
 
 
+def composites() -> list:
+    """Clusterings of components, some with fewer than others, in a partition of many index blocks."""
+    made = []
+    for i in range(COMPOSITES):
+        first = f"n{i % 9}" if i % 13 == 0 else f"n{i % 9}:{i % 50 - 25}"
+        second = (f"s@{i}", f"r@{i}", f"s@a:r@{i}", f"LongType@{i}:UTF8Type@x", f"ReversedType(UTF8Type)@{i}")[i % 5]
+        made.append((f"INSERT INTO composites (k, c, d, v) VALUES (1, '{first}', '{second}', ?)", [b"v" * (i % 200)], 100))
+    made += [(f"INSERT INTO composite_keys (k, v) VALUES ('k{i % 7}:{i}', 's@{i}:UTF8Type@')", [], 100) for i in range(50)]
+    made += [
+        ("INSERT INTO composite_keys (k, v) VALUES ('one', '')", [], 100),
+        ("INSERT INTO composites (k, c, d) VALUES (1, '', '')", [], 100),
+        ("INSERT INTO composites (k, c, d) VALUES (1, 'n2:3:!', 's@a:_')", [], 100),
+        ("UPDATE composites SET s = {'2:a', '-1:b', '2'} WHERE k = 1 AND c = 'n1:7' AND d = 's@x'", [], 100),
+        ("DELETE FROM composites WHERE k = 1 AND c > 'n3:4' AND c <= 'n4:4'", [], 150),
+        ("DELETE FROM composites WHERE k = 1 AND c = 'n6:9' AND d >= 'r@300'", [], 150),
+    ]
+    return made
+
+
 def fading() -> list:
     made = [("INSERT INTO fading (k, v, w) VALUES (?, 'v', 1)", [number(k)], 100) for k in range(50)]
     made += [("UPDATE fading USING TTL 0 SET w = 2 WHERE k = ?", [number(k)], 200) for k in range(0, 50, 5)]
@@ -169,6 +193,10 @@ def questions(address: str, keyspaces) -> list[str]:
     for where in ("c >= '0390'", "c >= '0098' AND c < '0122'", "c < '0003'"):
         for order in ("ASC", "DESC"):
             asked.append(f"SELECT v FROM {KEYSPACE}.thick WHERE k = 1 AND {where} ORDER BY c {order}")
+    for where in ("c > 'n2:3' AND c < 'n3'", "c = 'n1:7'", "c IN ('n5', 'n7:1')", "(c, d) >= ('n8:3', 'r@500')", "c = 'n6:9' AND d < 's@5'"):
+        for order in ("", " ORDER BY c ASC, d DESC"):
+            asked.append(f"SELECT c, d, v FROM {KEYSPACE}.composites WHERE k = 1 AND {where}{order}")
+    asked.append(f"SELECT v, token(k) FROM {KEYSPACE}.composite_keys WHERE k = 'k3:3'")
     asked.append(f"SELECT DISTINCT k, s FROM {KEYSPACE}.wide")
     asked += [f"SELECT v FROM {KEYSPACE}.wide WHERE k = 'narrow {i}'" for i in range(0, 500, 50)]
     return asked

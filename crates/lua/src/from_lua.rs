@@ -184,8 +184,11 @@ impl FromLua {
             CqlType::Float => (real(value)? as f32).to_be_bytes().to_vec(),
             CqlType::Double => real(value)?.to_be_bytes().to_vec(),
             CqlType::Boolean => vec![u8::from(!matches!(value, Value::Boolean(false)))],
-            CqlType::Ascii | CqlType::Text | CqlType::Blob | CqlType::Composite(_) => {
-                string(value)?
+            CqlType::Ascii | CqlType::Text | CqlType::Blob => string(value)?,
+            CqlType::Composite(_) => {
+                let bytes = string(value)?;
+                ty.validate(&bytes).map_err(text_of)?;
+                bytes
             }
             CqlType::Uuid | CqlType::Timeuuid | CqlType::Inet => parsed(ty, &string(value)?)?,
             CqlType::Date | CqlType::Time | CqlType::Timestamp => moment(ty, value)?,

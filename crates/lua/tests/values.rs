@@ -67,6 +67,12 @@ fn simple() -> impl Strategy<Value = Typed> {
         ".{0,8}".prop_map(|text| (Text, text.into_bytes())),
         "[ -~]{0,8}".prop_map(|text| (Ascii, text.into_bytes())),
         any::<Vec<u8>>().prop_map(|bytes| (Blob, bytes)),
+        ".{0,8}".prop_map(|text| {
+            let class = "DynamicCompositeType(s=>UTF8Type)";
+            let ty = CqlType::from_marshal(class).expect("a type");
+            let len = text.len() as u8;
+            (ty, [&[0x80, b's', 0, len], text.as_bytes(), &[0]].concat())
+        }),
         any::<[u8; 16]>().prop_map(|bytes| (Uuid, bytes.to_vec())),
         any::<[u8; 4]>().prop_map(|bytes| (Inet, bytes.to_vec())),
         (0..9i32, 0..99i32, 0..1i64 << 40).prop_map(|(months, days, nanoseconds)| {

@@ -6,8 +6,8 @@ use bytes::BytesMut;
 use cluster::Consistency;
 use model::{CqlType, Value};
 use wire::{
-    ColumnSpec, EncodedColumns, EventKind, Flags, Header, Opcode, Prepared, Request,
-    ResponseExtras, ResponseWriter, RowsHead, ServerConnection, Version, put_type,
+    BodyReader, ColumnSpec, EncodedColumns, EventKind, Flags, Header, Opcode, Prepared, Request,
+    ResponseExtras, ResponseWriter, RowsHead, ServerConnection, Version, put_type, read_type,
 };
 
 fn hex(text: &str) -> Vec<u8> {
@@ -292,6 +292,14 @@ fn types_that_a_version_does_not_know_are_custom() {
         encoded(&vector, Version::V5),
         custom("VectorType(org.apache.cassandra.db.marshal.FloatType , 3)")
     );
+    let class = "CompositeType(org.apache.cassandra.db.marshal.UTF8Type,\
+                 org.apache.cassandra.db.marshal.ReversedType(org.apache.cassandra.db.marshal.Int32Type))";
+    let composite = CqlType::from_marshal(class).unwrap();
+    for version in [Version::V3, Version::V4, Version::V5] {
+        let bytes = encoded(&composite, version);
+        assert_eq!(bytes, custom(class));
+        assert_eq!(read_type(&mut BodyReader::new(&bytes)).unwrap(), composite);
+    }
 }
 
 #[test]
