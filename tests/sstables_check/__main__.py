@@ -81,7 +81,9 @@ def verify(target, copied: dict) -> str:
         if paths
     ]
     jobs.append((files, ("--data", target.directory, "sstablemetadata", *files)))
-    dumps = [("--data", target.directory, "sstabledump", paths[0]) for paths in copied.values() if paths][:DUMPED]
+    # It fails on composites, of which there is no JSON.
+    dumped = [paths[0] for (_, table), paths in copied.items() if paths and not table.startswith("composite")]
+    dumps = [("--data", target.directory, "sstabledump", path) for path in dumped[:DUMPED]]
     rows = 0
     with concurrent.futures.ThreadPoolExecutor(3) as pool:
         for (paths, job), said in zip(jobs, pool.map(lambda job: tool(*job[1]), jobs)):
