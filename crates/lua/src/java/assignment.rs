@@ -1,7 +1,7 @@
 //! Assignments, which are expressions: `=`, `+=`, `++`.
 
 use super::types::Type;
-use super::{Expression, Translator, Wrong, mangled};
+use super::{Expression, Translator, Write, Wrong, mangled};
 
 /// Where a value is put.
 #[derive(Clone, Debug)]
@@ -71,8 +71,12 @@ impl Translator<'_> {
             return Err("The left-hand side of an assignment must be a variable".to_owned());
         };
         self.effects += 1;
-        if let (Place::Variable(name), "") = (&place, operator) {
-            self.may_become_null(name, value.may_be_null);
+        if let Place::Variable(name) = &place {
+            self.check_write(name, operator)?;
+            if operator.is_empty() {
+                self.may_become_null(name, value.may_be_null);
+                self.unassigned.remove(name);
+            }
         }
         let (new, may_be_null) = match operator {
             "" => {
@@ -128,6 +132,21 @@ impl Translator<'_> {
                 let statement = format!("{code} ");
                 (code, statement)
             }
+        }
+    }
+
+    /// May a variable be given a value here?
+    fn check_write(&self, name: &str, operator: &str) -> Result<(), Wrong> {
+        let write = self.variable(name).map(|variable| &variable.write);
+        match write {
+            None | Some(Write::Any) => Ok(()),
+            Some(Write::Once) if operator.is_empty() && self.unassigned.contains(name) => Ok(()),
+            Some(Write::Once) | Some(Write::Loop) if operator.is_empty() => Err(format!(
+                "The final local variable {name} may already have been assigned"
+            )),
+            Some(_) => Err(format!(
+                "The final local variable {name} cannot be assigned. It must be blank and not using a compound assignment"
+            )),
         }
     }
 

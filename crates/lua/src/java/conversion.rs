@@ -13,8 +13,29 @@ fn mismatch(value: &Expression, ty: &Type, is_boxed: bool) -> Wrong {
     )
 }
 
+/// A number, as Lua reads it.
+pub(super) fn number(value: i64) -> String {
+    match value {
+        i64::MIN => "math.mininteger".to_owned(),
+        0.. => value.to_string(),
+        _ => format!("({value})"),
+    }
+}
+
 impl Expression {
-    /// Is it a literal that Java makes a `byte`, `short` or `char` by itself?
+    /// The whole number that it is, if that is known.
+    pub(super) fn constant(&self) -> Option<i64> {
+        if self.is_boxed || !self.ty.is_whole() {
+            return None;
+        }
+        match self.code.as_str() {
+            "math.maxinteger" => Some(i64::MAX),
+            "math.mininteger" => Some(i64::MIN),
+            code => code.trim_matches(['(', ')']).parse().ok(),
+        }
+    }
+
+    /// Is it a constant that Java makes a `byte`, `short` or `char` by itself?
     pub(super) fn is_small_literal(&self, ty: &Type) -> bool {
         let range = match ty {
             Type::Byte => -128..=127,
@@ -22,9 +43,21 @@ impl Expression {
             Type::Char => 0..=65_535,
             _ => return false,
         };
-        let number = self.code.trim_matches(['(', ')']).parse::<i64>();
-        self.ty == Type::Int && number.is_ok_and(|number| range.contains(&number))
+        let is_small = matches!(self.ty, Type::Int | Type::Short | Type::Byte | Type::Char);
+        is_small && self.constant().is_some_and(|number| range.contains(&number))
     }
+}
+
+/// What of a whole number a type has room for, if it is one of these.
+pub(super) fn cut(value: i64, ty: &Type) -> Option<i64> {
+    Some(match ty {
+        Type::Byte => i64::from(value as i8),
+        Type::Short => i64::from(value as i16),
+        Type::Char => i64::from(value as u16),
+        Type::Int => i64::from(value as i32),
+        Type::Long => value,
+        _ => return None,
+    })
 }
 
 impl Translator<'_> {
@@ -147,6 +180,9 @@ impl Translator<'_> {
         let of = |code| Expression::new(ty.clone(), code);
         if from == *ty {
             return Ok(value);
+        }
+        if let Some(cut) = value.constant().and_then(|constant| cut(constant, ty)) {
+            return Ok(of(number(cut)));
         }
         let code = self.some(&value);
         if ty.is_real() {

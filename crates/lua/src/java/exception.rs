@@ -105,7 +105,7 @@ fn is_checked(class: &str) -> bool {
 }
 
 /// What is caught as `class`: the names with their packages, each between blanks.
-fn kinds(class: &str) -> String {
+pub(super) fn kinds(class: &str) -> String {
     let kinds = CLASSES.iter().filter(|(kind, ..)| is_a(kind, class));
     let names = kinds.map(|(kind, package, _)| format!(" {package}.{kind}"));
     names.collect::<String>() + " "
@@ -179,6 +179,7 @@ impl Translator<'_> {
         }
         let thrown = self.some(&thrown);
         code.push_str(&format!("error({thrown}, 0) "));
+        self.unassigned.clear();
         Ok(false)
     }
 
@@ -190,7 +191,9 @@ impl Translator<'_> {
         let checked = std::mem::take(&mut self.checked);
         let mut jumps = Default::default();
         code.push_str("do local Fine, How, Value = ");
+        let before = self.unassigned.clone();
         let mut goes_on = self.guarded(code, None, &mut jumps)?;
+        let mut after = std::mem::replace(&mut self.unassigned, before.clone());
         let mut thrown = std::mem::replace(&mut self.checked, checked);
         let mut caught: Vec<&'static str> = Vec::new();
         let mut is_first = true;
@@ -209,6 +212,7 @@ impl Translator<'_> {
             thrown.retain(|(class, _)| !handler.classes.iter().any(|of| is_a(class, of)));
             caught.extend(&handler.classes);
             goes_on |= self.guarded(code, Some(&handler), &mut jumps)?;
+            after.extend(std::mem::replace(&mut self.unassigned, before.clone()));
             is_first = false;
         }
         if !is_first {
@@ -217,9 +221,11 @@ impl Translator<'_> {
         self.checked.extend(thrown);
         if self.takes_word("finally") {
             goes_on &= self.in_block(code)?;
+            after.retain(|name| self.unassigned.contains(name));
         } else if is_first {
             return Err("Syntax error, insert \"Finally\" to complete BlockStatements".to_owned());
         }
+        self.unassigned = after;
         code.push_str("if not Fine then error(How, 0) end ");
         for jump in jumps {
             code.push_str(&format!("if How == {} then ", jump.number()));
@@ -246,11 +252,7 @@ impl Translator<'_> {
                 [class] => class,
                 _ => "Throwable",
             };
-            let variable = Variable {
-                ty: Type::Exception(class),
-                may_be_null: false,
-                is_boxed: true,
-            };
+            let variable = Variable::new(Type::Exception(class), false, true);
             self.declare(name, variable)?;
             code.push_str(&format!("local {} = Thrown ", mangled(name)));
         }

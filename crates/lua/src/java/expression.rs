@@ -3,10 +3,11 @@
 use model::CqlType;
 
 use super::assignment::{Gives, Place, settled};
+use super::conversion::number;
 use super::operator::too_many;
 use super::token::Token;
 use super::types::Type;
-use super::{Expression, MAX_NESTING, Translator, Wrong, mangled};
+use super::{Expression, MAX_NESTING, Translator, Write, Wrong, mangled};
 
 /// A text of Lua.
 pub(super) fn quoted(text: &str) -> String {
@@ -125,6 +126,17 @@ impl Translator<'_> {
             _ => {}
         }
         if let Some(variable) = self.variable(word) {
+            if self.unassigned.contains(word) && !self.sees("=") {
+                return Err(format!(
+                    "The local variable {word} may not have been initialized"
+                ));
+            }
+            if let (Write::Never(Some(constant)), false) = (&variable.write, variable.is_boxed) {
+                return Ok(Expression {
+                    place: Some(Place::Variable(word.to_owned())),
+                    ..Expression::new(variable.ty.clone(), number(*constant))
+                });
+            }
             return Ok(Expression {
                 may_be_null: variable.may_be_null,
                 is_boxed: variable.is_boxed,

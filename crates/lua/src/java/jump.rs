@@ -1,5 +1,6 @@
 //! `return`, `break` and `continue`: out of blocks, and out of the functions of Lua that some blocks are.
 
+use super::flow::Unassigned;
 use super::{Translator, Wrong};
 
 /// What leads out of a block; loops and the like have numbers.
@@ -39,6 +40,8 @@ pub(super) struct Target {
     is_left: bool,
     /// How many functions of Lua it is in.
     depth: usize,
+    /// What may have no value where it is left.
+    unassigned: Unassigned,
 }
 
 impl Translator<'_> {
@@ -57,9 +60,14 @@ impl Translator<'_> {
             kind,
             is_left: false,
             depth: self.closures.len(),
+            unassigned: Unassigned::new(),
         });
         let goes_on = read(self, code, number)?;
-        let is_left = self.targets.pop().is_some_and(|target| target.is_left);
+        let Some(target) = self.targets.pop() else {
+            return Ok((goes_on, false));
+        };
+        let is_left = target.is_left;
+        self.unassigned.extend(target.unassigned);
         if is_left {
             code.push_str(&format!("::b{number}:: "));
         }
@@ -89,6 +97,10 @@ impl Translator<'_> {
             (_, None) => return Err("continue cannot be used outside of a loop".to_owned()),
         };
         target.is_left |= is_break;
+        let unassigned = std::mem::take(&mut self.unassigned);
+        if is_break {
+            target.unassigned.extend(unassigned);
+        }
         let jump = match is_break {
             true => Jump::Break(target.number),
             false => Jump::Continue(target.number),

@@ -11,12 +11,17 @@
 
 mod array;
 mod assignment;
+mod collection;
 mod construction;
 mod conversion;
 mod exception;
 mod expression;
+mod fields;
+mod flow;
 mod format;
+mod instance;
 mod jump;
+mod known;
 mod library;
 mod method;
 pub(crate) mod native;
@@ -29,11 +34,12 @@ mod token;
 mod types;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
+use std::fmt::Write as _;
 
 use model::UserFunction;
 
 use assignment::Place;
+use flow::{Outcomes, Unassigned};
 use jump::{Jump, Target};
 use token::Token;
 use types::Type;
@@ -61,6 +67,8 @@ struct Expression {
     place: Option<Place>,
     /// The statement that does what it does, where nobody asks for its value.
     statement: Option<String>,
+    /// What has no value yet once it is true and once it is false, where that is not the same.
+    outcomes: Option<Box<Outcomes>>,
 }
 
 impl Expression {
@@ -74,6 +82,7 @@ impl Expression {
             is_boxed: false,
             place: None,
             statement: None,
+            outcomes: None,
         }
     }
 
@@ -117,6 +126,8 @@ struct Translator<'f> {
     closures: Vec<BTreeSet<Jump>>,
     /// By block that is a `switch`: the number of its scope, and what is declared in it.
     switches: Vec<(usize, Vec<String>)>,
+    /// The local variables that may have been given no value here.
+    unassigned: Unassigned,
     /// What was thrown that Java wants to be caught: the class, and where.
     checked: Vec<(&'static str, usize)>,
     /// How many names Lua was given.
@@ -133,6 +144,34 @@ struct Variable {
     ty: Type,
     may_be_null: bool,
     is_boxed: bool,
+    /// Was it declared an `Object`, or a `Number`? `ty` is what it was given.
+    is_anything: bool,
+    write: Write,
+}
+
+/// What may be put where a variable is.
+#[derive(Clone, Debug, PartialEq)]
+enum Write {
+    /// Any value.
+    Any,
+    /// One value: it is `final`, and was declared without one.
+    Once,
+    /// None: it is `final`. The constant that it is, if it is one.
+    Never(Option<i64>),
+    /// None: it is `final`, and a loop puts another one there each time.
+    Loop,
+}
+
+impl Variable {
+    fn new(ty: Type, may_be_null: bool, is_boxed: bool) -> Variable {
+        Variable {
+            ty,
+            may_be_null,
+            is_boxed,
+            is_anything: false,
+            write: Write::Any,
+        }
+    }
 }
 
 /// How a variable of Java is called in Lua, where other words are reserved.
@@ -201,6 +240,7 @@ pub(crate) fn to_lua(function: &UserFunction) -> Result<String, Wrong> {
         label: None,
         closures: Vec::new(),
         switches: Vec::new(),
+        unassigned: Unassigned::new(),
         checked: Vec::new(),
         numbers: 0,
         effects: 0,
@@ -210,11 +250,8 @@ pub(crate) fn to_lua(function: &UserFunction) -> Result<String, Wrong> {
     let each = function.argument_names.iter().zip(&function.argument_types);
     let parameters = each.map(|(name, ty)| {
         // Where null is not passed on, numbers come without their boxes.
-        let variable = Variable {
-            ty: Type::of(ty),
-            may_be_null: function.called_on_null_input,
-            is_boxed: function.called_on_null_input,
-        };
+        let is_object = function.called_on_null_input;
+        let variable = Variable::new(Type::of(ty), is_object, is_object);
         (name.to_string(), variable)
     });
     translator.scopes.push(parameters.collect());

@@ -1,6 +1,7 @@
 //! Operators: what they take, and what they give.
 
 use super::assignment::{Gives, settled};
+use super::conversion::{cut, number};
 use super::token::Token;
 use super::types::Type;
 use super::{Expression, MAX_NESTING, Translator, Wrong};
@@ -16,6 +17,9 @@ const COMPOSED: [(&str, &[&str]); 6] = [
     (">>", &[">", ">"]),
     ("<<", &["<", "<"]),
 ];
+
+/// The level of `instanceof`, which is that of `<`.
+const COMPARISONS: usize = 6;
 
 /// The operators of two operands, those that bind less before the others.
 const LEVELS: [&[&str]; 10] = [
@@ -37,10 +41,14 @@ impl Translator<'_> {
         if !self.takes("?") {
             return Ok(condition);
         }
+        let (when_true, when_false) = self.outcomes(&condition);
         let condition = self.assigned(condition, &Type::Boolean, false)?;
+        self.unassigned = when_true;
         let mut yes = self.expression()?;
         self.expect(":")?;
+        let after = std::mem::replace(&mut self.unassigned, when_false);
         let mut no = self.expression()?;
+        self.unassigned.extend(after);
         let ty = match (&yes.ty, &no.ty) {
             (Type::Null, ty) | (ty, Type::Null) => ty.clone(),
             (a, b) if a.is_number() && b.is_number() && a != b => common(a, b),
@@ -76,8 +84,9 @@ impl Translator<'_> {
         let mut left = self.unary()?;
         let mut operations = 0;
         loop {
-            if self.sees_word("instanceof") {
-                return Err("instanceof is not available in Helenus".to_owned());
+            if self.sees_word("instanceof") && lowest <= COMPARISONS {
+                left = self.instance_of(&left)?;
+                continue;
             }
             let Some((operator, words)) = self.operator() else {
                 return Ok(left);
@@ -92,11 +101,19 @@ impl Translator<'_> {
                 return Err(too_many("operations"));
             }
             let effects = self.effects;
+            let before = self.outcomes(&left);
+            match operator {
+                "&&" => self.unassigned = before.0.clone(),
+                "||" => self.unassigned = before.1.clone(),
+                _ => {}
+            }
             let right = self.binary(level + 1)?;
+            let after = self.outcomes(&right);
             if self.effects != effects {
                 left = settled(left);
             }
             left = self.operation(left, operator, right)?;
+            self.combined(&mut left, operator, before, after);
         }
     }
 
@@ -145,6 +162,9 @@ impl Translator<'_> {
         }
         if !a.is_number() || !b.is_number() {
             return Err(undefined());
+        }
+        if let Some(folded) = folded(&left, operator, &right) {
+            return Ok(folded);
         }
         if SHIFTS.contains(&operator) {
             return match a.is_whole() && b.is_whole() {
@@ -243,9 +263,13 @@ impl Translator<'_> {
     fn signed(&mut self) -> Result<Expression, Wrong> {
         if self.takes("!") {
             let value = self.unary()?;
+            let outcomes = value.outcomes.clone();
             let value = self.assigned(value, &Type::Boolean, false)?;
             let code = format!("(not {})", self.some(&value));
-            return Ok(Expression::new(Type::Boolean, code));
+            return Ok(Expression {
+                outcomes: outcomes.map(|both| Box::new((both.1, both.0))),
+                ..Expression::new(Type::Boolean, code)
+            });
         }
         for sign in ["-", "+", "~"] {
             if !self.takes(sign) {
@@ -264,6 +288,14 @@ impl Translator<'_> {
                 ));
             }
             let ty = common(&value.ty, &Type::Int);
+            let constant = value.constant().map(|constant| match sign {
+                "-" => constant.wrapping_neg(),
+                "~" => !constant,
+                _ => constant,
+            });
+            if let Some(constant) = constant.and_then(|constant| cut(constant, &ty)) {
+                return Ok(Expression::new(ty, number(constant)));
+            }
             let of = self.some(&value);
             return Ok(match sign {
                 "+" => Expression::new(ty, of),
@@ -284,6 +316,34 @@ impl Translator<'_> {
         let value = self.primary()?;
         self.calls(value)
     }
+}
+
+/// What an operator makes of two whole numbers that are known.
+fn folded(left: &Expression, operator: &str, right: &Expression) -> Option<Expression> {
+    let (a, b) = (left.constant()?, right.constant()?);
+    let is_shift = SHIFTS.contains(&operator);
+    let ty = match is_shift {
+        true => common(&left.ty, &Type::Int),
+        false => common(&left.ty, &right.ty),
+    };
+    let places = (b & if ty == Type::Int { 31 } else { 63 }) as u32;
+    let value = match operator {
+        "+" => a.wrapping_add(b),
+        "-" => a.wrapping_sub(b),
+        "*" => a.wrapping_mul(b),
+        "/" => a.checked_div(b)?,
+        "%" => a.checked_rem(b)?,
+        "&" => a & b,
+        "|" => a | b,
+        "^" => a ^ b,
+        "<<" => a << places,
+        ">>" => a >> places,
+        ">>>" if ty == Type::Int => i64::from((a as u32) >> places),
+        ">>>" => ((a as u64) >> places) as i64,
+        _ => return None,
+    };
+    let value = cut(value, &ty)?;
+    Some(Expression::new(ty, number(value)))
 }
 
 pub(super) fn too_many(what: &str) -> Wrong {

@@ -1,9 +1,10 @@
 //! Statements. What each gives is whether the one behind it is reached.
 
+use super::flow::Outcomes;
 use super::jump::{Jump, Kind};
 use super::token::Token;
 use super::types::Type;
-use super::{Expression, Translator, Variable, Wrong, mangled};
+use super::{Expression, Translator, Variable, Write, Wrong, mangled};
 
 /// Words that begin what is not translated.
 const ABSENT: [&str; 5] = ["synchronized", "class", "assert", "enum", "interface"];
@@ -67,6 +68,7 @@ impl Translator<'_> {
         if self.sees("{") {
             return self.in_block(code);
         }
+        let mut is_final = false;
         if let Token::Word(word) = self.peek().clone() {
             if matches!(self.tokens.get(self.at + 1), Some((Token::Sign(":"), _))) {
                 return self.labelled(code, word);
@@ -81,14 +83,17 @@ impl Translator<'_> {
                 "switch" => return self.switch_statement(code),
                 "try" => return self.try_statement(code),
                 "break" | "continue" => return self.jump_statement(code, &word),
-                "final" => self.at += 1,
+                "final" => {
+                    self.at += 1;
+                    is_final = true;
+                }
                 word if ABSENT.contains(&word) => {
                     return Err(format!("{word} is not available in Helenus"));
                 }
                 _ => {}
             }
         }
-        self.simple(code)?;
+        self.simple(code, is_final)?;
         self.expect(";")?;
         Ok(true)
     }
@@ -105,6 +110,7 @@ impl Translator<'_> {
         let value = self.assigned(value, &ty, is_boxed)?;
         self.expect(";")?;
         self.lead(code, Jump::Return, &value.code);
+        self.unassigned.clear();
         Ok(false)
     }
 
@@ -120,7 +126,10 @@ impl Translator<'_> {
         self.at += 1;
         let condition = self.condition()?;
         code.push_str(&format!("if {} then ", condition.code));
+        let (when_true, when_false) = self.outcomes(&condition);
+        self.unassigned = when_true;
         let mut goes_on = self.in_block(code)?;
+        let after = std::mem::replace(&mut self.unassigned, when_false);
         match self.takes_word("else") {
             true => {
                 code.push_str("else ");
@@ -128,16 +137,25 @@ impl Translator<'_> {
             }
             false => goes_on = true,
         }
+        self.unassigned.extend(after);
         code.push_str("end ");
         Ok(goes_on)
     }
 
-    /// A loop: how it begins, the step behind its body, where `continue` goes, and how it ends.
-    /// Whether a `break` leaves it.
-    fn looped(&mut self, code: &mut String, open: &str, step: &str) -> Result<bool, Wrong> {
+    /// A loop: how it begins, the step behind its body, where `continue` goes, and how it ends;
+    /// `outcomes` are those of its condition. Whether a `break` leaves it.
+    fn looped(
+        &mut self,
+        code: &mut String,
+        open: &str,
+        step: &str,
+        outcomes: Outcomes,
+    ) -> Result<bool, Wrong> {
         let (_, is_left) = self.leavable(code, Kind::Loop, |this, code, number| {
             code.push_str(open);
+            this.unassigned = outcomes.0;
             this.in_block(code)?;
+            this.unassigned = outcomes.1;
             code.push_str(&format!("::l{number}:: {step}end "));
             Ok(true)
         })?;
@@ -148,7 +166,8 @@ impl Translator<'_> {
         self.at += 1;
         let condition = self.condition()?;
         let open = format!("while {} do ", condition.code);
-        let is_left = self.looped(code, &open, "")?;
+        let outcomes = self.outcomes(&condition);
+        let is_left = self.looped(code, &open, "", outcomes)?;
         Ok(is_left || condition.code != "true")
     }
 
@@ -160,7 +179,9 @@ impl Translator<'_> {
             if !this.takes_word("while") {
                 return Err(this.unexpected("while expected"));
             }
-            let condition = this.condition()?.code;
+            let condition = this.condition()?;
+            this.unassigned = this.outcomes(&condition).1;
+            let condition = condition.code;
             this.expect(";")?;
             code.push_str(&format!("::l{number}:: until not ({condition}) "));
             Ok(condition == "true")
@@ -200,8 +221,9 @@ impl Translator<'_> {
     /// `for (T x : items)`; whether it is one.
     fn for_each(&mut self, code: &mut String) -> Result<bool, Wrong> {
         let began = self.at;
-        self.takes_word("final");
+        let is_final = self.takes_word("final");
         let is_boxed = !self.sees_primitive();
+        let is_anything = self.sees_any_class();
         let name = match (self.take_type(), self.next()) {
             (Some(ty), Token::Word(name)) if self.takes(":") => Some((ty, name)),
             _ => None,
@@ -231,20 +253,22 @@ impl Translator<'_> {
             }
         };
         let item = if ty == Type::Object { item } else { ty };
-        let variable = Variable {
-            ty: item,
-            may_be_null: false,
-            is_boxed,
-        };
+        let mut variable = Variable::new(item, false, is_boxed);
+        variable.is_anything = is_anything;
+        if is_final {
+            variable.write = Write::Loop;
+        }
         self.declare(&name, variable)?;
         let open = format!("for _, {} in {walked} do ", mangled(&name));
-        self.looped(code, &open, "")?;
+        let outcomes = (self.unassigned.clone(), self.unassigned.clone());
+        self.looped(code, &open, "", outcomes)?;
         Ok(true)
     }
 
     fn for_counted(&mut self, code: &mut String) -> Result<bool, Wrong> {
         if !self.sees(";") {
-            self.simple(code)?;
+            let is_final = self.takes_word("final");
+            self.simple(code, is_final)?;
         }
         self.expect(";")?;
         let condition = match self.sees(";") {
@@ -255,16 +279,19 @@ impl Translator<'_> {
             }
         };
         self.expect(";")?;
+        let outcomes = self.outcomes(&condition);
+        // It is behind the body, which is not read yet: what has a value there is not looked at.
+        self.unassigned.clear();
         let mut step = String::new();
         while !self.sees(")") {
-            self.simple(&mut step)?;
+            self.simple(&mut step, false)?;
             if !self.takes(",") {
                 break;
             }
         }
         self.expect(")")?;
         let open = format!("while {} do ", condition.code);
-        let is_left = self.looped(code, &open, &step)?;
+        let is_left = self.looped(code, &open, &step, outcomes)?;
         Ok(is_left || condition.code != "true")
     }
 
@@ -272,6 +299,7 @@ impl Translator<'_> {
         if self.variable(name).is_some() {
             return Err(format!("Duplicate local variable {name}"));
         }
+        self.unassigned.remove(name);
         if let Some(scope) = self.scopes.last_mut() {
             scope.insert(name.to_owned(), variable);
         }
@@ -279,13 +307,19 @@ impl Translator<'_> {
     }
 
     /// A declaration, an assignment or a call, without what ends it.
-    fn simple(&mut self, code: &mut String) -> Result<(), Wrong> {
+    fn simple(&mut self, code: &mut String, is_final: bool) -> Result<(), Wrong> {
         let began = self.at;
         let is_boxed = !self.sees_primitive();
+        let is_anything = self.sees_any_class();
         if let Some(ty) = self.take_type()
             && let Token::Word(_) = self.peek()
         {
-            return self.declarations(code, &ty, is_boxed);
+            let like = Variable {
+                is_anything,
+                write: if is_final { Write::Once } else { Write::Any },
+                ..Variable::new(ty, true, is_boxed)
+            };
+            return self.declarations(code, &like);
         }
         self.at = began;
         let value = self.expression()?;
@@ -296,36 +330,29 @@ impl Translator<'_> {
         Ok(())
     }
 
-    fn declarations(&mut self, code: &mut String, ty: &Type, is_boxed: bool) -> Result<(), Wrong> {
+    /// Variables of one type, each `like` this one.
+    fn declarations(&mut self, code: &mut String, like: &Variable) -> Result<(), Wrong> {
         loop {
             let name = self.word()?;
-            let (mut ty, mut may_be_null) = (ty.clone(), true);
+            let mut variable = like.clone();
             while self.takes("[") {
                 self.expect("]")?;
-                ty = Type::Array(ty.into(), is_boxed);
+                variable.ty = Type::Array(variable.ty.into(), variable.is_boxed);
+                variable.is_boxed = true;
             }
-            let mut value = "nil".to_owned();
-            if self.takes("=") {
-                let given = match self.sees("{") {
-                    true => self.array_of_items(&ty)?,
-                    false => self.expression()?,
-                };
-                if ty.is_raw()
-                    && !given.ty.is_raw()
-                    && (ty == Type::Object || ty.is_like(&given.ty))
-                {
-                    ty = given.ty.clone();
+            let value = match self.takes("=") {
+                true => Some(self.initial(&mut variable)?),
+                false => {
+                    // What is no object has a value before anything asks for it.
+                    variable.may_be_null = variable.is_boxed || !variable.ty.has_primitive();
+                    None
                 }
-                let given = self.assigned(given, &ty, is_boxed)?;
-                may_be_null = given.may_be_null;
-                value = given.code;
-            }
-            let variable = Variable {
-                ty,
-                may_be_null,
-                is_boxed,
             };
             self.declare(&name, variable)?;
+            if value.is_none() {
+                self.unassigned.insert(name.clone());
+            }
+            let value = value.unwrap_or_else(|| "nil".to_owned());
             let name = mangled(&name);
             let depth = self.scopes.len();
             match self
@@ -344,5 +371,23 @@ impl Translator<'_> {
                 return Ok(());
             }
         }
+    }
+
+    /// What a variable is given where it is declared, and what it is then.
+    fn initial(&mut self, variable: &mut Variable) -> Result<String, Wrong> {
+        let given = match self.sees("{") {
+            true => self.array_of_items(&variable.ty)?,
+            false => self.expression()?,
+        };
+        let ty = &variable.ty;
+        if ty.is_raw() && !given.ty.is_raw() && (*ty == Type::Object || ty.is_like(&given.ty)) {
+            variable.ty = given.ty.clone();
+        }
+        let given = self.assigned(given, &variable.ty, variable.is_boxed)?;
+        variable.may_be_null = given.may_be_null;
+        if variable.write == Write::Once {
+            variable.write = Write::Never(given.constant());
+        }
+        Ok(given.code)
     }
 }

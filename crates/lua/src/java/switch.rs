@@ -32,6 +32,7 @@ impl Translator<'_> {
         self.switches.push((self.scopes.len(), Vec::new()));
         let (mut tests, mut seen, mut default) = (String::new(), Vec::new(), None);
         let (mut bodies, mut places, mut goes_on) = (String::new(), 0, true);
+        let before = std::mem::take(&mut self.unassigned);
         while !self.takes("}") {
             let is_case = self.takes_word("case");
             if is_case {
@@ -57,6 +58,10 @@ impl Translator<'_> {
             bodies.push_str(&format!("::c{number}_{places}:: do "));
             places += 1;
             goes_on = true;
+            // What a case above declares is known here, without a value.
+            self.unassigned.extend(before.iter().cloned());
+            let declared = self.scopes.last().into_iter().flat_map(|scope| scope.keys());
+            self.unassigned.extend(declared.cloned());
             while !["case", "default"].iter().any(|word| self.sees_word(word)) && !self.sees("}") {
                 if !goes_on {
                     return Err("Unreachable code".to_owned());
@@ -81,6 +86,7 @@ impl Translator<'_> {
         }
         code.push_str(&bodies);
         if default.is_none() {
+            self.unassigned.extend(before);
             code.push_str(&format!("::e{number}:: "));
         }
         Ok(goes_on || default.is_none())
@@ -88,8 +94,7 @@ impl Translator<'_> {
 
     fn case_value(&mut self, of: &Expression) -> Result<String, Wrong> {
         let value = self.conditional()?;
-        let digits = value.code.trim_matches(['(', ')', '-']);
-        if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        if value.constant().is_none() {
             return Err("case expressions must be constant expressions".to_owned());
         }
         Ok(self.assigned(value, &of.ty, of.is_boxed)?.code)
