@@ -66,7 +66,7 @@ impl Watch {
 }
 
 /// What nobody sees: who asked why the call ended looks at the clock.
-fn late() -> mlua::Error {
+pub(crate) fn late() -> mlua::Error {
     mlua::Error::runtime("the call took too long")
 }
 
@@ -140,7 +140,7 @@ impl Sandbox {
             .set_name(format!("={}", function.name))
             .into_function()?;
         let native = match &*function.language {
-            "java" => Some(java::native::table(&lua, world)?),
+            "java" => Some(java::native::table(&lua, world, &watch)?),
             _ => None,
         };
         let hook = watch.clone();

@@ -88,6 +88,42 @@ fn java_catches_no_limit() {
             "too many digits",
         ),
         (
+            "return ByteBuffer.allocate(2147483647).limit();",
+            "not enough memory",
+        ),
+        (
+            "ByteBuffer b = ByteBuffer.allocate(100); while (true) { b.clear(); b.putLong(b.duplicate().slice().getLong(8)); }",
+            "ran longer than 300ms",
+        ),
+        (
+            "List<ByteBuffer> l = new ArrayList<ByteBuffer>(); while (true) l.add(ByteBuffer.allocate(1000).put((byte) 1));",
+            "not enough memory",
+        ),
+        (
+            "StringBuilder b = new StringBuilder(); b.setLength(2147483647); return b.length();",
+            "not enough memory",
+        ),
+        (
+            "StringBuilder b = new StringBuilder(\"\u{1D11E}\"); while (true) b.insert(1, b.toString()).reverse();",
+            "not enough memory",
+        ),
+        (
+            "StringBuilder b = new StringBuilder(\"\u{1D11E}\"); for (int i = 0; i < 18; i++) b.append(b.toString()); while (true) b.setCharAt(b.length() - 1, b.charAt(1));",
+            "ran longer than 300ms",
+        ),
+        (
+            "StringBuilder b = new StringBuilder(\"\u{1D11E}\"); for (int i = 0; i < 18; i++) b.append(b.toString()); String s = b.toString(); while (true) { try { s.substring(1, s.length() - 1).toUpperCase(); } catch (Throwable t) { } }",
+            "ran longer than 300ms",
+        ),
+        (
+            "List<Integer> l = new ArrayList<Integer>(); while (true) { l.add(1); l.toString(); l.hashCode(); }",
+            "ran longer than 300ms",
+        ),
+        (
+            "List<String> l = new ArrayList<String>(); l.add(\"x\"); while (true) l.add(l.toString());",
+            "not enough memory",
+        ),
+        (
             "String s = \"a\"; for (int i = 0; i < 14; i++) s += s; while (true) s.split(\"a*a*a*a*a*a*b\");",
             "too complex",
         ),

@@ -142,6 +142,11 @@ impl Translator<'_> {
                 let code = self.helper("resized", &[&array, &size, value]);
                 (arguments[0].ty.clone(), code)
             }
+            ("hashCode", [_]) => {
+                let hash = self.hash(of, "Item")?.code;
+                let hash = format!("function(Item) return {hash} end");
+                (Type::Int, self.helper("hash_array", &[&array, &hash]))
+            }
             ("toString", [_]) => {
                 let item = Expression {
                     may_be_null: *is_boxed,

@@ -70,8 +70,10 @@ impl Translator<'_> {
             }
             (Type::Text, []) => "\"\"".to_owned(),
             (Type::Text, [text]) if text.ty == Type::Text => self.some(text),
-            (Type::Builder, []) => "{\"\"}".to_owned(),
-            (Type::Builder, [text]) if text.ty == Type::Text => format!("{{{}}}", self.some(text)),
+            (Type::Builder, [] | [Expression { ty: Type::Int, .. }]) => "({\"\"})".to_owned(),
+            (Type::Builder, [text]) if text.ty == Type::Text => {
+                format!("({{{}}})", self.some(text))
+            }
             (Type::List(_), [from]) if matches!(from.ty, Type::List(_)) => {
                 let from = self.some(from);
                 self.helper("copy", &[&from])
@@ -149,7 +151,11 @@ impl Translator<'_> {
             }
             _ => return None,
         };
-        let values: Vec<String> = arguments.iter().map(|value| self.some(value)).collect();
+        let values = arguments.iter().map(|value| {
+            let value = self.stored(value);
+            self.some(&value)
+        });
+        let values: Vec<String> = values.collect();
         let items: Vec<String> = match &ty {
             Type::Set(_) => values.iter().map(|v| format!("[{v}] = true")).collect(),
             Type::Map(..) => {

@@ -1,5 +1,7 @@
 //! How values of one type become those of another.
 
+use super::buffer::BUFFER;
+use super::expression::quoted;
 use super::operator::real;
 use super::types::Type;
 use super::{Expression, Translator, Wrong, exception};
@@ -44,7 +46,10 @@ impl Expression {
             _ => return false,
         };
         let is_small = matches!(self.ty, Type::Int | Type::Short | Type::Byte | Type::Char);
-        is_small && self.constant().is_some_and(|number| range.contains(&number))
+        is_small
+            && self
+                .constant()
+                .is_some_and(|number| range.contains(&number))
     }
 }
 
@@ -89,7 +94,10 @@ impl Translator<'_> {
             return Err(wrong);
         }
         let value = self.converted(value, ty).map_err(|_| wrong)?;
-        Ok(Expression::new(ty.clone(), self.some(&value)))
+        Ok(Expression {
+            outcomes: value.outcomes.clone(),
+            ..Expression::new(ty.clone(), self.some(&value))
+        })
     }
 
     /// `(T) value`, where `T` is a class or is none.
@@ -100,6 +108,13 @@ impl Translator<'_> {
         is_boxed: bool,
     ) -> Result<Expression, Wrong> {
         let from = &value.ty;
+        let is_other = *from != *ty && (from.has_primitive() || ty.has_primitive());
+        if is_boxed && self.is_anything(&value) && is_other && *ty != Type::Object {
+            // Java looks at it when it is done.
+            let why = format!("class {from} cannot be cast to class {ty}");
+            let code = self.helper("miscast", &[&value.code, &quoted(&why)]);
+            return Ok(Expression::or_null(ty.clone(), code));
+        }
         if is_boxed && from.has_primitive() && ty.has_primitive() && from != ty {
             return Err(format!("Cannot cast from {} to {ty}", value.type_name()));
         }
@@ -118,6 +133,13 @@ impl Translator<'_> {
         let from = &value.ty;
         if from == ty || *ty == Type::Object || matches!(from, Type::Null | Type::Object) {
             let ty = if *ty == Type::Object { from } else { ty };
+            if (from, ty) == (&Type::Object, &BUFFER) {
+                let value = Expression {
+                    ty: BUFFER,
+                    ..value
+                };
+                return Ok(self.taken(value));
+            }
             return Ok(Expression {
                 ty: ty.clone(),
                 ..value.clone()

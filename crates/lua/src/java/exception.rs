@@ -8,7 +8,7 @@ use super::types::Type;
 use super::{Expression, Translator, Variable, Wrong, mangled};
 
 /// The classes that there are, with their packages and what they are a kind of.
-const CLASSES: [(&str, &str, &str); 29] = [
+const CLASSES: [(&str, &str, &str); 32] = [
     ("Throwable", "java.lang", ""),
     ("Exception", "java.lang", "Throwable"),
     ("Error", "java.lang", "Throwable"),
@@ -41,6 +41,9 @@ const CLASSES: [(&str, &str, &str); 29] = [
         "RuntimeException",
     ),
     ("NoSuchElementException", "java.util", "RuntimeException"),
+    ("BufferOverflowException", "java.nio", "RuntimeException"),
+    ("BufferUnderflowException", "java.nio", "RuntimeException"),
+    ("InvalidMarkException", "java.nio", "IllegalStateException"),
     (
         "NumberFormatException",
         "java.lang",
@@ -90,7 +93,10 @@ const CLASSES: [(&str, &str, &str); 29] = [
 
 /// The class of a name, if there is one.
 pub(super) fn known(name: &str) -> Option<&'static str> {
-    let found = CLASSES.iter().find(|(class, ..)| *class == name);
+    // Cassandra's compiler knows none of `java.nio` but `ByteBuffer`.
+    let found = CLASSES
+        .iter()
+        .find(|(class, package, _)| *class == name && *package != "java.nio");
     found.map(|(class, ..)| *class)
 }
 

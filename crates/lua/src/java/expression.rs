@@ -1,7 +1,5 @@
 //! Expressions: what they are made of, and the calls behind them.
 
-use model::CqlType;
-
 use super::assignment::{Gives, Place, settled};
 use super::conversion::number;
 use super::operator::too_many;
@@ -51,21 +49,6 @@ impl Translator<'_> {
         }
     }
 
-    /// As a text, as in `"" + value`.
-    pub(super) fn shown(&mut self, value: &Expression) -> String {
-        let kind = match &value.ty {
-            Type::Text if !value.may_be_null => return value.code.clone(),
-            Type::Char => "\"char\"",
-            Type::Float => "\"float\"",
-            Type::Double => "\"double\"",
-            Type::Builder => "\"builder\"",
-            Type::Other(CqlType::Timestamp) => {
-                return self.helper("show_date", &[&value.code]);
-            }
-            _ => "nil",
-        };
-        self.helper("show", &[&value.code, kind])
-    }
     /// `(T) value`, if it is one.
     pub(super) fn cast_expression(&mut self) -> Result<Option<Expression>, Wrong> {
         let began = self.at;

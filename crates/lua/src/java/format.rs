@@ -181,7 +181,7 @@ fn specifier(rest: &mut Chars<'_>) -> mlua::Result<Result<Specifier, Thrown>> {
 }
 
 fn padded(text: String, specifier: &Specifier) -> String {
-    let blanks = specifier.width.saturating_sub(text.chars().count());
+    let blanks = specifier.width.saturating_sub(text.encode_utf16().count());
     match specifier.flags.contains('-') {
         true => text + &" ".repeat(blanks),
         false => " ".repeat(blanks) + &text,

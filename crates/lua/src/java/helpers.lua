@@ -21,14 +21,18 @@ function(a, b) if b == 0 or a ~= a or b ~= b or a == math.huge or a == -math.hug
 function(n, low, high) if n ~= n then return 0 end if n <= low then return low end if n >= high then return high end return n >= 0 and math.floor(n) or math.ceil(n) end
 -- real:
 function(n, is_float) return native.show_real(n, is_float) end
--- show: real fail
-function(value, kind) if value == nil then return "null" end if kind == "char" then return utf8.char(value) end if kind == "float" or kind == "double" then return real(value, kind == "float") end if kind == "builder" then return value[1] end if type(value) == "userdata" then return native.text(value) end if type(value) == "table" then fail("UnsupportedOperationException", "collections, tuples and user types have no text here") end return tostring(value) end
--- part: fail
-function(text, from, to) local count = utf8.len(text) to = to or count if from < 0 or to > count or from > to then fail("StringIndexOutOfBoundsException", "begin " .. from .. ", end " .. to .. ", length " .. count) end return string.sub(text, utf8.offset(text, from + 1), utf8.offset(text, to + 1) - 1) end
--- char: part
-function(text, at) return utf8.codepoint(part(text, at, at + 1)) end
--- place:
-function(text, of) local at = string.find(text, of, 1, true) return at and utf8.len(text, 1, at) - 1 or -1 end
+-- show: real no_text
+function(value, kind) if value == nil then return "null" end if kind == "char" then return utf8.char(value) end if kind == "float" or kind == "double" then return real(value, kind == "float") end if kind == "builder" then return value[1] end if kind == "date" then return native.show_day(value) end if kind == "time" then return native.show_time(value) end if kind == "duration" then return native.show_duration(value) end if type(value) == "userdata" then return native.text(value) end if type(value) == "table" then return no_text(value) end if math.type(value) == "float" then return real(value, false) end return tostring(value) end
+-- units:
+function(text, to) to = to or #text local count = utf8.len(text, 1, to) if count == to then return count end return native.units(text, to) end
+-- part: fail units
+function(text, from, to) local count = units(text) to = to or count if from < 0 or to > count or from > to then fail("StringIndexOutOfBoundsException", "begin " .. from .. ", end " .. to .. ", length " .. count) end if count == #text then return string.sub(text, from + 1, to) end return native.part(text, from, to) end
+-- char: fail units
+function(text, at) local count = units(text) if at < 0 or at >= count then if native.is_narrow(text) then fail("StringIndexOutOfBoundsException", "String index out of range: " .. at) end fail("StringIndexOutOfBoundsException", "index " .. at .. ", length " .. count) end if count == #text then return string.byte(text, at + 1) end return native.unit(text, at) end
+-- code_at: fail units
+function(text, at) local count = units(text) if at < 0 or at >= count then fail("StringIndexOutOfBoundsException", "index " .. at .. ", length " .. count) end local code = native.unit(text, at) if code & 0xfc00 == 0xd800 and at + 1 < count then local next = native.unit(text, at + 1) if next & 0xfc00 == 0xdc00 then return 65536 + (code - 55296 << 10) + next - 56320 end end return code end
+-- place: units
+function(text, of) local at = string.find(text, of, 1, true) return at and units(text, at - 1) or -1 end
 -- trim:
 function(text) return (string.match(text, "^%s*(.-)%s*$")) end
 -- swap:
@@ -69,8 +73,32 @@ function(items, more) for key, value in next, more do items[key] = value end ret
 function(list, more) for i = 1, #more do list[#list + 1] = more[i] end return true end
 -- copy:
 function(list) return table.move(list, 1, #list, 1, {}) end
--- write:
-function(builder, text) builder[1] = builder[1] .. text return builder end
+-- joined:
+function(a, b) if string.byte(a, -3) == 0xed then return native.joined(a, b) end return a .. b end
+-- write: joined
+function(builder, text) builder[1] = joined(builder[1], text) return builder end
+-- inserted: fail units part joined
+function(builder, at, text) local all = builder[1] local count = units(all) if at < 0 or at > count then fail("StringIndexOutOfBoundsException", "offset " .. at .. ", length " .. count) end builder[1] = joined(joined(part(all, 0, at), text), part(all, at)) return builder end
+-- ranged: fail
+function(from, to, count) if from < 0 or from > to or to > count then fail("StringIndexOutOfBoundsException", "start " .. from .. ", end " .. to .. ", length " .. count) end end
+-- replaced: ranged units part joined
+function(builder, from, to, text) local all = builder[1] local count = units(all) if to > count then to = count end ranged(from, to, count) builder[1] = joined(joined(part(all, 0, from), text), part(all, to)) return builder end
+-- part_of: ranged units part
+function(builder, from, to) local all = builder[1] local count = units(all) to = to or count ranged(from, to, count) return part(all, from, to) end
+-- within: fail
+function(at, count) if at < 0 or at >= count then fail("StringIndexOutOfBoundsException", "index " .. at .. ", length " .. count) end end
+-- put_unit: within units part joined
+function(builder, at, text) local all = builder[1] within(at, units(all)) builder[1] = joined(joined(part(all, 0, at), text), part(all, at + 1)) return builder end
+-- unit_of: within units char
+function(builder, at) within(at, units(builder[1])) return char(builder[1], at) end
+-- set_length: fail units part
+function(builder, count) local all = builder[1] local size = units(all) if count < 0 then fail("StringIndexOutOfBoundsException", "String index out of range: " .. count) end if count < size then builder[1] = part(all, 0, count) else builder[1] = all .. string.rep("\0", count - size) end end
+-- turned:
+function(builder) builder[1] = native.reversed(builder[1]) return builder end
+-- write_part: fail units part write
+function(builder, text, from, to) local count = units(text) if from < 0 or from > to or to > count then fail("IndexOutOfBoundsException", "start " .. from .. ", end " .. to .. ", length " .. count) end return write(builder, part(text, from, to)) end
+-- told:
+function(text) if text == nil or utf8.len(text) then return text end return native.told(text) end
 -- order:
 function(a, b) return a < b and -1 or a > b and 1 or 0 end
 -- shifted:
@@ -122,9 +150,9 @@ function(n, base) if base < 2 or base > 36 then base = 10 end if n == 0 then ret
 -- magnitude:
 function(n) if n < 0 then return -n end return n end
 -- characters:
-function(text) local codes = {n = 0} for _, code in utf8.codes(text) do codes.n = codes.n + 1 codes[codes.n] = code end return codes end
--- hash: i32
-function(value, kind) if value == nil then return 0 end if kind == "boolean" then return value and 1231 or 1237 end if kind == "int" then return value end if kind == "text" then local sum = 0 for _, code in utf8.codes(value) do if code > 65535 then sum = sum * 31 + 55296 + (code - 65536 >> 10) & 4294967295 code = 56320 + (code - 65536 & 1023) end sum = sum * 31 + code & 4294967295 end return i32(sum) end if kind == "float" then return (string.unpack("<i4", string.pack("<f", value))) end if kind == "double" then value = string.unpack("<i8", string.pack("<d", value)) end return i32((value ~ value >> 32) & 4294967295) end
+function(text) local codes = {n = 0} local function add(code) codes.n = codes.n + 1 codes[codes.n] = code end for _, code in utf8.codes(text, true) do if code > 65535 then add(55296 + (code - 65536 >> 10)) add(56320 + (code - 65536 & 1023)) else add(code) end end return codes end
+-- hash: i32 uuid_bits
+function(value, kind) if value == nil then return 0 end if kind == "boolean" then return value and 1231 or 1237 end if kind == "int" then return value end if kind == "text" then local sum = 0 for _, code in utf8.codes(value, true) do if code > 65535 then sum = sum * 31 + 55296 + (code - 65536 >> 10) & 4294967295 code = 56320 + (code - 65536 & 1023) end sum = sum * 31 + code & 4294967295 end return i32(sum) end if kind == "float" then return (string.unpack("<i4", string.pack("<f", value))) end if kind == "decimal" or kind == "whole" then return native.hash(value, kind == "whole") end if kind == "uuid" then value = uuid_bits(value, 1) ~ uuid_bits(value, 17) end if kind == "double" then value = string.unpack("<i8", string.pack("<d", value)) end return i32((value ~ value >> 32) & 4294967295) end
 -- shown_or:
 function(value, shown, default) if value == nil then return default end return shown end
 -- present:
@@ -137,23 +165,121 @@ function(list) list.n = #list return list end
 function(separator, list) local parts = {} for i = 1, list.n do parts[i] = list[i] == nil and "null" or list[i] end return table.concat(parts, separator) end
 -- split:
 function(text, pattern, limit) local parts, index, from = {n = 0}, 1, 1 local function add(part) parts.n = parts.n + 1 parts[parts.n] = part end while from <= #text + 1 and (limit <= 0 or parts.n < limit - 1) do local first, last = string.find(text, pattern, from) if not first then break end if last >= first then from = last + 1 else from = first > #text and first + 1 or utf8.offset(text, 2, first) end if index ~= 1 or first ~= 1 or last >= first then add(string.sub(text, index, first - 1)) index = last + 1 end end if parts.n == 0 then return {n = 1, text} end add(string.sub(text, index)) while limit == 0 and parts.n > 0 and parts[parts.n] == "" do parts[parts.n] = nil parts.n = parts.n - 1 end return parts end
--- place_from:
-function(text, of, from) local count = utf8.len(text) if from < 0 then from = 0 end if from > count then return of == "" and count or -1 end local at = string.find(text, of, utf8.offset(text, from + 1), true) return at and utf8.len(text, 1, at) - 1 or -1 end
--- last_place:
-function(text, of) for at = #text - #of + 1, 1, -1 do if string.sub(text, at, at + #of - 1) == of then return utf8.len(text, 1, at) - 1 end end return -1 end
+-- place_from: units
+function(text, of, from) local count = units(text) if from < 0 then from = 0 end if from > count then return of == "" and count or -1 end local at = string.find(text, of, count == #text and from + 1 or native.offset(text, from), true) return at and units(text, at - 1) or -1 end
+-- last_place: units
+function(text, of, from) local count = units(text) if from == nil or from > count then from = count end if from < 0 then return -1 end local last = count == #text and from + 1 or native.offset(text, from) for at = math.min(last, #text - #of + 1), 1, -1 do if string.sub(text, at, at + #of - 1) == of then return units(text, at - 1) end end return -1 end
 -- repeated: fail
 function(text, count) if count < 0 then fail("IllegalArgumentException", "count is negative: " .. count) end return string.rep(text, count) end
 -- spelled:
-function(codes) local parts = {} for i = 1, codes.n do parts[i] = utf8.char(codes[i]) end return table.concat(parts) end
+function(codes) local parts = {} local i = 1 while i <= codes.n do local code = codes[i] local next = codes[i + 1] if code & 0xfc00 == 0xd800 and i < codes.n and next & 0xfc00 == 0xdc00 then code = 65536 + (code - 55296 << 10) + next - 56320 i = i + 1 end parts[#parts + 1] = utf8.char(code) i = i + 1 end return table.concat(parts) end
 -- same_items:
 function(a, b) if a == nil or b == nil then return a == b end if a.n ~= b.n then return false end for i = 1, a.n do if a[i] ~= b[i] then return false end end return true end
 -- show_date:
 function(millis) if millis == nil then return "null" end local seconds = millis // 1000 local days = seconds // 86400 local shifted = days + 719468 local era = shifted // 146097 local day = shifted - era * 146097 local year = (day - day // 1460 + day // 36524 - day // 146096) // 365 day = day - (365 * year + year // 4 - year // 100) local month = (5 * day + 2) // 153 day = day - (153 * month + 2) // 5 + 1 year = year + era * 400 + (month >= 10 and 1 or 0) local names = {"Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec", "Jan", "Feb"} local week = {"Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"} return string.format("%s %s %02d %02d:%02d:%02d UTC %04d", week[days % 7 + 1], names[month + 1], day, seconds // 3600 % 24, seconds // 60 % 60, seconds % 60, year) end
--- alike:
-function(a, b) if a == b then return math.type(a) ~= "float" or a ~= 0 or 1 / a == 1 / b end if type(a) == "number" then return a ~= a and type(b) == "number" and b ~= b end if type(a) == "userdata" then return native.same(a, b) end if type(a) ~= "table" or type(b) ~= "table" then return false end for key, value in next, a do local other = b[key] if other == nil or not alike(value, other) then return false end end for key in next, b do if a[key] == nil then return false end end return true end
+-- alike: is_buffer bytes
+function(a, b) if a == b then return math.type(a) ~= "float" or a ~= 0 or 1 / a == 1 / b end if type(a) == "number" then return a ~= a and type(b) == "number" and b ~= b end if type(a) == "userdata" then return native.same(a, b) end if type(a) ~= "table" or type(b) ~= "table" then return false end if is_buffer(a) then return is_buffer(b) and bytes(a) == bytes(b) end for key, value in next, a do local other = b[key] if other == nil or not alike(value, other) then return false end end for key in next, b do if a[key] == nil then return false end end return true end
 -- real_order:
 function(a, b) if a < b then return -1 end if a > b then return 1 end if a ~= a or b ~= b then return (a ~= a and 1 or 0) - (b ~= b and 1 or 0) end if a ~= 0 then return 0 end return (1 / a > 0 and 1 or 0) - (1 / b > 0 and 1 or 0) end
 -- nearest:
 function(n) local below = math.floor(n) + 0.0 return n - below >= 0.5 and below + 1.0 or below end
 -- text_order:
-function(a, b) local function units(text) local all = {} for _, code in utf8.codes(text) do if code > 65535 then all[#all + 1] = 55296 + (code - 65536 >> 10) code = 56320 + (code - 65536 & 1023) end all[#all + 1] = code end return all end local x, y = units(a), units(b) for i = 1, math.min(#x, #y) do if x[i] ~= y[i] then return x[i] - y[i] end end return #x - #y end
+function(a, b) local function units(text) local all = {} for _, code in utf8.codes(text, true) do if code > 65535 then all[#all + 1] = 55296 + (code - 65536 >> 10) code = 56320 + (code - 65536 & 1023) end all[#all + 1] = code end return all end local x, y = units(a), units(b) for i = 1, math.min(#x, #y) do if x[i] ~= y[i] then return x[i] - y[i] end end return #x - #y end
+-- no_text: fail
+function() fail("UnsupportedOperationException", "a value of this class has no text here") end
+-- hash_list: i32
+function(list, hash) local sum = 1 for _, item in ipairs(list) do sum = i32(sum * 31 + hash(item)) end return sum end
+-- hash_set: i32
+function(set, hash) local sum = 0 for item in next, set do sum = i32(sum + hash(item)) end return sum end
+-- hash_map: i32
+function(map, hash_key, hash) local sum = 0 for key, value in next, map do sum = i32(sum + (hash_key(key) ~ hash(value))) end return sum end
+-- show_list:
+function(list, show) if list == nil then return "null" end local parts = {} for i, item in ipairs(list) do parts[i] = show(item) end return "[" .. table.concat(parts, ", ") .. "]" end
+-- show_set: keys show_list
+function(set, show) if set == nil then return "null" end return show_list(keys(set), show) end
+-- show_map: keys
+function(map, show_key, show) if map == nil then return "null" end local parts = {} for i, key in ipairs(keys(map)) do parts[i] = show_key(key) .. "=" .. show(map[key]) end return "{" .. table.concat(parts, ", ") .. "}" end
+-- show_entry:
+function(entry, show_key, show) if entry == nil then return "null" end return show_key(entry[1]) .. "=" .. show(entry[2]) end
+-- show_optional:
+function(optional, show) if optional == nil then return "null" end if optional[1] == nil then return "Optional.empty" end return "Optional[" .. show(optional[1]) .. "]" end
+-- show_address:
+function(text) if text == nil then return "null" end return "/" .. native.show_address(text) end
+-- show_tuple:
+function(tuple, tell) if tuple == nil then return "null" end local parts = {} for i = 1, tell.n do parts[i] = tell[i](tuple[i]) end return "(" .. table.concat(parts, ",") .. ")" end
+-- show_user:
+function(value, fields) if value == nil then return "null" end local parts = {} for i, field in ipairs(fields) do parts[i] = field[1] .. ":" .. field[2](value[field[1]]) end return "{" .. table.concat(parts, ",") .. "}" end
+-- tell_text: swap
+function(text) return "'" .. swap(text, "'", "''") .. "'" end
+-- tell_blob:
+function(text) local parts = {} for i = 1, #text do parts[i] = string.format("%02x", string.byte(text, i)) end return "0x" .. table.concat(parts) end
+-- tell_items: keys
+function(open, close, is_keyed, tell, tell_value) return function(items) local parts = {} items = items or {} for i, item in ipairs(is_keyed and keys(items) or items) do parts[i] = tell(item) .. (tell_value and ":" .. tell_value(items[item]) or "") end return open .. table.concat(parts, ",") .. close end end
+-- buffer:
+function(value) if type(value) ~= "string" then return value end return setmetatable({data = {text = value, n = #value}, offset = 0, position = 0, limit = #value, capacity = #value}, {__name = "ByteBuffer"}) end
+-- is_buffer:
+function(value) local of = type(value) == "table" and getmetatable(value) return of and of.__name == "ByteBuffer" or false end
+-- exploded:
+function(data) if data.text then local text = data.text data.text = nil for i = 1, #text do data[i] = (string.byte(text, i) ~ 128) - 128 end end return data end
+-- text_at:
+function(buffer, at, count) local data, from = buffer.data, buffer.offset + at if data.text then return string.sub(data.text, from + 1, from + count) end local parts = {} for i = 1, count do parts[i] = string.char(data[from + i] & 255) end return table.concat(parts) end
+-- bytes: text_at
+function(value) if type(value) ~= "table" then return value end return text_at(value, value.position, value.limit - value.position) end
+-- allocated: array buffer thrown
+function(size) if size < 0 then error("java.lang.IllegalArgumentException: capacity < 0: (" .. size .. " < 0)", 0) end local made = buffer("") made.data = array(0, size) made.limit, made.capacity = size, size return made end
+-- wrapped: buffer fail
+function(array, from, count) from, count = from or 0, count or array.n if from < 0 or count < 0 or from + count > array.n then fail("IndexOutOfBoundsException") end local made = buffer("") made.data = array made.position, made.limit, made.capacity = from, from + count, array.n return made end
+-- advanced: fail
+function(buffer, at, size, beyond) if at then if at < 0 or at + size > buffer.limit then fail("IndexOutOfBoundsException") end return at end at = buffer.position if at + size > buffer.limit then error(beyond, 0) end buffer.position = at + size return at end
+-- get_number: advanced text_at
+function(buffer, at, size, form) at = advanced(buffer, at, size, "java.nio.BufferUnderflowException") return (string.unpack(form, text_at(buffer, at, size))) end
+-- put_number: advanced exploded
+function(buffer, at, size, form, value) at = advanced(buffer, at, size, "java.nio.BufferOverflowException") local data, text = exploded(buffer.data), string.pack(form, value) for i = 1, size do data[buffer.offset + at + i] = (string.byte(text, i) ~ 128) - 128 end return buffer end
+-- in_array: fail
+function(array, from, count) if from < 0 or count < 0 or from + count > array.n then fail("IndexOutOfBoundsException", "Range [" .. from .. ", " .. from .. " + " .. count .. ") out of bounds for length " .. array.n) end end
+-- get_bytes: in_array advanced exploded
+function(buffer, array, from, count) from, count = from or 0, count or array.n in_array(array, from, count) local at = buffer.offset + advanced(buffer, nil, count, "java.nio.BufferUnderflowException") local data = exploded(buffer.data) table.move(data, at + 1, at + count, from + 1, array) return buffer end
+-- put_bytes: in_array advanced exploded
+function(buffer, array, from, count) from, count = from or 0, count or array.n in_array(array, from, count) local at = buffer.offset + advanced(buffer, nil, count, "java.nio.BufferOverflowException") table.move(array, from + 1, from + count, at + 1, exploded(buffer.data)) return buffer end
+-- put_buffer: advanced exploded
+function(buffer, from) if rawequal(buffer, from) then error("java.lang.IllegalArgumentException: The source buffer is this buffer", 0) end local count = from.limit - from.position local at = buffer.offset + advanced(buffer, nil, count, "java.nio.BufferOverflowException") local start = from.offset + from.position table.move(exploded(from.data), start + 1, start + count, at + 1, exploded(buffer.data)) from.position = from.limit return buffer end
+-- array_of: exploded
+function(buffer) return exploded(buffer.data) end
+-- moved:
+function(buffer, to) if to > buffer.limit then error("java.lang.IllegalArgumentException: newPosition > limit: (" .. to .. " > " .. buffer.limit .. ")", 0) end if to < 0 then error("java.lang.IllegalArgumentException: newPosition < 0: (" .. to .. " < 0)", 0) end buffer.position = to if buffer.mark and buffer.mark > to then buffer.mark = nil end return buffer end
+-- limited:
+function(buffer, to) if to > buffer.capacity then error("java.lang.IllegalArgumentException: newLimit > capacity: (" .. to .. " > " .. buffer.capacity .. ")", 0) end if to < 0 then error("java.lang.IllegalArgumentException: newLimit < 0: (" .. to .. " < 0)", 0) end buffer.limit = to if buffer.position > to then buffer.position = to end if buffer.mark and buffer.mark > to then buffer.mark = nil end return buffer end
+-- placed:
+function(buffer, position, limit) buffer.position, buffer.limit, buffer.mark = position, limit or buffer.limit, nil return buffer end
+-- flipped: placed
+function(buffer) return placed(buffer, 0, buffer.position) end
+-- cleared: placed
+function(buffer) return placed(buffer, 0, buffer.capacity) end
+-- marked:
+function(buffer) buffer.mark = buffer.position return buffer end
+-- unmoved:
+function(buffer) if not buffer.mark then error("java.nio.InvalidMarkException", 0) end buffer.position = buffer.mark return buffer end
+-- twin: buffer
+function(of) local made = buffer("") for name, value in next, of do made[name] = value end return made end
+-- slice: twin placed
+function(of) local made = twin(of) made.offset = of.offset + of.position made.capacity = of.limit - of.position return placed(made, 0, made.capacity) end
+-- compacted: exploded placed
+function(buffer) local count, from = buffer.limit - buffer.position, buffer.offset + buffer.position local data = exploded(buffer.data) table.move(data, from + 1, from + count, buffer.offset + 1) return placed(buffer, count, buffer.capacity) end
+-- left:
+function(buffer) return buffer.limit - buffer.position end
+-- same_bytes: bytes
+function(a, b) return a ~= nil and b ~= nil and bytes(a) == bytes(b) end
+-- order_of_bytes: bytes
+function(a, b) local x, y = bytes(a), bytes(b) for i = 1, math.min(#x, #y) do local p, q = string.unpack("i1", x, i), string.unpack("i1", y, i) if p ~= q then return p - q end end return #x - #y end
+-- hash_buffer: bytes i32
+function(buffer) local text, sum = bytes(buffer), 1 for i = #text, 1, -1 do sum = i32(sum * 31 + (string.byte(text, i) ~ 128) - 128) end return sum end
+-- show_buffer:
+function(buffer) if buffer == nil then return "null" end return "java.nio.HeapByteBuffer[pos=" .. buffer.position .. " lim=" .. buffer.limit .. " cap=" .. buffer.capacity .. "]" end
+-- bytes_of:
+function(text) local array = {n = #text} for i = 1, #text do array[i] = (string.byte(text, i) ~ 128) - 128 end return array end
+-- text_of_bytes:
+function(array) local parts = {} for i = 1, array.n do parts[i] = string.char(array[i] & 255) end return native.decoded(table.concat(parts)) end
+-- hash_array: i32
+function(array, hash) local sum = 1 for i = 1, array.n do sum = i32(sum * 31 + (array[i] == nil and 0 or hash(array[i]))) end return sum end
+-- miscast: fail
+function(value, why) if value ~= nil then fail("ClassCastException", why) end return nil end

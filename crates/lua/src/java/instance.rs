@@ -39,7 +39,9 @@ fn is_kind(ty: &Type, kind: &str) -> bool {
         "Number" => is_number,
         "Comparable" => {
             let others = ["UUID", "Date", "ByteBuffer"].contains(&ty.to_string().as_str());
-            is_number || others || matches!(ty, Type::Boolean | Type::Char | Type::Text | Type::Builder)
+            is_number
+                || others
+                || matches!(ty, Type::Boolean | Type::Char | Type::Text | Type::Builder)
         }
         "CharSequence" => matches!(ty, Type::Text | Type::Builder),
         _ => matches!(ty, Type::List(_) | Type::Set(_)),
@@ -48,27 +50,39 @@ fn is_kind(ty: &Type, kind: &str) -> bool {
 
 /// May a value of one of these types also be of others?
 fn is_open(ty: &Type) -> bool {
-    matches!(ty, Type::List(_) | Type::Set(_) | Type::Map(..) | Type::Entry(..))
+    matches!(
+        ty,
+        Type::List(_) | Type::Set(_) | Type::Map(..) | Type::Entry(..)
+    )
 }
 
 impl Translator<'_> {
     /// Is a class written here of which everything may be?
-    pub(super) fn sees_any_class(&self) -> bool {
+    pub(super) fn sees_any_class(&self) -> Option<&'static str> {
         let words = self.tokens.iter().skip(self.at).map(|(token, _)| token);
         let mut path = words.take_while(|token| match token {
             Token::Word(word) => ["java", "lang", "Object", "Number"].contains(&word.as_str()),
             Token::Sign(sign) => *sign == ".",
             _ => false,
         });
-        path.any(|token| matches!(token, Token::Word(word) if word == "Object" || word == "Number"))
+        path.find_map(|token| match token {
+            Token::Word(word) if word == "Object" => Some("Object"),
+            Token::Word(word) if word == "Number" => Some("Number"),
+            _ => None,
+        })
     }
 
     /// Was it declared as what may be anything?
     pub(super) fn is_anything(&self, value: &Expression) -> bool {
-        let Some(Place::Variable(name)) = &value.place else {
-            return false;
-        };
-        self.variable(name).is_some_and(|variable| variable.is_anything)
+        self.declared_class(value).is_some()
+    }
+
+    /// The class of which everything may be that it was declared.
+    pub(super) fn declared_class(&self, value: &Expression) -> Option<&'static str> {
+        match &value.place {
+            Some(Place::Variable(name)) => self.variable(name)?.any_class,
+            _ => None,
+        }
     }
 
     /// `value instanceof T`, from the word on.
@@ -152,7 +166,9 @@ impl Translator<'_> {
         }
         let ty = ty.unwrap_or(Type::Object);
         let read = &self.tokens[began..self.at];
-        let parts = read.iter().skip_while(|(token, _)| *token != Token::Sign("<"));
+        let parts = read
+            .iter()
+            .skip_while(|(token, _)| *token != Token::Sign("<"));
         let mut parts = parts.map(|(token, _)| token);
         if parts.any(|token| matches!(token, Token::Word(_))) {
             return Err(format!(

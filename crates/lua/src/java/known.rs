@@ -8,7 +8,7 @@ use super::{Expression, Translator, Wrong};
 const OBJECT: &str = "equals getClass hashCode notify notifyAll toString wait";
 
 /// By class, or by what several have together, the names; a list may be any collection that has an order.
-const METHODS: [(&str, &str); 19] = [
+const METHODS: [(&str, &str); 21] = [
     (
         "String",
         "charAt chars codePointAt codePointBefore codePointCount codePoints compareTo compareToIgnoreCase concat contains \
@@ -124,6 +124,22 @@ const METHODS: [(&str, &str); 19] = [
         "asList binarySearch compare compareUnsigned copyOf copyOfRange deepEquals deepHashCode deepToString fill \
          mismatch parallelPrefix parallelSetAll parallelSort setAll sort spliterator stream",
     ),
+    (
+        "Collections",
+        "addAll asLifoQueue binarySearch checkedCollection checkedList checkedMap checkedNavigableMap \
+         checkedNavigableSet checkedQueue checkedSet checkedSortedMap checkedSortedSet copy disjoint emptyEnumeration \
+         emptyIterator emptyList emptyListIterator emptyMap emptyNavigableMap emptyNavigableSet emptySet emptySortedMap \
+         emptySortedSet enumeration fill frequency indexOfSubList lastIndexOfSubList list max min nCopies \
+         newSetFromMap replaceAll reverse reverseOrder rotate shuffle singleton singletonList singletonMap sort swap \
+         synchronizedCollection synchronizedList synchronizedMap synchronizedNavigableMap synchronizedNavigableSet \
+         synchronizedSet synchronizedSortedMap synchronizedSortedSet unmodifiableCollection unmodifiableList \
+         unmodifiableMap unmodifiableNavigableMap unmodifiableNavigableSet unmodifiableSet unmodifiableSortedMap \
+         unmodifiableSortedSet",
+    ),
+    (
+        "Number",
+        "byteValue doubleValue floatValue intValue longValue shortValue",
+    ),
     ("Object", ""),
 ];
 
@@ -174,12 +190,9 @@ impl Translator<'_> {
         arguments: &[Expression],
     ) -> Result<(), Wrong> {
         let ty = &on.ty;
-        if self.is_anything(on) && name.ends_with("Value") {
-            // A `Number` has them, an `Object` does not; which one it was declared is not known.
-            return Ok(());
-        }
-        if self.is_anything(on) && !is_listed(OBJECT, name) {
-            return Err(undefined(name, arguments, "Object"));
+        let any_class = self.declared_class(on);
+        if let Some(class) = any_class.filter(|class| !has_method(class, name)) {
+            return Err(undefined(name, arguments, class));
         }
         if let Type::Array(..) = ty {
             if name == "clone" || is_listed(OBJECT, name) {
@@ -187,7 +200,9 @@ impl Translator<'_> {
             }
             let types: Vec<String> = arguments.iter().map(Expression::type_name).collect();
             let types = types.join(", ");
-            return Err(format!("Cannot invoke {name}({types}) on the array type {ty}"));
+            return Err(format!(
+                "Cannot invoke {name}({types}) on the array type {ty}"
+            ));
         }
         let is_known = match ty {
             Type::Tuple(_) | Type::User(_) => {

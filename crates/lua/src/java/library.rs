@@ -4,6 +4,7 @@
 
 use model::CqlType;
 
+use super::buffer::BUFFER;
 use super::types::Type;
 use super::{Expression, Translator, Wrong};
 
@@ -48,8 +49,11 @@ const STATIC: &[Member] = &[
     ("Character", "isWhitespace", &[Type::Char], Type::Boolean, "native.is_blank($1)", &[]),
     ("Character", "isUpperCase", &[Type::Char], Type::Boolean, "native.is_upper($1)", &[]),
     ("Character", "isLowerCase", &[Type::Char], Type::Boolean, "native.is_lower($1)", &[]),
-    ("Character", "toUpperCase", &[Type::Char], Type::Char, "utf8.codepoint(native.upper(utf8.char($1)))", &[]),
-    ("Character", "toLowerCase", &[Type::Char], Type::Char, "utf8.codepoint(native.lower(utf8.char($1)))", &[]),
+    ("Character", "isSurrogate", &[Type::Char], Type::Boolean, "($1 & 0xf800 == 0xd800)", &[]),
+    ("Character", "isHighSurrogate", &[Type::Char], Type::Boolean, "($1 & 0xfc00 == 0xd800)", &[]),
+    ("Character", "isLowSurrogate", &[Type::Char], Type::Boolean, "($1 & 0xfc00 == 0xdc00)", &[]),
+    ("Character", "toUpperCase", &[Type::Char], Type::Char, "utf8.codepoint(native.upper(utf8.char($1)), 1, 1, true)", &[]),
+    ("Character", "toLowerCase", &[Type::Char], Type::Char, "utf8.codepoint(native.lower(utf8.char($1)), 1, 1, true)", &[]),
 ];
 
 #[rustfmt::skip]
@@ -114,12 +118,57 @@ const METHODS: &[Member] = &[
     ("Number", "floatValue", &[], Type::Float, "f32(native.real($0))", &["f32"]),
     ("String", "toUpperCase", &[], Type::Text, "native.upper($0)", &[]),
     ("String", "toLowerCase", &[], Type::Text, "native.lower($0)", &[]),
+    ("String", "indexOf", &[Type::Text], Type::Int, "place($0, $1)", &["place"]),
+    ("String", "indexOf", &[Type::Int], Type::Int, "place($0, utf8.char($1))", &["place"]),
     ("String", "indexOf", &[Type::Text, Type::Int], Type::Int, "place_from($0, $1, $2)", &["place_from"]),
-    ("String", "indexOf", &[Type::Char, Type::Int], Type::Int, "place_from($0, utf8.char($1), $2)", &["place_from"]),
+    ("String", "indexOf", &[Type::Int, Type::Int], Type::Int, "place_from($0, utf8.char($1), $2)", &["place_from"]),
     ("String", "lastIndexOf", &[Type::Text], Type::Int, "last_place($0, $1)", &["last_place"]),
-    ("String", "lastIndexOf", &[Type::Char], Type::Int, "last_place($0, utf8.char($1))", &["last_place"]),
+    ("String", "lastIndexOf", &[Type::Int], Type::Int, "last_place($0, utf8.char($1))", &["last_place"]),
+    ("String", "lastIndexOf", &[Type::Text, Type::Int], Type::Int, "last_place($0, $1, $2)", &["last_place"]),
+    ("String", "lastIndexOf", &[Type::Int, Type::Int], Type::Int, "last_place($0, utf8.char($1), $2)", &["last_place"]),
+    ("String", "subSequence", &[Type::Int, Type::Int], Type::Text, "part($0, $1, $2)", &["part"]),
+    ("String", "codePointCount", &[Type::Int, Type::Int], Type::Int, "utf8.len(part($0, $1, $2), 1, -1, true)", &["part"]),
+    ("String", "contentEquals", &[Type::Builder], Type::Boolean, "($0 == $1[1])", &[]),
+    ("String", "codePointAt", &[Type::Int], Type::Int, "code_at($0, $1)", &["code_at"]),
     ("String", "repeat", &[Type::Int], Type::Text, "repeated($0, $1)", &["repeated"]),
     ("String", "isBlank", &[], Type::Boolean, "(string.find($0, \"%S\") == nil)", &[]),
+    ("StringBuilder", "length", &[], Type::Int, "units($0[1])", &["units"]),
+    ("StringBuilder", "isEmpty", &[], Type::Boolean, "($0[1] == \"\")", &[]),
+    ("StringBuilder", "charAt", &[Type::Int], Type::Char, "unit_of($0, $1)", &["unit_of"]),
+    ("StringBuilder", "indexOf", &[Type::Text], Type::Int, "place($0[1], $1)", &["place"]),
+    ("StringBuilder", "indexOf", &[Type::Text, Type::Int], Type::Int, "place_from($0[1], $1, $2)", &["place_from"]),
+    ("StringBuilder", "lastIndexOf", &[Type::Text], Type::Int, "last_place($0[1], $1)", &["last_place"]),
+    ("StringBuilder", "lastIndexOf", &[Type::Text, Type::Int], Type::Int, "last_place($0[1], $1, $2)", &["last_place"]),
+    ("StringBuilder", "substring", &[Type::Int], Type::Text, "part_of($0, $1)", &["part_of"]),
+    ("StringBuilder", "substring", &[Type::Int, Type::Int], Type::Text, "part_of($0, $1, $2)", &["part_of"]),
+    ("StringBuilder", "subSequence", &[Type::Int, Type::Int], Type::Text, "part_of($0, $1, $2)", &["part_of"]),
+    ("StringBuilder", "reverse", &[], Type::Builder, "turned($0)", &["turned"]),
+    ("StringBuilder", "delete", &[Type::Int, Type::Int], Type::Builder, "replaced($0, $1, $2, \"\")", &["replaced"]),
+    ("StringBuilder", "replace", &[Type::Int, Type::Int, Type::Text], Type::Builder, "replaced($0, $1, $2, $3)", &["replaced"]),
+    ("StringBuilder", "deleteCharAt", &[Type::Int], Type::Builder, "put_unit($0, $1, \"\")", &["put_unit"]),
+    ("StringBuilder", "setCharAt", &[Type::Int, Type::Char], Type::Void, "put_unit($0, $1, utf8.char($2))", &["put_unit"]),
+    ("StringBuilder", "setLength", &[Type::Int], Type::Void, "set_length($0, $1)", &["set_length"]),
+    ("StringBuilder", "compareTo", &[Type::Builder], Type::Int, "text_order($0[1], $1[1])", &["text_order"]),
+    ("ByteBuffer", "remaining", &[], Type::Int, "left($0)", &["left"]),
+    ("ByteBuffer", "hasRemaining", &[], Type::Boolean, "(left($0) > 0)", &["left"]),
+    ("ByteBuffer", "position", &[], Type::Int, "$0.position", &[]),
+    ("ByteBuffer", "position", &[Type::Int], BUFFER, "moved($0, $1)", &["moved"]),
+    ("ByteBuffer", "limit", &[], Type::Int, "$0.limit", &[]),
+    ("ByteBuffer", "limit", &[Type::Int], BUFFER, "limited($0, $1)", &["limited"]),
+    ("ByteBuffer", "capacity", &[], Type::Int, "$0.capacity", &[]),
+    ("ByteBuffer", "arrayOffset", &[], Type::Int, "$0.offset", &[]),
+    ("ByteBuffer", "hasArray", &[], Type::Boolean, "($0 ~= nil)", &[]),
+    ("ByteBuffer", "isReadOnly", &[], Type::Boolean, "($0 == nil)", &[]),
+    ("ByteBuffer", "isDirect", &[], Type::Boolean, "($0 == nil)", &[]),
+    ("ByteBuffer", "flip", &[], BUFFER, "flipped($0)", &["flipped"]),
+    ("ByteBuffer", "rewind", &[], BUFFER, "placed($0, 0)", &["placed"]),
+    ("ByteBuffer", "clear", &[], BUFFER, "cleared($0)", &["cleared"]),
+    ("ByteBuffer", "mark", &[], BUFFER, "marked($0)", &["marked"]),
+    ("ByteBuffer", "reset", &[], BUFFER, "unmoved($0)", &["unmoved"]),
+    ("ByteBuffer", "compact", &[], BUFFER, "compacted($0)", &["compacted"]),
+    ("ByteBuffer", "duplicate", &[], BUFFER, "twin($0)", &["twin"]),
+    ("ByteBuffer", "slice", &[], BUFFER, "slice($0)", &["slice"]),
+    ("ByteBuffer", "compareTo", &[BUFFER], Type::Int, "order_of_bytes($0, $1)", &["order_of_bytes"]),
 ];
 
 impl Translator<'_> {
@@ -175,6 +224,7 @@ impl Translator<'_> {
         }
         match (class, name) {
             ("Objects", _) => self.of_objects(name, arguments),
+            ("ByteBuffer", _) => self.buffer_of(name, arguments),
             ("Optional", _) => Ok(self.optional(name, arguments)),
             ("String", "join") => self.joined(arguments),
             ("String", "format") => self.formatted(arguments),
@@ -190,6 +240,11 @@ impl Translator<'_> {
         match (ty, arguments) {
             (Type::Text, [array]) if array.ty == Type::Array(Type::Char.into(), false) => {
                 Ok(Some(self.text_of_characters(array)))
+            }
+            (Type::Text, [array]) if array.ty == Type::Array(Type::Byte.into(), false) => {
+                let array = self.some(array);
+                let code = self.helper("text_of_bytes", &[&array]);
+                Ok(Some(Expression::new(Type::Text, code)))
             }
             _ => self.member(CONSTRUCTORS, (&ty.to_string(), ""), "", arguments),
         }
@@ -215,11 +270,22 @@ impl Translator<'_> {
                 return Ok(known);
             }
         }
+        if on.ty == BUFFER
+            && let Some(known) = self.buffer_method(value, name, arguments)?
+        {
+            return Ok(Some(known));
+        }
         match (&on.ty, name, arguments) {
-            (Type::Optional(of), _, _) => Ok(self.of_optional(value, of, name, arguments)),
             (ty, "hashCode", []) => Ok(self.hash(ty, value)),
+            (Type::Optional(of), _, _) => Ok(self.of_optional(value, of, name, arguments)),
             (Type::Text, "split" | "matches" | "replaceAll" | "replaceFirst", _) => {
                 self.by_regex(value, name, arguments).map(Some)
+            }
+            (Type::Text, "getBytes", []) => {
+                let code = self.helper("told", &[value]);
+                let code = self.helper("bytes_of", &[&code]);
+                let ty = Type::Array(Type::Byte.into(), false);
+                Ok(Some(Expression::new(ty, code)))
             }
             (Type::Text, "toCharArray", []) => {
                 let code = self.helper("characters", &[value]);
@@ -230,22 +296,6 @@ impl Translator<'_> {
             }
             _ => self.member(METHODS, (&class, name), value, arguments),
         }
-    }
-
-    /// The code that two equal values have in common.
-    fn hash(&mut self, ty: &Type, value: &str) -> Option<Expression> {
-        let kind = match ty {
-            Type::Text => "\"text\"",
-            Type::Boolean => "\"boolean\"",
-            Type::Long | Type::Other(CqlType::Timestamp) => "\"long\"",
-            Type::Float => "\"float\"",
-            Type::Double => "\"double\"",
-            ty if ty.is_whole() => "\"int\"",
-            Type::Null => "\"null\"",
-            _ => return None,
-        };
-        let code = self.helper("hash", &[value, kind]);
-        Some(Expression::new(Type::Int, code))
     }
 
     fn of_objects(

@@ -205,6 +205,31 @@ impl Translator<'_> {
         if let Some(known) = self.object_method(on, &value, name, arguments) {
             return Ok(known);
         }
+        let is_made_of_values = matches!(
+            on.ty,
+            Type::List(_)
+                | Type::Set(_)
+                | Type::Map(..)
+                | Type::Entry(..)
+                | Type::Tuple(_)
+                | Type::User(_)
+        );
+        if is_made_of_values {
+            let arguments: Vec<Expression> = arguments.iter().map(|a| self.stored(a)).collect();
+            let value = self.own_method(on, value, name, &arguments)?;
+            return Ok(self.taken(value));
+        }
+        self.own_method(on, value, name, arguments)
+    }
+
+    /// What objects of one class have.
+    fn own_method(
+        &mut self,
+        on: &Expression,
+        value: String,
+        name: &str,
+        arguments: &[Expression],
+    ) -> Result<Expression, Wrong> {
         match &on.ty {
             ty if ty.is_number() => self.number_method(ty, value, name, arguments),
             Type::Boolean if name == "booleanValue" => Ok(Expression::new(Type::Boolean, value)),
@@ -250,6 +275,7 @@ impl Translator<'_> {
             {
                 format!("({value} == {} and false)", other.code)
             }
+            ("equals", [_]) if on.ty == Type::Builder => return None,
             ("equals", [other]) => self.helper("alike", &[value, &other.code]),
             ("toString", []) => {
                 let code = self.shown(&Expression {
@@ -296,6 +322,14 @@ impl Translator<'_> {
         })
     }
 
+    /// What a builder is given: also an array of `char` is a text there.
+    fn spelled(&mut self, text: &Expression) -> String {
+        match text.ty == Type::Array(Type::Char.into(), false) {
+            true => self.helper("spelled", &[&text.code]),
+            false => self.shown(text),
+        }
+    }
+
     fn builder_method(
         &mut self,
         builder: &str,
@@ -304,13 +338,26 @@ impl Translator<'_> {
     ) -> Result<Expression, Wrong> {
         match (name, arguments) {
             ("append", [text]) => {
-                let text = self.shown(text);
+                let text = self.spelled(text);
                 let code = self.helper("write", &[builder, &text]);
                 Ok(Expression::new(Type::Builder, code))
             }
-            ("length", []) => {
-                let code = format!("utf8.len({builder}[1])");
-                Ok(Expression::new(Type::Int, code))
+            ("append", [text, from, to]) if text.ty == Type::Text => {
+                let text = self.shown(text);
+                let from = self.assigned(from.clone(), &Type::Int, false)?.code;
+                let to = self.assigned(to.clone(), &Type::Int, false)?.code;
+                let code = self.helper("write_part", &[builder, &text, &from, &to]);
+                Ok(Expression::new(Type::Builder, code))
+            }
+            ("insert", [at, text]) => {
+                let at = self.assigned(at.clone(), &Type::Int, false)?.code;
+                let text = self.spelled(text);
+                let code = self.helper("inserted", &[builder, &at, &text]);
+                Ok(Expression::new(Type::Builder, code))
+            }
+            ("equals", [other]) => {
+                let code = format!("({builder} == {})", other.code);
+                Ok(Expression::new(Type::Boolean, code))
             }
             _ => Err(missing(&Type::Builder, name)),
         }
@@ -331,14 +378,13 @@ impl Translator<'_> {
             .collect();
         let codes: Vec<&str> = codes.iter().map(String::as_str).collect();
         let (ty, code) = match (name, &codes[..]) {
-            ("length", []) => (Type::Int, format!("utf8.len({text})")),
+            ("length", []) => (Type::Int, self.helper("units", &[text])),
             ("isEmpty", []) => (Type::Boolean, format!("({text} == \"\")")),
             ("trim" | "strip", []) => (Type::Text, self.helper("trim", &[text])),
-            ("concat", [other]) => (Type::Text, format!("({text} .. {other})")),
+            ("concat", [other]) => (Type::Text, self.helper("joined", &[text, other])),
             ("substring", [from]) => (Type::Text, self.helper("part", &[text, from])),
             ("substring", [from, to]) => (Type::Text, self.helper("part", &[text, from, to])),
             ("charAt", [at]) => (Type::Char, self.helper("char", &[text, at])),
-            ("indexOf", [of]) => (Type::Int, self.helper("place", &[text, of])),
             ("contains", [of]) => (
                 Type::Boolean,
                 format!("({} >= 0)", self.helper("place", &[text, of])),

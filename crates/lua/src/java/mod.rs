@@ -11,6 +11,7 @@
 
 mod array;
 mod assignment;
+mod buffer;
 mod collection;
 mod construction;
 mod conversion;
@@ -28,15 +29,17 @@ pub(crate) mod native;
 mod operator;
 mod regex;
 mod rounding;
+mod show;
 mod statement;
 mod switch;
+mod text;
 mod token;
 mod types;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use model::UserFunction;
+use model::{CqlType, UserFunction};
 
 use assignment::Place;
 use flow::{Outcomes, Unassigned};
@@ -144,8 +147,8 @@ struct Variable {
     ty: Type,
     may_be_null: bool,
     is_boxed: bool,
-    /// Was it declared an `Object`, or a `Number`? `ty` is what it was given.
-    is_anything: bool,
+    /// `Object` or `Number`, if it was declared one: `ty` is what it was given.
+    any_class: Option<&'static str>,
     write: Write,
 }
 
@@ -168,7 +171,7 @@ impl Variable {
             ty,
             may_be_null,
             is_boxed,
-            is_anything: false,
+            any_class: None,
             write: Write::Any,
         }
     }
@@ -247,6 +250,9 @@ pub(crate) fn to_lua(function: &UserFunction) -> Result<String, Wrong> {
         nesting: 0,
         helpers: BTreeSet::new(),
     };
+    if function.argument_types.contains(&CqlType::Blob) {
+        translator.helpers.insert("buffer");
+    }
     let each = function.argument_names.iter().zip(&function.argument_types);
     let parameters = each.map(|(name, ty)| {
         // Where null is not passed on, numbers come without their boxes.
@@ -264,7 +270,13 @@ pub(crate) fn to_lua(function: &UserFunction) -> Result<String, Wrong> {
         false => format!("local {} = ... ", names.join(", ")),
     };
     let helpers = with_helpers(&translator.helpers);
-    Ok(format!("{parameters}{helpers}{body}"))
+    let mut buffers = String::new();
+    let each = function.argument_names.iter().zip(&function.argument_types);
+    for (name, _) in each.filter(|(_, ty)| **ty == CqlType::Blob) {
+        let name = mangled(name);
+        buffers.push_str(&format!("{name} = buffer({name}) "));
+    }
+    Ok(format!("{parameters}{helpers}{buffers}{body}"))
 }
 
 impl Translator<'_> {

@@ -3,16 +3,24 @@
 //! The functions are in a table, `native`, that a body in Java finds in its environment. What one of them
 //! throws it gives as a text behind nil, which Lua then throws, so that a `catch` takes it.
 
+use std::net::Ipv6Addr;
+use std::rc::Rc;
+
 use bigdecimal::{BigDecimal, ToPrimitive};
 use mlua::{IntoLua, Lua, Table, Value};
 use model::CqlType;
 use model::number::encode_decimal;
 use num_bigint::BigInt;
 
-use super::format;
 use super::rounding::{self, Rounding};
+use super::{format, text};
 use crate::decimal::{MAX_DIGITS, check, made, operand_exact};
 use crate::engine::World;
+use crate::from_lua::FromLua;
+use crate::sandbox::Watch;
+
+/// How many bytes a date, a time or a duration has at most.
+const MAX_SHOWN: usize = 64;
 
 /// What is thrown.
 pub(super) type Thrown = String;
@@ -128,6 +136,16 @@ fn low_bits(number: &BigDecimal) -> i64 {
     }
 }
 
+/// `BigInteger.hashCode()`.
+fn hash_of_whole(number: &BigInt) -> i32 {
+    let words = number.iter_u32_digits().rev();
+    let hash = words.fold(0u32, |hash, word| hash.wrapping_mul(31).wrapping_add(word));
+    match *number < BigInt::ZERO {
+        true => (hash as i32).wrapping_neg(),
+        false => hash as i32,
+    }
+}
+
 fn powered(number: &BigDecimal, exponent: i64) -> mlua::Result<Result<BigDecimal, Thrown>> {
     let Ok(count) = u32::try_from(exponent) else {
         return Ok(Err(
@@ -146,8 +164,8 @@ fn powered(number: &BigDecimal, exponent: i64) -> mlua::Result<Result<BigDecimal
     )))
 }
 
-/// The table of these functions, for a function whose world this is.
-pub(crate) fn table(lua: &Lua, world: &World) -> mlua::Result<Table> {
+/// The table of these functions, for a function whose world and whose time these are.
+pub(crate) fn table(lua: &Lua, world: &World, watch: &Rc<Watch>) -> mlua::Result<Table> {
     let table = lua.create_table()?;
     for (name, operation) in OPERATIONS {
         let function = move |lua: &Lua, (a, b): (Value, Value)| {
@@ -161,6 +179,7 @@ pub(crate) fn table(lua: &Lua, world: &World) -> mlua::Result<Table> {
     add_roundings(lua, &table)?;
     add_world(lua, &table, world)?;
     add_texts(lua, &table)?;
+    text::add(lua, &table, watch)?;
     let format = lua.create_function(|lua, (template, arguments): (String, Table)| {
         answer(lua, format::format(&template, &arguments)?)
     })?;
@@ -208,6 +227,15 @@ fn add_numbers(lua: &Lua, table: &Table) -> mlua::Result<()> {
     table.raw_set("scale", lua.create_function(scale)?)?;
     let precision = |_: &Lua, value: Value| Ok(operand_exact(&value)?.digits());
     table.raw_set("precision", lua.create_function(precision)?)?;
+    let hash = |_: &Lua, (value, is_whole): (Value, bool)| {
+        let (digits, scale) = operand_exact(&value)?.into_bigint_and_scale();
+        let hash = hash_of_whole(&digits);
+        Ok(match is_whole {
+            true => hash,
+            false => hash.wrapping_mul(31).wrapping_add(scale as i32),
+        })
+    };
+    table.raw_set("hash", lua.create_function(hash)?)?;
     // Java's `equals` looks at the digits behind the point, too.
     let same = |_: &Lua, (a, b): (Value, Value)| match (operand_exact(&a), operand_exact(&b)) {
         (Ok(a), Ok(b)) => Ok(a.as_bigint_and_scale() == b.as_bigint_and_scale()),
@@ -262,10 +290,6 @@ fn add_texts(lua: &Lua, table: &Table) -> mlua::Result<()> {
         let function = move |_: &Lua, code: u32| Ok(char::from_u32(code).is_some_and(question));
         table.raw_set(name, lua.create_function(function)?)?;
     }
-    let upper = |_: &Lua, text: String| Ok(text.to_uppercase());
-    table.raw_set("upper", lua.create_function(upper)?)?;
-    let lower = |_: &Lua, text: String| Ok(text.to_lowercase());
-    table.raw_set("lower", lua.create_function(lower)?)?;
     let show_real = |_: &Lua, (number, is_float): (f64, bool)| {
         Ok(match is_float {
             true => CqlType::Float.format_string(&(number as f32).to_be_bytes()),
@@ -273,6 +297,26 @@ fn add_texts(lua: &Lua, table: &Table) -> mlua::Result<()> {
         })
     };
     table.raw_set("show_real", lua.create_function(show_real)?)?;
+    // How Java shows what is of one of these types of CQL.
+    for (name, ty) in [
+        ("show_day", CqlType::Date),
+        ("show_time", CqlType::Time),
+        ("show_duration", CqlType::Duration),
+    ] {
+        let show = move |_: &Lua, value: Value| {
+            let bytes = FromLua::new(MAX_SHOWN).convert(&ty, &value);
+            let bytes = bytes.map_err(mlua::Error::runtime)?.unwrap_or_default();
+            Ok(ty.format_string(&bytes))
+        };
+        table.raw_set(name, lua.create_function(show)?)?;
+    }
+    let show_address = |_: &Lua, text: String| {
+        Ok(match text.parse::<Ipv6Addr>() {
+            Ok(address) => address.segments().map(|part| format!("{part:x}")).join(":"),
+            Err(_) => text,
+        })
+    };
+    table.raw_set("show_address", lua.create_function(show_address)?)?;
     let read_real = |_: &Lua, text: mlua::LuaString| {
         let value = CqlType::Double.parse_string(&text.to_string_lossy()).ok();
         let bytes = value.and_then(|value| <[u8; 8]>::try_from(&*value).ok());

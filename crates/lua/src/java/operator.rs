@@ -143,7 +143,15 @@ impl Translator<'_> {
         };
         let (a, b) = (&left.ty, &right.ty);
         if operator == "+" && (*a == Type::Text || *b == Type::Text) {
-            let code = format!("({} .. {})", self.shown(&left), self.shown(&right));
+            let (x, y) = (self.shown(&left), self.shown(&right));
+            // Halves of characters may meet only where both texts may have such.
+            let may_be_half = |of: &Expression| {
+                of.literal().is_none() && (matches!(of.ty, Type::Text | Type::Char | Type::Builder))
+            };
+            let code = match may_be_half(&left) && may_be_half(&right) {
+                true => self.helper("joined", &[&x, &y]),
+                false => format!("({x} .. {y})"),
+            };
             return Ok(Expression::new(Type::Text, code));
         }
         if matches!(operator, "==" | "!=") {

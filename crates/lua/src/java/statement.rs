@@ -1,5 +1,6 @@
 //! Statements. What each gives is whether the one behind it is reached.
 
+use super::buffer::BUFFER;
 use super::flow::Outcomes;
 use super::jump::{Jump, Kind};
 use super::token::Token;
@@ -109,7 +110,11 @@ impl Translator<'_> {
         let value = self.expression()?;
         let value = self.assigned(value, &ty, is_boxed)?;
         self.expect(";")?;
-        self.lead(code, Jump::Return, &value.code);
+        let value = match &ty {
+            Type::Text => self.helper("told", &[&value.code]),
+            _ => self.stored(&value).code,
+        };
+        self.lead(code, Jump::Return, &value);
         self.unassigned.clear();
         Ok(false)
     }
@@ -223,7 +228,7 @@ impl Translator<'_> {
         let began = self.at;
         let is_final = self.takes_word("final");
         let is_boxed = !self.sees_primitive();
-        let is_anything = self.sees_any_class();
+        let any_class = self.sees_any_class();
         let name = match (self.take_type(), self.next()) {
             (Some(ty), Token::Word(name)) if self.takes(":") => Some((ty, name)),
             _ => None,
@@ -253,13 +258,19 @@ impl Translator<'_> {
             }
         };
         let item = if ty == Type::Object { item } else { ty };
+        let is_buffer = item == BUFFER;
         let mut variable = Variable::new(item, false, is_boxed);
-        variable.is_anything = is_anything;
+        variable.any_class = any_class;
         if is_final {
             variable.write = Write::Loop;
         }
         self.declare(&name, variable)?;
-        let open = format!("for _, {} in {walked} do ", mangled(&name));
+        let mut open = format!("for _, {} in {walked} do ", mangled(&name));
+        if is_buffer {
+            let name = mangled(&name);
+            let item = self.helper("buffer", &[&name]);
+            open.push_str(&format!("{name} = {item} "));
+        }
         let outcomes = (self.unassigned.clone(), self.unassigned.clone());
         self.looped(code, &open, "", outcomes)?;
         Ok(true)
@@ -310,12 +321,12 @@ impl Translator<'_> {
     fn simple(&mut self, code: &mut String, is_final: bool) -> Result<(), Wrong> {
         let began = self.at;
         let is_boxed = !self.sees_primitive();
-        let is_anything = self.sees_any_class();
+        let any_class = self.sees_any_class();
         if let Some(ty) = self.take_type()
             && let Token::Word(_) = self.peek()
         {
             let like = Variable {
-                is_anything,
+                any_class,
                 write: if is_final { Write::Once } else { Write::Any },
                 ..Variable::new(ty, true, is_boxed)
             };
@@ -380,7 +391,11 @@ impl Translator<'_> {
             false => self.expression()?,
         };
         let ty = &variable.ty;
-        if ty.is_raw() && !given.ty.is_raw() && (*ty == Type::Object || ty.is_like(&given.ty)) {
+        let is_known = match ty {
+            Type::Object => given.ty != Type::Object,
+            ty => ty.is_raw() && !given.ty.is_raw() && ty.is_like(&given.ty),
+        };
+        if is_known {
             variable.ty = given.ty.clone();
         }
         let given = self.assigned(given, &variable.ty, variable.is_boxed)?;

@@ -60,7 +60,11 @@ impl Translator<'_> {
             goes_on = true;
             // What a case above declares is known here, without a value.
             self.unassigned.extend(before.iter().cloned());
-            let declared = self.scopes.last().into_iter().flat_map(|scope| scope.keys());
+            let declared = self
+                .scopes
+                .last()
+                .into_iter()
+                .flat_map(|scope| scope.keys());
             self.unassigned.extend(declared.cloned());
             while !["case", "default"].iter().any(|word| self.sees_word(word)) && !self.sees("}") {
                 if !goes_on {

@@ -74,14 +74,25 @@ pub(crate) fn call_as(
     gives: CqlType,
 ) -> String {
     let value = |(text, ty): &(&str, CqlType)| match *text {
-        "null" => None,
-        text => Some(ty.parse_string(text).expect("a value")),
+        "null" => (None, ty.clone()),
+        text => (Some(ty.parse_string(text).expect("a value")), ty.clone()),
     };
-    let values: Vec<Option<Bytes>> = arguments.iter().map(value).collect();
+    let arguments: Vec<(Option<Bytes>, CqlType)> = arguments.iter().map(value).collect();
+    call_with(called_on_null_input, body, &arguments, &gives)
+}
+
+/// As [`call_as`], of arguments as bytes.
+pub(crate) fn call_with(
+    called_on_null_input: bool,
+    body: &str,
+    arguments: &[(Option<Bytes>, CqlType)],
+    gives: &CqlType,
+) -> String {
+    let values: Vec<Option<Bytes>> = arguments.iter().map(|(value, _)| value.clone()).collect();
     let takes: Vec<CqlType> = arguments.iter().map(|(_, ty)| ty.clone()).collect();
     let function = UserFunction {
         called_on_null_input,
-        ..function(body, &takes, &gives)
+        ..function(body, &takes, gives)
     };
     match call_function(function, &values) {
         Ok(Some(value)) => gives.format_string(&value),
