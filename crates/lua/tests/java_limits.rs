@@ -88,6 +88,22 @@ fn java_catches_no_limit() {
             "too many digits",
         ),
         (
+            "String s = \"a\"; for (int i = 0; i < 18; i++) s += s; while (true) { try { s.replaceAll(\"(a*)*(a|aa)+b\", \"$1\"); } catch (Throwable t) { } }",
+            "too complex",
+        ),
+        (
+            "String s = \"a\"; for (int i = 0; i < 14; i++) s += s; while (true) { try { s.replaceAll(\"(a*)*(a|aa)+b\", \"$1\"); } catch (Throwable t) { } }",
+            "ran longer than 300ms",
+        ),
+        (
+            "String s = \"a\"; for (int i = 0; i < 10; i++) s += s; while (true) s = s.replaceAll(\"(a+)\", \"$1$1\");",
+            "not enough memory",
+        ),
+        (
+            "int i = 0; while (true) { i++; \"x\".matches(\"(a|b){1,50}[^x]\" + i); }",
+            "ran longer than 300ms",
+        ),
+        (
             "return ByteBuffer.allocate(2147483647).limit();",
             "not enough memory",
         ),

@@ -163,8 +163,8 @@ function(value, default) if value == nil then return default end return value en
 function(list) list.n = #list return list end
 -- join:
 function(separator, list) local parts = {} for i = 1, list.n do parts[i] = list[i] == nil and "null" or list[i] end return table.concat(parts, separator) end
--- split:
-function(text, pattern, limit) local parts, index, from = {n = 0}, 1, 1 local function add(part) parts.n = parts.n + 1 parts[parts.n] = part end while from <= #text + 1 and (limit <= 0 or parts.n < limit - 1) do local first, last = string.find(text, pattern, from) if not first then break end if last >= first then from = last + 1 else from = first > #text and first + 1 or utf8.offset(text, 2, first) end if index ~= 1 or first ~= 1 or last >= first then add(string.sub(text, index, first - 1)) index = last + 1 end end if parts.n == 0 then return {n = 1, text} end add(string.sub(text, index)) while limit == 0 and parts.n > 0 and parts[parts.n] == "" do parts[parts.n] = nil parts.n = parts.n - 1 end return parts end
+-- split: found
+function(regex, text, limit) local parts, index, from = {n = 0}, 1, 1 local function add(part) parts.n = parts.n + 1 parts[parts.n] = part end while from <= #text + 1 and (limit <= 0 or parts.n < limit - 1) do local match = found(regex, text, from, "find") if not match then break end local first, last = match[1], match[2] if last >= first then from = last + 1 else from = first > #text and first + 1 or utf8.offset(text, 2, first) end if index ~= 1 or first ~= 1 or last >= first then add(string.sub(text, index, first - 1)) index = last + 1 end end if parts.n == 0 then return {n = 1, text} end add(string.sub(text, index)) while limit == 0 and parts.n > 0 and parts[parts.n] == "" do parts[parts.n] = nil parts.n = parts.n - 1 end return parts end
 -- place_from: units
 function(text, of, from) local count = units(text) if from < 0 then from = 0 end if from > count then return of == "" and count or -1 end local at = string.find(text, of, count == #text and from + 1 or native.offset(text, from), true) return at and units(text, at - 1) or -1 end
 -- last_place: units
@@ -283,3 +283,39 @@ function(array) local parts = {} for i = 1, array.n do parts[i] = string.char(ar
 function(array, hash) local sum = 1 for i = 1, array.n do sum = i32(sum * 31 + (array[i] == nil and 0 or hash(array[i]))) end return sum end
 -- miscast: fail
 function(value, why) if value ~= nil then fail("ClassCastException", why) end return nil end
+-- found: given
+function(regex, text, from, kind) return given(native.find_regex(regex, text, from, kind)) end
+-- compiled: given
+function(regex) if regex == nil then error("java.lang.NullPointerException", 0) end given(native.groups(regex)) return regex end
+-- verbatim: fail
+function(text) if string.find(text, "\\E", 1, true) then fail("UnsupportedOperationException", "quote of \\E is not available in Helenus") end return "\\Q" .. text .. "\\E" end
+-- matched:
+function(text, match, group) return match[2 * group + 1] and string.sub(text, match[2 * group + 1], match[2 * group + 2]) end
+-- group_called: fail given
+function(regex, name, shown) return given(native.groups(regex, name)) or fail("IllegalArgumentException", "No group with name " .. shown) end
+-- reference: fail group_called
+function(regex, match, new, at) local name = string.match(new, "^{(%a%w*)}", at) if name then return group_called(regex, name, "{" .. name .. "}"), at + #name + 2 end local digit = string.match(new, "^%d", at) if not digit then fail("IllegalArgumentException", at > #new and "Illegal group reference: group index is missing" or "Illegal group reference") end local group = tonumber(digit) if group > match.n then fail("IndexOutOfBoundsException", "No group " .. group) end at = at + 1 while string.find(new, "^%d", at) do local more = group * 10 + tonumber(string.sub(new, at, at)) if more > match.n then break end group, at = more, at + 1 end return group, at end
+-- expanded: fail reference matched
+function(regex, text, match, new) local parts, at = {}, 1 while at <= #new do local sign = string.find(new, "[\\$]", at) parts[#parts + 1] = string.sub(new, at, (sign or #new + 1) - 1) if not sign then break end if string.sub(new, sign, sign) == "$" then local group group, at = reference(regex, match, new, sign + 1) parts[#parts + 1] = matched(text, match, group) or "" else if sign == #new then fail("IllegalArgumentException", "character to be escaped is missing") end parts[#parts + 1] = string.sub(new, sign + 1, sign + 1) at = sign + 2 end end return table.concat(parts) end
+-- behind:
+function(text, match) if match[2] >= match[1] then return match[2] + 1 end return match[1] > #text and match[1] + 1 or utf8.offset(text, 2, match[1]) end
+-- with_matches: found expanded behind
+function(regex, text, new, is_once) local parts, at, from = {}, 1, 1 while from <= #text + 1 do local match = found(regex, text, from, "find") if not match then break end parts[#parts + 1] = string.sub(text, at, match[1] - 1) parts[#parts + 1] = expanded(regex, text, match, new) at, from = match[2] + 1, behind(text, match) if is_once then break end end parts[#parts + 1] = string.sub(text, at) return table.concat(parts) end
+-- matcher: some
+function(regex, text) return {regex = regex, text = some(text), from = 1} end
+-- again:
+function(matcher) matcher.from, matcher.match = 1, nil return matcher end
+-- finds: found behind
+function(matcher) local text = matcher.text local match = found(matcher.regex, text, matcher.from, "find") matcher.match = match matcher.from = match and behind(text, match) or #text + 2 return match ~= nil end
+-- tries: found behind
+function(matcher, kind) local match = found(matcher.regex, matcher.text, 1, kind) matcher.match = match if match then matcher.from = behind(matcher.text, match) end return match ~= nil end
+-- match_of: fail group_called
+function(matcher, group, without) if type(group) == "string" then group = group_called(matcher.regex, group, "<" .. group .. ">") end local match = matcher.match if not match then fail("IllegalStateException", without) end if group < 0 or group > match.n then fail("IndexOutOfBoundsException", "No group " .. group) end return match, group end
+-- group_of: match_of matched
+function(matcher, group) local match match, group = match_of(matcher, group, "No match found") return matched(matcher.text, match, group) or nil end
+-- start_of: match_of units
+function(matcher, group) local match match, group = match_of(matcher, group, "No match available") local at = match[2 * group + 1] return at and units(matcher.text, at - 1) or -1 end
+-- end_of: match_of units
+function(matcher, group) local match match, group = match_of(matcher, group, "No match available") local at = match[2 * group + 2] return at and units(matcher.text, at) or -1 end
+-- replaced_of: with_matches again
+function(matcher, new, is_once) again(matcher) return with_matches(matcher.regex, matcher.text, new, is_once) end

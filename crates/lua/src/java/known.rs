@@ -8,7 +8,7 @@ use super::{Expression, Translator, Wrong};
 const OBJECT: &str = "equals getClass hashCode notify notifyAll toString wait";
 
 /// By class, or by what several have together, the names; a list may be any collection that has an order.
-const METHODS: [(&str, &str); 21] = [
+const METHODS: [(&str, &str); 23] = [
     (
         "String",
         "charAt chars codePointAt codePointBefore codePointCount codePoints compareTo compareToIgnoreCase concat contains \
@@ -139,6 +139,16 @@ const METHODS: [(&str, &str); 21] = [
     (
         "Number",
         "byteValue doubleValue floatValue intValue longValue shortValue",
+    ),
+    (
+        "Pattern",
+        "asMatchPredicate asPredicate compile flags matcher matches pattern quote split splitAsStream",
+    ),
+    (
+        "Matcher",
+        "appendReplacement appendTail end find group groupCount hasAnchoringBounds hasTransparentBounds hitEnd \
+         lookingAt matches pattern quoteReplacement region regionEnd regionStart replaceAll replaceFirst requireEnd \
+         reset results start toMatchResult useAnchoringBounds usePattern useTransparentBounds",
     ),
     ("Object", ""),
 ];

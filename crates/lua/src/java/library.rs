@@ -35,6 +35,9 @@ const STATIC: &[Member] = &[
     ("BigDecimal", "valueOf", &[Type::Long, Type::Int], DECIMAL, "given(native.scaled($1, $2))", &["given"]),
     ("BigDecimal", "valueOf", &[Type::Double], DECIMAL, "given(native.decimal(real($1)))", &["given", "real"]),
     ("BigInteger", "valueOf", &[Type::Long], VARINT, "given(native.decimal($1))", &["given"]),
+    ("Pattern", "compile", &[Type::Text], Type::Pattern, "compiled($1)", &["compiled"]),
+    ("Pattern", "matches", &[Type::Text, Type::Text], Type::Boolean, "(found($1, $2, 1, \"whole\") ~= nil)", &["found"]),
+    ("Pattern", "quote", &[Type::Text], Type::Text, "verbatim($1)", &["verbatim"]),
     ("Integer", "toHexString", &[Type::Int], Type::Text, "radix($1 & 4294967295, 16)", &["radix"]),
     ("Integer", "toOctalString", &[Type::Int], Type::Text, "radix($1 & 4294967295, 8)", &["radix"]),
     ("Integer", "toBinaryString", &[Type::Int], Type::Text, "radix($1 & 4294967295, 2)", &["radix"]),
@@ -149,6 +152,29 @@ const METHODS: &[Member] = &[
     ("StringBuilder", "setCharAt", &[Type::Int, Type::Char], Type::Void, "put_unit($0, $1, utf8.char($2))", &["put_unit"]),
     ("StringBuilder", "setLength", &[Type::Int], Type::Void, "set_length($0, $1)", &["set_length"]),
     ("StringBuilder", "compareTo", &[Type::Builder], Type::Int, "text_order($0[1], $1[1])", &["text_order"]),
+    ("String", "matches", &[Type::Text], Type::Boolean, "(found($1, $0, 1, \"whole\") ~= nil)", &["found"]),
+    ("String", "replaceAll", &[Type::Text, Type::Text], Type::Text, "with_matches($1, $0, $2)", &["with_matches"]),
+    ("String", "replaceFirst", &[Type::Text, Type::Text], Type::Text, "with_matches($1, $0, $2, true)", &["with_matches"]),
+    ("String", "split", &[Type::Text], Type::Object, "split($1, $0, 0)", &["split"]),
+    ("String", "split", &[Type::Text, Type::Int], Type::Object, "split($1, $0, $2)", &["split"]),
+    ("Pattern", "pattern", &[], Type::Text, "($0)", &[]),
+    ("Pattern", "matcher", &[Type::Text], Type::Matcher, "matcher($0, $1)", &["matcher"]),
+    ("Pattern", "split", &[Type::Text], Type::Object, "split($0, $1, 0)", &["split"]),
+    ("Pattern", "split", &[Type::Text, Type::Int], Type::Object, "split($0, $1, $2)", &["split"]),
+    ("Matcher", "find", &[], Type::Boolean, "finds($0)", &["finds"]),
+    ("Matcher", "matches", &[], Type::Boolean, "tries($0, \"whole\")", &["tries"]),
+    ("Matcher", "lookingAt", &[], Type::Boolean, "tries($0, \"start\")", &["tries"]),
+    ("Matcher", "group", &[], Type::Text, "group_of($0, 0)", &["group_of"]),
+    ("Matcher", "group", &[Type::Int], Type::Text, "group_of($0, $1)", &["group_of"]),
+    ("Matcher", "group", &[Type::Text], Type::Text, "group_of($0, $1)", &["group_of"]),
+    ("Matcher", "groupCount", &[], Type::Int, "native.groups($0.regex)", &[]),
+    ("Matcher", "start", &[], Type::Int, "start_of($0, 0)", &["start_of"]),
+    ("Matcher", "start", &[Type::Int], Type::Int, "start_of($0, $1)", &["start_of"]),
+    ("Matcher", "end", &[], Type::Int, "end_of($0, 0)", &["end_of"]),
+    ("Matcher", "end", &[Type::Int], Type::Int, "end_of($0, $1)", &["end_of"]),
+    ("Matcher", "replaceAll", &[Type::Text], Type::Text, "replaced_of($0, $1)", &["replaced_of"]),
+    ("Matcher", "replaceFirst", &[Type::Text], Type::Text, "replaced_of($0, $1, true)", &["replaced_of"]),
+    ("Matcher", "reset", &[], Type::Matcher, "again($0)", &["again"]),
     ("ByteBuffer", "remaining", &[], Type::Int, "left($0)", &["left"]),
     ("ByteBuffer", "hasRemaining", &[], Type::Boolean, "(left($0) > 0)", &["left"]),
     ("ByteBuffer", "position", &[], Type::Int, "$0.position", &[]),
@@ -171,6 +197,19 @@ const METHODS: &[Member] = &[
     ("ByteBuffer", "compareTo", &[BUFFER], Type::Int, "order_of_bytes($0, $1)", &["order_of_bytes"]),
 ];
 
+/// A template, with what is called on and the arguments in it.
+fn filled(template: &str, codes: &[String]) -> String {
+    let mut parts = template.split('$');
+    let mut filled = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (place, rest) = part.split_at(part.len().min(1));
+        let code = place.parse().ok().and_then(|at: usize| codes.get(at));
+        filled.push_str(code.map_or("", String::as_str));
+        filled.push_str(rest);
+    }
+    filled
+}
+
 impl Translator<'_> {
     /// What a table has for a class and a name and what is given, if anything.
     fn member(
@@ -191,11 +230,9 @@ impl Translator<'_> {
                 .collect();
             match taken {
                 Ok(taken) => {
-                    let mut code = template.replace("$0", on);
-                    for (place, argument) in taken.iter().enumerate().rev() {
-                        let argument = self.some(argument);
-                        code = code.replace(&format!("${}", place + 1), &argument);
-                    }
+                    let taken = taken.iter().map(|argument| self.some(argument));
+                    let codes: Vec<String> = [on.to_owned()].into_iter().chain(taken).collect();
+                    let code = filled(template, &codes);
                     self.helpers.extend(*helpers);
                     return Ok(Some(Expression::new(gives.clone(), code)));
                 }
@@ -224,6 +261,10 @@ impl Translator<'_> {
         }
         match (class, name) {
             ("Objects", _) => self.of_objects(name, arguments),
+            ("Pattern", "compile" | "matches") if !arguments.is_empty() => {
+                check_regex(&arguments[0])?;
+                self.member(STATIC, (class, name), "", arguments)
+            }
             ("ByteBuffer", _) => self.buffer_of(name, arguments),
             ("Optional", _) => Ok(self.optional(name, arguments)),
             ("String", "join") => self.joined(arguments),
@@ -279,7 +320,7 @@ impl Translator<'_> {
             (ty, "hashCode", []) => Ok(self.hash(ty, value)),
             (Type::Optional(of), _, _) => Ok(self.of_optional(value, of, name, arguments)),
             (Type::Text, "split" | "matches" | "replaceAll" | "replaceFirst", _) => {
-                self.by_regex(value, name, arguments).map(Some)
+                self.by_regex(value, name, arguments)
             }
             (Type::Text, "getBytes", []) => {
                 let code = self.helper("told", &[value]);
@@ -293,6 +334,16 @@ impl Translator<'_> {
                     Type::Array(Type::Char.into(), false),
                     code,
                 )))
+            }
+            // A group may be none of a match.
+            (Type::Matcher, "group", _) => {
+                let group = self.member(METHODS, (&class, name), value, arguments)?;
+                Ok(group.map(|group| Expression::or_null(group.ty, group.code)))
+            }
+            (Type::Pattern, "split", _) => {
+                let parts = self.member(METHODS, (&class, name), value, arguments)?;
+                let ty = Type::Array(Type::Text.into(), true);
+                Ok(parts.map(|parts| Expression::new(ty, parts.code)))
             }
             _ => self.member(METHODS, (&class, name), value, arguments),
         }
@@ -439,50 +490,33 @@ impl Translator<'_> {
         Ok(Some(Expression::new(Type::Text, code)))
     }
 
+    /// Methods of texts that are given regular expressions.
     fn by_regex(
         &mut self,
         text: &str,
         name: &str,
         arguments: &[Expression],
-    ) -> Result<Expression, Wrong> {
-        let absent = |what: &str| format!("{name} of {what} is not available in Helenus");
-        let regex = arguments.first().and_then(Expression::literal);
-        let regex = regex.ok_or_else(|| absent("what is no literal"))?;
-        let found = super::regex::pattern(&regex);
-        let (pattern, may_be_empty) =
-            found.ok_or_else(|| absent(&format!("the regular expression {regex}")))?;
-        let quoted = |text: &str| super::expression::quoted(text);
-        match (name, &arguments[1..]) {
-            ("split", []) => Ok(self.split(text, &quoted(&pattern), "0")),
-            ("split", [limit]) => {
-                let limit = self.assigned(limit.clone(), &Type::Int, false)?;
-                Ok(self.split(text, &quoted(&pattern), &limit.code))
-            }
-            ("matches", []) => {
-                let pattern = quoted(&format!("^{pattern}$"));
-                let code = format!("(string.find({text}, {pattern}) ~= nil)");
-                Ok(Expression::new(Type::Boolean, code))
-            }
-            ("replaceAll" | "replaceFirst", [new]) if !may_be_empty => {
-                let new = new.literal().filter(|new| !new.contains(['$', '\\']));
-                let new = new.ok_or_else(|| absent("what is no literal, or refers to groups,"))?;
-                let new = quoted(&new.replace('%', "%%"));
-                let count = if name == "replaceFirst" { ", 1" } else { "" };
-                let pattern = quoted(&pattern);
-                let code = format!("(string.gsub({text}, {pattern}, {new}{count}))");
-                Ok(Expression::new(Type::Text, code))
-            }
-            ("replaceAll" | "replaceFirst", [_]) => {
-                Err(absent(&format!("the regular expression {regex}")))
-            }
-            _ => Err(format!(
-                "The method {name} is not applicable for the arguments"
-            )),
+    ) -> Result<Option<Expression>, Wrong> {
+        if let Some(regex) = arguments.first() {
+            check_regex(regex)?;
         }
+        let value = self.member(METHODS, ("String", name), text, arguments)?;
+        Ok(value.map(|value| match name {
+            "split" => Expression::new(Type::Array(Type::Text.into(), true), value.code),
+            _ => value,
+        }))
     }
+}
 
-    fn split(&mut self, text: &str, pattern: &str, limit: &str) -> Expression {
-        let code = self.helper("split", &[text, pattern, limit]);
-        Expression::new(Type::Array(Type::Text.into(), true), code)
+/// Refuses a literal of a regular expression that is not available.
+fn check_regex(regex: &Expression) -> Result<(), Wrong> {
+    match regex
+        .literal()
+        .filter(|regex| !super::regex::is_available(regex))
+    {
+        Some(regex) => Err(format!(
+            "The regular expression {regex} is not available in Helenus"
+        )),
+        None => Ok(()),
     }
 }

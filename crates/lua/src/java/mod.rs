@@ -6,8 +6,9 @@
 //! `StringBuilder`. Whatever else Java has (classes, lambdas, `synchronized`) is
 //! refused when the function is made, by name. Types are known, so most mistakes are found then, too.
 //!
-//! How values look is said in [`to_lua`](crate::to_lua); a `char` is a number, a `StringBuilder` a table of one
-//! text, an entry of a map `{key, value}`. Sets and maps are walked through in the order of their keys.
+//! How values look is said in [`to_lua`](crate::to_lua); a `char` is a number (a unit of UTF-16: [`text`]), a
+//! `StringBuilder` a table of one text, an entry of a map `{key, value}`, a `ByteBuffer` a table of its own ([`buffer`]),
+//! a `Pattern` the text of a regular expression ([`regex`]). Sets and maps are walked through in the order of their keys.
 
 mod array;
 mod assignment;

@@ -13,7 +13,7 @@ use model::number::encode_decimal;
 use num_bigint::BigInt;
 
 use super::rounding::{self, Rounding};
-use super::{format, text};
+use super::{format, regex, text};
 use crate::decimal::{MAX_DIGITS, check, made, operand_exact};
 use crate::engine::World;
 use crate::from_lua::FromLua;
@@ -77,7 +77,10 @@ fn whole(
 }
 
 /// The value, or nil and what is thrown.
-fn answer(lua: &Lua, result: Result<impl IntoLua, Thrown>) -> mlua::Result<(Value, Value)> {
+pub(super) fn answer(
+    lua: &Lua,
+    result: Result<impl IntoLua, Thrown>,
+) -> mlua::Result<(Value, Value)> {
     Ok(match result {
         Ok(value) => (value.into_lua(lua)?, Value::Nil),
         Err(thrown) => (Value::Nil, thrown.into_lua(lua)?),
@@ -180,6 +183,7 @@ pub(crate) fn table(lua: &Lua, world: &World, watch: &Rc<Watch>) -> mlua::Result
     add_world(lua, &table, world)?;
     add_texts(lua, &table)?;
     text::add(lua, &table, watch)?;
+    regex::add(lua, &table, watch)?;
     let format = lua.create_function(|lua, (template, arguments): (String, Table)| {
         answer(lua, format::format(&template, &arguments)?)
     })?;

@@ -34,6 +34,9 @@ pub(super) enum Type {
     User(Option<Arc<UserType>>),
     Builder,
     Optional(Box<Type>),
+    /// A regular expression; a text of it.
+    Pattern,
+    Matcher,
     /// How a number is rounded; a text of its name.
     Rounding,
     /// A value that is handed through.
@@ -93,6 +96,8 @@ impl Type {
             "Entry" => Type::Entry(part(0), part(1)),
             "Optional" => Type::Optional(part(0)),
             "RoundingMode" => Type::Rounding,
+            "Pattern" => Type::Pattern,
+            "Matcher" => Type::Matcher,
             "UDTValue" => Type::User(None),
             "TupleValue" => Type::Tuple(None),
             "BigInteger" => Type::Other(CqlType::Varint),
@@ -190,6 +195,8 @@ impl fmt::Display for Type {
             Type::User(_) => f.write_str("UDTValue"),
             Type::Optional(part) => write!(f, "Optional<{part}>"),
             Type::Rounding => f.write_str("RoundingMode"),
+            Type::Pattern => f.write_str("Pattern"),
+            Type::Matcher => f.write_str("Matcher"),
             Type::Builder => f.write_str("StringBuilder"),
             Type::Other(CqlType::Varint) => f.write_str("BigInteger"),
             Type::Other(CqlType::Decimal) => f.write_str("BigDecimal"),

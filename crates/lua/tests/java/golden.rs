@@ -173,6 +173,11 @@ fn blobs_are_buffers() {
 }
 
 #[test]
+fn regular_expressions_are_those_of_java() {
+    check(include_str!("golden/regexes.tsv"));
+}
+
+#[test]
 fn classes_are_asked_for() {
     check(include_str!("golden/instance.tsv"));
 }
