@@ -4,6 +4,7 @@ What is expected is what a Cassandra 5.0.6 said of the same statements, to someb
 """
 
 import concurrent.futures
+import itertools
 import re
 import time
 
@@ -22,9 +23,11 @@ FULL = "Guardrail replica_disk_usage violated: Write request failed because disk
 def start(tmp_path):
     """Starts a Helenus with these guardrails; it is gone after the test."""
     started = []
+    # Several may be started at once.
+    numbers = itertools.count()
 
     def run(settings: list[str], address: str | None = None, extra: list[str] | None = None):
-        name = f"node{len(started)}"
+        name = f"node{next(numbers)}"
         config = tmp_path / f"{name}.yaml"
         config.write_text("".join(f"{line}\n" for line in settings))
         server = harness.Helenus(address or harness.free_address(), tmp_path / name, 1, ["--config", str(config), *(extra or [])])
