@@ -61,7 +61,10 @@ pub(crate) fn assignment(literal: &Literal, ty: &CqlType) -> Assignment {
     if ty.is_collection() || matches!(ty, CqlType::Udt { .. } | CqlType::Vector { .. }) {
         return Assignment::No;
     }
-    if matches!(ty, CqlType::Tuple(_) | CqlType::Composite(_) | CqlType::Custom(_)) {
+    if matches!(
+        ty,
+        CqlType::Tuple(_) | CqlType::Composite(_) | CqlType::Custom(_)
+    ) {
         return Assignment::Weak;
     }
     if *ty == preferred_type(literal) {
