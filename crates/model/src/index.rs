@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::{Analyzer, Column, ColumnKind, CqlType, FilterOperator, Order, Table, Tokenizer};
+use bytes::Bytes;
+
+use crate::{Analyzer, Cell, Column, ColumnKind, CqlType, FilterOperator, Order, Table, Tokenizer};
 
 /// How the entries of a secondary index are kept (`IndexMetadata.Kind`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +78,15 @@ impl IndexPart {
             IndexPart::Full => "full",
         }
     }
+}
+
+/// What of a cell an index keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Indexed<'c> {
+    /// A value, a key or an element.
+    Value(&'c Bytes),
+    /// The key and the value of an entry of a map.
+    Entry(&'c Bytes, &'c Bytes),
 }
 
 /// The option that says what an index is on.
@@ -292,6 +303,19 @@ impl Index {
     /// Has it entries? The nearest vectors are found by looking at all.
     pub fn has_entries(&self, column: &Column) -> bool {
         !(self.is_storage_attached() && matches!(column.ty, CqlType::Vector { .. }))
+    }
+
+    /// What it keeps of a cell of its column; `None` if that has no such part.
+    pub fn part_of<'c>(&self, column: &Column, cell: &'c Cell) -> Option<Indexed<'c>> {
+        let of_set = matches!(column.ty, CqlType::Set { .. });
+        Some(match (self.part(), cell.path.as_ref()) {
+            (IndexPart::Simple | IndexPart::Full, None) => Indexed::Value(&cell.value),
+            (IndexPart::Keys, Some(path)) => Indexed::Value(path),
+            (IndexPart::Values, Some(path)) if of_set => Indexed::Value(path),
+            (IndexPart::Values, Some(_)) => Indexed::Value(&cell.value),
+            (IndexPart::Entries, Some(path)) => Indexed::Entry(path, &cell.value),
+            _ => return None,
+        })
     }
 
     /// The type of what it keeps; `None` if its column has no such part.

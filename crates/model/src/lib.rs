@@ -60,7 +60,7 @@ pub use composite::{ComponentType, Composite};
 pub use counter_mutation::CounterMutation;
 pub use deletion::{DeletionTime, EXPIRED_TTL, Liveness, NO_DELETION_TIME, NO_TIMESTAMP, NO_TTL};
 pub use format::{json_name, json_string};
-pub use index::{Index, IndexKind, IndexPart};
+pub use index::{Index, IndexKind, IndexPart, Indexed};
 pub use key::{
     DecoratedKey, MAX_KEY_LENGTH, PartitionKey, decode_key, encode_key, key_from_text, key_to_text,
 };

@@ -3,12 +3,11 @@
 
 use bytes::Bytes;
 use model::{
-    Cell, Column, ColumnKind, CqlType, Index, IndexPart, PartitionUpdate, Row, decode_key,
+    Cell, Column, ColumnKind, CqlType, Index, IndexPart, Indexed, PartitionUpdate, Row, decode_key,
 };
 
 use crate::CqlError;
 
-use super::writes::is_live;
 use super::{Guardrails, Limit, Setting};
 
 impl Guardrails {
@@ -75,7 +74,7 @@ fn limit_of(index: &Index, column: &Column) -> Limit {
 fn values(index: &Index, column: &Column, update: &PartitionUpdate) -> Vec<Bytes> {
     let of_cells = |rows: &[&Row]| {
         let cells = rows.iter().flat_map(|row| row.cells_of(column.id));
-        let cells = cells.filter(|cell| is_live(cell));
+        let cells = cells.filter(|cell| !cell.is_tombstone());
         cells
             .filter_map(|cell| value(index, column, cell))
             .collect()
@@ -99,16 +98,10 @@ fn values(index: &Index, column: &Column, update: &PartitionUpdate) -> Vec<Bytes
 }
 
 fn value(index: &Index, column: &Column, cell: &Cell) -> Option<Bytes> {
-    let of_set = matches!(column.ty, CqlType::Set { .. });
-    let value = match (index.part(), cell.path.as_ref()) {
-        (IndexPart::Simple | IndexPart::Full, None) => cell.value.clone(),
-        (IndexPart::Keys, Some(path)) => path.clone(),
-        (IndexPart::Values, Some(path)) if of_set => path.clone(),
-        (IndexPart::Values, Some(_)) => cell.value.clone(),
-        (IndexPart::Entries, Some(path)) => composite([path, &cell.value]),
-        _ => return None,
-    };
-    Some(value)
+    Some(match index.part_of(column, cell)? {
+        Indexed::Value(value) => value.clone(),
+        Indexed::Entry(key, value) => composite([key, value]),
+    })
 }
 
 /// The components with their lengths and ends (`CompositeType.build`).

@@ -1,6 +1,6 @@
 //! What guardrails say of writes.
 
-use model::{Cell, Column, CqlType, NO_TTL, PartitionUpdate, Row, Table, collection};
+use model::{Cell, Column, CqlType, PartitionUpdate, Row, Table, collection};
 
 use crate::CqlError;
 use crate::plan::{Action, ModifyPlan};
@@ -175,7 +175,7 @@ impl Guardrails {
         warnings: &mut Vec<String>,
     ) -> Result<(), CqlError> {
         let name = &*column.name;
-        let live = || cells.iter().filter(|cell| is_live(cell));
+        let live = || cells.iter().filter(|cell| !cell.is_tombstone());
         let items = match &column.ty {
             CqlType::List { .. } | CqlType::Set { .. } if !column.ty.is_multi_cell() => live()
                 .map(|cell| collection::elements(&cell.value).map_or(0, |e| e.len()))
@@ -198,7 +198,7 @@ impl Guardrails {
             for size in [path, cell.value.len()] {
                 self.guard(Limit::ColumnValueSize, name, size as u64, warnings)?;
             }
-            if is_live(cell) {
+            if !cell.is_tombstone() {
                 bytes += CELL_BYTES + path + cell.value.len();
             }
         }
@@ -207,9 +207,4 @@ impl Guardrails {
         }
         Ok(())
     }
-}
-
-/// Is it no tombstone?
-pub(super) fn is_live(cell: &Cell) -> bool {
-    cell.ttl != NO_TTL || cell.local_deletion_time == model::NO_DELETION_TIME
 }

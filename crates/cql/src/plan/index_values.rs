@@ -2,7 +2,8 @@
 //! `RowFilter.Expression.validateForIndexing`).
 
 use model::{
-    Cell, ColumnKind, FilterOperator, Index, IndexPart, PartitionUpdate, Row, RowFilter, Table,
+    Cell, Column, ColumnKind, FilterOperator, Index, Indexed, PartitionUpdate, Row, RowFilter,
+    Table,
 };
 
 use crate::CqlError;
@@ -26,7 +27,7 @@ pub(crate) fn check_indexed(table: &Table, updates: &[PartitionUpdate]) -> Resul
         let rows = updates.iter();
         let rows = rows.flat_map(|update| update.static_row.iter().chain(&update.rows));
         for cell in rows.flat_map(|row: &Row| row.cells_of(column.id)) {
-            let length = indexed_length(index, cell);
+            let length = indexed_length(index, column, cell);
             if length >= LONGEST {
                 return invalid!(
                     "Cannot index value of size {length} for index {} on {}.{}({}) (maximum \
@@ -42,15 +43,12 @@ pub(crate) fn check_indexed(table: &Table, updates: &[PartitionUpdate]) -> Resul
     Ok(())
 }
 
-fn indexed_length(index: &Index, cell: &Cell) -> usize {
-    let path = cell.path.as_ref().map_or(0, bytes::Bytes::len);
-    match index.part() {
-        IndexPart::Keys => path,
+fn indexed_length(index: &Index, column: &Column, cell: &Cell) -> usize {
+    match index.part_of(column, cell) {
+        Some(Indexed::Value(value)) => value.len(),
         // Two components with their lengths and ends (`CompositeType.build`).
-        IndexPart::Entries => path + cell.value.len() + 2 * 3,
-        // The elements of a set are paths, and have no values.
-        IndexPart::Values if cell.value.is_empty() => path,
-        _ => cell.value.len(),
+        Some(Indexed::Entry(key, value)) => key.len() + value.len() + 2 * 3,
+        None => 0,
     }
 }
 

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use model::{
-    Cell, CellRef, Clustering, ColumnKind, DecoratedKey, IndexPart, Liveness, NO_TIMESTAMP,
-    PartitionUpdate, Row, collection,
+    Cell, Clustering, ColumnKind, DecoratedKey, Indexed, Liveness, NO_TIMESTAMP, PartitionUpdate,
+    Row, collection,
 };
 
 use super::{IndexDefinition, LONGEST_VALUE, prefix_of};
@@ -75,17 +75,12 @@ impl IndexDefinition {
             expires_at: cell.local_deletion_time,
         };
         let path = cell.path.as_ref();
-        let CellRef { value, .. } = cell.borrowed();
-        let of_set = matches!(self.column.ty, model::CqlType::Set { .. });
-        let value = match (self.index.part(), path) {
-            (IndexPart::Simple | IndexPart::Full, None) => cell.value.clone(),
-            (IndexPart::Keys, Some(path)) => path.clone(),
-            (IndexPart::Values, Some(path)) if of_set => path.clone(),
-            (IndexPart::Values, Some(_)) => cell.value.clone(),
-            (IndexPart::Entries, Some(path)) => {
-                collection::pack_entries([(path.as_ref(), value)]).into()
+        let value = match self.index.part_of(&self.column, cell) {
+            Some(Indexed::Value(value)) => value.clone(),
+            Some(Indexed::Entry(key, value)) => {
+                collection::pack_entries([(key.as_ref(), value.as_ref())]).into()
             }
-            _ => return,
+            None => return,
         };
         for term in self.terms(&value) {
             add.add(&term, row, path.map_or(&[], |path| path), liveness);
