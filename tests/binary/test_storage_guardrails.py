@@ -199,15 +199,22 @@ TABLES = [KEYSPACE, "CREATE TABLE k.t (k int, c int, v int, PRIMARY KEY(k,c))", 
 INSERT = "INSERT INTO k.t(k,c) VALUES (1,1)"
 
 
-def test_writes_are_warned_of_where_a_drive_is_stuffed(start):
-    server = start(["data_disk_usage_percentage_warn_threshold: 50", "data_disk_usage_max_disk_size: 1KiB"])
+def without_room(start, threshold: str, state: str, line: str):
+    """A node whose drive is used beyond a threshold, of which gossip and the log have been told, with tables."""
+    server = start([f"data_disk_usage_percentage_{threshold}_threshold: 50", "data_disk_usage_max_disk_size: 1KiB"])
     until(lambda: "DISK_USAGE" in server.nodetool("gossipinfo"))
-    assert re.search(r"^  DISK_USAGE:\d+:STUFFED$", server.nodetool("gossipinfo"), re.M)
-    line = r"WARN.*Guardrail local_data_disk_usage violated: Local data disk usage \d+%\(Stuffed\) exceeds warning threshold of 50%"
+    assert re.search(rf"^  DISK_USAGE:\d+:{state}$", server.nodetool("gossipinfo"), re.M)
     assert re.search(line, server.log.read_text())
     with Connection(server.address) as connection:
         for statement in TABLES:
             assert told(connection, statement) == []
+    return server
+
+
+def test_writes_are_warned_of_where_a_drive_is_stuffed(start):
+    line = r"WARN.*Guardrail local_data_disk_usage violated: Local data disk usage \d+%\(Stuffed\) exceeds warning threshold of 50%"
+    server = without_room(start, "warn", "STUFFED", line)
+    with Connection(server.address) as connection:
         assert told(connection, INSERT) == [f"~ {STUFFED}"]
         # Once in half an hour.
         assert told(connection, INSERT) == []
@@ -215,14 +222,9 @@ def test_writes_are_warned_of_where_a_drive_is_stuffed(start):
 
 
 def test_writes_are_refused_where_a_drive_is_full(start):
-    server = start(["data_disk_usage_percentage_fail_threshold: 50", "data_disk_usage_max_disk_size: 1KiB"])
-    until(lambda: "DISK_USAGE" in server.nodetool("gossipinfo"))
-    assert re.search(r"^  DISK_USAGE:\d+:FULL$", server.nodetool("gossipinfo"), re.M)
     line = r"ERROR.*Guardrail local_data_disk_usage violated: Local data disk usage \d+%\(Full\) exceeds failure threshold of 50%, will stop"
-    assert re.search(line, server.log.read_text())
+    server = without_room(start, "fail", "FULL", line)
     with Connection(server.address) as connection:
-        for statement in TABLES:
-            assert told(connection, statement) == []
         assert told(connection, INSERT) == [f"! {FULL}", f"~ {FULL}"]
         refused = [
             INSERT,

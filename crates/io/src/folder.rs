@@ -33,6 +33,13 @@ enum LockKind {
     Sim { _lock: SimLock },
 }
 
+/// The bytes of a file system.
+struct Space {
+    /// That can still be written.
+    available: u64,
+    total: u64,
+}
+
 impl Env {
     async fn blocking<T: Send + 'static>(
         &self,
@@ -153,29 +160,35 @@ impl Env {
 
     /// How many bytes can still be written to the file system that holds `path`.
     pub async fn available_space(&self, path: &Path) -> io::Result<u64> {
-        match &self.inner.backend {
-            Backend::Real(_) => {
-                self.blocking(path, |path| {
-                    let stat = rustix::fs::statvfs(path)?;
-                    Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
-                })
-                .await
-            }
-            Backend::Sim(sim) => on_disk(self, sim, |disk, _| Ok(disk.available())).await,
-        }
+        Ok(self.space(path).await?.available)
     }
 
     /// How many bytes the file system that holds `path` has, used or not.
     pub async fn total_space(&self, path: &Path) -> io::Result<u64> {
+        Ok(self.space(path).await?.total)
+    }
+
+    async fn space(&self, path: &Path) -> io::Result<Space> {
         match &self.inner.backend {
             Backend::Real(_) => {
                 self.blocking(path, |path| {
                     let stat = rustix::fs::statvfs(path)?;
-                    Ok(stat.f_blocks.saturating_mul(stat.f_frsize))
+                    Ok(Space {
+                        available: stat.f_bavail.saturating_mul(stat.f_frsize),
+                        total: stat.f_blocks.saturating_mul(stat.f_frsize),
+                    })
                 })
                 .await
             }
-            Backend::Sim(sim) => on_disk(self, sim, |disk, _| Ok(disk.capacity)).await,
+            Backend::Sim(sim) => {
+                on_disk(self, sim, |disk, _| {
+                    Ok(Space {
+                        available: disk.available(),
+                        total: disk.capacity,
+                    })
+                })
+                .await
+            }
         }
     }
 

@@ -19,8 +19,7 @@ pub struct ReadRequest<'a> {
 
 fn is_there(context: &Context<'_>, table: &QualifiedName) -> bool {
     let keyspace = table.keyspace.as_deref().or(context.keyspace);
-    let keyspace = keyspace.and_then(|name| context.schema.keyspaces.get(name));
-    keyspace.is_some_and(|keyspace| keyspace.tables.contains_key(table.name.as_str()))
+    keyspace.is_some_and(|keyspace| context.schema.table(keyspace, &table.name).is_some())
 }
 
 impl Guardrails {

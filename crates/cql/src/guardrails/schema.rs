@@ -396,9 +396,6 @@ fn user_keyspaces(schema: &Schema) -> impl Iterator<Item = &model::Keyspace> {
 }
 
 fn table_of<'s>(schema: &'s Schema, name: &QualifiedName) -> Option<&'s model::Table> {
-    let keyspace = schema.keyspaces.get(name.keyspace.as_deref()?)?;
-    keyspace
-        .tables
-        .get(name.name.as_str())
-        .map(|table| &**table)
+    let table = schema.table(name.keyspace.as_deref()?, &name.name);
+    table.map(|table| &**table)
 }

@@ -69,14 +69,10 @@ impl Selection {
         let mut compiler = Compiler::new(analysis, table, Fetch::new(table.clone()));
         let mut outputs = Vec::with_capacity(items.len());
         for item in items {
-            let typed = match compiler.compile(&item.selector, None) {
-                Ok(typed) => typed,
-                Err(error) => {
-                    let mut selectors = items.iter().map(|item| &item.selector);
-                    selectors.try_for_each(|selector| compiler.check_calls(selector))?;
-                    return Err(error);
-                }
-            };
+            let typed = compiler.compile(&item.selector, None).map_err(|error| {
+                let selectors = items.iter().map(|item| &item.selector);
+                compiler.first_mistake(selectors).unwrap_or(error)
+            })?;
             outputs.push(Output {
                 name: item.alias.clone().unwrap_or(typed.name),
                 node: typed.node,
@@ -196,13 +192,10 @@ impl Selection {
         selector: &Selector,
     ) -> Result<Node, CqlError> {
         let mut compiler = Compiler::new(analysis, table, self.fetch.clone());
-        let typed = match compiler.compile(selector, None) {
-            Ok(typed) => typed,
-            Err(error) => {
-                compiler.check_calls(selector)?;
-                return Err(error);
-            }
-        };
+        let typed = compiler.compile(selector, None).map_err(|error| {
+            let mistake = compiler.first_mistake(std::iter::once(selector));
+            mistake.unwrap_or(error)
+        })?;
         let (fetch, aggregates) = compiler.finish();
         if let Some(call) = aggregates.first() {
             return crate::error::invalid!(

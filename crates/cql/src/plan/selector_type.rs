@@ -279,9 +279,17 @@ impl Compiler<'_> {
         }
     }
 
-    /// Refuses columns that are not there and calls of no function, from the inside out: the mistakes of a
-    /// clause that Cassandra finds before all others (`Selectable.Raw.prepare`).
-    pub(crate) fn check_calls(&self, selector: &Selector) -> Result<(), CqlError> {
+    /// Of the mistakes of selectors that cannot be compiled the one that Cassandra finds before all others,
+    /// if they have one of those: a column that is not there or a call of no function, from the inside out
+    /// (`Selectable.Raw.prepare`).
+    pub(crate) fn first_mistake<'s>(
+        &self,
+        mut selectors: impl Iterator<Item = &'s Selector>,
+    ) -> Option<CqlError> {
+        selectors.find_map(|selector| self.check_calls(selector).err())
+    }
+
+    fn check_calls(&self, selector: &Selector) -> Result<(), CqlError> {
         match selector {
             Selector::Column(name) => column_of(self.table, name).map(drop),
             Selector::Term(_) | Selector::CountRows => Ok(()),
