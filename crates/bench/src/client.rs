@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 
 use tokio::task::LocalSet;
 
-use crate::database::{Buffers, Database};
+use crate::connection::{Connection, DatabaseError};
 use crate::measurement::Recorder;
 use crate::options::Common;
 use crate::pacing::{self, Pacing};
+use crate::table::{Buffers, Table};
 use crate::workload::{Kind, Workload};
 
 /// What all threads share.
@@ -156,29 +157,36 @@ fn run_thread(
         .enable_all()
         .build()
         .map_err(|error| error.to_string())?;
-    let database = runtime.block_on(Database::open(&load.options));
-    let (database, answer) = match database {
-        Ok(database) => (Some(database), Ok(())),
+    let opened = runtime.block_on(open(&load.options));
+    let (opened, answer) = match opened {
+        Ok(opened) => (Some(opened), Ok(())),
         Err(error) => (None, Err(error.to_string())),
     };
     let told = ready.send(answer).is_ok();
-    let (Some(database), true, Ok(start)) = (database, told, started.recv()) else {
+    let (Some(opened), true, Ok(start)) = (opened, told, started.recv()) else {
         // The reason was told.
         return Ok(());
     };
     let local = LocalSet::new();
-    local.block_on(&runtime, run_workers(load, index, database, start))
+    local.block_on(&runtime, run_workers(load, index, opened, start))
+}
+
+/// Connects, and prepares the statements.
+async fn open(options: &Common) -> Result<(Connection, Table), DatabaseError> {
+    let connection = Connection::open(options).await?;
+    let table = Table::open(&connection, options).await?;
+    Ok((connection, table))
 }
 
 /// All workers of one thread, to their end.
 async fn run_workers(
     load: &Arc<Load>,
     index: usize,
-    database: Database,
+    opened: (Connection, Table),
     start: Start,
 ) -> Result<(), String> {
     let (clients, workers) = (load.recorders.len(), load.options.threads);
-    let database = Rc::new(database);
+    let opened = Rc::new(opened);
     let pacing = match start {
         Start::Paced(pacing) => Some(pacing),
         Start::At(moment) => {
@@ -188,8 +196,8 @@ async fn run_workers(
     };
     let mut running = Vec::new();
     for worker in (index..workers.max(clients)).step_by(clients) {
-        let (load, database, pacing) = (load.clone(), database.clone(), pacing.clone());
-        let work = async move { work(&load, index, worker, &database, pacing.as_deref()).await };
+        let (load, opened, pacing) = (load.clone(), opened.clone(), pacing.clone());
+        let work = async move { work(&load, index, worker, &opened, pacing.as_deref()).await };
         running.push(tokio::task::spawn_local(work));
     }
     for worker in running {
@@ -203,7 +211,7 @@ async fn work(
     load: &Load,
     index: usize,
     worker: usize,
-    database: &Database,
+    (connection, table): &(Connection, Table),
     pacing: Option<&Pacing>,
 ) {
     let recorder = &load.recorders[index];
@@ -226,8 +234,9 @@ async fn work(
             return;
         }
         let operation = chooser.next();
-        let done = database
-            .execute(&operation, &mut chooser.random, &mut buffers)
+        let random = &mut chooser.random;
+        let done = table
+            .execute(connection, &operation, random, &mut buffers)
             .await;
         match done {
             Ok(found) => recorder.succeeded(operation.kind, begun.elapsed(), found),

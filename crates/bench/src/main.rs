@@ -9,15 +9,15 @@
 #![allow(clippy::disallowed_methods)]
 
 mod client;
+mod connection;
 mod cpu;
-mod database;
 mod generator;
-
 mod measurement;
 mod options;
 mod pacing;
 mod report;
 mod run;
+mod table;
 mod workload;
 
 use std::process::ExitCode;

@@ -6,6 +6,8 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use scylla::statement::Consistency;
 
+use crate::generator::Random;
+
 const EXAMPLES: &str = "\
 Examples:
   Load a million records (1 KB each), then half reads and half updates for a minute:
@@ -19,11 +21,15 @@ Examples:
   The same against three nodes:
     helenus-bench run c --records 1000000 --hosts 127.0.0.1,127.0.0.2,127.0.0.3 --pids 101,102,103
 
+  Rows of 1 to 2 KB of text, written only; and points of metrics, 360 in each insert:
+    helenus-bench run w --fields 1 --field-length 1000-2000
+    helenus-bench load --table metrics --points 360 --records 100000
+
   As `bin/ycsb run cassandra-cql -P workloads/workloada -threads 32 -p operationcount=1000000`:
     helenus-bench run a --threads 32 --operations 1000000 --out result.json
 ";
 
-/// YCSB over the Scylla Rust driver, against any server that speaks CQL.
+/// YCSB, and what else one judges by, over the Scylla Rust driver, against any server that speaks CQL.
 #[derive(Debug, Parser)]
 #[command(name = "helenus-bench", version, after_help = EXAMPLES)]
 pub(crate) struct Options {
@@ -49,11 +55,12 @@ pub(crate) enum Command {
         #[command(flatten)]
         common: Common,
     },
-    /// Run one of YCSB's workloads on loaded records
+    /// Run a workload on loaded records
     #[command(after_help = EXAMPLES)]
     Run {
         /// a: 50 % reads, 50 % updates. b: 95 %, 5 %. c: reads only. d: 95 % reads of the latest,
-        /// 5 % inserts. e: 95 % short scans, 5 % inserts. f: 50 % reads, 50 % read-modify-writes
+        /// 5 % inserts. e: 95 % short scans, 5 % inserts. f: 50 % reads, 50 % read-modify-writes.
+        /// These are YCSB's; beside them, w: updates only. i: inserts only, behind the records
         #[arg(value_name = "WORKLOAD")]
         workload: WorkloadName,
         /// Which records are asked for [default: that of the workload]
@@ -93,6 +100,9 @@ pub(crate) struct Common {
     /// Keyspace
     #[arg(long, default_value = "ycsb")]
     pub(crate) keyspace: String,
+    /// What a record is
+    #[arg(long, value_name = "TABLE", default_value = "records")]
+    pub(crate) table: TableName,
     /// Consistency level of all operations
     #[arg(long, short, value_name = "LEVEL", default_value = "QUORUM", value_parser = parse_consistency)]
     pub(crate) consistency: Consistency,
@@ -102,9 +112,12 @@ pub(crate) struct Common {
     /// Fields of a record
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub(crate) fields: usize,
-    /// Bytes of a field
-    #[arg(long, value_name = "BYTES", default_value_t = 100)]
-    pub(crate) field_length: usize,
+    /// Bytes of a field, or of the shortest and the longest one, as 1000-2000
+    #[arg(long, value_name = "BYTES", default_value = "100", value_parser = Lengths::parse)]
+    pub(crate) field_length: Lengths,
+    /// With --table metrics: points of a write
+    #[arg(long, value_name = "N", default_value_t = 60)]
+    pub(crate) points: usize,
     /// Operations in flight, over all connections
     #[arg(long, short, value_name = "N", default_value_t = 64)]
     pub(crate) threads: usize,
@@ -136,7 +149,7 @@ pub(crate) struct Common {
     pub(crate) progress: Duration,
 }
 
-/// YCSB's workloads.
+/// YCSB's workloads, and two that only write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WorkloadName {
     A,
@@ -145,6 +158,56 @@ pub(crate) enum WorkloadName {
     D,
     E,
     F,
+    W,
+    I,
+}
+
+/// The tables that there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TableName {
+    /// YCSB's: a row of --fields fields
+    Records,
+    /// A partition of 100 rows with one field each, read whole
+    Partitions,
+    /// A map of points in time, as Mogujie keeps its metrics
+    Metrics,
+}
+
+impl TableName {
+    /// As the command line has it.
+    pub(crate) fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+}
+
+/// How long values are: from the least on to the most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lengths {
+    least: usize,
+    most: usize,
+}
+
+impl Lengths {
+    fn parse(text: &str) -> Result<Lengths, String> {
+        let number = |text: &str| {
+            let wrong = |_| format!("`{text}` is no number of bytes");
+            text.parse::<usize>().map_err(wrong)
+        };
+        let (least, most) = text.split_once('-').unwrap_or((text, text));
+        let (least, most) = (number(least)?, number(most)?);
+        match least <= most {
+            true => Ok(Lengths { least, most }),
+            false => Err(format!("{least} is more than {most}")),
+        }
+    }
+
+    /// One of them, all alike.
+    pub(crate) fn draw(self, random: &mut Random) -> usize {
+        match self.most - self.least {
+            0 => self.least,
+            more => self.least + random.below(more as u64 + 1) as usize,
+        }
+    }
 }
 
 /// Which records are asked for.
@@ -227,6 +290,21 @@ mod tests {
         assert_eq!(parse_duration("3"), Ok(Duration::from_secs(3)));
         assert!(parse_duration("3d").is_err());
         assert!(parse_duration("s").is_err());
+    }
+
+    #[test]
+    fn lengths_are_one_or_a_range() {
+        let mut random = Random::new(1);
+        let drawn = |text: &str, random: &mut Random| {
+            let lengths = Lengths::parse(text).expect("valid");
+            let mut drawn: Vec<usize> = (0..1000).map(|_| lengths.draw(random)).collect();
+            drawn.sort_unstable();
+            (drawn[0], drawn[999])
+        };
+        assert_eq!(drawn("100", &mut random), (100, 100));
+        assert_eq!(drawn("5-8", &mut random), (5, 8));
+        assert!(Lengths::parse("8-5").is_err());
+        assert!(Lengths::parse("a").is_err());
     }
 
     #[test]

@@ -9,12 +9,16 @@ use serde::Serialize;
 
 use crate::cpu::{self, Usage};
 use crate::measurement::{Counts, Latency};
-use crate::options::{Common, name_of};
+use crate::options::{Common, TableName, name_of};
+use crate::table::ROWS_OF_A_PARTITION;
 
 /// All figures of a run. Times are in seconds, latencies in microseconds.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     workload: String,
+    table: String,
+    /// Rows of a partition that is read, or points that are written, for an operation.
+    items_per_operation: u64,
     hosts: Vec<String>,
     consistency: String,
     records: u64,
@@ -35,6 +39,28 @@ pub(crate) struct Report {
     client_cpu: Usage,
     /// The share of its cores that the client used.
     client_load: f64,
+    /// What came of each stretch of the time.
+    intervals: Vec<Interval>,
+}
+
+/// What came of a stretch of time, which ended at `at`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Interval {
+    at: f64,
+    ops_per_second: f64,
+    errors: u64,
+    latency: Latency,
+}
+
+impl Interval {
+    pub(crate) fn new(at: Duration, length: Duration, counts: &Counts) -> Interval {
+        Interval {
+            at: at.as_secs_f64(),
+            ops_per_second: counts.operations() as f64 / length.as_secs_f64().max(1e-9),
+            errors: counts.failed(),
+            latency: counts.all(),
+        }
+    }
 }
 
 /// CPU time of the server.
@@ -56,8 +82,8 @@ impl Report {
         options: &Common,
         elapsed: Duration,
         counts: &Counts,
-        server: Option<Usage>,
-        client: Usage,
+        (server, client): (Option<Usage>, Usage),
+        intervals: Vec<Interval>,
     ) -> Report {
         let (operations, seconds) = (counts.operations(), elapsed.as_secs_f64().max(1e-9));
         let cores = cpu::cores();
@@ -67,6 +93,12 @@ impl Report {
             .map_or(0, |rate| (rate as f64 * seconds) as u64);
         Report {
             workload: workload.to_owned(),
+            table: options.table.name(),
+            items_per_operation: match options.table {
+                TableName::Records => 1,
+                TableName::Partitions => ROWS_OF_A_PARTITION as u64,
+                TableName::Metrics => options.points as u64,
+            },
             hosts: options.hosts.clone(),
             consistency: name_of(options.consistency).to_owned(),
             records: options.records,
@@ -93,6 +125,7 @@ impl Report {
             }),
             client_load: client.seconds / seconds / cores as f64,
             client_cpu: client,
+            intervals,
         }
     }
 

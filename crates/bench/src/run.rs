@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::client::{Clients, Load};
+use crate::connection;
 use crate::cpu::{self, Snapshot, Usage};
-use crate::database;
 use crate::measurement::Counts;
 use crate::options::{Command, Common, Options};
-use crate::report::{self, Report};
+use crate::report::{self, Interval, Report};
 use crate::workload::Workload;
 
 /// What is measured, and for how long.
@@ -85,7 +85,7 @@ fn create(
         .enable_all()
         .build()
         .map_err(|error| error.to_string())?;
-    let created = runtime.block_on(database::create(options, replication_factor, with, drop));
+    let created = runtime.block_on(connection::create(options, replication_factor, with, drop));
     created.map_err(|error| error.to_string())
 }
 
@@ -110,6 +110,7 @@ fn measure(load: &Arc<Load>, plan: &Plan) -> Result<Report, String> {
             Some(plan.warmup),
             &mut Counts::new(),
         );
+        progress.intervals.clear();
     }
     if let Some(operations) = plan.operations {
         load.limit_to(operations);
@@ -117,6 +118,7 @@ fn measure(load: &Arc<Load>, plan: &Plan) -> Result<Report, String> {
     discard(load);
     let before = snapshots(&load.options)?;
     let start = Instant::now();
+    progress.measured_since = start;
     let mut counts = Counts::new();
     progress.follow(load, &clients, &plan.name, plan.duration, &mut counts);
     let elapsed = start.elapsed();
@@ -135,8 +137,8 @@ fn measure(load: &Arc<Load>, plan: &Plan) -> Result<Report, String> {
         &load.options,
         elapsed,
         &counts,
-        server,
-        client,
+        (server, client),
+        progress.intervals,
     ))
 }
 
@@ -152,14 +154,20 @@ struct Progress {
     every: Duration,
     terminal: bool,
     begun: Instant,
+    /// What the lines say, of what is measured.
+    intervals: Vec<Interval>,
+    measured_since: Instant,
 }
 
 impl Progress {
     fn new(every: Duration) -> Progress {
+        let begun = Instant::now();
         Progress {
             every: every.max(Duration::from_millis(100)),
             terminal: std::io::stderr().is_terminal(),
-            begun: Instant::now(),
+            begun,
+            intervals: Vec::new(),
+            measured_since: begun,
         }
     }
 
@@ -188,6 +196,9 @@ impl Progress {
             }
             let now = Instant::now();
             self.line(phase, &interval, now - last);
+            let at = now.saturating_duration_since(self.measured_since);
+            self.intervals
+                .push(Interval::new(at, now - last, &interval));
             counts.add(&interval);
             last = now;
             if finished {

@@ -68,6 +68,8 @@ impl Workload {
             WorkloadName::D => (&[(Read, 95), (Insert, 5)], Distribution::Latest),
             WorkloadName::E => (&[(Scan, 95), (Insert, 5)], Distribution::Zipfian),
             WorkloadName::F => (&[(Read, 50), (ReadModifyWrite, 50)], Distribution::Zipfian),
+            WorkloadName::W => (&[(Update, 100)], Distribution::Zipfian),
+            WorkloadName::I => (&[(Insert, 100)], Distribution::Uniform),
         };
         let inserts = mix.iter().find(|(kind, _)| *kind == Insert);
         let inserts = inserts.map_or(0, |(_, percent)| *percent);
@@ -250,6 +252,8 @@ mod tests {
             (WorkloadName::D, vec![(Read, 95), (Insert, 5)]),
             (WorkloadName::E, vec![(Insert, 5), (Scan, 95)]),
             (WorkloadName::F, vec![(Read, 50), (ReadModifyWrite, 50)]),
+            (WorkloadName::W, vec![(Update, 100)]),
+            (WorkloadName::I, vec![(Insert, 100)]),
         ] {
             let found = shares(name);
             assert_eq!(found.len(), expected.len(), "{name:?} {found:?}");
