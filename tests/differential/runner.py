@@ -14,7 +14,7 @@ from harness.protocol import UNSET, Closed, Connection, Failure
 
 # Codes of errors.
 SYNTAX, READ_FAILURE, WRITE_FAILURE, FUNCTION_FAILURE, PROTOCOL = 0x2000, 0x1300, 0x1500, 0x1400, 0x000A
-WRITE_TIMEOUT, READ_TIMEOUT = 0x1100, 0x1200
+WRITE_TIMEOUT, READ_TIMEOUT, TRUNCATE_ERROR = 0x1100, 0x1200, 0x1003
 TTL_SLACK = 30
 # Names of columns, as the generator gives them.
 CLUSTERING, STATIC = r"\bc\d+\b", r"\bs\d+"
@@ -195,7 +195,7 @@ def is_first_row_of_statics(a, b) -> bool:
 def has_tripped(answer) -> bool:
     """Whether the oracle tripped over its own bug, an exception nobody caught, maybe where it reads or
     writes, and who asked may have waited in vain: then it has no answer."""
-    return answer[0] == "error" and answer[1] in (0, READ_FAILURE, WRITE_FAILURE, READ_TIMEOUT, WRITE_TIMEOUT)
+    return answer[0] == "error" and answer[1] in (0, READ_FAILURE, WRITE_FAILURE, READ_TIMEOUT, WRITE_TIMEOUT, TRUNCATE_ERROR)
 
 
 def has_refused_vector(step: dict, before: list, a, b) -> bool:
