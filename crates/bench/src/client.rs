@@ -1,7 +1,6 @@
 //! The threads that make the load: each has an executor, a session and some of the workers.
 
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -9,6 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::task::LocalSet;
 
 use crate::connection::{Connection, DatabaseError};
+use crate::gate::Gate;
 use crate::measurement::Recorder;
 use crate::options::Common;
 use crate::pacing::{self, Pacing};
@@ -22,11 +22,8 @@ pub(crate) struct Load {
     pub(crate) workload: Workload,
     /// One for each thread.
     pub(crate) recorders: Vec<Recorder>,
-    /// No more operations.
-    stop: AtomicBool,
-    /// How many operations may be done, and have been begun; neither counts the warm-up.
-    limit: AtomicU64,
-    begun: AtomicU64,
+    /// Its limit does not count the warm-up.
+    pub(crate) gate: Gate,
 }
 
 impl Load {
@@ -35,34 +32,8 @@ impl Load {
             options,
             workload,
             recorders: (0..client_threads).map(|_| Recorder::new()).collect(),
-            stop: AtomicBool::new(false),
-            limit: AtomicU64::new(u64::MAX),
-            begun: AtomicU64::new(0),
+            gate: Gate::open(),
         }
-    }
-
-    /// From now on, only so many operations.
-    pub(crate) fn limit_to(&self, operations: u64) {
-        self.begun.store(0, Ordering::Relaxed);
-        self.limit.store(operations, Ordering::Relaxed);
-    }
-
-    /// The end.
-    pub(crate) fn stop(&self) {
-        self.stop.store(true, Ordering::Relaxed);
-    }
-
-    /// May one more operation begin?
-    fn begin(&self) -> bool {
-        if self.stop.load(Ordering::Relaxed) {
-            return false;
-        }
-        let limit = self.limit.load(Ordering::Relaxed);
-        if limit == u64::MAX || self.begun.fetch_add(1, Ordering::Relaxed) < limit {
-            return true;
-        }
-        self.stop();
-        false
     }
 }
 
@@ -110,12 +81,8 @@ impl Clients {
     pub(crate) fn start(&mut self, load: &Arc<Load>) {
         let moment = Instant::now() + Duration::from_millis(10);
         let count = self.starts.len();
-        // Each thread has its share of the rate, and its moments between those of the others.
-        let pacings = load.options.rate.map(|rate| {
-            let offset = |i| Duration::from_nanos(i as u64 * 1_000_000_000 / rate);
-            let pacing = |i| Pacing::new(moment + offset(i), rate as f64 / count as f64);
-            (0..count).map(|i| Arc::new(pacing(i))).collect::<Vec<_>>()
-        });
+        let pacings = load.options.rate;
+        let pacings = pacings.map(|rate| pacing::shares(moment, rate, count));
         for (i, start) in self.starts.iter().enumerate() {
             let order = match &pacings {
                 Some(pacings) => Start::Paced(pacings[i].clone()),
@@ -126,7 +93,7 @@ impl Clients {
         }
         if let Some(pacings) = pacings {
             let load = load.clone();
-            let drive = move || pacing::drive(&pacings, &load.stop);
+            let drive = move || pacing::drive(&pacings, &load.gate.stopped);
             self.pacer = Some(std::thread::spawn(drive));
         }
     }
@@ -230,7 +197,7 @@ async fn work(
                 None => return,
             },
         };
-        if !load.begin() {
+        if !load.gate.pass() {
             return;
         }
         let operation = chooser.next();
@@ -239,7 +206,7 @@ async fn work(
             .execute(connection, &operation, random, &mut buffers)
             .await;
         match done {
-            Ok(found) => recorder.succeeded(operation.kind, begun.elapsed(), found),
+            Ok(found) => recorder.succeeded(operation.kind.name(), begun.elapsed(), found),
             Err(error) => recorder.failed(error),
         }
         if operation.kind == Kind::Insert {

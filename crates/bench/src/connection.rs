@@ -16,6 +16,7 @@ use scylla::statement::batch::Batch;
 use scylla::statement::prepared::PreparedStatement;
 
 use crate::options::Common;
+use crate::routing;
 use crate::table::Table;
 
 /// How long an operation may take before it counts as an error.
@@ -72,6 +73,7 @@ impl Connection {
             .request_timeout(Some(TIMEOUT))
             // An error is an error: it is counted, not hidden.
             .retry_policy(Arc::new(FallthroughRetryPolicy::new()))
+            .load_balancing_policy(routing::policy(options.routing))
             .build();
         let connections = NonZeroUsize::new(options.connections).unwrap_or(NonZeroUsize::MIN);
         let mut builder = SessionBuilder::new()

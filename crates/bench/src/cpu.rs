@@ -15,6 +15,39 @@ pub(crate) struct Snapshot {
     threads: BTreeMap<u32, (String, u64)>,
 }
 
+/// CPU time of both sides up to one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Snapshots {
+    /// If its processes are known.
+    server: Option<Snapshot>,
+    client: Snapshot,
+}
+
+impl Snapshots {
+    /// Reads the counters of the server's processes, if there are any, and of this one.
+    ///
+    /// # Errors
+    ///
+    /// One of them is not there; in words.
+    pub(crate) fn take(server: &[u32]) -> Result<Snapshots, String> {
+        let take = |pids: &[u32]| Snapshot::take(pids).map_err(|error| error.to_string());
+        let processes = (!server.is_empty()).then(|| take(server));
+        Ok(Snapshots {
+            server: processes.transpose()?,
+            client: take(&[std::process::id()])?,
+        })
+    }
+
+    /// What server and client used from `self` to `later`.
+    pub(crate) fn usage_until(&self, later: &Snapshots) -> (Option<Usage>, Usage) {
+        let server = self.server.as_ref().zip(later.server.as_ref());
+        (
+            server.map(|(before, after)| before.usage_until(after)),
+            self.client.usage_until(&later.client),
+        )
+    }
+}
+
 /// CPU time between two moments.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Usage {

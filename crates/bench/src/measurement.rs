@@ -7,8 +7,6 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use crate::workload::Kind;
-
 /// Latencies are kept in nanoseconds, from one microsecond to two minutes, to three digits.
 const LOWEST: u64 = 1_000;
 const HIGHEST: u64 = 120_000_000_000;
@@ -17,7 +15,8 @@ const DIGITS: u8 = 3;
 /// What happened in some stretch of time.
 #[derive(Clone, Debug)]
 pub(crate) struct Counts {
-    latencies: Vec<Histogram<u64>>,
+    /// Of each kind of operation, by its name.
+    latencies: BTreeMap<&'static str, Histogram<u64>>,
     /// How often each error came.
     pub(crate) errors: BTreeMap<String, u64>,
     /// Reads that found no record.
@@ -26,24 +25,23 @@ pub(crate) struct Counts {
 
 impl Counts {
     pub(crate) fn new() -> Counts {
-        let histogram = || {
-            Histogram::new_with_bounds(LOWEST, HIGHEST, DIGITS).expect("the bounds are in order")
-        };
         Counts {
-            latencies: Kind::ALL.iter().map(|_| histogram()).collect(),
+            latencies: BTreeMap::new(),
             errors: BTreeMap::new(),
             missing: 0,
         }
     }
 
-    fn record(&mut self, kind: Kind, latency: Duration) {
+    fn record(&mut self, kind: &'static str, latency: Duration) {
         let nanoseconds = latency.as_nanos().min(u128::from(HIGHEST)) as u64;
-        self.latencies[kind as usize].saturating_record(nanoseconds.max(LOWEST));
+        let latencies = self.latencies.entry(kind).or_insert_with(histogram);
+        latencies.saturating_record(nanoseconds.max(LOWEST));
     }
 
     /// Adds what happened elsewhere, or later.
     pub(crate) fn add(&mut self, other: &Counts) {
-        for (all, more) in self.latencies.iter_mut().zip(&other.latencies) {
+        for (kind, more) in &other.latencies {
+            let all = self.latencies.entry(kind).or_insert_with(histogram);
             all.add(more).expect("all have the same bounds");
         }
         for (error, count) in &other.errors {
@@ -53,14 +51,14 @@ impl Counts {
     }
 
     fn clear(&mut self) {
-        self.latencies.iter_mut().for_each(Histogram::reset);
+        self.latencies.values_mut().for_each(Histogram::reset);
         self.errors.clear();
         self.missing = 0;
     }
 
     /// Operations that were answered without an error.
     pub(crate) fn operations(&self) -> u64 {
-        self.latencies.iter().map(Histogram::len).sum()
+        self.latencies.values().map(Histogram::len).sum()
     }
 
     /// Operations that ended with an error.
@@ -70,8 +68,8 @@ impl Counts {
 
     /// The latencies of all kinds together.
     pub(crate) fn all(&self) -> Latency {
-        let mut all = self.latencies[0].clone();
-        for more in &self.latencies[1..] {
+        let mut all = histogram();
+        for more in self.latencies.values() {
             all.add(more).expect("all have the same bounds");
         }
         Latency::of(&all)
@@ -79,13 +77,16 @@ impl Counts {
 
     /// The latencies of each kind that came up.
     pub(crate) fn by_kind(&self) -> BTreeMap<&'static str, Latency> {
-        Kind::ALL
+        self.latencies
             .iter()
-            .zip(&self.latencies)
             .filter(|(_, histogram)| !histogram.is_empty())
-            .map(|(kind, histogram)| (kind.name(), Latency::of(histogram)))
+            .map(|(kind, histogram)| (*kind, Latency::of(histogram)))
             .collect()
     }
+}
+
+fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(LOWEST, HIGHEST, DIGITS).expect("the bounds are in order")
 }
 
 /// Latencies in microseconds.
@@ -130,12 +131,14 @@ impl Recorder {
         }
     }
 
-    pub(crate) fn succeeded(&self, kind: Kind, latency: Duration, found: bool) {
+    /// An operation of this kind was answered after `latency`; was there what it asked for?
+    pub(crate) fn succeeded(&self, kind: &'static str, latency: Duration, found: bool) {
         let mut counts = self.counts.lock().expect("nobody panics while holding it");
         counts.record(kind, latency);
         counts.missing += u64::from(!found);
     }
 
+    /// An operation ended with this error.
     pub(crate) fn failed(&self, error: String) {
         let mut counts = self.counts.lock().expect("nobody panics while holding it");
         // Texts may differ each time; their number must not grow without end.
@@ -160,9 +163,9 @@ mod tests {
     fn latencies_have_percentiles() {
         let recorder = Recorder::new();
         for micros in 1..=1000u64 {
-            recorder.succeeded(Kind::Read, Duration::from_micros(micros), micros != 7);
+            recorder.succeeded("read", Duration::from_micros(micros), micros != 7);
         }
-        recorder.succeeded(Kind::Update, Duration::from_secs(1000), true);
+        recorder.succeeded("update", Duration::from_secs(1000), true);
         for i in 0..30 {
             recorder.failed(format!("error {i}"));
         }

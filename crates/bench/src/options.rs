@@ -25,6 +25,14 @@ Examples:
     helenus-bench run w --fields 1 --field-length 1000-2000
     helenus-bench load --table metrics --points 360 --records 100000
 
+  What it costs when requests come to nodes, or shards, that do not have their keys:
+    helenus-bench run c --rate 50000 --routing any-shard
+    helenus-bench run c --rate 50000 --routing random-node
+
+  Ten thousand new connections a second; and five thousand that are held and do nothing:
+    helenus-bench storm --rate 10000 --duration 10s --pid $(pidof helenus)
+    helenus-bench idle --connections-held 5000 --duration 60s
+
   As `bin/ycsb run cassandra-cql -P workloads/workloada -threads 32 -p operationcount=1000000`:
     helenus-bench run a --threads 32 --operations 1000000 --out result.json
 ";
@@ -78,12 +86,83 @@ pub(crate) enum Command {
         #[command(flatten)]
         common: Common,
     },
+    /// Open new connections at a fixed rate, each up to the answer to STARTUP, and close them
+    ///
+    /// Each connect is due at its moment, and its latency counts from then to READY (or AUTHENTICATE);
+    /// "since begun", from when its connect began, which is later if too many are in flight already.
+    /// One that takes longer than 5 s is an error.
+    #[command(after_help = EXAMPLES)]
+    Storm(StormOptions),
+    /// Hold connections, STARTUP done, on which nothing is asked
+    ///
+    /// Says "N connections are held" when they are there. Ends when the time is up, with SIGTERM or
+    /// SIGINT, or with standard input, if that is a pipe or a socket.
+    #[command(after_help = EXAMPLES)]
+    Idle(IdleOptions),
 }
 
-/// What both commands take.
+/// What `storm` takes.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct StormOptions {
+    /// Nodes to connect to, in turn
+    #[arg(
+        long,
+        value_name = "HOST[:PORT],...",
+        value_delimiter = ',',
+        default_value = "127.0.0.1"
+    )]
+    pub(crate) hosts: Vec<String>,
+    /// Connections opened a second, each when it is due
+    #[arg(long, value_name = "CONNECTS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) rate: u64,
+    /// Begin connects for so long
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    pub(crate) duration: Duration,
+    /// Connections that are there at a time, at most; those that are due wait for their end
+    #[arg(long, value_name = "N", default_value_t = 512)]
+    pub(crate) in_flight: usize,
+    /// Threads of this program [default: one for each core it may use]
+    #[arg(long, value_name = "N")]
+    pub(crate) client_threads: Option<usize>,
+    /// Processes of the server's nodes on this machine, to count their CPU time together
+    #[arg(
+        long,
+        visible_alias = "pid",
+        value_name = "PID,...",
+        value_delimiter = ','
+    )]
+    pub(crate) pids: Vec<u32>,
+    /// Write all figures here, as JSON
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Time between two lines of progress
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
+    pub(crate) progress: Duration,
+}
+
+/// What `idle` takes.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct IdleOptions {
+    /// Nodes to connect to, in turn
+    #[arg(
+        long,
+        value_name = "HOST[:PORT],...",
+        value_delimiter = ',',
+        default_value = "127.0.0.1"
+    )]
+    pub(crate) hosts: Vec<String>,
+    /// Connections to hold, over all nodes
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(crate) connections_held: usize,
+    /// Hold them for so long, once they are there
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
+    pub(crate) duration: Duration,
+}
+
+/// What the commands that send requests take.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Common {
-    /// Nodes to connect to first; requests go to replicas of their keys, on whichever nodes there are
+    /// Nodes to connect to first; requests go to whichever nodes there are, as --routing says
     #[arg(
         long,
         value_name = "HOST[:PORT],...",
@@ -124,6 +203,9 @@ pub(crate) struct Common {
     /// Connections of each client thread to each node, or to each shard of a node that has shards
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub(crate) connections: usize,
+    /// To which of the connections a request goes. There are the same ones, whichever is chosen
+    #[arg(long, value_name = "ROUTING", default_value = "shard")]
+    pub(crate) routing: Routing,
     /// Threads of this program [default: one for each core it may use]
     #[arg(long, value_name = "N")]
     pub(crate) client_threads: Option<usize>,
@@ -180,6 +262,27 @@ impl TableName {
     }
 }
 
+/// What is known of where a key is, when a request for it is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Routing {
+    /// To the shard of a replica that has the key: a driver made for shards
+    Shard,
+    /// To a random shard of a replica, as a driver that knows nothing of shards: beside `shard`, what a
+    /// request costs that comes to another shard than its key's
+    AnyShard,
+    /// To a random shard of a random node, as a driver without token awareness: beside `any-shard`,
+    /// what a request costs that comes to a node that is no replica
+    RandomNode,
+}
+
+impl Routing {
+    /// As the command line has it.
+    pub(crate) fn name(self) -> String {
+        let value = self.to_possible_value();
+        value.map_or(String::new(), |value| value.get_name().to_owned())
+    }
+}
+
 /// How long values are: from the least on to the most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lengths {
@@ -219,14 +322,6 @@ pub(crate) enum Distribution {
     Latest,
     /// All alike
     Uniform,
-}
-
-impl Options {
-    pub(crate) fn common(&self) -> &Common {
-        match &self.command {
-            Command::Load { common, .. } | Command::Run { common, .. } => common,
-        }
-    }
 }
 
 /// `500ms`, `30s`, `5m`, `1h`; without a unit, seconds.

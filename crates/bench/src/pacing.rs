@@ -63,6 +63,14 @@ impl Pacing {
     }
 }
 
+/// The pacings of `count` threads that together do `rate` operations a second, the first one at `start`:
+/// each thread has its share of the rate, and its moments between those of the others.
+pub(crate) fn shares(start: Instant, rate: u64, count: usize) -> Vec<Arc<Pacing>> {
+    let offset = |i| Duration::from_nanos(i as u64 * 1_000_000_000 / rate);
+    let pacing = |i| Pacing::new(start + offset(i), rate as f64 / count as f64);
+    (0..count).map(|i| Arc::new(pacing(i))).collect()
+}
+
 /// Lets the operations of all client threads go when they are due, until told to stop; then
 /// nobody waits any longer. Blocks its thread.
 pub(crate) fn drive(pacings: &[Arc<Pacing>], stop: &AtomicBool) {

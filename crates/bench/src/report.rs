@@ -15,17 +15,9 @@ use crate::table::ROWS_OF_A_PARTITION;
 /// All figures of a run. Times are in seconds, latencies in microseconds.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
-    workload: String,
-    table: String,
-    /// Rows of a partition that is read, or points that are written, for an operation.
-    items_per_operation: u64,
-    hosts: Vec<String>,
-    consistency: String,
-    records: u64,
-    threads: usize,
+    #[serde(flatten)]
+    setting: Setting,
     client_threads_cores: usize,
-    /// Operations a second that were asked for; none: as many as possible.
-    rate: Option<u64>,
     seconds: f64,
     operations: u64,
     ops_per_second: f64,
@@ -35,12 +27,76 @@ pub(crate) struct Report {
     missing: u64,
     latency: Latency,
     latency_by_kind: BTreeMap<&'static str, Latency>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    latency_since_begun: Option<Latency>,
     server_cpu: Option<ServerCpu>,
     client_cpu: Usage,
     /// The share of its cores that the client used.
     client_load: f64,
     /// What came of each stretch of the time.
     intervals: Vec<Interval>,
+}
+
+/// What was measured, and with which options.
+#[derive(Debug, Serialize)]
+pub(crate) struct Setting {
+    pub(crate) workload: String,
+    /// None where operations are no requests.
+    #[serde(flatten)]
+    pub(crate) requests: Option<Requests>,
+    pub(crate) hosts: Vec<String>,
+    /// Operations in flight, at most.
+    pub(crate) threads: usize,
+    /// Operations a second that were asked for; none: as many as possible.
+    pub(crate) rate: Option<u64>,
+}
+
+/// What requests are about.
+#[derive(Debug, Serialize)]
+pub(crate) struct Requests {
+    table: String,
+    /// Rows of a partition that is read, or points that are written, for an operation.
+    items_per_operation: u64,
+    consistency: String,
+    routing: String,
+    records: u64,
+}
+
+impl Setting {
+    /// Of a workload's requests.
+    pub(crate) fn of_requests(workload: &str, options: &Common) -> Setting {
+        Setting {
+            workload: workload.to_owned(),
+            requests: Some(Requests {
+                table: options.table.name(),
+                items_per_operation: match options.table {
+                    TableName::Records => 1,
+                    TableName::Partitions => ROWS_OF_A_PARTITION as u64,
+                    TableName::Metrics => options.points as u64,
+                },
+                consistency: name_of(options.consistency).to_owned(),
+                routing: options.routing.name(),
+                records: options.records,
+            }),
+            hosts: options.hosts.clone(),
+            threads: options.threads,
+            rate: options.rate,
+        }
+    }
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) elapsed: Duration,
+    /// Operations that were due in this time; 0 without a rate.
+    pub(crate) due: u64,
+    pub(crate) counts: Counts,
+    /// Latencies from when each was begun, not due, if they were taken.
+    pub(crate) since_begun: Option<Latency>,
+    /// CPU time of the server, if its processes are known, and of the client.
+    pub(crate) usage: (Option<Usage>, Usage),
+    pub(crate) intervals: Vec<Interval>,
 }
 
 /// What came of a stretch of time, which ended at `at`.
@@ -77,42 +133,25 @@ struct ServerCpu {
 }
 
 impl Report {
-    pub(crate) fn new(
-        workload: &str,
-        options: &Common,
-        elapsed: Duration,
-        counts: &Counts,
-        (server, client): (Option<Usage>, Usage),
-        intervals: Vec<Interval>,
-    ) -> Report {
-        let (operations, seconds) = (counts.operations(), elapsed.as_secs_f64().max(1e-9));
+    pub(crate) fn new(setting: Setting, outcome: Outcome) -> Report {
+        let counts = &outcome.counts;
+        let seconds = outcome.elapsed.as_secs_f64().max(1e-9);
+        let operations = counts.operations();
         let cores = cpu::cores();
         let per_operation = |cpu: f64| cpu * 1e6 / operations.max(1) as f64;
-        let due = options
-            .rate
-            .map_or(0, |rate| (rate as f64 * seconds) as u64);
+        let (server, client) = outcome.usage;
         Report {
-            workload: workload.to_owned(),
-            table: options.table.name(),
-            items_per_operation: match options.table {
-                TableName::Records => 1,
-                TableName::Partitions => ROWS_OF_A_PARTITION as u64,
-                TableName::Metrics => options.points as u64,
-            },
-            hosts: options.hosts.clone(),
-            consistency: name_of(options.consistency).to_owned(),
-            records: options.records,
-            threads: options.threads,
+            setting,
             client_threads_cores: cores,
-            rate: options.rate,
             seconds,
             operations,
             ops_per_second: operations as f64 / seconds,
-            behind: due.saturating_sub(operations + counts.failed()),
+            behind: outcome.due.saturating_sub(operations + counts.failed()),
             errors: counts.errors.clone(),
             missing: counts.missing,
             latency: counts.all(),
             latency_by_kind: counts.by_kind(),
+            latency_since_begun: outcome.since_begun,
             server_cpu: server.map(|usage| ServerCpu {
                 micros_per_operation: per_operation(usage.seconds),
                 cores: usage.seconds / seconds,
@@ -125,27 +164,35 @@ impl Report {
             }),
             client_load: client.seconds / seconds / cores as f64,
             client_cpu: client,
-            intervals,
+            intervals: outcome.intervals,
         }
     }
 
+    /// Prints it for people, and writes all figures to `out`, if it is given.
+    pub(crate) fn publish(&self, out: Option<&Path>) -> Result<(), String> {
+        print(self, &mut io::stdout()).map_err(|error| error.to_string())?;
+        out.map_or(Ok(()), |path| self.write(path))
+    }
+
     /// Writes all figures as JSON.
-    pub(crate) fn write(&self, path: &Path) -> Result<(), String> {
+    fn write(&self, path: &Path) -> Result<(), String> {
         let json = serde_json::to_string_pretty(self).map_err(|error| error.to_string())?;
         std::fs::write(path, json + "\n").map_err(|error| format!("{}: {error}", path.display()))
     }
 }
 
 /// Writes a report for people.
-pub(crate) fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
+fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
+    let requests = report.setting.requests.as_ref();
+    let level = requests.map(|requests| format!(" at {}", requests.consistency));
     writeln!(
         out,
-        "\n{}: {} operations in {:.1} s at {}, {} in flight",
-        report.workload,
+        "\n{}: {} operations in {:.1} s{}, {} in flight",
+        report.setting.workload,
         grouped(report.operations),
         report.seconds,
-        report.consistency,
-        report.threads
+        level.unwrap_or_default(),
+        report.setting.threads
     )?;
     writeln!(
         out,
@@ -157,7 +204,9 @@ pub(crate) fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
         .iter()
         .map(|(name, latency)| (*name, latency));
     let all = (report.latency_by_kind.len() > 1).then_some(("all", &report.latency));
-    for (name, latency) in by_kind.chain(all) {
+    let since_begun = report.latency_since_begun.as_ref();
+    let since_begun = since_begun.map(|latency| ("  since begun", latency));
+    for (name, latency) in by_kind.chain(all).chain(since_begun) {
         writeln!(
             out,
             "{:<18} {:>12} {:>11} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}",
@@ -206,7 +255,7 @@ fn print_doubts(report: &Report, out: &mut impl Write) -> io::Result<()> {
         )?;
     }
     // What was due in the last moment may well be on its way.
-    if let Some(rate) = report.rate
+    if let Some(rate) = report.setting.rate
         && report.behind as f64 > rate as f64 * (report.seconds * 0.01 + 0.1)
     {
         writeln!(

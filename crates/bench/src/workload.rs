@@ -18,14 +18,6 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Kind; 5] = [
-        Kind::Read,
-        Kind::Update,
-        Kind::Insert,
-        Kind::Scan,
-        Kind::ReadModifyWrite,
-    ];
-
     pub(crate) fn name(self) -> &'static str {
         match self {
             Kind::Read => "read",
@@ -224,9 +216,11 @@ mod tests {
     use super::*;
 
     fn shares(name: WorkloadName) -> Vec<(Kind, u64)> {
+        use Kind::{Insert, Read, ReadModifyWrite, Scan, Update};
         let workload = Workload::new(name, None, 1000, 100_000);
         let mut worker = workload.worker(1);
-        let mut counts = Kind::ALL.map(|kind| (kind, 0));
+        let kinds = [Read, Update, Insert, Scan, ReadModifyWrite];
+        let mut counts = kinds.map(|kind| (kind, 0));
         for _ in 0..10_000 {
             let operation = worker.next();
             assert!((1..=100).contains(&operation.length));
