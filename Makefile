@@ -67,7 +67,7 @@ test-long: ## the long forms: 2,000 sequences, 200 kills, half an hour of kills 
 	$(MAKE) test-corpus-reverse REVERSE=
 
 ##  parts of `make test`
-.PHONY: format tidy lint unit sim binary python protocol cqlsh java go rust cluster-drivers differential differential-recorded describe crash crash-cluster sstables test-corpus test-corpus-reverse in-place
+.PHONY: format tidy lint unit sim binary bench-report python protocol cqlsh java go rust cluster-drivers differential differential-recorded describe crash crash-cluster sstables test-corpus test-corpus-reverse in-place
 
 format: ## cargo fmt --check
 	cargo fmt --all --check
@@ -97,6 +97,9 @@ binary: $(PYTHON)/.installed $(HELENUS) ## starting, refusing to start, stopping
 python: $(PYTHON)/.installed $(PYTHON_SCYLLA)/.installed $(SERVER_NEEDS) ## the application over cassandra-driver and scylla-driver
 	$(SERVED) $(PYTHON)/bin/pytest -q tests/clients/python
 	$(SERVED) $(PYTHON_SCYLLA)/bin/pytest -q tests/clients/python
+
+bench-report: $(PYTHON)/.installed ## what bench/compare makes of what it measured
+	$(PYTHON)/bin/pytest -q tests/bench_report
 
 protocol: $(PYTHON)/.installed $(SERVER_NEEDS) ## sockets: malformed frames, slow readers, corners of requests
 	$(SERVED) $(PYTHON)/bin/pytest -q tests/clients/protocol
@@ -152,9 +155,9 @@ in-place: $(PYTHON)/.installed $(HELENUS) ## a Cassandra's folder is opened in p
 fuzz: ## SECONDS=N: each fuzz target for so long
 	tests/fuzz.sh $(SECONDS)
 
-compare: build ## YCSB against Helenus and Cassandra side by side
-	cargo build --release -p bench
-	bench/compare
+compare: build ## PARTS=names: Helenus, Cassandra and the limit of the machine side by side; a report with plots
+	cargo build --release -p bench -p limit
+	bench/compare $(if $(PARTS),--parts $(PARTS))
 
 soak: build ## an hour of YCSB A on ten times more data than memory: does the speed hold?
 	cargo build --release -p bench

@@ -222,11 +222,50 @@ class Helenus(Node):
         return f"Helenus {commit}"
 
 
+class Limit(Node):
+    """`helenus-limit`: it answers as the server that it learned from, and does nothing but its I/O."""
+
+    STARTS_TOGETHER = True
+    HINTS = "none"
+
+    def __init__(self, name, address, data, cores, binary, upstream, shards):
+        super().__init__(name, address, data, cores, None)
+        self.binary, self.upstream, self.shards, self.process = binary, upstream, shards, None
+        self.arguments = []
+
+    def start(self, clean, seeds):
+        words = [self.binary, "--upstream", f"{self.upstream}:9042", "--listen", f"{self.address}:9042",
+                 "--shards", str(self.shards)]
+        if self.cores:
+            words = ["taskset", "-c", self.cores, *words]
+        self.data.parent.mkdir(parents=True, exist_ok=True)
+        log = open(self.data.with_suffix(".log"), "ab")
+        self.process = subprocess.Popen(words, stdout=log, stderr=log, start_new_session=True)
+        self.pid = self.process.pid
+
+    def alive(self):
+        return self.process.poll() is None
+
+    def write_as(self, durability, _group_window):
+        """It writes nothing."""
+
+    def stop(self):
+        self.process.kill()
+        self.process.wait()
+        self.pid = None
+
+    @staticmethod
+    def version():
+        return "the limit of the same commit"
+
+
 class Server:
     """What is measured: the nodes of one cluster. All of them run, or all are frozen."""
 
-    def __init__(self, name, nodes):
+    def __init__(self, name, nodes, shards=1, upstream=None):
         self.name, self.nodes = name, nodes
+        # What a client that knows shards sees of a node; the server without which this one does not run.
+        self.shards, self.upstream = shards, upstream
         self.running, self.frozen = False, False
 
     def addresses(self):

@@ -14,6 +14,7 @@ parts=(
     "unit cargo"
     "sim cargo"
     "binary cargo python3"
+    "bench-report python3"
     "protocol cargo python3"
     "python cargo python3"
     "cqlsh cargo python3"
@@ -42,7 +43,7 @@ counts() {
         go) grep -E '^(ok|FAIL|---) ' "$2" | awk '/^--- PASS/ {p++} /^--- FAIL/ {f++} /^(ok|FAIL) / {l=$0} END {printf "%d passed, %d failed; %s", p, f, l}' ;;
         java) grep -E 'Tests run:' "$2" | tail -n 1 ;;
         python|cluster-drivers) grep -E ' (passed|failed|error)' "$2" | grep -E ' in [0-9.]+s' | tr '\n' ' ' ;;
-        binary|protocol|cqlsh) grep -E ' (passed|failed|error)' "$2" | tail -n 1 ;;
+        binary|protocol|cqlsh|bench-report) grep -E ' (passed|failed|error)' "$2" | tail -n 1 ;;
         differential|differential-recorded) grep '^differential:' "$2" | tr '\n' ' ' ;;
         *) tail -n 1 "$2" ;;
     esac

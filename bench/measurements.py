@@ -1,0 +1,91 @@
+"""What was measured, as it is kept in comparison.json and told by the report: runs, and what they are held to."""
+import dataclasses
+import statistics
+
+
+@dataclasses.dataclass
+class Run:
+    """One turn of one server."""
+
+    # What it belongs to, as "ycsb", and which one of that, as "a" or "360 points".
+    part: str
+    case: str
+    # "load", "peak" (as many operations as come), "fixed" (at a rate), or another phase of the part's own.
+    phase: str
+    # "Helenus", "Cassandra", "limit"; or a way of running Helenus, as "Helenus without io_uring".
+    server: str
+    round: int
+    # Operations in flight; the rate that was asked for, if one was.
+    threads: int
+    rate: int | None
+    # What helenus-bench --out wrote, with memory_mib and drive_read_ms of the server beside it.
+    figures: dict
+
+    def to_json(self):
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, entry):
+        return cls(**entry)
+
+
+@dataclasses.dataclass
+class Target:
+    """A ratio, or a figure, and what it is to be: at most or at least `bound`."""
+
+    part: str
+    # As "CPU of Helenus beside limit, one column, 64 x 1".
+    name: str
+    # Of each round, so that the spread is shown; their median is what is held to the bound.
+    values: list[float]
+    bound: float
+    at_most: bool
+    unit: str = "x"
+
+    def median(self):
+        return statistics.median(self.values)
+
+    def is_met(self):
+        return self.median() <= self.bound if self.at_most else self.median() >= self.bound
+
+    def to_json(self):
+        return {**dataclasses.asdict(self), "median": self.median(), "met": self.is_met()}
+
+    @classmethod
+    def from_json(cls, entry):
+        return cls(**{field.name: entry[field.name] for field in dataclasses.fields(cls)})
+
+
+def ops(run):
+    return run.figures["ops_per_second"]
+
+
+def cpu(run):
+    """Microseconds of the server's CPU time for an operation."""
+    return run.figures["server_cpu"]["micros_per_operation"]
+
+
+def items_per_cpu_second(run):
+    """Rows that were read, or points that were written, in a second of the server's CPU time."""
+    return run.figures["items_per_operation"] * 1e6 / cpu(run)
+
+
+def latency(name):
+    """A percentile in milliseconds."""
+    return lambda run: run.figures["latency"][name] / 1000
+
+
+def memory(run):
+    return run.figures["memory_mib"]
+
+
+def by_round(runs, server, metric):
+    """What each round of a server came to."""
+    return {run.round: metric(run) for run in runs if run.server == server}
+
+
+def ratios(runs, above, below, metric):
+    """The ratio of two servers in each round that both had: they are measured within the same minutes."""
+    of_above, of_below = by_round(runs, above, metric), by_round(runs, below, metric)
+    both = sorted(of_above.keys() & of_below.keys())
+    return [of_above[turn] / of_below[turn] for turn in both if of_below[turn]]

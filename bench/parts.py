@@ -1,0 +1,234 @@
+"""What is measured, part by part; each says what it is held to. `PARTS` has them in their order."""
+import statistics
+
+from measurements import Target, cpu, items_per_cpu_second, latency, ops, ratios
+from servers import say
+from turns import Data
+
+PEER, LIMIT = "Cassandra", "limit"
+# As many as most have who have several nodes.
+REPLICAS = 3
+# Before the first workload, of which the load and a start know nothing: the compiled code of reads
+# and the caches are to be warm. So long for each node: they share the cores, and each compiles for itself.
+REWARM_SECONDS = 60
+
+# Operations in flight, and the connections that they are on.
+ONE_EACH, MANY_EACH = (64, 64), (1024, 32)
+
+
+def records_of(bench):
+    """YCSB's: ten fields of 100 bytes."""
+    return Data("ycsb", bench.options.records)
+
+
+def fill(bench, data, servers, name, *arguments):
+    """Has the data in all servers, at rest."""
+    options = bench.options
+    for server in servers:
+        if server.upstream or (server.name, data) in bench.filled:
+            continue
+        bench.filled.add((server.name, data))
+        if server.name in options.loaded:
+            say(f"{server.name}: {name} is there from a comparison before")
+            continue
+        say(f"{server.name}: loads {data.records:,} of {name}")
+        figures = bench.load(server, data, max(options.threads), *arguments, "--replication-factor",
+                             min(REPLICAS, options.nodes))
+        bench.keep("load", name, "load", server, 1, max(options.threads), figures)
+        took = server.settle(options.settle)
+        say(f"{server.name}: " + (f"at rest after {took:.0f} s" if took is not None else
+                                  f"still busy after {options.settle} s, {len(server.hints())} files of hints"))
+
+
+def hold(bench, part, name, values, bound, at_most, unit="x"):
+    """What a part is held to; nothing if a server was not there."""
+    if values:
+        bench.targets.append(Target(part, name, values, bound, at_most, unit))
+
+
+def warm_up(bench, data, workload="c"):
+    for server in bench.servers:
+        say(f"{server.name}: warms up")
+        bench.measure(server, workload, data, max(bench.options.threads), bench.options.rewarm * bench.options.nodes)
+
+
+# --- the parts --------------------------------------------------------------
+
+
+def path(bench):
+    """Reads of a row by its key, from memory, beside the limit: what a request costs beyond its I/O."""
+    subject = bench.subject.name
+    one, ycsb = Data("one", bench.options.records, ("--fields", 1)), records_of(bench)
+    fill(bench, one, bench.servers, "rows of one column of 100 bytes")
+    fill(bench, ycsb, bench.servers, "records of 1 KB")
+    warm_up(bench, one)
+    for name, data, bound in (("one column", one, 1.6), ("YCSB C", ycsb, 2.0)):
+        for (threads, connections), shape in ((ONE_EACH, "64 x 1"), (MANY_EACH, "32 x 32")):
+            case = f"{name}, {shape}"
+            bench.level_seeds()
+
+            def measure(server):
+                return threads, bench.measure(server, "c", data, threads, bench.options.duration,
+                                              connections=connections)
+
+            runs = bench.rounds("path", case, "peak", bench.servers, measure)
+            hold(bench, "path", f"CPU of {subject} beside the limit, {case}",
+                 ratios(runs, subject, LIMIT, cpu), bound, True)
+            hold(bench, "path", f"CPU of {PEER} beside {subject}, {case}",
+                 ratios(runs, PEER, subject, cpu), 5, False)
+
+
+def direct(bench):
+    """The same from a driver that knows nodes and no shards: what a request costs that comes to the wrong shard."""
+    subject = bench.subject
+    if subject.shards < 2:
+        bench.notes.append("direct: left out, as there is one shard")
+        return
+    data = Data("one", bench.options.records, ("--fields", 1))
+    fill(bench, data, bench.servers, "rows of one column of 100 bytes")
+    threads, connections = ONE_EACH
+    values = []
+    for turn in range(bench.options.rounds):
+        of_routing = {}
+        for routing in ("shard", "any-shard"):
+            figures = bench.measure(subject, "c", data, threads, bench.options.duration, connections=connections,
+                                    more=("--routing", routing))
+            of_routing[routing] = bench.keep("direct", routing, "peak", subject, turn + 1, threads, figures)
+        values.append(cpu(of_routing["any-shard"]) / cpu(of_routing["shard"]))
+    hold(bench, "direct", "CPU of a request to any shard beside one to its own", values, 1.3, True)
+
+
+def ycsb(bench):
+    """YCSB's workloads: each server at its peak, and all at one rate, 70 % of Cassandra's peak."""
+    data = records_of(bench)
+    options = bench.options
+    servers = [server for server in bench.servers if server.name != LIMIT]
+    for server in servers:
+        server.write_as(options.durability[0], options.group_window)
+    fill(bench, data, servers, "records of 1 KB")
+    for server in servers:
+        server.read_all()
+    for durability in options.durability:
+        for server in servers:
+            if durability != options.durability[0]:
+                server.stop()
+                server.write_as(durability, options.group_window)
+        warm_up(bench, data, options.workloads[0])
+        for workload in options.workloads:
+            name = f"{workload}, {durability}" if len(options.durability) > 1 else workload
+            compare_workload(bench, "ycsb", name, workload, data, servers)
+
+
+def compare_workload(bench, part, name, workload, data, servers):
+    options = bench.options
+    in_flight = {server.name: bench.find_peak(server, workload, data) for server in servers}
+    bench.level_seeds()
+
+    def peak(server):
+        threads = in_flight[server.name]
+        return threads, bench.measure(server, workload, data, threads, options.duration)
+
+    runs = bench.rounds(part, name, "peak", servers, peak)
+    reference = PEER if PEER in in_flight else servers[0].name
+    rate = max(1, int(statistics.median(ops(run) for run in runs if run.server == reference) * options.share))
+    threads = max(max(options.threads), max(in_flight.values()))
+
+    def fixed(server):
+        return threads, bench.measure(server, workload, data, threads, options.duration, rate)
+
+    bench.rounds(part, name, "fixed", servers, fixed)
+    if workload == "e":
+        subject = bench.subject.name
+        hold(bench, part, f"work for CPU of {subject} beside {PEER}, scans",
+             ratios(runs, PEER, subject, cpu), 8, False)
+
+
+def partitions(bench):
+    """Partitions of a hundred rows of 100 bytes, read whole."""
+    data = Data("partitions", bench.options.records // 100, ("--table", "partitions"))
+    servers = bench.servers
+    fill(bench, data, servers, "partitions of 100 rows")
+    warm_up(bench, data)
+    bench.level_seeds()
+
+    def measure(server):
+        return 64, bench.measure(server, "c", data, 64, bench.options.duration)
+
+    runs = bench.rounds("partitions", "read of 100 rows", "peak", servers, measure)
+    subject = bench.subject.name
+    hold(bench, "partitions", f"work for CPU of {subject} beside {PEER}",
+         ratios(runs, PEER, subject, cpu), 8, False)
+
+
+def metrics(bench):
+    """Mogujie's table: points in time in a map, so many to an insert."""
+    subject = bench.subject.name
+    servers = [server for server in bench.servers if server.name != LIMIT]
+    for points in (1, 60, 360, 3600):
+        # About as much data each time.
+        records = max(1000, bench.options.records // points // 4)
+        data = Data(f"metrics{points}", records, ("--table", "metrics", "--points", points))
+        fill(bench, data, servers, f"rows of {points} points")
+        bench.level_seeds()
+        in_flight = max(8, min(128, 4096 // points))
+
+        def measure(server):
+            return in_flight, bench.measure(server, "i", data, in_flight, bench.options.duration)
+
+        runs = bench.rounds("metrics", f"{points} points", "peak", servers, measure)
+        hold(bench, "metrics", f"points for CPU of {subject} beside {PEER}, {points} an insert",
+             ratios(runs, subject, PEER, items_per_cpu_second), 10, False)
+
+
+def texts(bench):
+    """Yahoo! Japan's mixes on rows of text of 1 to 2 KB, with more and more clients."""
+    subject = bench.subject.name
+    servers = [server for server in bench.servers if server.name != LIMIT]
+    data = Data("texts", bench.options.records // 2, ("--fields", 1, "--field-length", "1000-2000"))
+    fill(bench, data, servers, "rows of text of 1 to 2 KB")
+    for workload, name in (("c", "reads"), ("w", "writes"), ("a", "half and half")):
+        bench.level_seeds()
+        for threads in (8, 16, 36, 72, 140, 260):
+
+            def measure(server):
+                return threads, bench.measure(server, workload, data, threads, bench.options.probe)
+
+            runs = bench.rounds("texts", name, "sweep", servers, measure)
+            runs = [run for run in runs if run.threads == threads]
+            if threads >= 36:
+                hold(bench, "texts", f"p99.9 of {subject} beside {PEER}, {name}, {threads} clients",
+                     ratios(runs, subject, PEER, latency("p999")), 0.1, True)
+        rises(bench, name)
+
+
+def rises(bench, case):
+    """Throughput rises with threads, and never falls (by more than the noise of 3 %)."""
+    subject = bench.subject.name
+    speeds = {}
+    for run in bench.runs:
+        if (run.part, run.case, run.server) == ("texts", case, subject):
+            speeds.setdefault(run.threads, []).append(ops(run))
+    medians = [statistics.median(of_threads) for _, of_threads in sorted(speeds.items())]
+    steps = [later / before for before, later in zip(medians, medians[1:])]
+    if steps:
+        hold(bench, "texts", f"throughput of {subject} from one number of clients to the next, {case}",
+             [min(steps)], 0.97, False)
+
+
+def steady(bench):
+    """Ten minutes at 70 % of the peak, half reads and half updates, while flushes and compactions run."""
+    data = records_of(bench)
+    servers = [server for server in bench.servers if server.name != LIMIT]
+    fill(bench, data, servers, "records of 1 KB")
+    for server in servers:
+        threads = bench.find_peak(server, "a", data)
+        figures = bench.measure(server, "a", data, threads, bench.options.duration)
+        rate = max(1, int(figures["ops_per_second"] * bench.options.share))
+        figures = bench.measure(server, "a", data, max(threads, 256), bench.options.steady, rate)
+        bench.keep("steady", f"A at {bench.options.share:.0%} of its own peak", "steady", server, 1, threads, figures)
+        if server is bench.subject:
+            p999 = figures["latency"]["p999"] / 1000
+            hold(bench, "steady", f"p99.9 of {server.name} over {bench.options.steady} s", [p999], 5, True, "ms")
+
+
+PARTS = {part.__name__: part for part in (path, direct, ycsb, partitions, metrics, texts, steady)}

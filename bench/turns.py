@@ -1,0 +1,143 @@
+"""Whose turn it is: one server runs, the client loads it, and the others are frozen."""
+import dataclasses
+import json
+import os
+import subprocess
+
+from measurements import Run
+from servers import fail, say
+
+
+class Bench:
+    """The servers, the client that loads the one whose turn it is, and all that was measured."""
+
+    def __init__(self, options, servers, client_cores, folder, drive):
+        self.options, self.servers, self.drive = options, servers, drive
+        self.client_cores, self.folder = client_cores, folder
+        self.turns = 0
+        # The last seed of each server.
+        self.seeds = {server.name: 0 for server in servers}
+        self.runs, self.targets, self.notes = [], [], []
+        # Which server has which data.
+        self.filled = set()
+
+    @property
+    def subject(self):
+        return self.servers[1]
+
+    def turn(self, server):
+        """Lets `server` run, and only it and whom it needs."""
+        for other in self.servers:
+            if other is not server and other is not server.upstream:
+                if self.options.alternate:
+                    other.stop()
+                else:
+                    other.freeze()
+        for one in (server.upstream, server):
+            if one and not one.running:
+                one.start(clean=False)
+            if one:
+                one.thaw()
+                one.meet()
+
+    def run(self, server, *arguments):
+        """Runs the client against `server`; gives its figures."""
+        self.turn(server)
+        self.turns += 1
+        # Every turn draws anew: a seed that came back would ask for what the turn before has brought
+        # into the caches.
+        seed = self.seeds[server.name] = self.seeds.get(server.name, 0) + 1
+        out = self.folder / f"{self.turns:03}-{server.name.lower().replace(' ', '-')}-{arguments[0]}.json"
+        command = [self.options.client, *map(str, arguments), "--hosts", ",".join(server.addresses()),
+                   "--pids", ",".join(map(str, server.pids())),
+                   "--consistency", self.options.consistency, "--progress", "1s",
+                   "--seed", str(seed), "--out", str(out)]
+        if self.client_cores:
+            command = ["taskset", "-c", self.client_cores, *command]
+        log = self.folder / "client.log"
+        reads, millis = self.drive.reads()
+        with open(log, "ab") as output:
+            output.write((" ".join(map(str, command)) + "\n").encode())
+            output.flush()
+            if subprocess.run(command, stdout=output, stderr=output).returncode:
+                fail(f"the client failed; see {log}")
+        figures = json.loads(out.read_text())
+        reads_after, millis_after = self.drive.reads()
+        figures["drive_read_ms"] = (millis_after - millis) / max(1, reads_after - reads)
+        figures["memory_mib"] = server.memory_mib()
+        errors = sum(figures["errors"].values())
+        if errors:
+            say(f"{server.name}: {errors} errors, as {next(iter(figures['errors']))}")
+        return figures
+
+    def load(self, server, data, threads, *arguments):
+        """Makes what `data` says, and fills it."""
+        return self.run(server, "load", *data.arguments(), "--drop", "--threads", threads, *arguments)
+
+    def measure(self, server, workload, data, threads, seconds, rate=None, connections=None, more=()):
+        """A workload on loaded data, for so long, with so many operations in flight on so many connections."""
+        arguments = ["run", workload, *data.arguments(), "--threads", threads, "--duration", f"{seconds}s",
+                     "--warmup", f"{self.options.warmup}s", *more]
+        if rate:
+            arguments += ["--rate", rate]
+        if connections:
+            arguments += ["--connections", max(1, connections // (server.shards * self.client_threads()))]
+        return self.run(server, *arguments)
+
+    def client_threads(self):
+        """As many as the client has cores."""
+        return self.count(self.client_cores) if self.client_cores else os.cpu_count()
+
+    @staticmethod
+    def count(cores):
+        """How many "0-1,3" are."""
+        parts = [part.split("-") for part in cores.split(",")]
+        return sum(int(part[-1]) - int(part[0]) + 1 for part in parts)
+
+    def keep(self, part, case, phase, server, turn, threads, figures):
+        """What was measured, for the report."""
+        run = Run(part, case, phase, server.name, turn, threads, figures["rate"], figures)
+        self.runs.append(run)
+        return run
+
+    def rounds(self, part, case, phase, servers, measure):
+        """Measures the servers one after the other, in as many rounds as are wanted. `measure(server)` gives the
+        operations in flight, and the figures."""
+        for turn in range(self.options.rounds):
+            for server in servers:
+                threads, figures = measure(server)
+                self.keep(part, case, phase, server, turn + 1, threads, figures)
+                spent = figures["server_cpu"]["micros_per_operation"]
+                say(f"{part}, {case}, {phase}, round {turn + 1}: {server.name} {figures['ops_per_second']:,.0f} "
+                    f"ops/s, {spent:.2f} µs of CPU each, p99.9 {figures['latency']['p999'] / 1000:.2f} ms")
+        return [run for run in self.runs if (run.part, run.case, run.phase) == (part, case, phase)]
+
+    def find_peak(self, server, workload, data):
+        """The number of operations in flight with which `server` does most of them."""
+        if len(self.options.threads) == 1:
+            return self.options.threads[0]
+        best = None
+        for threads in self.options.threads:
+            figures = self.measure(server, workload, data, threads, self.options.probe)
+            speed = figures["ops_per_second"]
+            say(f"{server.name} {workload}: {speed:,.0f} ops/s with {threads} in flight")
+            if best and speed < best[0] * 1.03:
+                break
+            best = max(best or (0, 0), (speed, threads))
+        return best[1]
+
+    def level_seeds(self):
+        """From here on all servers draw the same, however often each was asked so far."""
+        self.seeds = dict.fromkeys(self.seeds, max(self.seeds.values()))
+
+
+@dataclasses.dataclass(frozen=True)
+class Data:
+    """A table and what is in it, as arguments of the client."""
+
+    keyspace: str
+    records: int
+    more: tuple = ()
+
+    def arguments(self):
+        return ["--keyspace", self.keyspace, "--records", self.records, *self.more]
