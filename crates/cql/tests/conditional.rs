@@ -284,6 +284,7 @@ fn results_say_of_which_table_they_are() {
             deletion: DeletionTime::LIVE,
             static_row: None,
             rows: vec![held(1, vec![(id(&memory, "x", "v"), int(5))])],
+            packed: Vec::new(),
             range_tombstones: Vec::new(),
         };
         assert_eq!(cas.applies_to(Some(&current)), Ok(false));
@@ -333,6 +334,7 @@ fn what_has_expired_or_is_deleted_is_not_there() {
                 deletion: DeletionTime::LIVE,
                 static_row: None,
                 rows: vec![row],
+                packed: Vec::new(),
                 range_tombstones: Vec::new(),
             };
             cas.applies_to(Some(&partition))
@@ -477,6 +479,7 @@ proptest! {
                     deletion: DeletionTime::LIVE,
                     static_row: None,
                     rows: vec![row],
+                    packed: Vec::new(),
                     range_tombstones: Vec::new(),
                 };
                 let _ = cas.applies_to(Some(&partition));

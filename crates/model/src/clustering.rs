@@ -92,6 +92,13 @@ impl Slice {
         end: Bound::TOP,
     };
 
+    /// Is it the whole partition?
+    pub fn is_all(&self) -> bool {
+        let (start, end) = (&self.start, &self.end);
+        let is_open = start.prefix.0.is_empty() && end.prefix.0.is_empty();
+        is_open && !start.is_after() && end.is_after()
+    }
+
     /// All that has `prefix`: one row, if the prefix is a full clustering.
     pub fn of_prefix(prefix: Clustering) -> Slice {
         Slice {

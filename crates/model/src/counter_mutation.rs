@@ -169,5 +169,6 @@ fn read_of(update: &PartitionUpdate, now_seconds: u32) -> ReadCommand {
         now_seconds,
         resume: None,
         bypass_cache: false,
+        packed: false,
     }
 }

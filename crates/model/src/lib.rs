@@ -32,6 +32,7 @@ mod mask;
 mod merge;
 mod mutation;
 pub mod number;
+mod packed;
 mod purge;
 mod range_tombstones;
 mod rank;
@@ -68,6 +69,7 @@ pub use marshal::MarshalError;
 pub use mask::ColumnMask;
 pub use merge::{compare_cell_refs, compare_cells, reconcile_cells};
 pub use mutation::{Mutation, PartitionUpdate};
+pub use packed::{PackedRow, most_packed_len};
 pub use purge::Purge;
 pub use range_tombstones::{RangeTombstoneList, covering};
 pub use read::{

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::{
-    Bound, Clustering, ColumnId, DecoratedKey, DeletionTime, PartitionUpdate, Purge,
+    Bound, Clustering, ColumnId, DecoratedKey, DeletionTime, PackedRow, PartitionUpdate, Purge,
     RangeTombstone, Row, Slice, Table, Token,
 };
 
@@ -170,6 +170,9 @@ pub struct ReadCommand {
     pub resume: Option<Resume>,
     /// Is the cache of rows to be left as it is (`BYPASS CACHE`)?
     pub bypass_cache: bool,
+    /// May rows come as memtables have them ([`Partition::packed`])? Only of a table whose columns have one cell
+    /// each ([`Table::has_single_cells`]), and only for whoever wants no times of them. It is not told to other nodes.
+    pub packed: bool,
 }
 
 /// A partition in an answer: its live rows, and for reconciliation between replicas also its
@@ -184,14 +187,36 @@ pub struct Partition {
     pub static_row: Option<Row>,
     /// In the order asked for.
     pub rows: Vec<Row>,
+    /// The rows, each in one piece that memtables share, where the command takes them so
+    /// ([`ReadCommand::packed`]): then `rows` has none.
+    pub packed: Vec<PackedRow>,
     /// In the order of the table.
     pub range_tombstones: Vec<RangeTombstone>,
 }
 
 impl Partition {
+    /// How many rows it has.
+    pub fn row_count(&self) -> usize {
+        self.rows.len() + self.packed.len()
+    }
+
+    /// The place of the last of its rows.
+    pub fn last_clustering(&self) -> Option<Clustering> {
+        match self.packed.last() {
+            Some(row) => Some(row.to_clustering()),
+            None => self.rows.last().map(|row| row.clustering.clone()),
+        }
+    }
+
+    /// Leaves out what is behind so many rows.
+    pub fn truncate(&mut self, rows: usize) {
+        self.rows.truncate(rows);
+        self.packed.truncate(rows);
+    }
+
     /// As how many rows it counts: one with nothing but static data shows as one.
     pub fn counted_rows(&self) -> usize {
-        self.rows.len().max(1)
+        self.row_count().max(1)
     }
 
     /// About how many bytes it takes in an answer, its rows left out.
@@ -202,7 +227,13 @@ impl Partition {
 
     /// About how many bytes it takes in an answer.
     pub fn answer_bytes(&self) -> u64 {
-        self.head_bytes() + self.rows.iter().map(Row::answer_bytes).sum::<u64>()
+        let rows = self.rows.iter().map(Row::answer_bytes);
+        self.head_bytes() + rows.sum::<u64>() + self.packed_bytes()
+    }
+
+    /// Bytes of the rows that are packed.
+    pub fn packed_bytes(&self) -> u64 {
+        self.packed.iter().map(|row| row.len() as u64).sum()
     }
 }
 
@@ -214,6 +245,7 @@ impl From<PartitionUpdate> for Partition {
             deletion: update.deletion,
             static_row: update.static_row,
             rows: update.rows,
+            packed: Vec::new(),
             range_tombstones: update.range_tombstones,
         }
     }

@@ -381,6 +381,13 @@ impl Table {
         }
     }
 
+    /// Is each column of its rows one cell that is its value: are there no collections but frozen ones, no
+    /// counters, and nothing that a compact table or a view has of its own?
+    pub fn has_single_cells(&self) -> bool {
+        let is_single = |column: &Column| !column.ty.is_multi_cell() && !column.ty.is_counter();
+        self.compact.is_none() && self.view.is_none() && self.regulars().all(is_single)
+    }
+
     /// Do its rows live by their marker alone (`TableMetadata.enforceStrictLiveness`)?
     pub fn has_strict_liveness(&self) -> bool {
         self.view.as_ref().is_some_and(|view| view.strict_liveness)

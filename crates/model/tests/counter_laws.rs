@@ -195,6 +195,7 @@ fn page(static_row: Option<Row>, rows: Vec<Row>) -> ReadPage {
         deletion: DeletionTime::LIVE,
         static_row,
         rows,
+        packed: Vec::new(),
         range_tombstones: Vec::new(),
     };
     ReadPage {

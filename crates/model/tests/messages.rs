@@ -187,6 +187,7 @@ fn command() -> impl Strategy<Value = ReadCommand> {
                     now_seconds: now,
                     resume,
                     bypass_cache,
+                    packed: false,
                 }
             },
         )

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cql::{Context, CqlError, MAX_TOKENS, ModifyPlan, Paging, Plan, Prepared, SelectPlan};
-use model::{CounterMutation, Mutation, ReadCommand, Table};
+use model::{CounterMutation, Mutation, Partition, ReadCommand, Table};
 use wire::{
     Consistency, EncodedColumns, Execute, Prepare, Query, QueryParameters, ResponseExtras,
     ResponseWriter, RowsHead, RowsWriter, Version, WriteType,
@@ -30,6 +30,9 @@ use crate::truncate;
 /// How many bytes a result may have: one that is read without paging would otherwise take all
 /// memory there is.
 const MAX_RESULT: usize = 256 << 20;
+
+/// So much room is made at most for values that may not be asked for, in bytes.
+const MOST_RESERVED: usize = 64 << 10;
 
 /// A request that executes statements, and where its response goes.
 pub(crate) struct Call<'a> {
@@ -351,6 +354,8 @@ impl Call<'_> {
                 if page.scanned.index_nodes > 0 && !std::mem::replace(&mut told_of_indexes, true) {
                     rows.warn(read_warnings::of_indexes(command, page));
                 }
+                let bytes: u64 = page.partitions.iter().map(Partition::packed_bytes).sum();
+                rows.reserve(MOST_RESERVED.min(bytes as usize));
                 functions.may_give_way(true);
                 while let Err(error) = run.absorb(page, &mut |row| put_row(&mut rows, row)) {
                     give_way(shard, functions, error).await?;

@@ -83,7 +83,7 @@ impl PageOf for Partition {
     }
 
     fn truncate(&mut self, rows: usize) {
-        self.rows.truncate(rows);
+        Partition::truncate(self, rows);
     }
 }
 
@@ -358,6 +358,7 @@ mod tests {
             deletion: DeletionTime::LIVE,
             static_row: None,
             rows: (0..rows).map(|_| Row::new(Clustering::EMPTY)).collect(),
+            packed: Vec::new(),
             range_tombstones: Vec::new(),
         }
     }
@@ -447,6 +448,7 @@ mod tests {
             now_seconds: 0,
             resume: None,
             bypass_cache: false,
+            packed: false,
         }
     }
 

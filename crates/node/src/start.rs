@@ -565,6 +565,7 @@ pub(crate) async fn read_whole(
         resume: None,
         table,
         bypass_cache: false,
+        packed: false,
     };
     let read = replica::read(shard, &command).await;
     let page = read.map_err(|error| StartError::System(error.to_string()))?;

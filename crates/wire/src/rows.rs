@@ -235,6 +235,11 @@ impl<'a> RowsWriter<'a> {
         self.warnings.extend(warnings);
     }
 
+    /// Makes room for values of about so many bytes in all.
+    pub fn reserve(&mut self, bytes: usize) {
+        self.out.reserve(bytes);
+    }
+
     /// Bytes of the envelope so far.
     pub fn len(&self) -> usize {
         self.out.len() - self.envelope

@@ -268,6 +268,7 @@ impl<'a> CasRequest<'a> {
             now_seconds: self.request.now_seconds,
             resume: None,
             bypass_cache: false,
+            packed: false,
         }
     }
 

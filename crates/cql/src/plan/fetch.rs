@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use model::{
-    Cell, Column, ColumnId, ColumnKind, CompactForm, CqlType, NO_TTL, Partition, Row, Table,
-    collection, counter,
+    Cell, Column, ColumnId, ColumnKind, CompactForm, CqlType, NO_TTL, PackedRow, Partition, Row,
+    Table, collection, counter,
 };
 use smallvec::SmallVec;
 
@@ -60,6 +60,8 @@ pub(crate) struct Fetch {
     values: Vec<u16>,
     /// The slots that each row fills anew.
     of_rows: Vec<u16>,
+    /// Are there any of the clustering, and any times?
+    clusterings: bool,
     times: bool,
 }
 
@@ -73,6 +75,7 @@ impl Fetch {
             sources: Vec::new(),
             values: Vec::new(),
             of_rows: Vec::new(),
+            clusterings: false,
             times: false,
         }
     }
@@ -94,6 +97,7 @@ impl Fetch {
             self.values[at] = slot as u16;
         }
         self.times |= matches!(source, Source::Time(..));
+        self.clusterings |= matches!(source, Source::Clustering(_));
         if self.is_of_rows(&source) {
             self.of_rows.push(slot as u16);
         }
@@ -124,6 +128,11 @@ impl Fetch {
             }
             Source::Time(..) => None,
         }
+    }
+
+    /// Is the time of a cell among what is asked for?
+    pub(crate) fn has_times(&self) -> bool {
+        self.times
     }
 
     /// The regular and static columns that are read, sorted.
@@ -221,6 +230,25 @@ impl Fetch {
             }
         }
         self.cells(slots, row, request)
+    }
+
+    /// As [`Fetch::row`], of a row in one piece: of a table whose columns have one cell each, and no times.
+    pub(crate) fn packed_row<'p>(&self, slots: &mut Slots<'p>, row: &'p PackedRow) {
+        if self.clusterings {
+            let clustering: SmallVec<[&[u8]; 4]> = row.clustering().collect();
+            for (slot, source) in slots.iter_mut().zip(&self.sources) {
+                if let Source::Clustering(position) = source {
+                    let value = clustering.get(*position);
+                    *slot = value.map(|value| Cow::Borrowed(*value));
+                }
+            }
+        }
+        for (column, value) in row.values() {
+            let slot = self.values.get(column.0 as usize).copied();
+            if let Some(slot) = slot.filter(|slot| *slot != NO_SLOT) {
+                slots[usize::from(slot)] = Some(Cow::Borrowed(value));
+            }
+        }
     }
 
     fn cells<'p>(

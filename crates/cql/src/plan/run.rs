@@ -14,8 +14,8 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use model::{
-    ClusteringSelection, DataLimits, DecoratedKey, Order, Partition, PartitionSelection,
-    ReadCommand, ReadPage, Resume, Row, RowFilter, Slice,
+    Clustering, ClusteringSelection, DataLimits, DecoratedKey, Order, PackedRow, Partition,
+    PartitionSelection, ReadCommand, ReadPage, Resume, Row, RowFilter, Slice,
 };
 
 use crate::CqlError;
@@ -123,6 +123,22 @@ struct Taken {
     rows: usize,
     /// Was that partition the one of the row before, when it was begun?
     same: Option<bool>,
+}
+
+/// A row of an answer.
+#[derive(Clone, Copy)]
+enum Found<'p> {
+    Row(&'p Row),
+    Packed(&'p PackedRow),
+}
+
+impl Found<'_> {
+    fn clustering(self) -> Clustering {
+        match self {
+            Found::Row(row) => row.clustering.clone(),
+            Found::Packed(row) => row.to_clustering(),
+        }
+    }
 }
 
 impl SelectPlan {
@@ -350,6 +366,7 @@ impl<'p> SelectRun<'p> {
             now_seconds: self.request.now_seconds,
             resume,
             bypass_cache: self.plan.bypass_cache,
+            packed: self.plan.packed,
         }
     }
 
@@ -381,7 +398,7 @@ impl<'p> SelectRun<'p> {
     /// Moves on to what the next read is to give.
     fn advance(&mut self, page: &ReadPage) {
         let after = page.partitions.last().map(|partition| {
-            let clustering = partition.rows.last().map(|row| row.clustering.clone());
+            let clustering = partition.last_clustering();
             let left = self.partition.as_ref().map_or(0, |(_, left)| *left);
             Resume {
                 key: partition.key.clone(),
@@ -425,9 +442,10 @@ impl<'p> SelectRun<'p> {
         let fetch = &self.plan.selection.fetch;
         let mut slots = Slots::new();
         fetch.partition(&mut slots, partition, self.request)?;
-        if self.plan.distinct || partition.rows.is_empty() {
+        let rows = partition.row_count();
+        if self.plan.distinct || rows == 0 {
             let live = |row: &Row| row.is_live(self.request.now_seconds);
-            let shown = !partition.rows.is_empty()
+            let shown = rows > 0
                 || (self.plan.shows_static && partition.static_row.as_ref().is_some_and(live));
             if shown && !(same && self.resume.is_some()) {
                 self.row(&slots, partition, None, sink)?;
@@ -435,9 +453,16 @@ impl<'p> SelectRun<'p> {
             }
             return Ok(());
         }
-        for row in partition.rows.iter().skip(self.taken.rows) {
-            fetch.row(&mut slots, row, self.request)?;
-            self.row(&slots, partition, Some(row), sink)?;
+        for at in self.taken.rows..rows {
+            let found = match partition.packed.get(at) {
+                Some(row) => Found::Packed(row),
+                None => Found::Row(&partition.rows[at]),
+            };
+            match found {
+                Found::Packed(row) => fetch.packed_row(&mut slots, row),
+                Found::Row(row) => fetch.row(&mut slots, row, self.request)?,
+            }
+            self.row(&slots, partition, Some(found), sink)?;
             self.taken.rows += 1;
             self.request.functions.next_step();
             if self.full || self.remaining == 0 {
@@ -453,7 +478,7 @@ impl<'p> SelectRun<'p> {
         &mut self,
         slots: &Slots<'_>,
         partition: &Partition,
-        row: Option<&Row>,
+        row: Option<Found<'_>>,
         sink: &mut RowSink<'_>,
     ) -> Result<(), CqlError> {
         if self.plan.is_aggregate() {
@@ -491,7 +516,7 @@ impl<'p> SelectRun<'p> {
         if self.full {
             self.last = Some(Position {
                 key: partition.key.key().clone(),
-                clustering: row.map(|row| row.clustering.clone()),
+                clustering: row.map(Found::clustering),
                 remaining_in_partition: allowed,
                 remaining: self.remaining,
             });
@@ -522,7 +547,7 @@ impl<'p> SelectRun<'p> {
         &mut self,
         slots: &Slots<'_>,
         partition: &Partition,
-        row: Option<&Row>,
+        row: Option<Found<'_>>,
         sink: &mut RowSink<'_>,
     ) -> Result<(), CqlError> {
         let key: Vec<Option<Bytes>> = self
@@ -544,7 +569,7 @@ impl<'p> SelectRun<'p> {
         }
         let position = Position {
             key: partition.key.key().clone(),
-            clustering: row.map(|row| row.clustering.clone()),
+            clustering: row.map(Found::clustering),
             remaining_in_partition: self.partition.as_ref().map_or(0, |(_, left)| *left),
             remaining: self.remaining,
         };

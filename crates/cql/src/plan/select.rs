@@ -54,6 +54,8 @@ pub struct SelectPlan {
     pub(crate) allows_filtering: bool,
     /// Is an index asked?
     pub(crate) uses_index: bool,
+    /// May rows come as memtables have them?
+    pub(crate) packed: bool,
 }
 
 /// A column that rows of several partitions are sorted by.
@@ -140,8 +142,10 @@ impl SelectPlan {
             && table.statics().len() > 0
             && (uses(ColumnKind::Static) || !uses(ColumnKind::Regular));
         let only_partitions = table.compact == Some(CompactForm::Static) && !select.distinct;
+        let packed = table.has_single_cells() && !table.is_virtual && !selection.fetch.has_times();
         Ok(SelectPlan {
             only_partitions,
+            packed,
             table,
             selection,
             keys,

@@ -56,6 +56,7 @@ impl ModifyPlan {
             now_seconds: request.now_seconds,
             resume: None,
             bypass_cache: false,
+            packed: false,
         };
         Ok(place.keys.keys(request)?.into_iter().map(command).collect())
     }

@@ -349,6 +349,7 @@ fn partition(command: &ReadCommand, update: &PartitionUpdate) -> Option<Partitio
         deletion: update.deletion,
         static_row,
         rows,
+        packed: Vec::new(),
         range_tombstones: Vec::new(),
     })
 }

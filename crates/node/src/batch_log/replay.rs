@@ -177,6 +177,7 @@ async fn read(
         resume: None,
         table: table.clone(),
         bypass_cache: false,
+        packed: false,
     };
     Ok(shard.store.read(&command).await?.partitions)
 }

@@ -79,6 +79,7 @@ impl Session {
                 .filter(|row| row.is_live(0))
                 .cloned()
                 .collect(),
+            packed: Vec::new(),
             range_tombstones: Vec::new(),
         };
         self.rows

@@ -53,6 +53,7 @@ pub(crate) fn paxos_read(table: &Arc<Table>, key: &DecoratedKey, of: TableId) ->
         now_seconds: 0,
         resume: None,
         bypass_cache: false,
+        packed: false,
     }
 }
 

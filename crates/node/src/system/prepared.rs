@@ -78,6 +78,7 @@ mod tests {
                 deletion: update.deletion,
                 static_row: None,
                 rows: update.rows.clone(),
+                packed: Vec::new(),
                 range_tombstones: Vec::new(),
             };
             assert_eq!(saved_statement(table, &partition), Some(statement));

@@ -313,6 +313,7 @@ fn command(
         now_seconds: now_seconds(shard),
         resume: None,
         bypass_cache: false,
+        packed: false,
         table: table.clone(),
     }
 }

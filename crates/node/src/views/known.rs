@@ -37,6 +37,7 @@ pub(super) fn command(
         now_seconds: 0,
         resume: None,
         bypass_cache: false,
+        packed: false,
         table: table.clone(),
     }
 }
@@ -64,6 +65,7 @@ fn nothing(key: &DecoratedKey) -> Partition {
         deletion: model::DeletionTime::LIVE,
         static_row: None,
         rows: Vec::new(),
+        packed: Vec::new(),
         range_tombstones: Vec::new(),
     }
 }

@@ -407,6 +407,7 @@ pub(super) fn command(
         now_seconds,
         resume: None,
         bypass_cache: false,
+        packed: false,
     }
 }
 

@@ -88,5 +88,6 @@ pub(crate) fn command(shape: &Shape, row: u64) -> ReadCommand {
         now_seconds: 1,
         resume: None,
         bypass_cache: false,
+        packed: false,
     }
 }

@@ -72,6 +72,7 @@ impl Wanted {
             now_seconds: 1,
             resume,
             bypass_cache: false,
+            packed: false,
         }
     }
 }

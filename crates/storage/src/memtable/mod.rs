@@ -2,14 +2,13 @@
 //!
 //! Partitions lie in a B-tree by token, so that a look-up compares integers only and a scan or a
 //! flush walks in ring order. Each is shared with its readers, who see it as it was when they
-//! began. A row is one piece of memory with all that is known of it (`packed`), which readers take
-//! [`model::Row`]s from; the rows of a partition lie in a tree that is copied where it is written
+//! began. A row is one piece of memory with all that is known of it ([`model::PackedRow`]), which readers
+//! share or take [`model::Row`]s from; the rows of a partition lie in a tree that is copied where it is written
 //! to while a reader has it (`tree`).
 
 mod allocated;
 mod growth;
 mod measured;
-mod packed;
 mod partition;
 mod partitions;
 mod row;
@@ -29,6 +28,7 @@ pub(crate) use allocated::allocated;
 pub(crate) use growth::{Growth, most_growth};
 pub use measured::MeasuredMemtable;
 pub(crate) use partition::MemPartition;
+pub(crate) use row::MemRow;
 pub(crate) use stream::MemStream;
 
 use crate::commitlog::SegmentName;

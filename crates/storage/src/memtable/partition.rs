@@ -76,6 +76,12 @@ impl MemPartition {
         self.rest.as_ref().map(|rest| &rest.tombstones)
     }
 
+    /// Is nothing deleted but rows and cells by themselves?
+    pub(crate) fn has_only_rows(&self) -> bool {
+        let rest = self.rest.as_ref();
+        rest.is_none_or(|rest| rest.deletion.is_live() && rest.tombstones.is_empty())
+    }
+
     /// The deletion of the range that a row lies in, or [`DeletionTime::LIVE`].
     pub(crate) fn covering(
         &self,
@@ -108,6 +114,9 @@ impl MemPartition {
         comparator: &ClusteringComparator,
         slice: &Slice,
     ) -> (usize, usize) {
+        if slice.is_all() {
+            return (0, self.rows.len());
+        }
         let before = |bound: &Bound| {
             let (count, _) = self.rows.search(comparator.rank_of_bound(bound), |row| {
                 row.compare_to_bound(comparator, bound)

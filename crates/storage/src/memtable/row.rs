@@ -4,10 +4,12 @@ use std::cmp::Ordering;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use model::{Bound, Cell, Clustering, ClusteringComparator, ComplexDeletion, Row, Table};
+use model::{
+    Bound, Cell, Clustering, ClusteringComparator, ComplexDeletion, PackedRow, Row, Table,
+    most_packed_len,
+};
 
 use super::allocated::{COUNTS, allocated};
-use super::packed::{self, PackedRow};
 
 /// Rows up to this many bytes of values are laid out in one piece, and anew with every write.
 const SMALL: usize = 8 << 10;
@@ -126,7 +128,7 @@ impl MemRow {
         if !is_packed(bytes, row.cells.len()) {
             return row_bytes(row);
         }
-        let packed = allocated(COUNTS + packed::most_len(row));
+        let packed = allocated(COUNTS + most_packed_len(row));
         // What is not packed takes in, as it is, what has cells of half the length.
         match bytes >= SHORT / 2 * row.cells.len().max(1) {
             true => packed.max(row_bytes(row)),
@@ -137,7 +139,7 @@ impl MemRow {
     /// Bytes of memory that it takes.
     pub(super) fn bytes(&self) -> usize {
         match self {
-            MemRow::Packed(packed) => packed.bytes(),
+            MemRow::Packed(packed) => allocated(COUNTS + packed.len()),
             MemRow::Large(row) => row_bytes(row),
         }
     }
@@ -187,3 +189,7 @@ pub(super) fn piece_bytes(piece: &[u8]) -> usize {
         len => allocated(len) + SHARED,
     }
 }
+
+#[cfg(test)]
+#[path = "row_tests.rs"]
+mod tests;

@@ -57,6 +57,27 @@ impl MemStream {
         }
     }
 
+    /// Are there no markers among its items, and is no row of it covered by a deletion from around it?
+    pub(crate) fn has_only_rows(&self) -> bool {
+        self.partition.has_only_rows()
+    }
+
+    /// The next row in the direction of reading, of a stream that has only rows.
+    pub(crate) fn next_row(&mut self) -> Option<&MemRow> {
+        debug_assert!(self.has_only_rows());
+        while self.rows.0 >= self.rows.1 {
+            if !self.next_slice() {
+                return None;
+            }
+        }
+        let at = match self.reversed {
+            false => self.rows.0,
+            true => self.rows.1 - 1,
+        };
+        self.skip_row();
+        self.partition.row_at(at)
+    }
+
     /// The next item in the direction of reading.
     pub(crate) fn next(&mut self) -> Option<Unfiltered> {
         loop {

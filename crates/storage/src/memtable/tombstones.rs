@@ -18,6 +18,11 @@ use super::tree::Tree;
 pub(crate) struct Tombstones(Tree<Rc<RangeTombstone>>);
 
 impl Tombstones {
+    /// Is there none?
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The range of a number.
     pub(crate) fn get(&self, index: usize) -> Option<&RangeTombstone> {
         self.0.get(index).map(|range| &**range)

@@ -532,6 +532,14 @@ impl MergedScan {
         count
     }
 
+    /// The rows of the partition, if only a memtable knows of it and has nothing else.
+    pub(crate) fn only_rows(&mut self) -> Option<&mut MemStream> {
+        match &mut self.sources[..self.current] {
+            [(ScanSource::Memory(scan), _)] => scan.stream.as_mut().filter(|s| s.has_only_rows()),
+            _ => None,
+        }
+    }
+
     /// How many know of the current partition; 0 behind the last one.
     pub(crate) fn sources(&self) -> usize {
         self.current

@@ -146,6 +146,7 @@ impl IndexView {
             now_seconds,
             resume: None,
             bypass_cache: false,
+            packed: false,
         };
         let counters = ReadCounters::default();
         let reading = Reading {

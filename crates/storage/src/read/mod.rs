@@ -238,7 +238,16 @@ impl<'r> Reading<'r> {
     ) -> Result<bool, SSTableError> {
         let table = &self.view.table;
         let reversed = self.command.clustering.reversed;
-        let sources = self.sources(key, &slices, reversed).await?;
+        let mut sources = self.sources(key, &slices, reversed).await?;
+        if let [Source::Memory(stream)] = &mut sources[..]
+            && page.takes_packed()
+            && stream.has_only_rows()
+        {
+            if !page.begin(&stream.head(), remaining, table) || slices.is_empty() {
+                return Ok(false);
+            }
+            return Ok(self.memory_rows(stream, page, &mut 0).await);
+        }
         let Some(mut merged) = MergedPartition::new(self.env, table.clone(), sources, reversed)
         else {
             return Ok(false);
@@ -262,6 +271,29 @@ impl<'r> Reading<'r> {
             }
         }
         Ok(false)
+    }
+
+    /// Takes the rows of a partition that only a memtable knows of. Says whether there is more of it than the page
+    /// took.
+    async fn memory_rows(
+        &self,
+        stream: &mut MemStream,
+        page: &mut PageBuilder<'r>,
+        rows: &mut u32,
+    ) -> bool {
+        page.begin_packed();
+        while let Some(row) = stream.next_row() {
+            let flow = page.memory_row(row);
+            self.give_way(rows).await;
+            match flow {
+                Flow::More => {}
+                Flow::PartitionDone => return false,
+                Flow::PageDone => {
+                    return page.partition_may_go_on() && stream.next_row().is_some();
+                }
+            }
+        }
+        false
     }
 
     /// Who knows of a partition.
@@ -358,6 +390,11 @@ impl<'r> Reading<'r> {
     ) -> Result<bool, SSTableError> {
         if !page.begin(head, None, &self.view.table) {
             return Ok(false);
+        }
+        if page.takes_packed()
+            && let Some(stream) = scan.only_rows()
+        {
+            return Ok(self.memory_rows(stream, page, rows).await);
         }
         while let Some(item) = scan.next().await? {
             self.give_way(rows).await;

@@ -4,11 +4,12 @@ use std::borrow::Cow;
 
 use bytes::{Bytes, BytesMut};
 use model::{
-    ColumnId, DataLimits, DecoratedKey, DeletionTime, Partition, Purge, ReadCommand, ReadPage, Row,
-    Table,
+    ColumnId, DataLimits, DecoratedKey, DeletionTime, PackedRow, Partition, Purge, ReadCommand,
+    ReadPage, Row, Table,
 };
 
 use super::filter::Filters;
+use crate::memtable::MemRow;
 use crate::{PartitionHead, RangeTombstoneMarker};
 
 /// So many rows of a partition may keep alive the chunks that they were read from.
@@ -40,6 +41,10 @@ pub(crate) struct PageBuilder<'c> {
     purge: Purge,
     most_tombstones: u64,
     current: Option<Current>,
+    /// Are all columns wanted that rows have?
+    wants_all: bool,
+    /// Memory for laying out rows.
+    scratch: Vec<u8>,
 }
 
 /// What the client would not see any more if it were forgotten.
@@ -57,15 +62,24 @@ struct Current {
     key: DecoratedKey,
     static_row: Option<Row>,
     rows: Vec<Row>,
+    /// What there is instead of `rows`, where rows come as a memtable has them.
+    packed: Option<Vec<PackedRow>>,
     rows_left: u32,
     /// Did the page before end within it?
     resumed: bool,
+}
+
+impl Current {
+    fn row_count(&self) -> usize {
+        self.packed.as_ref().map_or(self.rows.len(), Vec::len)
+    }
 }
 
 impl<'c> PageBuilder<'c> {
     /// For a command on `table`, the table of today.
     pub(crate) fn new(command: &'c ReadCommand, table: &'c Table) -> PageBuilder<'c> {
         let DataLimits { rows, bytes, .. } = command.limits;
+        let is_wanted = |id: ColumnId| command.columns.binary_search(&id).is_ok();
         PageBuilder {
             command,
             dropped: Some(table).filter(|table| !table.dropped.is_empty()),
@@ -76,7 +90,15 @@ impl<'c> PageBuilder<'c> {
             purge: purge_of(command, table),
             most_tombstones: u64::MAX,
             current: None,
+            wants_all: command.packed && table.regulars().all(|column| is_wanted(column.id)),
+            scratch: Vec::new(),
         }
+    }
+
+    /// May rows come as memtables have them? Then who has only a memtable's rows calls
+    /// [`PageBuilder::begin_packed`] once the partition has begun, and [`PageBuilder::memory_row`] for each of them.
+    pub(crate) fn takes_packed(&self) -> bool {
+        self.command.packed && self.dropped.is_none() && self.command.filters.is_empty()
     }
 
     /// The page ends where it has met more tombstones than this.
@@ -143,10 +165,44 @@ impl<'c> PageBuilder<'c> {
             key: head.key.clone(),
             static_row,
             rows: rows_of(table),
+            packed: None,
             rows_left: resumed.unwrap_or(self.command.limits.rows_per_partition),
             resumed: resumed.is_some(),
         });
         true
+    }
+
+    /// The rows of the partition that has just begun come from a memtable alone.
+    pub(crate) fn begin_packed(&mut self) {
+        debug_assert!(self.takes_packed());
+        if let Some(current) = &mut self.current {
+            current.packed = Some(Vec::new());
+        }
+    }
+
+    /// A row of such a partition: shared, if all that it says is seen.
+    pub(crate) fn memory_row(&mut self, row: &MemRow) -> Flow {
+        let MemRow::Packed(packed) = row else {
+            return self.row(row.to_row());
+        };
+        if !packed.is_plain() {
+            return self.row(row.to_row());
+        }
+        let columns = &self.command.columns;
+        let bytes = match self.wants_all {
+            true => packed.len() as u64,
+            false => packed.answer_bytes(|column| columns.binary_search(&column).is_ok()),
+        };
+        let Some(current) = self
+            .current
+            .as_mut()
+            .filter(|current| current.rows_left > 0)
+        else {
+            return Flow::PartitionDone;
+        };
+        self.page.scanned.live_rows += 1;
+        current.packed.get_or_insert_default().push(packed.clone());
+        self.taken(bytes)
     }
 
     fn forget_dropped(&self, row: &mut Row) {
@@ -174,12 +230,25 @@ impl<'c> PageBuilder<'c> {
         }
         row.retain_columns(&self.command.columns);
         let bytes = row.answer_bytes();
-        detach_small(&mut row, bytes, current.rows.len());
+        match &mut current.packed {
+            Some(packed) => packed.push(PackedRow::new(&row, &mut self.scratch)),
+            None => {
+                detach_small(&mut row, bytes, current.rows.len());
+                current.rows.push(row);
+            }
+        }
+        self.taken(bytes)
+    }
+
+    /// Counts a row that the client gets.
+    fn taken(&mut self, bytes: u64) -> Flow {
         self.bytes_left = self.bytes_left.saturating_sub(bytes);
-        current.rows.push(row);
-        current.rows_left -= 1;
-        let partition_done = current.rows_left == 0;
         self.rows_left -= 1;
+        let left = self.current.as_mut().map(|current| {
+            current.rows_left -= 1;
+            current.rows_left
+        });
+        let partition_done = left == Some(0);
         if self.is_full() {
             Flow::PageDone
         } else if partition_done {
@@ -209,7 +278,7 @@ impl<'c> PageBuilder<'c> {
         let Some(current) = self.current.take() else {
             return self.is_full();
         };
-        if current.rows.is_empty() {
+        if current.row_count() == 0 {
             let alone =
                 current.static_row.is_some() && !current.resumed && !self.filters.want_rows();
             if !alone {
@@ -223,6 +292,7 @@ impl<'c> PageBuilder<'c> {
             deletion: DeletionTime::LIVE,
             static_row: current.static_row,
             rows: current.rows,
+            packed: current.packed.unwrap_or_default(),
             range_tombstones: Vec::new(),
         };
         self.bytes_left = self.bytes_left.saturating_sub(partition.head_bytes());
@@ -302,6 +372,7 @@ mod tests {
             now_seconds: 1,
             resume: None,
             bypass_cache: false,
+            packed: false,
         };
         let head = PartitionHead {
             key,

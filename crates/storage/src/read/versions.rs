@@ -331,6 +331,7 @@ impl<'c> VersionBuilder<'c> {
             deletion,
             static_row,
             rows: rows_of(self.table),
+            packed: Vec::new(),
             range_tombstones: Vec::new(),
         };
         self.current = Some(Current {

@@ -234,6 +234,7 @@ fn command(table: &Arc<Table>, row: u8, columns: &[ColumnId], now_seconds: u32) 
         now_seconds,
         resume: None,
         bypass_cache: false,
+        packed: false,
     }
 }
 
@@ -478,6 +479,7 @@ fn a_read_may_bypass_the_cache() {
         let usual = command(&table, 0, &[V], FAR);
         let bypassing = ReadCommand {
             bypass_cache: true,
+            packed: false,
             ..usual.clone()
         };
         let begin = cached();

@@ -150,6 +150,7 @@ impl Inner {
             now_seconds: self.now_seconds(),
             resume: None,
             bypass_cache: false,
+            packed: false,
         };
         let counters = ReadCounters::default();
         let page = view.read(&self.env, &command, &counters).await?;

@@ -109,6 +109,7 @@ pub(super) fn command(table: &Arc<Table>, slices: Vec<Slice>, reversed: bool) ->
         now_seconds: 1_000,
         resume: None,
         bypass_cache: false,
+        packed: false,
     }
 }
 

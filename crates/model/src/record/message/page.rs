@@ -66,6 +66,10 @@ fn encode<'p>(
     columns: &Numbering,
 ) -> Vec<u8> {
     let about = |(partition, _): (&Partition, Option<&Bound>)| {
+        assert!(
+            partition.packed.is_empty(),
+            "other nodes are not asked for packed rows"
+        );
         partition.key.key().len() + ContentRef::from(partition).about_bytes()
     };
     let about: usize = partitions.clone().map(about).sum();
@@ -185,6 +189,7 @@ fn decode_partitions(
             deletion: content.deletion,
             static_row: content.static_row,
             rows: content.rows,
+            packed: Vec::new(),
             range_tombstones: content.range_tombstones,
         };
         partitions.push(PartitionVersion { partition, end });

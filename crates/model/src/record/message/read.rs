@@ -174,6 +174,7 @@ fn read_command(input: &mut Input, numbering: &Numbering) -> Result<ReadCommand,
         now_seconds: u32::from_le_bytes(input.array()?),
         resume: read_resume(input, table)?,
         bypass_cache: input.u8()? != 0,
+        packed: false,
     })
 }
 

@@ -110,6 +110,7 @@ mod tests {
                 remaining_in_partition: 0,
             }),
             bypass_cache: false,
+            packed: false,
         }
     }
 

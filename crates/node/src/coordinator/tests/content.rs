@@ -40,6 +40,7 @@ pub(super) fn command(table: &Arc<Table>, partitions: PartitionSelection) -> Rea
         now_seconds: 100,
         resume: None,
         bypass_cache: false,
+        packed: false,
     }
 }
 

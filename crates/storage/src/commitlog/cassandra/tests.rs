@@ -247,6 +247,7 @@ async fn rows(store: &Store, table: &Arc<Table>) -> Vec<Partition> {
         now_seconds: 1_795_260_000,
         resume: None,
         bypass_cache: false,
+        packed: false,
     };
     store
         .read(&command)

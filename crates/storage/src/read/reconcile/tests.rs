@@ -133,6 +133,7 @@ fn command(table: Arc<Table>) -> impl Strategy<Value = ReadCommand> {
                     now_seconds: 10,
                     resume: None,
                     bypass_cache: false,
+                    packed: false,
                 }
             },
         )

@@ -1,4 +1,4 @@
-//! A row laid out in one piece of memory.
+//! A row laid out in one piece of memory: how memtables keep rows, and how pages of them go to clients.
 //!
 //! ```text
 //! flags        1 byte: what of the following there is
@@ -19,29 +19,27 @@
 //! the cells does not touch them. Nothing of this leaves the process.
 
 mod read;
-#[cfg(test)]
-mod tests;
 mod write;
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use model::{Cell, Clustering, CqlType, Row, Table, compare_cell_refs, vint};
 
-use super::allocated::{COUNTS, allocated};
-use read::{ClusteringValues, Parts};
-pub(super) use write::most_len;
+use crate::{Cell, Clustering, ColumnId, CqlType, Row, Table, compare_cell_refs, vint};
+use read::{ClusteringValues, Parts, Values};
+pub use write::most_packed_len;
 use write::{RowWriter, base_of, put_bytes};
 
 /// A row of this module's layout. Readers share its memory, whole or value by value.
-#[derive(Clone, Debug)]
-pub(super) struct PackedRow(Arc<[u8]>);
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PackedRow(Arc<[u8]>);
 
 const LIVENESS: u8 = 1;
 const EXPIRING: u8 = 2;
 const DELETION: u8 = 4;
 const COMPLEX: u8 = 8;
+const PLAIN: u8 = 16;
 
 /// Behind flags and the place of the values.
 const CLUSTERING_AT: usize = 5;
@@ -53,7 +51,7 @@ const CELL_VALUE: u8 = 8;
 
 impl PackedRow {
     /// Lays out a row of less than 4 GiB; `scratch` is memory to do it in.
-    pub(super) fn new(row: &Row, scratch: &mut Vec<u8>) -> PackedRow {
+    pub fn new(row: &Row, scratch: &mut Vec<u8>) -> PackedRow {
         let base = base_of(row);
         let mut writer = RowWriter::new(scratch, row, base, |out| {
             vint::write_unsigned(out, row.clustering.0.len() as u64);
@@ -69,7 +67,7 @@ impl PackedRow {
 
     /// Takes in another version of the row, as [`Row::merge`] does. Gives it back if that takes
     /// more than one pass over both, as counters do, which add up.
-    pub(super) fn merge(
+    pub fn merge(
         &mut self,
         mut other: Row,
         table: &Table,
@@ -114,7 +112,7 @@ impl PackedRow {
     }
 
     /// The row. Its values share the memory of this one.
-    pub(super) fn unpack(&self) -> Row {
+    pub fn unpack(&self) -> Row {
         let shared = Bytes::from_owner(Shared(self.0.clone()));
         // All that is read lies in the memory of `shared`.
         let part = |bytes: &[u8]| match bytes {
@@ -139,22 +137,46 @@ impl PackedRow {
     }
 
     /// The values of the clustering.
-    pub(super) fn clustering(&self) -> ClusteringValues<'_> {
+    pub fn clustering(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         ClusteringValues::of(&self.0)
     }
 
-    /// Bytes of memory that it takes.
-    pub(super) fn bytes(&self) -> usize {
-        allocated(COUNTS + self.0.len())
+    /// The clustering, copied.
+    pub fn to_clustering(&self) -> Clustering {
+        Clustering(self.clustering().map(Bytes::copy_from_slice).collect())
     }
 
-    /// Bytes of its layout.
-    pub(super) fn len(&self) -> usize {
+    /// Does it say no more than that it is there, and what it has in columns of one cell each: are there no deletions
+    /// and nothing that expires? Whoever reads it then, sees all of it.
+    pub fn is_plain(&self) -> bool {
+        self.0[0] & PLAIN != 0
+    }
+
+    /// The columns that it has something in, and what: an empty value may be one, or none. The cells of a collection
+    /// come one by one.
+    pub fn values(&self) -> impl Iterator<Item = (ColumnId, &[u8])> {
+        Values::of(&self.0)
+    }
+
+    /// About as [`Row::answer_bytes`], of the columns that are `wanted`; of all of them it is [`PackedRow::len`].
+    pub fn answer_bytes(&self, wanted: impl Fn(ColumnId) -> bool) -> u64 {
+        let clustering: usize = self.clustering().map(|value| value.len() + 4).sum();
+        let cells = self.values().filter(|(column, _)| wanted(*column));
+        let cells: usize = cells.map(|(_, value)| 16 + value.len()).sum();
+        (16 + clustering + cells) as u64
+    }
+
+    /// Bytes of its layout: never none.
+    #[expect(
+        clippy::len_without_is_empty,
+        reason = "no row is laid out in no bytes"
+    )]
+    pub fn len(&self) -> usize {
         self.0.len()
     }
 
     /// How many cells it has.
-    pub(super) fn cells(&self) -> usize {
+    pub fn cells(&self) -> usize {
         self.read().cells_left()
     }
 

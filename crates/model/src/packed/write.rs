@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use model::{Cell, CellRef, DeletionTime, Liveness, NO_DELETION_TIME, NO_TTL, Row, vint};
 use smallvec::SmallVec;
 
 use super::{
     CELL_DELETION_TIME, CELL_PATH, CELL_TTL, CELL_VALUE, CLUSTERING_AT, COMPLEX, DELETION,
-    EXPIRING, LIVENESS,
+    EXPIRING, LIVENESS, PLAIN,
 };
+use crate::{Cell, CellRef, DeletionTime, Liveness, NO_DELETION_TIME, NO_TTL, Row, vint};
 
 /// The timestamp that most of a row has.
 pub(super) fn base_of(row: &Row) -> i64 {
@@ -66,6 +66,8 @@ pub(super) struct RowWriter<'o, 'v> {
     number: u32,
     values: SmallVec<[&'v [u8]; 16]>,
     value_bytes: usize,
+    /// What the flags of its cells have besides values.
+    flags: u8,
 }
 
 impl<'o, 'v> RowWriter<'o, 'v> {
@@ -87,6 +89,7 @@ impl<'o, 'v> RowWriter<'o, 'v> {
             number: 0,
             values: SmallVec::new(),
             value_bytes: 0,
+            flags: 0,
         }
     }
 
@@ -107,12 +110,11 @@ impl<'o, 'v> RowWriter<'o, 'v> {
         let flag = |is: bool, flag: u8| if is { flag } else { 0 };
         let ends = cell.local_deletion_time != NO_DELETION_TIME;
         vint::write_unsigned(out, u64::from(cell.column.0));
-        out.push(
-            flag(cell.path.is_some(), CELL_PATH)
-                | flag(cell.ttl != NO_TTL, CELL_TTL)
-                | flag(ends, CELL_DELETION_TIME)
-                | flag(!cell.value.is_empty(), CELL_VALUE),
-        );
+        let flags = flag(cell.path.is_some(), CELL_PATH)
+            | flag(cell.ttl != NO_TTL, CELL_TTL)
+            | flag(ends, CELL_DELETION_TIME);
+        self.flags |= flags;
+        out.push(flags | flag(!cell.value.is_empty(), CELL_VALUE));
         put_time(out, cell.timestamp, self.base);
         if cell.ttl != NO_TTL {
             vint::write_unsigned(out, u64::from(cell.ttl as u32));
@@ -132,6 +134,11 @@ impl<'o, 'v> RowWriter<'o, 'v> {
 
     pub(super) fn finish(self) -> Arc<[u8]> {
         let RowWriter { head, values, .. } = self;
+        // A row without a marker is there by its cells.
+        let is_there = head[0] & LIVENESS != 0 || self.number > 0;
+        if head[0] & (EXPIRING | DELETION | COMPLEX) == 0 && self.flags == 0 && is_there {
+            head[0] |= PLAIN;
+        }
         let values_at = head.len();
         head[1..CLUSTERING_AT].copy_from_slice(&(values_at as u32).to_be_bytes());
         head[self.number_at..][..4].copy_from_slice(&self.number.to_be_bytes());
@@ -151,8 +158,8 @@ impl<'o, 'v> RowWriter<'o, 'v> {
     }
 }
 
-/// Bytes that a row's layout takes at most, whatever other timestamps are differences from.
-pub(in super::super) fn most_len(row: &Row) -> usize {
+/// Bytes that the layout of a packed row takes at most, whatever other timestamps are differences from.
+pub fn most_packed_len(row: &Row) -> usize {
     const TIME: usize = 9;
     // An id, a time to live, a length.
     const NUMBER: usize = 5;

@@ -5,14 +5,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use model::{
     Cell, Clustering, Column, ColumnId, ColumnKind, ComplexDeletion, CqlType, DeletionTime,
-    EXPIRED_TTL, Liveness, NO_DELETION_TIME, NO_TTL, Order, Row, Table, TableId, TableOptions,
-    counter,
+    EXPIRED_TTL, Liveness, NO_DELETION_TIME, NO_TTL, Order, PackedRow, Row, Table, TableId,
+    TableOptions, counter,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::super::row::MemRow;
-use super::PackedRow;
+use super::MemRow;
 
 const TEXT: ColumnId = ColumnId(3);
 const NUMBER: ColumnId = ColumnId(400);
@@ -137,6 +136,29 @@ proptest! {
         prop_assert_eq!(packed.unpack(), row.clone());
         prop_assert!(packed.clustering().eq(row.clustering.values()));
         prop_assert_eq!(packed.clustering().len(), 2);
+        prop_assert_eq!(packed.to_clustering(), row.clustering.clone());
+        let values = row.cells.iter().map(|cell| (cell.column, &cell.value[..]));
+        prop_assert!(packed.values().eq(values));
+    }
+
+    #[test]
+    fn a_row_is_plain_if_it_says_no_more_than_its_values(row in row()) {
+        let packed = PackedRow::new(&row, &mut Vec::new());
+        let mut plain = Row::new(row.clustering.clone());
+        plain.liveness.timestamp = row.liveness.timestamp;
+        for cell in &row.cells {
+            let Cell { column, timestamp, value, .. } = cell.clone();
+            let cell = Cell { column, path: None, timestamp, ttl: NO_TTL, local_deletion_time: NO_DELETION_TIME, value };
+            plain.add_cell(cell, &table());
+        }
+        prop_assert_eq!(packed.is_plain(), row == plain && !row.is_empty());
+        if packed.is_plain() {
+            prop_assert!(row.is_live(u32::MAX));
+            let wanted = |column| column == TEXT;
+            let mut shown = row.clone();
+            shown.retain_columns(&[TEXT]);
+            prop_assert_eq!(packed.answer_bytes(wanted), shown.answer_bytes());
+        }
     }
 
     #[test]

@@ -1,17 +1,16 @@
 //! Going along a packed row.
 
-use model::{
-    CellRef, Clustering, ColumnId, ComplexDeletion, DeletionTime, NO_DELETION_TIME, NO_TTL, Row,
-    vint,
-};
-
 use super::{
     CELL_DELETION_TIME, CELL_PATH, CELL_TTL, CELL_VALUE, CLUSTERING_AT, COMPLEX, DELETION,
     EXPIRING, LIVENESS,
 };
+use crate::{
+    CellRef, Clustering, ColumnId, ComplexDeletion, DeletionTime, NO_DELETION_TIME, NO_TTL, Row,
+    vint,
+};
 
 /// The values of the clustering of a packed row.
-pub(in super::super) struct ClusteringValues<'p> {
+pub(super) struct ClusteringValues<'p> {
     left: usize,
     rest: &'p [u8],
 }
@@ -133,6 +132,76 @@ impl<'p> Iterator for Parts<'p> {
     }
 }
 
+/// The values of the cells of a packed row, one after the other, and nothing else of it.
+pub(super) struct Values<'p> {
+    cells: usize,
+    rest: &'p [u8],
+    /// Of the cells in `rest`.
+    values: &'p [u8],
+}
+
+impl<'p> Values<'p> {
+    pub(super) fn of(packed: &'p [u8]) -> Values<'p> {
+        let mut rest = packed;
+        let flags = fixed::<1>(&mut rest)[0];
+        let values_at = u32::from_be_bytes(fixed(&mut rest)) as usize;
+        for _ in 0..number(&mut rest) {
+            bytes(&mut rest);
+        }
+        fixed::<8>(&mut rest);
+        let has = |flag| flags & flag != 0;
+        if has(LIVENESS) {
+            number(&mut rest);
+        }
+        if has(EXPIRING) {
+            number(&mut rest);
+            fixed::<4>(&mut rest);
+        }
+        if has(DELETION) {
+            skip_deletion(&mut rest);
+        }
+        if has(COMPLEX) {
+            for _ in 0..number(&mut rest) {
+                number(&mut rest);
+                skip_deletion(&mut rest);
+            }
+        }
+        Values {
+            cells: u32::from_be_bytes(fixed(&mut rest)) as usize,
+            rest,
+            values: packed.get(values_at..).unwrap_or(&[]),
+        }
+    }
+}
+
+impl<'p> Iterator for Values<'p> {
+    type Item = (ColumnId, &'p [u8]);
+
+    fn next(&mut self) -> Option<(ColumnId, &'p [u8])> {
+        self.cells = self.cells.checked_sub(1)?;
+        let rest = &mut self.rest;
+        let column = ColumnId(number(rest) as u32);
+        let flags = fixed::<1>(rest)[0];
+        number(rest);
+        if flags & !CELL_VALUE != 0 {
+            if flags & CELL_TTL != 0 {
+                number(rest);
+            }
+            if flags & CELL_DELETION_TIME != 0 {
+                fixed::<4>(rest);
+            }
+            if flags & CELL_PATH != 0 {
+                bytes(rest);
+            }
+        }
+        let len = match flags & CELL_VALUE {
+            0 => 0,
+            _ => number(rest) as usize,
+        };
+        Some((column, taken(&mut self.values, len)))
+    }
+}
+
 // What is read here was written here, so it never ends too early; if it did, the rest would be
 // zeros.
 
@@ -168,6 +237,11 @@ fn taken<'p>(rest: &mut &'p [u8], len: usize) -> &'p [u8] {
 
 fn time(rest: &mut &[u8], base: i64) -> i64 {
     base.wrapping_add(vint::unzigzag(number(rest)))
+}
+
+fn skip_deletion(rest: &mut &[u8]) {
+    number(rest);
+    fixed::<4>(rest);
 }
 
 fn deletion(rest: &mut &[u8], base: i64) -> DeletionTime {
