@@ -208,6 +208,12 @@ impl Partition {
         }
     }
 
+    /// Makes rows of the packed ones, for whoever does not take them as they are.
+    pub fn unpack(&mut self) {
+        let packed = std::mem::take(&mut self.packed);
+        self.rows.extend(packed.iter().map(PackedRow::unpack));
+    }
+
     /// Leaves out what is behind so many rows.
     pub fn truncate(&mut self, rows: usize) {
         self.rows.truncate(rows);

@@ -1,5 +1,6 @@
 //! Those who write to the store and read from it, and hold its answers against the oracle.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -10,7 +11,9 @@ use model::{
     ClusteringSelection, DataLimits, DecoratedKey, PartitionBound, PartitionSelection, ReadCommand,
     ReadPage, Resume, Slice, Table, TableId, Token,
 };
-use storage::{CompactionError, CompactionScope, Granularity, ScrubOptions, Store, WriteError};
+use storage::{
+    CompactionError, CompactionScope, Granularity, ReadError, ScrubOptions, Store, WriteError,
+};
 
 use super::indexes;
 use super::operation;
@@ -194,7 +197,7 @@ impl Client {
         let observation = self.world.oracle.borrow_mut().observe(key);
         let (now, table) = (command.now_seconds, command.table.clone());
         let (slice, reversed) = (&command.clustering.slices[0], command.clustering.reversed);
-        let page = self.store.read(&command).await;
+        let page = read(&self.store, &command).await;
         let page = match page {
             Ok(page) => page,
             Err(error) if self.world.has_disk_faults() => {
@@ -229,7 +232,7 @@ impl Client {
             let rows = page.partitions.into_iter().flat_map(|p| p.rows);
             rows.map(|row| row.clustering).collect::<Vec<_>>()
         };
-        match self.store.read(&command).await {
+        match read(&self.store, &command).await {
             Ok(page) => format!("\na read of all of it shows {:?}", clusterings(page)),
             Err(error) => format!("\na read of all of it fails: {error}"),
         }
@@ -262,7 +265,7 @@ impl Client {
         command.limits.rows = 1 + self.random.below(5) as u32;
         let mut all = Shown::default();
         loop {
-            let page = match self.store.read(&command).await {
+            let page = match read(&self.store, &command).await {
                 Ok(page) => page,
                 Err(_) if self.world.has_disk_faults() => return Ok(()),
                 Err(error) => return Err(format!("a paged read failed: {error}")),
@@ -411,6 +414,21 @@ pub(super) fn command(
     }
 }
 
+/// Asks a store; whether rows come packed, as a memtable has them, depends on the time.
+pub(super) async fn read(store: &Store, command: &ReadCommand) -> Result<ReadPage, ReadError> {
+    let mut command = Cow::Borrowed(command);
+    if command.now_seconds % 2 == 0 {
+        command.to_mut().packed = true;
+    }
+    let mut page = store.read(&command).await?;
+    for partition in &mut page.partitions {
+        partition.unpack();
+        let rows = partition.rows.iter_mut();
+        rows.for_each(|row| row.retain_columns(&command.columns));
+    }
+    Ok(page)
+}
+
 /// What a page of one partition shows, in the order of the table.
 pub(super) fn shown(page: ReadPage, reversed: bool) -> Shown {
     let mut shown = Shown::default();
@@ -439,7 +457,7 @@ pub(crate) async fn settle(
         for table in world.tables() {
             let selection = PartitionSelection::Key(key.clone());
             let command = command(&table, selection, &Slice::ALL, false, now);
-            let page = store.read(&command).await;
+            let page = read(store, &command).await;
             let page = page.map_err(|error| format!("a read after a restart failed: {error}"))?;
             let shown = shown(page, false);
             if shown != Shown::default() {
@@ -508,7 +526,7 @@ pub(super) async fn scan(
     command.limits.rows = 1 + random.below(100) as u32;
     let mut all: BTreeMap<DecoratedKey, Shown> = BTreeMap::new();
     loop {
-        let page = store.read(&command).await;
+        let page = read(store, &command).await;
         let page = page.map_err(|error| format!("a scan failed: {error}"))?;
         let last = page.partitions.last().cloned();
         for partition in page.partitions {

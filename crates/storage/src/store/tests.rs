@@ -121,8 +121,27 @@ async fn answers(
     command: ReadCommand,
 ) -> Result<(ReadPage, ReadPage), ReadError> {
     let found = store.read(&command).await?;
+    let packed = read_packed(store, &command).await?;
+    assert_eq!(content(packed), content(found.clone()), "{command:?}");
     let expected = read_partitions(env, &command, vec![Partition::from(all.clone())]).await?;
     Ok((content(found), content(expected)))
+}
+
+/// What the store answers to whoever takes rows packed, as rows of the columns that were asked for.
+async fn read_packed(store: &Store, command: &ReadCommand) -> Result<ReadPage, ReadError> {
+    let packed = ReadCommand {
+        packed: true,
+        ..command.clone()
+    };
+    let mut page = store.read(&packed).await?;
+    for partition in &mut page.partitions {
+        assert!(partition.rows.is_empty() || partition.packed.is_empty());
+        partition.unpack();
+        for row in &mut partition.rows {
+            row.retain_columns(&command.columns);
+        }
+    }
+    Ok(page)
 }
 
 /// What a page says: how much was gone through for it depends on where things lie.
