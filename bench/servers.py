@@ -180,7 +180,12 @@ class Helenus(Node):
     def __init__(self, name, address, data, cores, memory, binary, command, arguments):
         super().__init__(name, address, data, cores, memory)
         self.binary, self.command, self.arguments, self.process = binary, command, arguments, None
-        self.settings = []
+        # What becomes the server, after it has done something to its process.
+        self.settings, self.prefix = [], []
+
+    def another(self, name, address, data, cores):
+        """A node of the same binary."""
+        return Helenus(name, address, data, cores, None, self.binary, self.command, [])
 
     def start(self, clean, seeds):
         if clean:
@@ -190,6 +195,7 @@ class Helenus(Node):
                  for word in shlex.split(self.command)] + self.arguments + self.settings
         if len(seeds) > 1:
             words += ["--seeds", ",".join(seeds)]
+        words = [*self.prefix, *words]
         if self.cores:
             words = ["taskset", "-c", self.cores, *words]
         log = open(self.data.with_suffix(".log"), "ab")
@@ -235,7 +241,7 @@ class Limit(Node):
 
     def start(self, clean, seeds):
         words = [self.binary, "--upstream", f"{self.upstream}:9042", "--listen", f"{self.address}:9042",
-                 "--shards", str(self.shards)]
+                 "--shards", str(self.shards), *self.arguments]
         if self.cores:
             words = ["taskset", "-c", self.cores, *words]
         self.data.parent.mkdir(parents=True, exist_ok=True)

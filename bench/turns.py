@@ -1,4 +1,5 @@
 """Whose turn it is: one server runs, the client loads it, and the others are frozen."""
+import contextlib
 import dataclasses
 import json
 import os
@@ -43,27 +44,67 @@ class Bench:
     def run(self, server, *arguments):
         """Runs the client against `server`; gives its figures."""
         self.turn(server)
+        command, out = self.command(server, arguments)
+        reads, millis = self.drive.reads()
+        with open(self.log, "ab") as output:
+            if subprocess.run(command, stdout=output, stderr=output).returncode:
+                fail(f"the client failed; see {self.log}")
+        reads_after, millis_after = self.drive.reads()
+        return self.figures(server, out, (millis_after - millis) / max(1, reads_after - reads))
+
+    @contextlib.contextmanager
+    def beside(self, server, *arguments):
+        """Another client of `server`, at work meanwhile. What it gives has its figures afterwards."""
+        command, out = self.command(server, arguments)
+        found = {}
+        holds = arguments[0] == "idle"
+        with open(self.log, "ab") as output:
+            running = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=output,
+                                       stdout=subprocess.PIPE if holds else output)
+        try:
+            if holds:
+                # It says when they are there, and holds them as long as somebody may write to it.
+                running.stdout.readline()
+            yield found
+            if holds:
+                running.stdin.close()
+            if running.wait():
+                fail(f"the client failed; see {self.log}")
+            if not holds:
+                found |= self.figures(server, out, 0)
+        finally:
+            running.stdin.close()
+            if running.poll() is None:
+                running.kill()
+            running.wait()
+
+    def command(self, server, arguments):
+        """The client's command, and the file that its figures are in afterwards."""
         self.turns += 1
         # Every turn draws anew: a seed that came back would ask for what the turn before has brought
         # into the caches.
         seed = self.seeds[server.name] = self.seeds.get(server.name, 0) + 1
         out = self.folder / f"{self.turns:03}-{server.name.lower().replace(' ', '-')}-{arguments[0]}.json"
-        command = [self.options.client, *map(str, arguments), "--hosts", ",".join(server.addresses()),
-                   "--pids", ",".join(map(str, server.pids())),
-                   "--consistency", self.options.consistency, "--progress", "1s",
-                   "--seed", str(seed), "--out", str(out)]
+        command = [self.options.client, *map(str, arguments), "--hosts", ",".join(server.addresses())]
+        if arguments[0] != "idle":
+            command += ["--pids", ",".join(map(str, server.pids())), "--progress", "1s", "--out", str(out)]
+        if arguments[0] in ("load", "run"):
+            command += ["--consistency", self.options.consistency, "--seed", str(seed)]
         if self.client_cores:
             command = ["taskset", "-c", self.client_cores, *command]
-        log = self.folder / "client.log"
-        reads, millis = self.drive.reads()
-        with open(log, "ab") as output:
+        with open(self.log, "ab") as output:
             output.write((" ".join(map(str, command)) + "\n").encode())
-            output.flush()
-            if subprocess.run(command, stdout=output, stderr=output).returncode:
-                fail(f"the client failed; see {log}")
+        return command, out
+
+    @property
+    def log(self):
+        return self.folder / "client.log"
+
+    @staticmethod
+    def figures(server, out, drive_read_ms):
+        """What the client wrote, and what is known of the server beside it."""
         figures = json.loads(out.read_text())
-        reads_after, millis_after = self.drive.reads()
-        figures["drive_read_ms"] = (millis_after - millis) / max(1, reads_after - reads)
+        figures["drive_read_ms"] = drive_read_ms
         figures["memory_mib"] = server.memory_mib()
         errors = sum(figures["errors"].values())
         if errors:
@@ -74,15 +115,20 @@ class Bench:
         """Makes what `data` says, and fills it."""
         return self.run(server, "load", *data.arguments(), "--drop", "--threads", threads, *arguments)
 
-    def measure(self, server, workload, data, threads, seconds, rate=None, connections=None, more=()):
+    def measure(self, server, *arguments, **more):
+        """As `asking` says it."""
+        return self.run(server, *self.asking(server, *arguments, **more))
+
+    def asking(self, server, workload, data, threads, seconds, rate=None, connections=None, more=(), warmup=None):
         """A workload on loaded data, for so long, with so many operations in flight on so many connections."""
+        warmup = self.options.warmup if warmup is None else warmup
         arguments = ["run", workload, *data.arguments(), "--threads", threads, "--duration", f"{seconds}s",
-                     "--warmup", f"{self.options.warmup}s", *more]
+                     "--warmup", f"{warmup}s", *more]
         if rate:
             arguments += ["--rate", rate]
         if connections:
             arguments += ["--connections", max(1, connections // (server.shards * self.client_threads()))]
-        return self.run(server, *arguments)
+        return arguments
 
     def client_threads(self):
         """As many as the client has cores."""

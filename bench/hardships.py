@@ -1,0 +1,258 @@
+"""What a server has to bear: containers that allow less, clients that say nothing, too many requests, too many
+connections, more cores; and how much memory its rows take. More parts, as those of parts.py."""
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+
+from cgroup import Cgroup
+from measurements import cpu, ratios
+from parts import LIMIT, ONE_EACH, PEER, fill, hold, records_of
+from servers import ROOT, Limit, Server, fail, say
+from turns import Data
+
+IDLE, CONNECTS = 5000, 10_000
+# A cgroup's share of two cores, and its memory.
+CORES, MEMORY = 1.5, 2 << 30
+# Of what is offered in an overload there may be so many operations under way.
+MOST_IN_FLIGHT = 8192
+
+
+def one_column(bench):
+    return Data("one", bench.options.records, ("--fields", 1))
+
+
+def variant(bench, name, address, cores, command=(), cgroups=(), shards=None):
+    """Another node of the same Helenus, with data of its own, that is started another way."""
+    shards = shards or bench.subject.shards
+    node = bench.subject.nodes[0].another(name, address, bench.folder / "data" / name.replace(" ", "-"), cores)
+    node.prefix, node.cgroups = list(command), list(cgroups)
+    node.arguments += ["--shards", str(shards)]
+    server = Server(name, [node], shards)
+    bench.servers.append(server)
+    say(f"{name}: starts on {address}, cores {cores or 'all'}")
+    for other in bench.servers:
+        if other is not server:
+            other.freeze()
+    server.start(clean=True)
+    return server
+
+
+def end(bench, server):
+    server.stop()
+    server.remove_cgroups()
+    bench.servers.remove(server)
+
+
+def knobs(bench):
+    """Without io_uring; in a cgroup of 1.5 cores and 2 GiB; among 5,000 connections that say nothing."""
+    subject, data = bench.subject, one_column(bench)
+    fill(bench, data, [subject], "rows of one column of 100 bytes")
+    cores = subject.nodes[0].cores
+    refusing = [str(ROOT / "bench/without_io_uring.py")]
+    free = variant(bench, "free", "127.0.5.1", cores)
+    held = [free, variant(bench, "without io_uring", "127.0.5.2", cores, refusing)]
+    try:
+        held.append(variant(bench, "in a cgroup", "127.0.5.3", cores, cgroups=cgroups("knobs")))
+    except OSError as error:
+        bench.notes.append(f"knobs: left out the cgroup, which needs the right to make one: {error}")
+    threads, connections = ONE_EACH
+    for server in held:
+        fill(bench, data, [server], "rows of one column of 100 bytes")
+    for workload, case in (("c", "reads"), ("w", "writes")):
+
+        def measure(server):
+            return threads, bench.measure(server, workload, data, threads, bench.options.duration,
+                                          connections=connections)
+
+        runs = bench.rounds("knobs", case, "peak", held, measure)
+        for server in held[1:]:
+            bound = 0.8
+            if server.name == "without io_uring":
+                # What epoll costs where nothing else is done is not the server's; a twentieth is noise.
+                bound = 0.95 * statistics.median(limit_by_drivers(bench, data, case, workload))
+            hold(bench, "knobs", f"{case} for CPU {server.name} beside the free run",
+                 ratios(runs, "free", server.name, cpu), bound, False)
+        idle_clients(bench, free, case, measure)
+    for server in held:
+        end(bench, server)
+
+
+def limit_by_drivers(bench, data, case, workload):
+    """What the limit does for its CPU by epoll, beside what it does by io_uring, in each round."""
+    of_driver = {}
+    for driver, address in (("io_uring", "127.0.5.4"), ("epoll", "127.0.5.5")):
+        cores, name = bench.subject.nodes[0].cores, f"limit by {driver}"
+        learns_from = (bench.options.limit, bench.subject.addresses()[0], bench.subject.shards)
+        node = Limit(name, address, bench.folder / "data" / name.replace(" ", "-"), cores, *learns_from)
+        node.arguments = ["--driver", driver]
+        of_driver[driver] = Server(name, [node], upstream=bench.subject)
+    bench.servers += of_driver.values()
+    threads, connections = ONE_EACH
+
+    def measure(server):
+        return threads, bench.measure(server, workload, data, threads, bench.options.duration,
+                                      connections=connections)
+
+    runs = bench.rounds("knobs", f"{case}, the limit", "peak", of_driver.values(), measure)
+    for server in of_driver.values():
+        end(bench, server)
+    return ratios(runs, "limit by io_uring", "limit by epoll", cpu)
+
+
+def idle_clients(bench, free, case, measure):
+    """The same with and without connections on which nothing is asked."""
+    values = []
+    for turn in range(bench.options.rounds):
+        _, alone = measure(free)
+        bench.turn(free)
+        with bench.beside(free, "idle", "--connections-held", IDLE, "--duration", "600s"):
+            threads, among = measure(free)
+        bench.keep("knobs", f"{case} among {IDLE:,} idle connections", "peak", free, turn + 1, threads, among)
+        values.append(alone["server_cpu"]["micros_per_operation"] / among["server_cpu"]["micros_per_operation"])
+    hold(bench, "knobs", f"{case} for CPU among {IDLE:,} idle connections beside the free run", values, 0.8, False)
+
+
+def cgroups(name):
+    """A share of two cores, and memory, page cache included."""
+
+    def set_cores(group, unified):
+        period = 100_000
+        quota = int(CORES * period)
+        if unified:
+            (group / "cpu.max").write_text(f"{quota} {period}")
+        else:
+            (group / "cpu.cfs_period_us").write_text(str(period))
+            (group / "cpu.cfs_quota_us").write_text(str(quota))
+
+    def set_memory(group, unified):
+        (group / ("memory.max" if unified else "memory.limit_in_bytes")).write_text(str(MEMORY))
+
+    return [Cgroup("cpu", name, set_cores), Cgroup("memory", name, set_memory)]
+
+
+def overload(bench):
+    """Three times as much as the server can do: what is done of it, what others see, and how soon it is over."""
+    subject, data = bench.subject, one_column(bench)
+    fill(bench, data, [subject], "rows of one column of 100 bytes")
+    for workload, case in (("c", "reads"), ("a", "half and half")):
+        threads = bench.find_peak(subject, workload, data)
+        goodput, waits, recovered = [], [], []
+        for turn in range(bench.options.rounds):
+            peak = bench.measure(subject, workload, data, threads, bench.options.duration)
+            bench.keep("overload", case, "peak", subject, turn + 1, threads, peak)
+            rate = int(peak["ops_per_second"] * 3)
+            # Another client, that asks little.
+            other = bench.asking(subject, workload, data, 1, bench.options.duration, 100)
+            with bench.beside(subject, *other) as little:
+                flood = bench.measure(subject, workload, data, MOST_IN_FLIGHT, bench.options.duration, rate)
+            bench.keep("overload", f"{case}, three times the peak", "flood", subject, turn + 1, MOST_IN_FLIGHT, flood)
+            bench.keep("overload", f"{case}, another client meanwhile", "flood", subject, turn + 1, 1, little)
+            after = bench.measure(subject, workload, data, threads, 5, int(peak["ops_per_second"] * 0.5), warmup=0)
+            bench.keep("overload", f"{case}, right after it", "fixed", subject, turn + 1, threads, after)
+            goodput.append(flood["ops_per_second"] / peak["ops_per_second"])
+            waits.append(little["latency"]["max"] / 1000)
+            recovered.append(seconds_until_calm(after))
+        hold(bench, "overload", f"{case} done at three times the peak beside the peak", goodput, 0.9, False)
+        hold(bench, "overload", f"{case}: longest wait of another client", waits, 1000, True, "ms")
+        hold(bench, "overload", f"{case}: until all is done again as it comes", recovered, 1, True, "s")
+
+
+def seconds_until_calm(figures, least=0.95):
+    """When the first second began in which as much was done as was asked, without an error."""
+    asked, begun = figures["rate"], 0
+    for interval in figures["intervals"]:
+        if interval["ops_per_second"] >= least * asked and not interval["errors"]:
+            return begun
+        begun = interval["at"]
+    return figures["seconds"]
+
+
+def storm(bench):
+    """10,000 connects a second: what those see that are connected."""
+    subject, data = bench.subject, one_column(bench)
+    fill(bench, data, [subject], "rows of one column of 100 bytes")
+    threads = 64
+    figures = bench.measure(subject, "c", data, threads, bench.options.duration)
+    rate = int(figures["ops_per_second"] * 0.3)
+    done, slower = [], []
+    for turn in range(bench.options.rounds):
+        calm = bench.measure(subject, "c", data, threads, bench.options.duration, rate)
+        bench.keep("storm", "calm", "fixed", subject, turn + 1, threads, calm)
+        seconds = bench.options.duration + bench.options.warmup
+        with bench.beside(subject, "storm", "--rate", CONNECTS, "--duration", f"{seconds}s") as connects:
+            windy = bench.measure(subject, "c", data, threads, bench.options.duration, rate)
+        bench.keep("storm", f"among {CONNECTS:,} connects a second", "fixed", subject, turn + 1, threads, windy)
+        done.append(windy["ops_per_second"] / calm["ops_per_second"])
+        slower.append(windy["latency"]["p99"] / calm["latency"]["p99"])
+        say(f"storm: {connects['ops_per_second']:,.0f} connects a second were answered")
+        if connects["ops_per_second"] < 0.95 * CONNECTS:
+            bench.notes.append(f"storm: {connects['ops_per_second']:,.0f} connects a second, not {CONNECTS:,}")
+    hold(bench, "storm", "reads done among connects beside calm ones", done, 0.99, False)
+    hold(bench, "storm", "p99 of reads among connects beside calm ones", slower, 2, True)
+
+
+def scaling(bench):
+    """One, two and three shards, each with a core and the same work."""
+    cores = sorted(os.sched_getaffinity(0))
+    counts = [count for count in (1, 2, 3) if count < len(cores)]
+    if len(counts) < 3:
+        bench.notes.append(f"scaling: there are {len(cores)} cores, so only up to {len(counts)} shards were measured")
+    servers, clients = [], bench.client_cores
+    for count in counts:
+        of_server = ",".join(map(str, cores[:count]))
+        servers.append(variant(bench, f"{count} shards", f"127.0.6.{count}", of_server, shards=count))
+    # The client has the same cores each time.
+    bench.client_cores = ",".join(map(str, cores[counts[-1]:])) if counts else clients
+    data = one_column(bench)
+    for server in servers:
+        fill(bench, data, [server], "rows of one column of 100 bytes")
+
+    def measure(server):
+        threads = 64 * server.shards
+        return threads, bench.measure(server, "c", data, threads, bench.options.duration, connections=threads)
+
+    runs = bench.rounds("scaling", "one column", "peak", servers, measure)
+    for server in servers[1:]:
+        hold(bench, "scaling", f"work for CPU of {server.name} beside one",
+             ratios(runs, servers[0].name, server.name, cpu), 0.95, False)
+    for server in servers:
+        end(bench, server)
+    bench.client_cores = clients
+
+
+def memory(bench):
+    """What a row takes: of the process in a memtable and in the cache, and of Cassandra's heap."""
+    servers = [server for server in bench.servers if server.name != LIMIT]
+    for name, data in (("one column", one_column(bench)), ("records of 1 KB", records_of(bench))):
+        taken = {}
+        for server in servers:
+            bench.turn(server)
+            own = Data(f"memory_{data.keyspace}", data.records, data.more)
+            before = held_by(server)
+            fill(bench, own, [server], f"{name}, for their memory")
+            taken[server.name] = (held_by(server) - before) / own.records
+            say(f"memory: {server.name} takes {taken[server.name]:,.0f} bytes for a row, {name}")
+        bench.notes.append(f"memory, {name}: " + ", ".join(f"{who} {bytes_:,.0f}" for who, bytes_ in taken.items())
+                           + " bytes a row right after they were written")
+        if PEER in taken and bench.subject.name in taken and taken[bench.subject.name] > 0:
+            hold(bench, "memory", f"heap of {PEER} beside memory of {bench.subject.name} for a row, {name}",
+                 [taken[PEER] / taken[bench.subject.name]], 1, False)
+
+
+def held_by(server):
+    """Bytes: of a Java process those of its heap that are alive, of another one its resident memory."""
+    node = server.nodes[0]
+    if server.name != PEER:
+        return server.memory_mib() * (1 << 20)
+    jcmd = pathlib.Path(os.readlink(f"/proc/{node.pid}/exe")).with_name("jcmd")
+    for command in ("GC.run", "GC.heap_info"):
+        told = subprocess.run([jcmd, str(node.pid), command], stdout=subprocess.PIPE, text=True)
+        if told.returncode:
+            fail(f"{jcmd} {node.pid} {command} failed: the JDK's own jcmd is needed to see Cassandra's heap")
+    used = re.search(r"used (\d+)K", told.stdout)
+    return int(used[1]) << 10 if used else 0
+
+
+HARDSHIPS = {part.__name__: part for part in (knobs, overload, storm, scaling, memory)}
