@@ -281,7 +281,7 @@ impl<'r> Reading<'r> {
         page: &mut PageBuilder<'r>,
         rows: &mut u32,
     ) -> bool {
-        page.begin_packed();
+        page.begin_packed(&self.view.table);
         while let Some(row) = stream.next_row() {
             let flow = page.memory_row(row);
             self.give_way(rows).await;

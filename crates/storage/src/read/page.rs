@@ -41,8 +41,8 @@ pub(crate) struct PageBuilder<'c> {
     purge: Purge,
     most_tombstones: u64,
     current: Option<Current>,
-    /// Are all columns wanted that rows have?
-    wants_all: bool,
+    /// Are all columns wanted that rows have? Known where rows come packed.
+    wants_all: Option<bool>,
     /// Memory for laying out rows.
     scratch: Vec<u8>,
 }
@@ -79,7 +79,6 @@ impl<'c> PageBuilder<'c> {
     /// For a command on `table`, the table of today.
     pub(crate) fn new(command: &'c ReadCommand, table: &'c Table) -> PageBuilder<'c> {
         let DataLimits { rows, bytes, .. } = command.limits;
-        let is_wanted = |id: ColumnId| command.columns.binary_search(&id).is_ok();
         PageBuilder {
             command,
             dropped: Some(table).filter(|table| !table.dropped.is_empty()),
@@ -90,7 +89,7 @@ impl<'c> PageBuilder<'c> {
             purge: purge_of(command, table),
             most_tombstones: u64::MAX,
             current: None,
-            wants_all: command.packed && table.regulars().all(|column| is_wanted(column.id)),
+            wants_all: None,
             scratch: Vec::new(),
         }
     }
@@ -173,8 +172,12 @@ impl<'c> PageBuilder<'c> {
     }
 
     /// The rows of the partition that has just begun come from a memtable alone.
-    pub(crate) fn begin_packed(&mut self) {
+    pub(crate) fn begin_packed(&mut self, table: &Table) {
         debug_assert!(self.takes_packed());
+        let wanted = &self.command.columns;
+        let is_wanted = |id: ColumnId| wanted.binary_search(&id).is_ok();
+        let all = || table.regulars().all(|column| is_wanted(column.id));
+        self.wants_all.get_or_insert_with(all);
         if let Some(current) = &mut self.current {
             current.packed = Some(Vec::new());
         }
@@ -190,8 +193,8 @@ impl<'c> PageBuilder<'c> {
         }
         let columns = &self.command.columns;
         let bytes = match self.wants_all {
-            true => packed.len() as u64,
-            false => packed.answer_bytes(|column| columns.binary_search(&column).is_ok()),
+            Some(true) => packed.len() as u64,
+            _ => packed.answer_bytes(|column| columns.binary_search(&column).is_ok()),
         };
         let Some(current) = self
             .current
