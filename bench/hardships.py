@@ -7,8 +7,9 @@ import statistics
 import subprocess
 
 from cgroup import Cgroup
+from measurements import CASSANDRA as PEER
 from measurements import cpu, ratios
-from parts import LIMIT, ONE_EACH, PEER, fill, hold, records_of
+from parts import ONE_EACH, fill, hold, one_column, records_of
 from servers import ROOT, Limit, Server, fail, say
 from turns import Data
 
@@ -17,10 +18,6 @@ IDLE, CONNECTS = 5000, 10_000
 CORES, MEMORY = 1.5, 2 << 30
 # Of what is offered in an overload there may be so many operations under way.
 MOST_IN_FLIGHT = 8192
-
-
-def one_column(bench):
-    return Data("one", bench.options.records, ("--fields", 1))
 
 
 def variant(bench, name, address, cores, command=(), cgroups=(), shards=None):
@@ -48,7 +45,7 @@ def end(bench, server):
 def knobs(bench):
     """Without io_uring; in a cgroup of 1.5 cores and 2 GiB; among 5,000 connections that say nothing."""
     subject, data = bench.subject, one_column(bench)
-    fill(bench, data, [subject], "rows of one column of 100 bytes")
+    fill(bench, data, [subject])
     cores = subject.nodes[0].cores
     refusing = [str(ROOT / "bench/without_io_uring.py")]
     free = variant(bench, "free", "127.0.5.1", cores)
@@ -59,7 +56,7 @@ def knobs(bench):
         bench.notes.append(f"knobs: left out the cgroup, which needs the right to make one: {error}")
     threads, connections = ONE_EACH
     for server in held:
-        fill(bench, data, [server], "rows of one column of 100 bytes")
+        fill(bench, data, [server])
     for workload, case in (("c", "reads"), ("w", "writes")):
 
         def measure(server):
@@ -135,7 +132,7 @@ def cgroups(name):
 def overload(bench):
     """Three times as much as the server can do: what is done of it, what others see, and how soon it is over."""
     subject, data = bench.subject, one_column(bench)
-    fill(bench, data, [subject], "rows of one column of 100 bytes")
+    fill(bench, data, [subject])
     for workload, case in (("c", "reads"), ("a", "half and half")):
         threads = bench.find_peak(subject, workload, data)
         goodput, waits, recovered = [], [], []
@@ -172,7 +169,7 @@ def seconds_until_calm(figures, least=0.95):
 def storm(bench):
     """10,000 connects a second: what those see that are connected."""
     subject, data = bench.subject, one_column(bench)
-    fill(bench, data, [subject], "rows of one column of 100 bytes")
+    fill(bench, data, [subject])
     threads = 64
     figures = bench.measure(subject, "c", data, threads, bench.options.duration)
     rate = int(figures["ops_per_second"] * 0.3)
@@ -207,7 +204,7 @@ def scaling(bench):
     bench.client_cores = ",".join(map(str, cores[counts[-1]:])) if counts else clients
     data = one_column(bench)
     for server in servers:
-        fill(bench, data, [server], "rows of one column of 100 bytes")
+        fill(bench, data, [server])
 
     def measure(server):
         threads = 64 * server.shards
@@ -224,14 +221,13 @@ def scaling(bench):
 
 def memory(bench):
     """What a row takes: of the process in a memtable and in the cache, and of Cassandra's heap."""
-    servers = [server for server in bench.servers if server.name != LIMIT]
-    for name, data in (("one column", one_column(bench)), ("records of 1 KB", records_of(bench))):
-        taken = {}
-        for server in servers:
+    for data in (one_column(bench), records_of(bench)):
+        name, taken = data.name, {}
+        for server in bench.databases:
             bench.turn(server)
-            own = Data(f"memory_{data.keyspace}", data.records, data.more)
+            own = Data(f"{name}, for their memory", f"memory_{data.keyspace}", data.records, data.more)
             before = held_by(server)
-            fill(bench, own, [server], f"{name}, for their memory")
+            fill(bench, own, [server])
             taken[server.name] = (held_by(server) - before) / own.records
             say(f"memory: {server.name} takes {taken[server.name]:,.0f} bytes for a row, {name}")
         bench.notes.append(f"memory, {name}: " + ", ".join(f"{who} {bytes_:,.0f}" for who, bytes_ in taken.items())

@@ -2,6 +2,9 @@
 import dataclasses
 import statistics
 
+# The servers that are compared.
+CASSANDRA, HELENUS, LIMIT = "Cassandra", "Helenus", "limit"
+
 
 @dataclasses.dataclass
 class Run:

@@ -1,11 +1,11 @@
 """What is measured, part by part; each says what it is held to. `PARTS` has them in their order."""
 import statistics
 
-from measurements import Target, cpu, items_per_cpu_second, latency, ops, ratios
+from measurements import CASSANDRA as PEER
+from measurements import LIMIT, Target, cpu, items_per_cpu_second, latency, ops, ratios
 from servers import say
 from turns import Data
 
-PEER, LIMIT = "Cassandra", "limit"
 # As many as most have who have several nodes.
 REPLICAS = 3
 # Before the first workload, of which the load and a start know nothing: the compiled code of reads
@@ -18,26 +18,34 @@ ONE_EACH, MANY_EACH = (64, 64), (1024, 32)
 
 def records_of(bench):
     """YCSB's: ten fields of 100 bytes."""
-    return Data("ycsb", bench.options.records)
+    return Data("records of 1 KB", "ycsb", bench.options.records)
 
 
-def fill(bench, data, servers, name, *arguments):
+def one_column(bench):
+    return Data("rows of one column of 100 bytes", "one", bench.options.records, ("--fields", 1))
+
+
+def fill(bench, data, servers):
     """Has the data in all servers, at rest."""
     options = bench.options
     for server in servers:
-        if server.upstream or (server.name, data) in bench.filled:
+        if (server.name, data) in bench.filled:
             continue
         bench.filled.add((server.name, data))
         if server.name in options.loaded:
-            say(f"{server.name}: {name} is there from a comparison before")
+            say(f"{server.name}: {data.name} is there from a comparison before")
             continue
-        say(f"{server.name}: loads {data.records:,} of {name}")
-        figures = bench.load(server, data, max(options.threads), *arguments, "--replication-factor",
+        say(f"{server.name}: loads {data.records:,} of {data.name}")
+        bench.turn(server)
+        before = server.cpu_seconds()
+        figures = bench.load(server, data, max(options.threads), "--replication-factor",
                              min(REPLICAS, options.nodes))
-        bench.keep("load", name, "load", server, 1, max(options.threads), figures)
+        bench.keep("load", data.name, "load", server, 1, max(options.threads), figures)
         took = server.settle(options.settle)
         say(f"{server.name}: " + (f"at rest after {took:.0f} s" if took is not None else
                                   f"still busy after {options.settle} s, {len(server.hints())} files of hints"))
+        # What one of them compacts while it loads, the other does afterwards.
+        figures["micros_until_rest"] = (server.cpu_seconds() - before) * 1e6 / data.records
 
 
 def hold(bench, part, name, values, bound, at_most, unit="x"):
@@ -58,9 +66,9 @@ def warm_up(bench, data, workload="c"):
 def path(bench):
     """Reads of a row by its key, from memory, beside the limit: what a request costs beyond its I/O."""
     subject = bench.subject.name
-    one, ycsb = Data("one", bench.options.records, ("--fields", 1)), records_of(bench)
-    fill(bench, one, bench.servers, "rows of one column of 100 bytes")
-    fill(bench, ycsb, bench.servers, "records of 1 KB")
+    one, ycsb = one_column(bench), records_of(bench)
+    fill(bench, one, bench.databases)
+    fill(bench, ycsb, bench.databases)
     warm_up(bench, one)
     for name, data, bound in (("one column", one, 1.6), ("YCSB C", ycsb, 2.0)):
         for (threads, connections), shape in ((ONE_EACH, "64 x 1"), (MANY_EACH, "32 x 32")):
@@ -84,8 +92,8 @@ def direct(bench):
     if subject.shards < 2:
         bench.notes.append("direct: left out, as there is one shard")
         return
-    data = Data("one", bench.options.records, ("--fields", 1))
-    fill(bench, data, bench.servers, "rows of one column of 100 bytes")
+    data = one_column(bench)
+    fill(bench, data, [subject])
     threads, connections = ONE_EACH
     values = []
     for turn in range(bench.options.rounds):
@@ -102,10 +110,8 @@ def ycsb(bench):
     """YCSB's workloads: each server at its peak, and all at one rate, 70 % of Cassandra's peak."""
     data = records_of(bench)
     options = bench.options
-    servers = [server for server in bench.servers if server.name != LIMIT]
-    for server in servers:
-        server.write_as(options.durability[0], options.group_window)
-    fill(bench, data, servers, "records of 1 KB")
+    servers = bench.databases
+    fill(bench, data, servers)
     for server in servers:
         server.read_all()
     for durability in options.durability:
@@ -116,11 +122,11 @@ def ycsb(bench):
         warm_up(bench, data, options.workloads[0])
         for workload in options.workloads:
             name = f"{workload}, {durability}" if len(options.durability) > 1 else workload
-            compare_workload(bench, "ycsb", name, workload, data, servers)
+            compare_workload(bench, name, workload, data)
 
 
-def compare_workload(bench, part, name, workload, data, servers):
-    options = bench.options
+def compare_workload(bench, name, workload, data):
+    options, servers = bench.options, bench.databases
     in_flight = {server.name: bench.find_peak(server, workload, data) for server in servers}
     bench.level_seeds()
 
@@ -128,7 +134,7 @@ def compare_workload(bench, part, name, workload, data, servers):
         threads = in_flight[server.name]
         return threads, bench.measure(server, workload, data, threads, options.duration)
 
-    runs = bench.rounds(part, name, "peak", servers, peak)
+    runs = bench.rounds("ycsb", name, "peak", servers, peak)
     reference = PEER if PEER in in_flight else servers[0].name
     rate = max(1, int(statistics.median(ops(run) for run in runs if run.server == reference) * options.share))
     threads = max(max(options.threads), max(in_flight.values()))
@@ -136,25 +142,24 @@ def compare_workload(bench, part, name, workload, data, servers):
     def fixed(server):
         return threads, bench.measure(server, workload, data, threads, options.duration, rate)
 
-    bench.rounds(part, name, "fixed", servers, fixed)
+    bench.rounds("ycsb", name, "fixed", servers, fixed)
     if workload == "e":
         subject = bench.subject.name
-        hold(bench, part, f"work for CPU of {subject} beside {PEER}, scans",
+        hold(bench, "ycsb", f"work for CPU of {subject} beside {PEER}, scans",
              ratios(runs, PEER, subject, cpu), 8, False)
 
 
 def partitions(bench):
     """Partitions of a hundred rows of 100 bytes, read whole."""
-    data = Data("partitions", bench.options.records // 100, ("--table", "partitions"))
-    servers = bench.servers
-    fill(bench, data, servers, "partitions of 100 rows")
+    data = Data("partitions of 100 rows", "partitions", bench.options.records // 100, ("--table", "partitions"))
+    fill(bench, data, bench.databases)
     warm_up(bench, data)
     bench.level_seeds()
 
     def measure(server):
         return 64, bench.measure(server, "c", data, 64, bench.options.duration)
 
-    runs = bench.rounds("partitions", "read of 100 rows", "peak", servers, measure)
+    runs = bench.rounds("partitions", "read of 100 rows", "peak", bench.servers, measure)
     subject = bench.subject.name
     hold(bench, "partitions", f"work for CPU of {subject} beside {PEER}",
          ratios(runs, PEER, subject, cpu), 8, False)
@@ -163,12 +168,13 @@ def partitions(bench):
 def metrics(bench):
     """Mogujie's table: points in time in a map, so many to an insert."""
     subject = bench.subject.name
-    servers = [server for server in bench.servers if server.name != LIMIT]
+    servers = bench.databases
     for points in (1, 60, 360, 3600):
         # About as much data each time.
         records = max(1000, bench.options.records // points // 4)
-        data = Data(f"metrics{points}", records, ("--table", "metrics", "--points", points))
-        fill(bench, data, servers, f"rows of {points} points")
+        more = ("--table", "metrics", "--points", points)
+        data = Data(f"rows of {points} points", f"metrics{points}", records, more)
+        fill(bench, data, servers)
         bench.level_seeds()
         in_flight = max(8, min(128, 4096 // points))
 
@@ -183,9 +189,10 @@ def metrics(bench):
 def texts(bench):
     """Yahoo! Japan's mixes on rows of text of 1 to 2 KB, with more and more clients."""
     subject = bench.subject.name
-    servers = [server for server in bench.servers if server.name != LIMIT]
-    data = Data("texts", bench.options.records // 2, ("--fields", 1, "--field-length", "1000-2000"))
-    fill(bench, data, servers, "rows of text of 1 to 2 KB")
+    servers = bench.databases
+    more = ("--fields", 1, "--field-length", "1000-2000")
+    data = Data("rows of text of 1 to 2 KB", "texts", bench.options.records // 2, more)
+    fill(bench, data, servers)
     for workload, name in (("c", "reads"), ("w", "writes"), ("a", "half and half")):
         bench.level_seeds()
         for threads in (8, 16, 36, 72, 140, 260):
@@ -218,8 +225,8 @@ def rises(bench, case):
 def steady(bench):
     """Ten minutes at 70 % of the peak, half reads and half updates, while flushes and compactions run."""
     data = records_of(bench)
-    servers = [server for server in bench.servers if server.name != LIMIT]
-    fill(bench, data, servers, "records of 1 KB")
+    servers = bench.databases
+    fill(bench, data, servers)
     for server in servers:
         threads = bench.find_peak(server, "a", data)
         figures = bench.measure(server, "a", data, threads, bench.options.duration)

@@ -9,9 +9,9 @@ import statistics
 
 import measurements
 import plots
+from measurements import CASSANDRA, HELENUS, LIMIT
 from plots import number
 
-HELENUS, CASSANDRA, LIMIT = "Helenus", "Cassandra", "limit"
 # Columns are in this order: these first, the limit last, what else there is between them as it comes.
 FIRST, LAST = (CASSANDRA, HELENUS), (LIMIT,)
 NONE = "–"

@@ -26,6 +26,11 @@ class Bench:
     def subject(self):
         return self.servers[1]
 
+    @property
+    def databases(self):
+        """All that keep what is written: the limit does not."""
+        return [server for server in self.servers if not server.upstream]
+
     def turn(self, server):
         """Lets `server` run, and only it and whom it needs."""
         for other in self.servers:
@@ -181,6 +186,8 @@ class Bench:
 class Data:
     """A table and what is in it, as arguments of the client."""
 
+    # For people.
+    name: str
     keyspace: str
     records: int
     more: tuple = ()

@@ -63,7 +63,7 @@ class Runner:
                 return self.batch(step)
             return self.statement(step)
         except Failure as failure:
-            return ("error", failure.code, failure.message)
+            return error_of(failure)
         except (Closed, OSError) as error:
             # The connection is the server's to keep: losing it is an answer of its own.
             self.reconnect()
@@ -105,6 +105,11 @@ class Runner:
         if text.startswith("DESCRIBE"):
             rows = [tuple(v and v.replace(self.keyspace.encode(), b"{keyspace}") for v in row) for row in rows]
         return self.answer(result, rows)
+
+
+def error_of(failure: Failure):
+    """A refusal, as an answer."""
+    return ("error", failure.code, failure.message)
 
 
 def unhexed(items):
@@ -412,7 +417,7 @@ def drop_oracles(right: Runner):
     try:
         right.drop()
     except Failure as failure:
-        answer = ("error", failure.code, failure.message)
+        answer = error_of(failure)
         if not has_tripped(answer):
             raise
         right.trip(answer)

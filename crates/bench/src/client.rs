@@ -12,7 +12,7 @@ use crate::gate::Gate;
 use crate::measurement::Recorder;
 use crate::options::Common;
 use crate::pacing::{self, Pacing};
-use crate::table::{Buffers, Table};
+use crate::table::{Buffers, Table, Task};
 use crate::workload::{Kind, Workload};
 
 /// What all threads share.
@@ -201,10 +201,12 @@ async fn work(
             return;
         }
         let operation = chooser.next();
-        let random = &mut chooser.random;
-        let done = table
-            .execute(connection, &operation, random, &mut buffers)
-            .await;
+        let task = Task {
+            connection,
+            random: &mut chooser.random,
+            buffers: &mut buffers,
+        };
+        let done = table.execute(&operation, task).await;
         match done {
             Ok(found) => recorder.succeeded(operation.kind.name(), begun.elapsed(), found),
             Err(error) => recorder.failed(error),

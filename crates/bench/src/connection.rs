@@ -77,7 +77,7 @@ impl Connection {
             .build();
         let connections = NonZeroUsize::new(options.connections).unwrap_or(NonZeroUsize::MIN);
         let mut builder = SessionBuilder::new()
-            .known_nodes(&options.hosts)
+            .known_nodes(&options.nodes.hosts)
             .pool_size(PoolSize::PerShard(connections))
             .default_execution_profile_handle(profile.into_handle());
         if let (Some(user), Some(password)) = (&options.user, &options.password) {
@@ -85,7 +85,7 @@ impl Connection {
         }
         let session = builder.build().await;
         let session = session.map_err(|error| DatabaseError::Connect {
-            hosts: options.hosts.join(", "),
+            hosts: options.nodes.hosts.join(", "),
             reason: error.to_string(),
         })?;
         Ok(Connection { session })

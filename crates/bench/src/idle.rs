@@ -33,7 +33,7 @@ pub(crate) fn run(options: &IdleOptions) -> Result<(), String> {
     executor.block_on(async {
         let mut end = End::listen().map_err(|error| error.to_string())?;
         let held = tokio::select! {
-            held = Held::open(&options.hosts, options.connections_held) => held?,
+            held = Held::open(&options.nodes.hosts, options.connections_held) => held?,
             () = end.comes() => return Err("ended before all connections were there".to_owned()),
         };
         say_that_they_are_held(options.connections_held).map_err(|error| error.to_string())?;
@@ -170,6 +170,7 @@ fn standard_input() -> Option<oneshot::Receiver<()>> {
 
 #[cfg(test)]
 mod tests {
+    use crate::options::Nodes;
     use std::time::Duration;
 
     use super::*;
@@ -215,7 +216,9 @@ mod tests {
     fn it_ends_when_the_time_is_up() {
         let server = Server::start(Behaviour::Ready);
         let options = IdleOptions {
-            hosts: vec![server.address.to_string()],
+            nodes: Nodes {
+                hosts: vec![server.address.to_string()],
+            },
             connections_held: 10,
             duration: Duration::from_millis(10),
         };

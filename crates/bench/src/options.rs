@@ -101,10 +101,10 @@ pub(crate) enum Command {
     Idle(IdleOptions),
 }
 
-/// What `storm` takes.
+/// Whom to connect to.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct StormOptions {
-    /// Nodes to connect to, in turn
+pub(crate) struct Nodes {
+    /// Nodes to connect to: `load` and `run` first, and then to whichever there are; others in turn
     #[arg(
         long,
         value_name = "HOST[:PORT],...",
@@ -112,15 +112,11 @@ pub(crate) struct StormOptions {
         default_value = "127.0.0.1"
     )]
     pub(crate) hosts: Vec<String>,
-    /// Connections opened a second, each when it is due
-    #[arg(long, value_name = "CONNECTS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) rate: u64,
-    /// Begin connects for so long
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
-    pub(crate) duration: Duration,
-    /// Connections that are there at a time, at most; those that are due wait for their end
-    #[arg(long, value_name = "N", default_value_t = 512)]
-    pub(crate) in_flight: usize,
+}
+
+/// How it is measured, and where that is said.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Measuring {
     /// Threads of this program [default: one for each core it may use]
     #[arg(long, value_name = "N")]
     pub(crate) client_threads: Option<usize>,
@@ -140,17 +136,29 @@ pub(crate) struct StormOptions {
     pub(crate) progress: Duration,
 }
 
+/// What `storm` takes.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct StormOptions {
+    #[command(flatten)]
+    pub(crate) nodes: Nodes,
+    /// Connections opened a second, each when it is due
+    #[arg(long, value_name = "CONNECTS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) rate: u64,
+    /// Begin connects for so long
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    pub(crate) duration: Duration,
+    /// Connections that are there at a time, at most; those that are due wait for their end
+    #[arg(long, value_name = "N", default_value_t = 512)]
+    pub(crate) in_flight: usize,
+    #[command(flatten)]
+    pub(crate) measuring: Measuring,
+}
+
 /// What `idle` takes.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct IdleOptions {
-    /// Nodes to connect to, in turn
-    #[arg(
-        long,
-        value_name = "HOST[:PORT],...",
-        value_delimiter = ',',
-        default_value = "127.0.0.1"
-    )]
-    pub(crate) hosts: Vec<String>,
+    #[command(flatten)]
+    pub(crate) nodes: Nodes,
     /// Connections to hold, over all nodes
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) connections_held: usize,
@@ -162,14 +170,8 @@ pub(crate) struct IdleOptions {
 /// What the commands that send requests take.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Common {
-    /// Nodes to connect to first; requests go to whichever nodes there are, as --routing says
-    #[arg(
-        long,
-        value_name = "HOST[:PORT],...",
-        value_delimiter = ',',
-        default_value = "127.0.0.1"
-    )]
-    pub(crate) hosts: Vec<String>,
+    #[command(flatten)]
+    pub(crate) nodes: Nodes,
     /// User name
     #[arg(long, requires = "password")]
     pub(crate) user: Option<String>,
@@ -206,29 +208,14 @@ pub(crate) struct Common {
     /// To which of the connections a request goes. There are the same ones, whichever is chosen
     #[arg(long, value_name = "ROUTING", default_value = "shard")]
     pub(crate) routing: Routing,
-    /// Threads of this program [default: one for each core it may use]
-    #[arg(long, value_name = "N")]
-    pub(crate) client_threads: Option<usize>,
     /// Operations a second, issued when they are due [default: as fast as answers come]
     #[arg(long, value_name = "OPS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) rate: Option<u64>,
-    /// Processes of the server's nodes on this machine, to count their CPU time together
-    #[arg(
-        long,
-        visible_alias = "pid",
-        value_name = "PID,...",
-        value_delimiter = ','
-    )]
-    pub(crate) pids: Vec<u32>,
-    /// Write all figures here, as JSON
-    #[arg(long, short, value_name = "FILE")]
-    pub(crate) out: Option<PathBuf>,
     /// Seed of all that is random
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Time between two lines of progress
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
-    pub(crate) progress: Duration,
+    #[command(flatten)]
+    pub(crate) measuring: Measuring,
 }
 
 /// YCSB's workloads, and two that only write.

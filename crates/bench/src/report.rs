@@ -78,7 +78,7 @@ impl Setting {
                 routing: options.routing.name(),
                 records: options.records,
             }),
-            hosts: options.hosts.clone(),
+            hosts: options.nodes.hosts.clone(),
             threads: options.threads,
             rate: options.rate,
         }

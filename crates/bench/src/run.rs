@@ -85,18 +85,18 @@ fn create(
 
 /// Sends the requests of a workload, and reports.
 fn send(common: &Common, plan: &Plan, workload: Workload) -> Result<(), String> {
-    let clients = common.client_threads.unwrap_or_else(cpu::cores);
+    let clients = common.measuring.client_threads.unwrap_or_else(cpu::cores);
     let clients = clients.clamp(1, common.threads.max(1));
     let load = Arc::new(Load::new(common.clone(), workload, clients));
-    measure(&load, plan)?.publish(common.out.as_deref())
+    measure(&load, plan)?.publish(common.measuring.out.as_deref())
 }
 
 fn measure(load: &Arc<Load>, plan: &Plan) -> Result<Report, String> {
     let options = &load.options;
     // Known before the load starts: a wrong process id must not cost a run.
-    Snapshots::take(&options.pids)?;
+    Snapshots::take(&options.measuring.pids)?;
     let mut clients = Clients::connect(load)?;
-    let mut progress = Progress::new(options.progress);
+    let mut progress = Progress::new(options.measuring.progress);
     clients.start(load);
     if !plan.warmup.is_zero() {
         progress.follow(
@@ -111,7 +111,7 @@ fn measure(load: &Arc<Load>, plan: &Plan) -> Result<Report, String> {
         load.gate.limit_to(operations);
     }
     discard(load);
-    let before = Snapshots::take(&options.pids)?;
+    let before = Snapshots::take(&options.measuring.pids)?;
     let start = Instant::now();
     progress.measure_from(start);
     let mut counts = Counts::new();
@@ -123,7 +123,7 @@ fn measure(load: &Arc<Load>, plan: &Plan) -> Result<Report, String> {
         &mut counts,
     );
     let elapsed = start.elapsed();
-    let usage = before.usage_until(&Snapshots::take(&options.pids)?);
+    let usage = before.usage_until(&Snapshots::take(&options.measuring.pids)?);
     load.gate.stop();
     clients.join()?;
     progress.end();

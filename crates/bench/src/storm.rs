@@ -40,15 +40,15 @@ struct Storm {
 
 /// Does it, and reports.
 pub(crate) fn run(options: &StormOptions) -> Result<(), String> {
-    measure(options)?.publish(options.out.as_deref())
+    measure(options)?.publish(options.measuring.out.as_deref())
 }
 
 fn measure(options: &StormOptions) -> Result<Report, String> {
     descriptors::reserve(options.in_flight)?;
-    let addresses = executor()?.block_on(raw::reach(&options.hosts))?;
-    let threads = options.client_threads.unwrap_or_else(cpu::cores);
+    let addresses = executor()?.block_on(raw::reach(&options.nodes.hosts))?;
+    let threads = options.measuring.client_threads.unwrap_or_else(cpu::cores);
     let threads = threads.clamp(1, options.in_flight.max(1));
-    let before = Snapshots::take(&options.pids)?;
+    let before = Snapshots::take(&options.measuring.pids)?;
     let start = Instant::now() + Duration::from_millis(10);
     let due = due_in(options.duration, options.rate);
     let storm = Arc::new(Storm {
@@ -62,15 +62,15 @@ fn measure(options: &StormOptions) -> Result<Report, String> {
         pacings: pacing::shares(start, options.rate, threads),
     });
     storm.gate.limit_to(due);
-    let mut progress = Progress::new(options.progress);
+    let mut progress = Progress::new(options.measuring.progress);
     let (counts, elapsed) = storm.blow(&mut progress)?;
-    let usage = before.usage_until(&Snapshots::take(&options.pids)?);
+    let usage = before.usage_until(&Snapshots::take(&options.measuring.pids)?);
     progress.end();
     Ok(Report::new(
         Setting {
             workload: "storm".to_owned(),
             requests: None,
-            hosts: options.hosts.clone(),
+            hosts: options.nodes.hosts.clone(),
             threads: storm.in_flight,
             rate: Some(options.rate),
         },
@@ -188,6 +188,7 @@ async fn work(storm: Arc<Storm>, thread: usize, worker: usize) -> Instant {
 mod tests {
     use super::*;
     use crate::made_up_server::{Behaviour, Server};
+    use crate::options::{Measuring, Nodes};
 
     /// 200 connects in a tenth of a second.
     fn report(server: &Server) -> serde_json::Value {
@@ -196,14 +197,18 @@ mod tests {
 
     fn options(server: &Server) -> StormOptions {
         StormOptions {
-            hosts: vec![server.address.to_string()],
+            nodes: Nodes {
+                hosts: vec![server.address.to_string()],
+            },
             rate: 2000,
             duration: Duration::from_millis(100),
             in_flight: 200,
-            client_threads: Some(2),
-            pids: vec![std::process::id()],
-            out: None,
-            progress: Duration::from_secs(1),
+            measuring: Measuring {
+                client_threads: Some(2),
+                pids: vec![std::process::id()],
+                out: None,
+                progress: Duration::from_secs(1),
+            },
         }
     }
 

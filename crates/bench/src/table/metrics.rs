@@ -1,14 +1,14 @@
 //! Points of metrics, many to a row, as Mogujie keeps them: a map from the second to the sum, the
 //! number, the latest, the least and the greatest of what was measured in it.
 
-use scylla::statement::prepared::PreparedStatement;
 use std::collections::BTreeMap;
 
-use super::Buffers;
+use scylla::statement::prepared::PreparedStatement;
+
+use super::{Statements, Task};
 use crate::connection::{Connection, DatabaseError};
 use crate::generator::Random;
 use crate::options::Common;
-use crate::workload::{Kind, Operation, key_of};
 
 /// What a row has.
 pub(super) type Points = BTreeMap<i32, (f64, i64, i64, f64, f64)>;
@@ -45,42 +45,35 @@ impl Metrics {
         })
     }
 
-    pub(super) async fn execute(
-        &self,
-        connection: &Connection,
-        operation: &Operation,
-        random: &mut Random,
-        buffers: &mut Buffers,
-    ) -> Result<bool, String> {
-        key_of(operation.record, &mut buffers.key);
-        match operation.kind {
-            Kind::Read | Kind::Scan => self.read(connection, buffers).await,
-            Kind::Update => self.write(&self.update, connection, random, buffers).await,
-            Kind::Insert => self.write(&self.insert, connection, random, buffers).await,
-            Kind::ReadModifyWrite => {
-                let found = self.read(connection, buffers).await?;
-                self.write(&self.update, connection, random, buffers)
-                    .await?;
-                Ok(found)
-            }
-        }
-    }
-
-    async fn read(&self, connection: &Connection, buffers: &Buffers) -> Result<bool, String> {
-        Ok(connection.rows(&self.read, (&buffers.key,)).await? > 0)
-    }
-
     async fn write(
         &self,
         statement: &PreparedStatement,
-        connection: &Connection,
-        random: &mut Random,
-        buffers: &mut Buffers,
+        task: &mut Task<'_>,
     ) -> Result<bool, String> {
-        fill(&mut buffers.points, self.points, random);
-        let values = (&buffers.points, &buffers.key);
-        connection.run(statement, values).await?;
+        fill(&mut task.buffers.points, self.points, task.random);
+        let values = (&task.buffers.points, &task.buffers.key);
+        task.connection.run(statement, values).await?;
         Ok(true)
+    }
+}
+
+impl Statements for Metrics {
+    async fn read(&self, task: &Task<'_>) -> Result<bool, String> {
+        let values = (&task.buffers.key,);
+        Ok(task.connection.rows(&self.read, values).await? > 0)
+    }
+
+    /// A row has all points: there is no more to it.
+    async fn scan(&self, task: &Task<'_>, _length: i32) -> Result<bool, String> {
+        self.read(task).await
+    }
+
+    async fn update(&self, task: &mut Task<'_>) -> Result<bool, String> {
+        self.write(&self.update, task).await
+    }
+
+    async fn insert(&self, task: &mut Task<'_>) -> Result<bool, String> {
+        self.write(&self.insert, task).await
     }
 }
 

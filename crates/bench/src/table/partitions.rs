@@ -3,11 +3,9 @@
 use scylla::statement::batch::{Batch, BatchType};
 use scylla::statement::prepared::PreparedStatement;
 
-use super::Buffers;
+use super::{Statements, Task};
 use crate::connection::{Connection, DatabaseError};
-use crate::generator::Random;
 use crate::options::{Common, Lengths};
-use crate::workload::{Kind, Operation, key_of};
 
 /// Rows of a partition.
 pub(crate) const ROWS: i32 = 100;
@@ -50,70 +48,35 @@ impl Partitions {
             lengths: options.field_length,
         })
     }
+}
 
-    pub(super) async fn execute(
-        &self,
-        connection: &Connection,
-        operation: &Operation,
-        random: &mut Random,
-        buffers: &mut Buffers,
-    ) -> Result<bool, String> {
-        key_of(operation.record, &mut buffers.key);
-        match operation.kind {
-            Kind::Read => self.read(connection, buffers).await,
-            Kind::Scan => {
-                let values = (&buffers.key, operation.length);
-                Ok(connection.rows(&self.scan, values).await? > 0)
-            }
-            Kind::Update => self.update(connection, random, buffers).await,
-            Kind::Insert => self.insert(connection, random, buffers).await,
-            Kind::ReadModifyWrite => {
-                let found = self.read(connection, buffers).await?;
-                self.update(connection, random, buffers).await?;
-                Ok(found)
-            }
-        }
+impl Statements for Partitions {
+    async fn read(&self, task: &Task<'_>) -> Result<bool, String> {
+        let rows = task.connection.rows(&self.read, (&task.buffers.key,));
+        Ok(rows.await? == ROWS as usize)
     }
 
-    async fn read(&self, connection: &Connection, buffers: &Buffers) -> Result<bool, String> {
-        let rows = connection.rows(&self.read, (&buffers.key,)).await?;
-        Ok(rows == ROWS as usize)
+    async fn scan(&self, task: &Task<'_>, length: i32) -> Result<bool, String> {
+        let values = (&task.buffers.key, length);
+        Ok(task.connection.rows(&self.scan, values).await? > 0)
     }
 
     /// One row of it.
-    async fn update(
-        &self,
-        connection: &Connection,
-        random: &mut Random,
-        buffers: &mut Buffers,
-    ) -> Result<bool, String> {
-        let row = random.below(ROWS as u64) as i32;
-        self.fill(random, buffers, 1);
-        let values = (&buffers.key, row, &buffers.fields[0]);
-        connection.run(&self.insert, values).await?;
+    async fn update(&self, task: &mut Task<'_>) -> Result<bool, String> {
+        let row = task.random.below(ROWS as u64) as i32;
+        task.draw_fields(1, self.lengths);
+        let values = (&task.buffers.key, row, &task.buffers.fields[0]);
+        task.connection.run(&self.insert, values).await?;
         Ok(true)
     }
 
-    async fn insert(
-        &self,
-        connection: &Connection,
-        random: &mut Random,
-        buffers: &mut Buffers,
-    ) -> Result<bool, String> {
-        self.fill(random, buffers, ROWS as usize);
-        let rows = (0..ROWS).zip(&buffers.fields);
+    async fn insert(&self, task: &mut Task<'_>) -> Result<bool, String> {
+        task.draw_fields(ROWS as usize, self.lengths);
+        let rows = (0..ROWS).zip(&task.buffers.fields);
         let values: Vec<_> = rows
-            .map(|(row, value)| (&buffers.key, row, value))
+            .map(|(row, value)| (&task.buffers.key, row, value))
             .collect();
-        connection.run_batch(&self.inserts, values).await?;
+        task.connection.run_batch(&self.inserts, values).await?;
         Ok(true)
-    }
-
-    fn fill(&self, random: &mut Random, buffers: &mut Buffers, fields: usize) {
-        buffers.fields.resize(fields, String::new());
-        for field in &mut buffers.fields {
-            let length = self.lengths.draw(random);
-            random.text(field, length);
-        }
     }
 }

@@ -2,11 +2,9 @@
 
 use scylla::statement::prepared::PreparedStatement;
 
-use super::Buffers;
+use super::{Statements, Task};
 use crate::connection::{Connection, DatabaseError};
-use crate::generator::Random;
 use crate::options::{Common, Lengths};
-use crate::workload::{Kind, Operation, key_of};
 
 pub(super) fn definition(options: &Common) -> String {
     let fields: Vec<String> = (0..options.fields)
@@ -55,65 +53,33 @@ impl Records {
             lengths: options.field_length,
         })
     }
+}
 
-    pub(super) async fn execute(
-        &self,
-        connection: &Connection,
-        operation: &Operation,
-        random: &mut Random,
-        buffers: &mut Buffers,
-    ) -> Result<bool, String> {
-        key_of(operation.record, &mut buffers.key);
-        match operation.kind {
-            Kind::Read => self.read(connection, buffers).await,
-            Kind::Update => self.update(connection, random, buffers).await,
-            Kind::Insert => self.insert(connection, random, buffers).await,
-            Kind::Scan => {
-                let values = (&buffers.key, operation.length);
-                Ok(connection.rows(&self.scan, values).await? > 0)
-            }
-            Kind::ReadModifyWrite => {
-                let found = self.read(connection, buffers).await?;
-                self.update(connection, random, buffers).await?;
-                Ok(found)
-            }
-        }
+impl Statements for Records {
+    async fn read(&self, task: &Task<'_>) -> Result<bool, String> {
+        let values = (&task.buffers.key,);
+        Ok(task.connection.rows(&self.read, values).await? > 0)
     }
 
-    async fn read(&self, connection: &Connection, buffers: &Buffers) -> Result<bool, String> {
-        Ok(connection.rows(&self.read, (&buffers.key,)).await? > 0)
+    async fn scan(&self, task: &Task<'_>, length: i32) -> Result<bool, String> {
+        let values = (&task.buffers.key, length);
+        Ok(task.connection.rows(&self.scan, values).await? > 0)
     }
 
-    async fn update(
-        &self,
-        connection: &Connection,
-        random: &mut Random,
-        buffers: &mut Buffers,
-    ) -> Result<bool, String> {
-        let statement = &self.updates[random.below(self.updates.len() as u64) as usize];
-        buffers.fields.resize(self.updates.len(), String::new());
-        let length = self.lengths.draw(random);
-        random.text(&mut buffers.fields[0], length);
-        let values = (&buffers.fields[0], &buffers.key);
-        connection.run(statement, values).await?;
+    async fn update(&self, task: &mut Task<'_>) -> Result<bool, String> {
+        let statement = &self.updates[task.random.below(self.updates.len() as u64) as usize];
+        task.draw_fields(1, self.lengths);
+        let values = (&task.buffers.fields[0], &task.buffers.key);
+        task.connection.run(statement, values).await?;
         Ok(true)
     }
 
-    async fn insert(
-        &self,
-        connection: &Connection,
-        random: &mut Random,
-        buffers: &mut Buffers,
-    ) -> Result<bool, String> {
-        buffers.fields.resize(self.updates.len(), String::new());
-        for field in &mut buffers.fields {
-            let length = self.lengths.draw(random);
-            random.text(field, length);
-        }
-        let values: Vec<&str> = std::iter::once(&*buffers.key)
-            .chain(buffers.fields.iter().map(String::as_str))
+    async fn insert(&self, task: &mut Task<'_>) -> Result<bool, String> {
+        task.draw_fields(self.updates.len(), self.lengths);
+        let values: Vec<&str> = std::iter::once(&*task.buffers.key)
+            .chain(task.buffers.fields.iter().map(String::as_str))
             .collect();
-        connection.run(&self.insert, values).await?;
+        task.connection.run(&self.insert, values).await?;
         Ok(true)
     }
 }
