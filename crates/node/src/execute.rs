@@ -2,13 +2,14 @@
 //! out, and what they answer is written as the response.
 
 mod describe;
+mod result;
 
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use cql::{Context, CqlError, MAX_TOKENS, ModifyPlan, Paging, Plan, Prepared, SelectPlan};
-use model::{CounterMutation, Mutation, Partition, ReadCommand, Table};
+use model::{CounterMutation, Mutation, ReadCommand, Table};
 use wire::{
     Consistency, EncodedColumns, Execute, Prepare, Query, QueryParameters, ResponseExtras,
     ResponseWriter, RowsHead, RowsWriter, Version, WriteType,
@@ -26,13 +27,7 @@ use crate::shard::Shard;
 use crate::statements::{Statement, StatementId, encode_columns};
 use crate::trace::Traced;
 use crate::truncate;
-
-/// How many bytes a result may have: one that is read without paging would otherwise take all
-/// memory there is.
-const MAX_RESULT: usize = 256 << 20;
-
-/// So much room is made at most for values that may not be asked for, in bytes.
-const MOST_RESERVED: usize = 64 << 10;
+use result::{check_size, make_room, put_row};
 
 /// A request that executes statements, and where its response goes.
 pub(crate) struct Call<'a> {
@@ -354,8 +349,7 @@ impl Call<'_> {
                 if page.scanned.index_nodes > 0 && !std::mem::replace(&mut told_of_indexes, true) {
                     rows.warn(read_warnings::of_indexes(command, page));
                 }
-                let bytes: u64 = page.partitions.iter().map(Partition::packed_bytes).sum();
-                rows.reserve(MOST_RESERVED.min(bytes as usize));
+                make_room(&mut rows, page);
                 functions.may_give_way(true);
                 while let Err(error) = run.absorb(page, &mut |row| put_row(&mut rows, row)) {
                     give_way(shard, functions, error).await?;
@@ -550,22 +544,6 @@ pub(crate) async fn prepare(
             _ => statement.columns(version),
         },
     });
-    Ok(())
-}
-
-fn put_row(rows: &mut RowsWriter<'_>, row: &[Option<&[u8]>]) {
-    for value in row {
-        rows.value(*value);
-    }
-}
-
-fn check_size(rows: &RowsWriter<'_>) -> Result<(), RequestError> {
-    if rows.len() > MAX_RESULT {
-        return Err(RequestError::invalid(format!(
-            "the result is larger than {} MiB: use paging, or ask for less",
-            MAX_RESULT >> 20
-        )));
-    }
     Ok(())
 }
 

@@ -317,6 +317,12 @@ impl Fetch {
     }
 }
 
+/// Slots that need their row no more.
+pub(crate) fn owned(slots: &Slots<'_>) -> Slots<'static> {
+    let owned = |value: &Cow<'_, [u8]>| Cow::Owned(value.to_vec());
+    slots.iter().map(|slot| slot.as_ref().map(owned)).collect()
+}
+
 /// The components of a composite partition key, borrowed; fewer where it is malformed.
 fn key_parts(key: &[u8], count: usize) -> SmallVec<[&[u8]; 4]> {
     let mut parts = SmallVec::new();

@@ -26,7 +26,6 @@ mod tests;
 mod together;
 mod write;
 
-use std::borrow::Cow;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -137,17 +136,6 @@ async fn write_one(
     ))
 }
 
-/// As a command is understood where what several replicas know is held against each other.
-fn unpacked(command: &ReadCommand) -> Cow<'_, ReadCommand> {
-    match command.packed {
-        false => Cow::Borrowed(command),
-        true => Cow::Owned(ReadCommand {
-            packed: false,
-            ..command.clone()
-        }),
-    }
-}
-
 /// Reads of as many replicas as the level asks for. `timeout`: in place of the usual one.
 pub(crate) async fn read(
     shard: &Rc<Shard>,
@@ -182,7 +170,6 @@ pub(crate) async fn read(
             if let Some(trace) = trace {
                 trace.reading(command);
             }
-            let command = &unpacked(command);
             let page = Box::pin(serial::read(shard, command, consistency, timeout, trace)).await;
             if let (Some(trace), Ok(page)) = (trace, &page) {
                 trace.have_read(command, page.scanned);
@@ -190,11 +177,10 @@ pub(crate) async fn read(
             return page;
         }
         PartitionSelection::Key(_) if !are_here(placement.replicas(token), &metadata) => {
-            let place = (&*unpacked(command), token);
+            let place = (command, token);
             return Box::pin(partition::read(shard, place, consistency, timeout, trace)).await;
         }
         PartitionSelection::Range { .. } if !all_are_here(placement, &metadata) => {
-            let command = &unpacked(command);
             return Box::pin(range::read(shard, command, consistency, timeout, trace)).await;
         }
         _ => {}

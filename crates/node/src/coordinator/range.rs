@@ -309,7 +309,7 @@ fn truncate(page: &mut ReadPage, limit: u32) -> bool {
         let partition = &mut page.partitions[at];
         let rows = partition.counted_rows();
         if rows > left {
-            partition.rows.truncate(left);
+            partition.truncate(left);
             page.partitions.truncate(at + usize::from(left > 0));
             return true;
         }

@@ -243,10 +243,8 @@ impl<'r> Reading<'r> {
             && page.takes_packed()
             && stream.has_only_rows()
         {
-            if !page.begin(&stream.head(), remaining, table) || slices.is_empty() {
-                return Ok(false);
-            }
-            return Ok(self.memory_rows(stream, page, &mut 0).await);
+            let head = (&stream.head(), remaining);
+            return Ok(self.memory_rows(head, stream, page, &mut 0).await);
         }
         let Some(mut merged) = MergedPartition::new(self.env, table.clone(), sources, reversed)
         else {
@@ -277,11 +275,14 @@ impl<'r> Reading<'r> {
     /// took.
     async fn memory_rows(
         &self,
+        (head, remaining): (&PartitionHead, Option<u32>),
         stream: &mut MemStream,
         page: &mut PageBuilder<'r>,
         rows: &mut u32,
     ) -> bool {
-        page.begin_packed(&self.view.table);
+        if !page.begin_packed(head, remaining, &self.view.table) {
+            return false;
+        }
         while let Some(row) = stream.next_row() {
             let flow = page.memory_row(row);
             self.give_way(rows).await;
@@ -388,13 +389,13 @@ impl<'r> Reading<'r> {
         page: &mut PageBuilder<'r>,
         rows: &mut u32,
     ) -> Result<bool, SSTableError> {
-        if !page.begin(head, None, &self.view.table) {
-            return Ok(false);
-        }
         if page.takes_packed()
             && let Some(stream) = scan.only_rows()
         {
-            return Ok(self.memory_rows(stream, page, rows).await);
+            return Ok(self.memory_rows((head, None), stream, page, rows).await);
+        }
+        if !page.begin(head, None, &self.view.table) {
+            return Ok(false);
         }
         while let Some(item) = scan.next().await? {
             self.give_way(rows).await;

@@ -61,18 +61,16 @@ pub(super) fn purge_of(command: &ReadCommand, table: &Table) -> Purge {
 struct Current {
     key: DecoratedKey,
     static_row: Option<Row>,
-    rows: Vec<Row>,
-    /// What there is instead of `rows`, where rows come as a memtable has them.
-    packed: Option<Vec<PackedRow>>,
+    rows: Rows,
     rows_left: u32,
     /// Did the page before end within it?
     resumed: bool,
 }
 
-impl Current {
-    fn row_count(&self) -> usize {
-        self.packed.as_ref().map_or(self.rows.len(), Vec::len)
-    }
+/// The rows that a partition has given, in one form or the other.
+enum Rows {
+    Made(Vec<Row>),
+    Packed(Vec<PackedRow>),
 }
 
 impl<'c> PageBuilder<'c> {
@@ -94,8 +92,8 @@ impl<'c> PageBuilder<'c> {
         }
     }
 
-    /// May rows come as memtables have them? Then who has only a memtable's rows calls
-    /// [`PageBuilder::begin_packed`] once the partition has begun, and [`PageBuilder::memory_row`] for each of them.
+    /// May rows come as memtables have them? Then who has only a memtable's rows begins the partition by
+    /// [`PageBuilder::begin_packed`], and gives them to [`PageBuilder::memory_row`].
     pub(crate) fn takes_packed(&self) -> bool {
         self.command.packed && self.dropped.is_none() && self.command.filters.is_empty()
     }
@@ -143,6 +141,31 @@ impl<'c> PageBuilder<'c> {
         resumed: Option<u32>,
         table: &Table,
     ) -> bool {
+        self.begin_with(head, resumed, table, || Rows::Made(rows_of(table)))
+    }
+
+    /// As [`PageBuilder::begin`], of a partition whose rows come from a memtable alone.
+    pub(crate) fn begin_packed(
+        &mut self,
+        head: &PartitionHead,
+        resumed: Option<u32>,
+        table: &Table,
+    ) -> bool {
+        debug_assert!(self.takes_packed());
+        let wanted = &self.command.columns;
+        let is_wanted = |id: ColumnId| wanted.binary_search(&id).is_ok();
+        let all = || table.regulars().all(|column| is_wanted(column.id));
+        self.wants_all.get_or_insert_with(all);
+        self.begin_with(head, resumed, table, || Rows::Packed(Vec::new()))
+    }
+
+    fn begin_with(
+        &mut self,
+        head: &PartitionHead,
+        resumed: Option<u32>,
+        table: &Table,
+        rows: impl FnOnce() -> Rows,
+    ) -> bool {
         self.page.scanned.last = Some(head.key.token());
         let mut static_row = head.static_row.clone();
         if let Some(row) = &mut static_row {
@@ -163,48 +186,30 @@ impl<'c> PageBuilder<'c> {
         self.current = Some(Current {
             key: head.key.clone(),
             static_row,
-            rows: rows_of(table),
-            packed: None,
+            rows: rows(),
             rows_left: resumed.unwrap_or(self.command.limits.rows_per_partition),
             resumed: resumed.is_some(),
         });
         true
     }
 
-    /// The rows of the partition that has just begun come from a memtable alone.
-    pub(crate) fn begin_packed(&mut self, table: &Table) {
-        debug_assert!(self.takes_packed());
-        let wanted = &self.command.columns;
-        let is_wanted = |id: ColumnId| wanted.binary_search(&id).is_ok();
-        let all = || table.regulars().all(|column| is_wanted(column.id));
-        self.wants_all.get_or_insert_with(all);
-        if let Some(current) = &mut self.current {
-            current.packed = Some(Vec::new());
-        }
-    }
-
-    /// A row of such a partition: shared, if all that it says is seen.
+    /// A row of a partition that began packed: shared, if all that it says is seen.
     pub(crate) fn memory_row(&mut self, row: &MemRow) -> Flow {
-        let MemRow::Packed(packed) = row else {
-            return self.row(row.to_row());
+        let packed = match row {
+            MemRow::Packed(packed) if packed.is_plain() => packed,
+            _ => return self.row(row.to_row()),
         };
-        if !packed.is_plain() {
-            return self.row(row.to_row());
-        }
         let columns = &self.command.columns;
         let bytes = match self.wants_all {
             Some(true) => packed.len() as u64,
             _ => packed.answer_bytes(|column| columns.binary_search(&column).is_ok()),
         };
-        let Some(current) = self
-            .current
-            .as_mut()
-            .filter(|current| current.rows_left > 0)
-        else {
+        let current = self.current.as_mut().filter(|it| it.rows_left > 0);
+        let Some(Rows::Packed(rows)) = current.map(|current| &mut current.rows) else {
             return Flow::PartitionDone;
         };
         self.page.scanned.live_rows += 1;
-        current.packed.get_or_insert_default().push(packed.clone());
+        rows.push(packed.clone());
         self.taken(bytes)
     }
 
@@ -233,11 +238,11 @@ impl<'c> PageBuilder<'c> {
         }
         row.retain_columns(&self.command.columns);
         let bytes = row.answer_bytes();
-        match &mut current.packed {
-            Some(packed) => packed.push(PackedRow::new(&row, &mut self.scratch)),
-            None => {
-                detach_small(&mut row, bytes, current.rows.len());
-                current.rows.push(row);
+        match &mut current.rows {
+            Rows::Packed(rows) => rows.push(PackedRow::new(&row, &mut self.scratch)),
+            Rows::Made(rows) => {
+                detach_small(&mut row, bytes, rows.len());
+                rows.push(row);
             }
         }
         self.taken(bytes)
@@ -281,7 +286,11 @@ impl<'c> PageBuilder<'c> {
         let Some(current) = self.current.take() else {
             return self.is_full();
         };
-        if current.row_count() == 0 {
+        let (rows, packed) = match current.rows {
+            Rows::Made(rows) => (rows, Vec::new()),
+            Rows::Packed(packed) => (Vec::new(), packed),
+        };
+        if rows.is_empty() && packed.is_empty() {
             let alone =
                 current.static_row.is_some() && !current.resumed && !self.filters.want_rows();
             if !alone {
@@ -294,8 +303,8 @@ impl<'c> PageBuilder<'c> {
             key: current.key,
             deletion: DeletionTime::LIVE,
             static_row: current.static_row,
-            rows: current.rows,
-            packed: current.packed.unwrap_or_default(),
+            rows,
+            packed,
             range_tombstones: Vec::new(),
         };
         self.bytes_left = self.bytes_left.saturating_sub(partition.head_bytes());

@@ -147,6 +147,8 @@ impl Found<'_> {
             resume: resume
                 .filter(|resume| named.rows.is_none() && resume.key == named.key)
                 .cloned(),
+            // What is found of a partition is put together, row by row.
+            packed: false,
             ..self.command.clone()
         }
     }

@@ -10,7 +10,7 @@
 //! groups end where the next one begins. The position after each row or group is where the next
 //! page goes on.
 
-use std::borrow::Cow;
+mod groups;
 
 use bytes::Bytes;
 use model::{
@@ -20,16 +20,15 @@ use model::{
 
 use crate::CqlError;
 use crate::error::invalid;
-use crate::functions::Accumulator;
 use crate::term::Request;
 
-use super::fetch::Slots;
+use super::fetch::{Slots, owned};
 use super::index_values::check_filters;
 use super::keys::check_keys;
 use super::nearest::Nearest;
-use super::node::refuse_unset;
 use super::position::Position;
 use super::select::SelectPlan;
+use groups::Group;
 
 /// Takes the cells of a row of the result: `None` is null.
 pub type RowSink<'s> = dyn FnMut(&[Option<&[u8]>]) + 's;
@@ -62,16 +61,6 @@ enum Source {
     Range(PartitionSelection),
     /// Nothing more.
     Done,
-}
-
-/// A group of rows that are aggregated together.
-#[derive(Debug)]
-struct Group {
-    key: Vec<Option<Bytes>>,
-    /// The slots of its first row: columns that are not aggregated show those.
-    first: Slots<'static>,
-    accumulators: Vec<Accumulator>,
-    last: Position,
 }
 
 /// A row, or a group by its first row and the results of its aggregates, until all are sorted.
@@ -142,12 +131,6 @@ impl Found<'_> {
 }
 
 impl SelectPlan {
-    /// Does a row with these values belong to the group?
-    fn is_in(&self, group: &Group, key: &[Option<Bytes>]) -> bool {
-        let mut values = self.group_by.iter().zip(group.key.iter().zip(key));
-        values.all(|(common, (a, b))| common.is_same(a.as_ref(), b.as_ref()))
-    }
-
     /// Begins an execution.
     pub fn start<'p>(
         &'p self,
@@ -542,117 +525,6 @@ impl<'p> SelectRun<'p> {
         self.full = self.paged && (self.page_remaining == 0 || self.page_bytes >= PAGE_BYTES);
     }
 
-    /// Takes a row into its group; a new group gives the one before to the sink.
-    fn aggregate(
-        &mut self,
-        slots: &Slots<'_>,
-        partition: &Partition,
-        row: Option<Found<'_>>,
-        sink: &mut RowSink<'_>,
-    ) -> Result<(), CqlError> {
-        let key: Vec<Option<Bytes>> = self
-            .plan
-            .group_by
-            .iter()
-            .map(|common| common.node.evaluate(slots, &[], self.request))
-            .collect::<Result<_, _>>()?;
-        if self
-            .group
-            .as_ref()
-            .is_some_and(|group| !self.plan.is_in(group, &key))
-        {
-            self.finish_group(sink)?;
-            self.request.functions.next_step();
-            if self.full || self.remaining == 0 {
-                return Ok(());
-            }
-        }
-        let position = Position {
-            key: partition.key.key().clone(),
-            clustering: row.map(Found::clustering),
-            remaining_in_partition: self.partition.as_ref().map_or(0, |(_, left)| *left),
-            remaining: self.remaining,
-        };
-        let aggregates = &self.plan.selection.aggregates;
-        let group = self.group.get_or_insert_with(|| {
-            Box::new(Group {
-                key,
-                first: owned(slots),
-                accumulators: aggregates
-                    .iter()
-                    .map(|call| call.aggregate.start())
-                    .collect(),
-                last: position.clone(),
-            })
-        });
-        // Functions are called before anything changes: they may give way.
-        let mut inputs = Vec::with_capacity(aggregates.len());
-        for (call, accumulator) in aggregates.iter().zip(&group.accumulators) {
-            refuse_unset(call.aggregate.name(), &call.arguments, self.request)?;
-            let arguments: Vec<Option<Bytes>> = call
-                .arguments
-                .iter()
-                .map(|node| node.evaluate(slots, &[], self.request))
-                .collect::<Result<_, _>>()?;
-            inputs.push(accumulator.input(&self.request.functions, arguments)?);
-        }
-        group.last = position;
-        for (accumulator, input) in group.accumulators.iter_mut().zip(inputs) {
-            accumulator.take(input)?;
-        }
-        Ok(())
-    }
-
-    fn finish_group(&mut self, sink: &mut RowSink<'_>) -> Result<(), CqlError> {
-        let Some(group) = &self.group else {
-            return Ok(());
-        };
-        let grouped = !self.plan.group_by.is_empty();
-        let shown = !grouped || group.last.remaining_in_partition > 0;
-        let sorts = self.plan.sorts_groups();
-        let mut kept = None;
-        if shown {
-            let functions = &self.request.functions;
-            let results: Vec<Option<Bytes>> = group
-                .accumulators
-                .iter()
-                .map(|accumulator| accumulator.result(functions))
-                .collect::<Result<_, _>>()?;
-            if sorts {
-                kept = Some(results);
-            } else {
-                self.plan
-                    .selection
-                    .emit(&group.first, &results, self.request, sink)?;
-            }
-        }
-        let Some(group) = self.group.take().filter(|_| shown) else {
-            return Ok(());
-        };
-        // The partition may have changed since: each position knows what its own still allows.
-        let mut last = group.last;
-        if grouped {
-            last.remaining_in_partition -= 1;
-            if let Some((key, left)) = &mut self.partition
-                && *key == last.key
-            {
-                *left = last.remaining_in_partition;
-            }
-        }
-        if let Some(results) = kept {
-            let slots = group.first;
-            self.sorted.push(Kept { slots, results });
-            return Ok(());
-        }
-        self.count(&group.first);
-        last.remaining = self.remaining;
-        self.last = Some(last);
-        if !grouped {
-            self.full = false;
-        }
-        Ok(())
-    }
-
     /// Gives what was kept to the sink. Returns the paging state, if there may be another page. After
     /// [`CqlError::GaveWay`] it is to be called again; otherwise once.
     pub fn finish(&mut self, sink: &mut RowSink<'_>) -> Result<Option<Vec<u8>>, CqlError> {
@@ -690,19 +562,6 @@ impl<'p> SelectRun<'p> {
             && (finished || position.remaining_in_partition == 0)
     }
 
-    /// Aggregates of no rows at all give one row.
-    fn empty_group(&mut self, sink: &mut RowSink<'_>) -> Result<(), CqlError> {
-        let aggregates = &self.plan.selection.aggregates;
-        let results: Vec<Option<Bytes>> = aggregates
-            .iter()
-            .map(|call| call.aggregate.start().result(&self.request.functions))
-            .collect::<Result<_, _>>()?;
-        let slots = self.plan.selection.fetch.empty();
-        self.plan
-            .selection
-            .emit(&slots, &results, self.request, sink)
-    }
-
     fn emit_sorted(&mut self, sink: &mut RowSink<'_>) -> Result<(), CqlError> {
         self.keep_nearest();
         let (keys, reversed) = (&self.plan.sort, self.plan.reversed);
@@ -732,10 +591,4 @@ impl<'p> SelectRun<'p> {
         }
         Ok(())
     }
-}
-
-/// Slots that need their row no more.
-fn owned(slots: &Slots<'_>) -> Slots<'static> {
-    let owned = |value: &Cow<'_, [u8]>| Cow::Owned(value.to_vec());
-    slots.iter().map(|slot| slot.as_ref().map(owned)).collect()
 }
