@@ -188,7 +188,8 @@ fn validate_tuple(value: &[u8], types: &[CqlType]) -> Result<(), ValueError> {
 /// `UTF8Serializer`: what it lets pass besides UTF-8 (surrogates, an encoded NUL of two bytes,
 /// planes above 16) may be in files that Cassandra wrote, so it passes here too.
 fn validate_text(value: &[u8]) -> Result<(), ValueError> {
-    if std::str::from_utf8(value).is_ok() || is_lenient_utf8(value) {
+    // Most texts are short and of ASCII, of which nothing else has to be known.
+    if value.is_ascii() || std::str::from_utf8(value).is_ok() || is_lenient_utf8(value) {
         return Ok(());
     }
     refuse!("String didn't validate.")

@@ -2,6 +2,7 @@
 //! out, and what they answer is written as the response.
 
 mod describe;
+mod point;
 mod result;
 
 use std::rc::Rc;
@@ -27,6 +28,7 @@ use crate::shard::Shard;
 use crate::statements::{Statement, StatementId, encode_columns};
 use crate::trace::Traced;
 use crate::truncate;
+pub(crate) use point::answer_at_once;
 use result::{check_size, make_room, put_row};
 
 /// A request that executes statements, and where its response goes.
@@ -49,6 +51,22 @@ pub(crate) struct ResultColumns<'a> {
     pub(crate) columns: &'a EncodedColumns,
     /// The id of the columns, if the client knows others.
     pub(crate) new_id: Option<&'a StatementId>,
+}
+
+impl<'a> ResultColumns<'a> {
+    /// Of a prepared statement, for the client that executes it; `None` if it has no rows.
+    fn of(
+        statement: &'a Statement,
+        execute: &Execute<'_>,
+        version: Version,
+    ) -> Option<ResultColumns<'a>> {
+        let known = execute.result_metadata_id;
+        let new_id = known
+            .is_some_and(|known| known != statement.result_metadata_id)
+            .then_some(&statement.result_metadata_id);
+        let columns = statement.columns(version)?;
+        Some(ResultColumns { columns, new_id })
+    }
 }
 
 impl Call<'_> {
@@ -129,12 +147,7 @@ impl Call<'_> {
     pub(crate) async fn execute(&mut self, execute: &Execute<'_>) -> Result<(), RequestError> {
         let statement = self.statement(execute.id)?;
         self.shard.metrics.prepared_executed.add(1);
-        let known = execute.result_metadata_id;
-        let new_id = known
-            .is_some_and(|known| known != statement.result_metadata_id)
-            .then_some(&statement.result_metadata_id);
-        let columns = statement.columns(self.version);
-        let columns = columns.map(|columns| ResultColumns { columns, new_id });
+        let columns = ResultColumns::of(&statement, execute, self.version);
         let parameters = &execute.parameters;
         if let Some(trace) = self.trace {
             trace.request("Execute CQL3 prepared query", Some(&statement.text));
@@ -401,12 +414,7 @@ impl Call<'_> {
         columns: &ResultColumns<'_>,
         parameters: &QueryParameters<'_>,
     ) -> RowsWriter<'_> {
-        let head = RowsHead {
-            columns: columns.columns,
-            skip_metadata: parameters.skip_metadata,
-            new_metadata_id: columns.new_id.map(|id| &id[..]),
-        };
-        self.response().rows(&head)
+        self.response().rows(&rows_head(columns, parameters))
     }
 
     /// What a statement writes; some have to read before.
@@ -545,6 +553,15 @@ pub(crate) async fn prepare(
         },
     });
     Ok(())
+}
+
+/// What precedes the rows of a result.
+fn rows_head<'a>(columns: &ResultColumns<'a>, parameters: &QueryParameters<'_>) -> RowsHead<'a> {
+    RowsHead {
+        columns: columns.columns,
+        skip_metadata: parameters.skip_metadata,
+        new_metadata_id: columns.new_id.map(|id| &id[..]),
+    }
 }
 
 fn no_columns() -> RequestError {

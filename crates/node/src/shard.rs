@@ -214,6 +214,16 @@ impl Shard {
         self.metadata.borrow().clone()
     }
 
+    /// What `look` finds in the schema and what follows from it, and in who the node is; neither is kept.
+    ///
+    /// # Panics
+    /// Before the node has begun.
+    pub(crate) fn with_metadata<T>(&self, look: impl FnOnce(&Metadata, &LocalNode) -> T) -> T {
+        let local = self.local.borrow();
+        let local = local.as_ref().expect("clients come after the start");
+        look(&self.metadata.borrow(), local)
+    }
+
     /// Goes over to another schema or another cluster.
     pub(crate) fn set_metadata(&self, metadata: Metadata) {
         self.peers.retain(&metadata);

@@ -116,8 +116,17 @@ impl StatementCache {
 
     /// The statement of this id, which counts as a use.
     pub(crate) fn get(&mut self, id: &[u8]) -> Option<Arc<Statement>> {
+        self.find(id).cloned()
+    }
+
+    /// The same, for as long as nothing else is done with the others.
+    pub(crate) fn lend(&mut self, id: &[u8]) -> Option<&Statement> {
+        self.find(id).map(|statement| &**statement)
+    }
+
+    fn find(&mut self, id: &[u8]) -> Option<&Arc<Statement>> {
         let id: &StatementId = id.try_into().ok()?;
-        self.statements.get(id).cloned()
+        self.statements.get(id)
     }
 
     /// Is a statement of this id there? That is no use of it.

@@ -44,9 +44,9 @@ pub use sstable::{
 };
 pub use store::{
     CompactionKind, CompactionRecord, CompactionScope, CompactionStatus, Granularity, ImportError,
-    ImportOptions, IndexSSTables, IndexState, PartitionEstimate, SSTableDetails, ScrubOptions,
-    Scrubbed, SnapshotDetails, SnapshotError, SnapshotManifest, Store, StoreConfig, StoreStats,
-    TableDetails, TableStats, TableTallies, VerifyOptions, asked_index, instant,
+    ImportOptions, IndexSSTables, IndexState, PartitionEstimate, PlainRow, SSTableDetails,
+    ScrubOptions, Scrubbed, SnapshotDetails, SnapshotError, SnapshotManifest, Store, StoreConfig,
+    StoreStats, TableDetails, TableStats, TableTallies, VerifyOptions, asked_index, instant,
 };
 pub use unfiltered::{PartitionHead, RangeTombstoneMarker, Unfiltered, is_start, opposite};
 pub use view::{Now, ViewRule, ViewUpdates, slices_touched};

@@ -201,13 +201,7 @@ impl<'a> Request<'a> {
                 parameters: query_parameters(&mut body, version)?,
             })),
             Opcode::Prepare => prepare(&mut body, version).map(Request::Prepare),
-            Opcode::Execute => Ok(Request::Execute(Execute {
-                id: body.short_bytes()?,
-                result_metadata_id: (version >= Version::V5)
-                    .then(|| body.short_bytes())
-                    .transpose()?,
-                parameters: query_parameters(&mut body, version)?,
-            })),
+            Opcode::Execute => Execute::read(&mut body, version).map(Request::Execute),
             Opcode::Batch => batch(&mut body, version).map(Request::Batch),
             Opcode::Register => {
                 let kinds = body.string_list()?.into_iter().map(EventKind::from_name);
@@ -228,6 +222,30 @@ pub fn custom_payload(envelope: &Envelope) -> Result<Option<CustomPayload<'_>>, 
         return Ok(None);
     }
     BodyReader::new(&envelope.body).bytes_map().map(Some)
+}
+
+impl<'a> Execute<'a> {
+    /// Reads an EXECUTE.
+    pub fn decode(envelope: &'a Envelope) -> Result<Execute<'a>, DecodeError> {
+        let mut body = BodyReader::new(&envelope.body);
+        skip_custom_payload(&envelope.header, &mut body)?;
+        Execute::read(&mut body, envelope.header.version)
+    }
+
+    /// The id of the statement of an EXECUTE without a custom payload, as far as it can be read.
+    pub fn statement_of(envelope: &'a Envelope) -> Option<&'a [u8]> {
+        BodyReader::new(&envelope.body).short_bytes().ok()
+    }
+
+    fn read(body: &mut BodyReader<'a>, version: Version) -> Result<Execute<'a>, DecodeError> {
+        Ok(Execute {
+            id: body.short_bytes()?,
+            result_metadata_id: (version >= Version::V5)
+                .then(|| body.short_bytes())
+                .transpose()?,
+            parameters: query_parameters(body, version)?,
+        })
+    }
 }
 
 /// How many bytes of a request are text of statements, as far as it can be read: what parsing takes
@@ -365,7 +383,9 @@ fn query_parameters<'a>(
                 parameters.values.push(body.value(version)?);
             }
         } else {
-            parameters.values = values(body, version)?;
+            for _ in 0..body.short()? {
+                parameters.values.push(body.value(version)?);
+            }
         }
     }
     parameters.skip_metadata = has(query_flag::SKIP_METADATA);

@@ -51,6 +51,9 @@ pub(crate) type Fetched<'p> = Option<Cow<'p, [u8]>>;
 /// The slots of one row.
 pub(crate) type Slots<'p> = SmallVec<[Fetched<'p>; 16]>;
 
+/// Those of a row that is borrowed whole.
+pub(crate) type PlainSlots<'p> = SmallVec<[Option<&'p [u8]>; 16]>;
+
 /// The slots of a selection, and how to fill them.
 #[derive(Clone, Debug)]
 pub(crate) struct Fetch {
@@ -60,7 +63,8 @@ pub(crate) struct Fetch {
     values: Vec<u16>,
     /// The slots that each row fills anew.
     of_rows: Vec<u16>,
-    /// Are there any of the clustering, and any times?
+    /// Are there any of the partition key, of the clustering, and any times?
+    keys: bool,
     clusterings: bool,
     times: bool,
 }
@@ -75,6 +79,7 @@ impl Fetch {
             sources: Vec::new(),
             values: Vec::new(),
             of_rows: Vec::new(),
+            keys: false,
             clusterings: false,
             times: false,
         }
@@ -97,6 +102,7 @@ impl Fetch {
             self.values[at] = slot as u16;
         }
         self.times |= matches!(source, Source::Time(..));
+        self.keys |= matches!(source, Source::Key(_));
         self.clusterings |= matches!(source, Source::Clustering(_));
         if self.is_of_rows(&source) {
             self.of_rows.push(slot as u16);
@@ -247,6 +253,56 @@ impl Fetch {
             let slot = self.values.get(column.0 as usize).copied();
             if let Some(slot) = slot.filter(|slot| *slot != NO_SLOT) {
                 slots[usize::from(slot)] = Some(Cow::Borrowed(value));
+            }
+        }
+    }
+
+    /// Fills the slots of a row of which all is to be seen, of a table without static columns and as
+    /// [`Fetch::packed_row`] wants it: from the key of its partition, its clustering and its values.
+    #[inline]
+    pub(crate) fn plain_row<'p>(
+        &self,
+        slots: &mut PlainSlots<'p>,
+        key: &'p [u8],
+        clustering: impl Iterator<Item = &'p [u8]>,
+        values: impl Iterator<Item = (ColumnId, &'p [u8])>,
+    ) {
+        slots.resize(self.sources.len(), None);
+        for (column, value) in values {
+            let slot = self.values.get(column.0 as usize).copied();
+            if let Some(slot) = slot.filter(|slot| *slot != NO_SLOT) {
+                slots[usize::from(slot)] = Some(value);
+            }
+        }
+        if self.keys {
+            let parts = match self.table.partition_key().len() {
+                1 => SmallVec::from_slice(&[key]),
+                count => key_parts(key, count),
+            };
+            self.parts(slots, &parts, |source| match source {
+                Source::Key(position) => Some(*position),
+                _ => None,
+            });
+        }
+        if self.clusterings {
+            let parts: SmallVec<[&[u8]; 4]> = clustering.collect();
+            self.parts(slots, &parts, |source| match source {
+                Source::Clustering(position) => Some(*position),
+                _ => None,
+            });
+        }
+    }
+
+    /// Fills the slots of some parts, as `position` says of which each is.
+    fn parts<'p>(
+        &self,
+        slots: &mut PlainSlots<'p>,
+        parts: &[&'p [u8]],
+        position: impl Fn(&Source) -> Option<usize>,
+    ) {
+        for (slot, source) in slots.iter_mut().zip(&self.sources) {
+            if let Some(position) = position(source) {
+                *slot = parts.get(position).copied();
             }
         }
     }

@@ -58,6 +58,20 @@ impl KeyPlan {
         self.columns.is_empty()
     }
 
+    /// The value of each column of the key, if that is what is restricted: to one value each.
+    pub(crate) fn equals(&self) -> Option<impl Iterator<Item = &Expression>> {
+        let equal = |column: &KeyColumn| matches!(column.demand, Demand::Equal(_));
+        let are_equal = !self.is_range() && self.columns.iter().all(equal);
+        let values = self
+            .columns
+            .iter()
+            .filter_map(|column| match &column.demand {
+                Demand::Equal(value) => Some(value),
+                _ => None,
+            });
+        (are_equal && self.token.is_none()).then_some(values)
+    }
+
     /// Is the partition key or its token restricted?
     pub(crate) fn restricts(&self) -> bool {
         !self.columns.is_empty() || self.token.is_some()

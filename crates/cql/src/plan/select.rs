@@ -15,6 +15,7 @@ use super::filter::FilterPlan;
 use super::group::{Common, group_by};
 use super::keys::KeyPlan;
 use super::nearest::{self, NearestPlan};
+use super::point::PointPlan;
 use super::restrictions::{NEEDS_FILTERING, Restrictions, StatementKind, named, refuse_key_in};
 use super::selection::Selection;
 use super::slices::SlicePlan;
@@ -56,6 +57,8 @@ pub struct SelectPlan {
     pub(crate) uses_index: bool,
     /// May rows come as memtables have them?
     pub(crate) packed: bool,
+    /// Where its row is, if it is of one and shows no more than columns of it.
+    pub(crate) point: Option<PointPlan>,
 }
 
 /// A column that rows of several partitions are sorted by.
@@ -143,9 +146,10 @@ impl SelectPlan {
             && (uses(ColumnKind::Static) || !uses(ColumnKind::Regular));
         let only_partitions = table.compact == Some(CompactForm::Static) && !select.distinct;
         let packed = table.has_single_cells() && !table.is_virtual && !selection.fetch.has_times();
-        Ok(SelectPlan {
+        let mut plan = SelectPlan {
             only_partitions,
             packed,
+            point: None,
             table,
             selection,
             keys,
@@ -165,7 +169,9 @@ impl SelectPlan {
             bypass_cache: select.bypass_cache,
             allows_filtering: select.allow_filtering,
             uses_index: restrictions.uses_index,
-        })
+        };
+        plan.point = PointPlan::of(&plan);
+        Ok(plan)
     }
 
     /// The table that is read.
@@ -213,6 +219,16 @@ impl SelectPlan {
         !self.selection.aggregates.is_empty() || !self.group_by.is_empty()
     }
 
+    /// Is a row that is read given as it comes, and does nothing else depend on an execution but which it is?
+    pub(crate) fn takes_rows_as_they_come(&self) -> bool {
+        !self.distinct
+            && !self.is_aggregate()
+            && !self.keeps_rows()
+            && allows_a_row(self.limit.as_ref())
+            && allows_a_row(self.per_partition_limit.as_ref())
+            && self.timeout.is_none()
+    }
+
     /// Are the nearest rows to something wanted?
     pub fn is_nearest(&self) -> bool {
         self.nearest.is_some()
@@ -243,6 +259,17 @@ fn limit_term(
 ) -> Result<Option<Expression>, CqlError> {
     term.map(|term| prepare(analysis, term, &Receiver::new(name, CqlType::Int)))
         .transpose()
+}
+
+/// Is one row within a limit, whatever is bound?
+fn allows_a_row(limit: Option<&Expression>) -> bool {
+    match limit {
+        None => true,
+        Some(Expression::Constant(Some(bytes))) => {
+            <[u8; 4]>::try_from(&**bytes).is_ok_and(|limit| i32::from_be_bytes(limit) > 0)
+        }
+        Some(_) => false,
+    }
 }
 
 fn limit_value(limit: Option<&Expression>, request: &Request<'_>) -> Result<u32, CqlError> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use model::{Column, ColumnId, CqlType, Table, json_name, json_string};
+use smallvec::SmallVec;
 
 use crate::CqlError;
 use crate::ast::{SelectClause, SelectItem, Selector};
@@ -128,6 +129,21 @@ impl Selection {
         Ok(())
     }
 
+    /// Are the columns of the result columns of the table, as they are?
+    pub(crate) fn is_plain(&self) -> bool {
+        self.plain.is_some() && self.parts.is_empty() && self.aggregates.is_empty()
+    }
+
+    /// As [`Selection::emit`], where all is plain.
+    pub(crate) fn emit_plain(&self, slots: &[Option<&[u8]>], sink: &mut RowSink<'_>) {
+        let plain = self.plain.as_deref().unwrap_or_default();
+        if plain.iter().copied().eq(0..slots.len()) {
+            return sink(slots);
+        }
+        let cells: SmallVec<[Option<&[u8]>; 16]> = plain.iter().map(|slot| slots[*slot]).collect();
+        sink(&cells);
+    }
+
     /// Gives the values of a row, or of a group, to `sink`.
     pub(crate) fn emit(
         &self,
@@ -137,7 +153,7 @@ impl Selection {
         sink: &mut RowSink<'_>,
     ) -> Result<(), CqlError> {
         if let Some(plain) = &self.plain {
-            let cells: smallvec::SmallVec<[Option<&[u8]>; 16]> =
+            let cells: SmallVec<[Option<&[u8]>; 16]> =
                 plain.iter().map(|slot| slots[*slot].as_deref()).collect();
             sink(&cells);
             return Ok(());

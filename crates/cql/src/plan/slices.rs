@@ -79,6 +79,17 @@ impl SlicePlan {
         count == self.names.len() && !self.has_slice()
     }
 
+    /// The values that the first clustering columns are restricted to, if there are no other restrictions.
+    pub(super) fn equals(&self) -> Option<impl Iterator<Item = &Tuple>> {
+        let equal = |r: &ClusteringRestriction| matches!(r.demand, Demand::Equal(_));
+        let are_equal = self.restrictions.iter().all(equal);
+        let values = self.restrictions.iter().filter_map(|r| match &r.demand {
+            Demand::Equal(value) => Some(value),
+            _ => None,
+        });
+        are_equal.then_some(values)
+    }
+
     /// Is a column restricted by `<`, `>` and the like?
     pub(crate) fn has_slice(&self) -> bool {
         self.restrictions

@@ -228,6 +228,23 @@ pub(crate) async fn read(
     ))
 }
 
+/// Has this shard all of a token that a read at this level needs, so that what it knows is the answer?
+pub(crate) fn is_here(
+    shard: &Shard,
+    keyspace: &str,
+    token: Token,
+    consistency: Consistency,
+) -> bool {
+    if shard.owner(token) != shard.index() {
+        return false;
+    }
+    shard.with_metadata(|metadata, local| {
+        let placement = metadata.placement(keyspace);
+        are_here(placement.replicas(token), metadata)
+            && consistency.block_for(placement.strategy(), &local.data_center) == 1
+    })
+}
+
 /// Executes several reads at the same time; the answers come in their order.
 pub(crate) async fn read_all(
     shard: &Rc<Shard>,

@@ -79,6 +79,8 @@ pub(crate) struct CachedRow {
     pub(crate) has_others: bool,
     /// Seconds since 1970 until which it may be used.
     pub(crate) until: u32,
+    /// Is all of it to be seen, whenever that is, and nothing else?
+    pub(crate) is_plain: bool,
 }
 
 impl CachedRow {
@@ -98,6 +100,7 @@ impl CachedRow {
         let has_others = row.cells.iter().any(|cell| is_other(&cell.column))
             || row.complex_deletions.iter().any(|d| is_other(&d.column));
         Some(CachedRow {
+            is_plain: around.is_live() && packed.is_plain(),
             until: packed.keeps_until(around, gc_grace),
             row: packed,
             around,
@@ -106,6 +109,15 @@ impl CachedRow {
             unread: NO_TIMESTAMP,
             has_others,
         })
+    }
+
+    /// What was read for it was less than all: sources with nothing later than `unread` were passed over, or other
+    /// columns, if it `has_others`.
+    pub(crate) fn leaves_out(&mut self, unread: i64, has_others: bool) {
+        self.unread = unread;
+        self.has_others |= has_others;
+        // What is left out of a row that has its marker is other columns, and they change nothing.
+        self.is_plain &= unread == NO_TIMESTAMP;
     }
 
     /// May it be used now? Most need not know what time it is.

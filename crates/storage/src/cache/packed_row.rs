@@ -142,6 +142,27 @@ impl PackedRow {
         }
     }
 
+    /// Is it there by its marker, and is nothing of it deleted and nothing going to expire?
+    pub(super) fn is_plain(&self) -> bool {
+        let stays =
+            |cell: &PackedCell| cell.ttl == NO_TTL && cell.local_deletion_time == NO_DELETION_TIME;
+        !self.liveness.is_empty()
+            && self.liveness.ttl == NO_TTL
+            && self.liveness.expires_at == NO_DELETION_TIME
+            && self.deletion.is_live()
+            && self.cells.iter().all(stays)
+    }
+
+    /// The columns of its cells and their values.
+    pub(crate) fn values(&self) -> impl Iterator<Item = (ColumnId, &[u8])> {
+        let mut start = self.place as usize;
+        self.cells.iter().map(move |cell| {
+            let value = &self.bytes[start..cell.end as usize];
+            start = cell.end as usize;
+            (cell.column, value)
+        })
+    }
+
     /// Bytes of memory that it takes besides itself.
     pub(super) fn heap_bytes(&self) -> usize {
         allocated(self.bytes.len())

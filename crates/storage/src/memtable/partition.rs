@@ -99,8 +99,17 @@ impl MemPartition {
         comparator: &ClusteringComparator,
         clustering: &Clustering,
     ) -> Option<Row> {
+        self.find(comparator, clustering).map(MemRow::to_row)
+    }
+
+    /// The same, as it lies here.
+    pub(crate) fn find(
+        &self,
+        comparator: &ClusteringComparator,
+        clustering: &Clustering,
+    ) -> Option<&MemRow> {
         let (index, found) = self.search(comparator, clustering);
-        self.rows.get(index).filter(|_| found).map(MemRow::to_row)
+        self.rows.get(index).filter(|_| found)
     }
 
     /// The row of a number.

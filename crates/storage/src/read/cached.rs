@@ -7,8 +7,8 @@ use model::{
 };
 
 use super::single_row::Known;
-use super::{Reading, View, count};
-use crate::cache::{CachedRow, PlaceOf, RowCache};
+use super::{ReadCounters, Reading, View, count};
+use crate::cache::{CachedRow, PackedRow, PlaceOf, RowCache};
 use crate::memtable::Memtable;
 use crate::sstable::SSTable;
 
@@ -57,6 +57,37 @@ impl CachedTable {
         cached.covers >= self.forgotten && cached.is_current(wall_seconds)
     }
 
+    /// What `with` makes of a row that is known up to `number`, with all of `columns`, if all of it is to be seen:
+    /// it and nothing around it is deleted or expires, and nothing that was left out could change that. It is given
+    /// `None` if the entry is not such a one; without an entry there is nothing.
+    pub(crate) fn with_plain<T>(
+        &self,
+        (key, clustering): (&DecoratedKey, &Clustering),
+        (columns, number): (&[ColumnId], u64),
+        wall_seconds: impl FnOnce() -> u32,
+        with: impl FnOnce(Option<&PackedRow>) -> T,
+    ) -> Option<T> {
+        let has = |cached: &CachedRow, column| cached.columns.binary_search(column).is_ok();
+        let is_plain = |cached: &CachedRow| {
+            cached.is_plain
+                && cached.covers >= number
+                && (*cached.columns == *columns || columns.iter().all(|column| has(cached, column)))
+                && self.believes(cached, wall_seconds)
+        };
+        self.rows.get(self.place(key, clustering), |cached| {
+            with(is_plain(cached).then_some(&cached.row))
+        })
+    }
+
+    /// A read of a row was answered by the cache, or not.
+    pub(crate) fn count_recalled(&self, recalled: bool, counters: &ReadCounters) {
+        self.rows.count(recalled);
+        count(match recalled {
+            true => &counters.cached,
+            false => &counters.uncached,
+        });
+    }
+
     /// What the cache has of a row, if that may still be used and does not cover `number`.
     pub(crate) fn behind(
         &self,
@@ -87,8 +118,7 @@ impl CachedTable {
         let gc_grace = table.options.gc_grace_seconds.max(0) as u32;
         let cached = CachedRow::new(&self.rows, key, (row, around), columns, covers, gc_grace);
         let Some(mut cached) = cached else { return };
-        cached.unread = known.unread;
-        cached.has_others |= known.has_others;
+        cached.leaves_out(known.unread, known.has_others);
         if cached.is_current(wall_seconds) {
             self.rows.put(self.place(key, &row.clustering), cached);
         }
@@ -229,11 +259,7 @@ impl Reading<'_> {
     /// A read of a row was answered by the cache, or not.
     pub(super) fn count_recalled(&self, recalled: bool) {
         if let Some(cached) = &self.view.cached {
-            cached.rows.count(recalled);
-            count(match recalled {
-                true => &self.counters.cached,
-                false => &self.counters.uncached,
-            });
+            cached.count_recalled(recalled, self.counters);
         }
     }
 

@@ -85,6 +85,17 @@ pub(crate) struct ReadCounters {
     pub(crate) uncached: Cell<u64>,
 }
 
+impl ReadCounters {
+    /// Counts a read of a row that is shown as it lies in memory, if it is there.
+    pub(crate) fn row_in_memory(&self, is_there: bool, skipped: u64) {
+        count(&self.keys);
+        self.skipped.set(self.skipped.get() + skipped);
+        self.sstables.add(0);
+        self.rows.add(u64::from(is_there));
+        self.tombstones.add(0);
+    }
+}
+
 fn count(counter: &Cell<u64>) {
     counter.set(counter.get() + 1);
 }

@@ -238,13 +238,47 @@ fn command(table: &Arc<Table>, row: u8, columns: &[ColumnId], now_seconds: u32) 
     }
 }
 
+/// A row, if there is one: its clustering, and what it has of columns.
+type Values = Option<(Vec<Bytes>, Vec<(ColumnId, Bytes)>)>;
+
+/// What a row that lies in memory as it is to be seen is shown as; `None` if it takes a read.
+fn shown_plain(env: &Env, store: &Store, command: &ReadCommand) -> Option<Values> {
+    let PartitionSelection::Key(key) = &command.partitions else {
+        panic!("one row is asked for");
+    };
+    let place = (key, &command.clustering.slices[0].start.prefix);
+    let columns = &command.columns;
+    let shown = store.with_plain_row(command.table.id, place, columns, env.now(), |row| {
+        let copy = Bytes::copy_from_slice;
+        let asked = |(column, _): &(ColumnId, &[u8])| columns.contains(column);
+        row.map(|row| {
+            let values = row.values().filter(asked);
+            let values = values.map(|(column, value)| (column, copy(value)));
+            (row.clustering().map(copy).collect(), values.collect())
+        })
+    });
+    shown.map(|(values, _)| values)
+}
+
+/// The same of a page.
+fn values_of(page: &ReadPage, columns: &[ColumnId]) -> Values {
+    let partition = page.partitions.first()?;
+    let row = partition.rows.first()?;
+    let asked = row
+        .cells
+        .iter()
+        .filter(|cell| columns.contains(&cell.column));
+    let values = asked.map(|cell| (cell.column, cell.value.clone()));
+    Some((row.clustering.0.to_vec(), values.collect()))
+}
+
 /// What the table should answer.
 async fn expected(env: &Env, command: &ReadCommand, all: &PartitionUpdate) -> ReadPage {
     let page = read_partitions(env, command, vec![Partition::from(all.clone())]).await;
     content(page.expect("memory is read without a drive"))
 }
 
-/// Takes the steps; gives how many reads the cache answered.
+/// Takes the steps; gives how many reads of those the cache answered.
 async fn live(
     env: Env,
     dir: PathBuf,
@@ -256,6 +290,7 @@ async fn live(
     let store = open_with(&env, config, &schema(&table)).await;
     store.set_auto_compaction(table.id, false);
     let mut all = update(&table, &[], 0);
+    let mut hits = 0;
     for step in &steps {
         match step {
             Step::Write(writes, timestamp) => {
@@ -281,8 +316,17 @@ async fn live(
             }
             Step::Read(row, columns, now) => {
                 let command = command(&table, *row, columns, FAR + now);
+                let expected = expected(&env, &command, &all).await;
+                let before = shown_plain(&env, &store, &command);
+                let known = store.stats().row_cache.hits;
                 let found = store.read(&command).await.expect("it can be read");
-                prop_assert_eq!(content(found), expected(&env, &command, &all).await);
+                prop_assert_eq!(&content(found), &expected);
+                hits += store.stats().row_cache.hits - known;
+                // What lies in memory may be another thing once it was read.
+                let after = shown_plain(&env, &store, &command);
+                for plain in before.into_iter().chain(after) {
+                    prop_assert_eq!(plain, values_of(&expected, columns));
+                }
             }
             Step::Say((from, to), columns, now) => {
                 let mut command = command(&table, *from, columns, FAR + now);
@@ -297,7 +341,7 @@ async fn live(
         let (rows, chunks) = (stats.row_cache, stats.chunk_cache);
         prop_assert!(rows.size <= rows.capacity && rows.size + chunks.size <= 1 << 18);
     }
-    Ok(store.stats().row_cache.hits)
+    Ok(hits)
 }
 
 fn lives(table: Arc<Table>, steps: Vec<Step>) -> Result<u64, TestCaseError> {
@@ -315,6 +359,89 @@ proptest! {
         has_set in any::<bool>(),
     ) {
         lives(table_with(has_set), steps)?;
+    }
+}
+
+/// Takes steps, and says of a row and all columns of one cell whether it is shown without a read.
+fn is_plain_after(steps: Vec<Step>) -> Option<Values> {
+    let folder = TempDir::new();
+    let dir = folder.0.clone();
+    run(move |env| async move {
+        let table = table_with(false);
+        let store = open(&env, dir, &table).await;
+        store.set_auto_compaction(table.id, false);
+        let asked = command(&table, 0, &[V, W], FAR);
+        for step in steps {
+            match step {
+                Step::Write(writes, timestamp) => {
+                    let updates = vec![update(&table, &writes, timestamp)];
+                    store.apply(Mutation { updates }).await.expect("taken");
+                }
+                Step::Flush => store.flush(None).await.expect("it can be flushed"),
+                _ => drop(store.read(&asked).await.expect("it can be read")),
+            }
+        }
+        shown_plain(&env, &store, &asked)
+    })
+}
+
+#[test]
+fn plain_rows_are_shown_where_they_lie() {
+    let write = |writes: Vec<Write>, timestamp| Step::Write(writes, timestamp);
+    let read = || Step::Read(0, Vec::new(), 0);
+    let whole = || vec![Write::Marker(0, 0), Write::Cell(0, V, Some((3, 0)))];
+    let shown = Some((vec![int(0)], vec![(V, Bytes::from_static(&[3; 3]))]));
+    let cases = [
+        (vec![], Some(None)),
+        (vec![write(whole(), 1)], Some(shown.clone())),
+        // Another row of the partition.
+        (vec![write(vec![Write::Marker(1, 0)], 1)], Some(None)),
+        // An sstable has it, and the cache does once it was asked for twice.
+        (vec![write(whole(), 1), Step::Flush], None),
+        (
+            vec![write(whole(), 1), Step::Flush, read(), read()],
+            Some(shown),
+        ),
+        // A memtable knows more, or something around it.
+        (
+            vec![
+                write(whole(), 1),
+                Step::Flush,
+                read(),
+                read(),
+                write(vec![Write::Cell(0, V, Some((4, 0)))], 2),
+            ],
+            None,
+        ),
+        (
+            vec![write(whole(), 1), write(vec![Write::RangeDeleted(1, 2)], 2)],
+            None,
+        ),
+        (
+            vec![write(whole(), 1), write(vec![Write::PartitionDeleted], 2)],
+            None,
+        ),
+        // It ends some time, or has a tombstone.
+        (vec![write(vec![Write::Marker(0, 5)], 1)], None),
+        (vec![write(vec![Write::Cell(0, V, Some((1, 5)))], 1)], None),
+        (
+            vec![write(vec![Write::Marker(0, 0), Write::Cell(0, V, None)], 1)],
+            None,
+        ),
+        (vec![write(vec![Write::RowDeleted(0)], 1)], None),
+        (
+            vec![
+                write(vec![Write::Marker(0, 0), Write::Cell(0, V, None)], 1),
+                Step::Flush,
+                read(),
+                read(),
+            ],
+            None,
+        ),
+    ];
+    for (steps, expected) in cases {
+        let told = format!("{steps:?}");
+        assert_eq!(is_plain_after(steps), expected, "{told}");
     }
 }
 

@@ -192,7 +192,9 @@ impl Inner {
         }
         let entries = Rc::new(opened);
         let id = definition.entries.id;
-        self.tables.borrow_mut().insert(id, entries.clone());
+        self.tables
+            .borrow_mut()
+            .insert(id.as_u128(), entries.clone());
         Ok(ShardIndex {
             definition,
             entries,
@@ -238,7 +240,7 @@ impl Inner {
         entries.dropped.set(true);
         entries.block().await;
         entries.compaction.idle().await;
-        self.tables.borrow_mut().remove(&id);
+        self.tables.borrow_mut().remove(&id.as_u128());
         let mut removed = self
             .remove_content(entries)
             .await

@@ -59,8 +59,8 @@ use std::sync::Arc;
 
 use io::{Env, Instant, Notify, Semaphore, TaskGroup};
 use model::{
-    Mutation, PartitionSelection, ReadCommand, ReadPage, Scanned, Schema, Sharder, Table, TableId,
-    VersionPage,
+    Clustering, ColumnId, DecoratedKey, Mutation, PartitionSelection, ReadCommand, ReadPage,
+    Scanned, Schema, Sharder, Table, TableId, VersionPage,
 };
 
 use crate::SharedFiles;
@@ -72,6 +72,7 @@ use crate::sstable::{ChunkCache, Format, PartitionLimits, SSTableError, check_fi
 use flush::FlushJob;
 use memory::Memory;
 use period::FlushPeriods;
+pub use table::PlainRow;
 use table::{TableStore, add};
 
 pub use compact::{
@@ -152,7 +153,8 @@ pub(crate) struct Inner {
     truncations_file: Semaphore,
     /// The tables whose old writes were replayed.
     replayed: RefCell<Vec<TableId>>,
-    tables: RefCell<BTreeMap<TableId, Rc<TableStore>>>,
+    /// By their ids, as numbers: those are compared at once.
+    tables: RefCell<BTreeMap<u128, Rc<TableStore>>>,
     /// The names of tables that are there, but not served.
     unserved: RefCell<BTreeMap<TableId, String>>,
     cache: ChunkCache,
@@ -326,6 +328,33 @@ impl Store {
         Ok(page)
     }
 
+    /// What `show` makes of a row, or of there being none, if it lies in memory as it is to be seen: with nothing in it
+    /// or around it that is deleted or expires. `None` where it takes [`Store::read`] to say what there is. `columns`
+    /// are those that are asked for, sorted, of a table without static columns whose others have one cell each and
+    /// are no counters; `began` is when the read did. The time is that of its end.
+    pub fn with_plain_row<T>(
+        &self,
+        table: TableId,
+        place: (&DecoratedKey, &Clustering),
+        columns: &[ColumnId],
+        began: Instant,
+        show: impl FnOnce(Option<PlainRow<'_>>) -> T,
+    ) -> Option<(T, Instant)> {
+        let inner = &self.inner;
+        let tables = inner.tables.borrow();
+        let table = tables
+            .get(&table.as_u128())
+            .filter(|table| table.unreadable().is_none())?;
+        let wall_seconds = || (inner.env.wall_micros() / 1_000_000) as u32;
+        let shown = table.with_plain_row(place, columns, wall_seconds, show)?;
+        let now = inner.env.now();
+        table
+            .counters
+            .read_latency
+            .add((now - began).as_micros() as u64);
+        Some((shown, now))
+    }
+
     /// Says all that is known of what a command asks for, for a coordinator that asks other replicas,
     /// too. Filters on static and regular columns are for the coordinator: they are not looked at.
     pub async fn read_versions(&self, command: &ReadCommand) -> Result<VersionPage, ReadError> {
@@ -400,7 +429,7 @@ impl Store {
 
 impl Inner {
     fn table(&self, id: TableId) -> Option<Rc<TableStore>> {
-        self.tables.borrow().get(&id).cloned()
+        self.tables.borrow().get(&id.as_u128()).cloned()
     }
 
     fn readable(&self, id: TableId) -> Result<Rc<TableStore>, ReadError> {

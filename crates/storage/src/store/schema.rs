@@ -66,7 +66,9 @@ impl Inner {
                 None => {
                     self.doubt_compression(&table);
                     let opened = Rc::new(self.open_table(table.clone(), durable).await?);
-                    self.tables.borrow_mut().insert(id, opened.clone());
+                    self.tables
+                        .borrow_mut()
+                        .insert(id.as_u128(), opened.clone());
                     self.begin_period(&opened);
                     self.set_indexes(&opened, &table, true).await?;
                 }
@@ -232,7 +234,7 @@ impl Inner {
         table.block().await;
         // They see that it is blocked; until then they write into its folder.
         table.compaction.idle().await;
-        self.tables.borrow_mut().remove(&id);
+        self.tables.borrow_mut().remove(&id.as_u128());
         self.note_drop(table).await;
         let mut removed = self.remove_content(table).await;
         table.unblock();
@@ -342,8 +344,10 @@ impl Inner {
         let new: BTreeMap<TableId, Rc<TableStore>> = {
             let replayed = self.replayed.borrow();
             let tables = self.tables.borrow();
-            let new = tables.iter().filter(|(id, _)| !replayed.contains(id));
-            new.map(|(id, table)| (*id, table.clone())).collect()
+            let of =
+                |(id, table): (&u128, &Rc<TableStore>)| (TableId::from_u128(*id), table.clone());
+            let new = tables.iter().map(of);
+            new.filter(|(id, _)| !replayed.contains(id)).collect()
         };
         let (cassandras, ours): (Vec<_>, Vec<_>) = self
             .old_segments

@@ -1,5 +1,7 @@
 //! One table on one shard: its memtables and sstables.
 
+mod plain_row;
+
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -21,6 +23,7 @@ use crate::sstable::{
     folder as sstable_folder,
 };
 use crate::tally::Tally;
+pub use plain_row::PlainRow;
 
 /// The highest generation from which is counted on: no count gets there, but somebody may give a file
 /// any name.

@@ -39,7 +39,10 @@ impl EstimatedHistogram {
 
     /// Counts a value.
     pub fn add(&mut self, value: i64) {
-        let at = self.offsets.partition_point(|offset| *offset < value);
+        // The first offsets follow each other, and most values are small.
+        let first = usize::try_from(value - self.offsets[0]).ok();
+        let at = first.filter(|at| self.offsets.get(*at) == Some(&value));
+        let at = at.unwrap_or_else(|| self.offsets.partition_point(|offset| *offset < value));
         self.buckets[at] += 1;
     }
 

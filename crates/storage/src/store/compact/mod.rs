@@ -110,7 +110,7 @@ impl Inner {
         let most = most.map_or(u64::MAX, |bytes| bytes / MUCH_LARGER);
         let (now, tables) = (self.env.now(), self.tables.borrow());
         // In turn, so that no table with much to compact keeps the others from it.
-        let last = self.compactions.last_table.get();
+        let last = self.compactions.last_table.get().as_u128();
         let behind = (Bound::Excluded(last), Bound::Unbounded);
         let in_turn = tables.range(behind).chain(tables.range(..=last));
         in_turn.map(|(_, table)| table).find_map(|table| {

@@ -1,0 +1,145 @@
+//! A SELECT of one row by the whole of its key, that shows columns as they are.
+//!
+//! It is the most frequent statement, and where the row lies in memory as it is to be shown, nothing has to be made
+//! of it on its way to the client: [`PointPlan::place`] says where it is, [`SelectPlan::show`] what is shown of it.
+//! That is a short cut and no second way: whatever is unusual about an execution (a value that is null or wrong, a key
+//! that is too long, a level that needs other nodes) is left to [`super::run`], which says what it comes to.
+
+use bytes::Bytes;
+use model::{Clustering, ColumnId, CqlType, DecoratedKey, encode_key};
+use smallvec::SmallVec;
+
+use crate::term::{Expression, Value};
+
+use super::fetch::PlainSlots;
+use super::restriction::Tuple;
+use super::run::RowSink;
+use super::select::SelectPlan;
+
+/// Where the row is, once there are values.
+#[derive(Clone, Debug)]
+pub struct PointPlan {
+    /// Of each column of the partition key.
+    key: Vec<Given>,
+    /// Of each clustering column.
+    clustering: Vec<Given>,
+}
+
+/// A value that is written in the statement or bound to it.
+#[derive(Clone, Debug)]
+enum Given {
+    Written(Bytes),
+    Bound { marker: usize, ty: CqlType },
+}
+
+impl Given {
+    /// `None` of what is put together, or put in order, in each execution.
+    fn of(expression: &Expression) -> Option<Given> {
+        match expression {
+            Expression::Constant(Some(value)) => Some(Given::Written(value.clone())),
+            Expression::Marker {
+                index,
+                ty,
+                keeps_order,
+            } if *keeps_order || ty.nesting() == 0 => Some(Given::Bound {
+                marker: *index,
+                ty: ty.clone(),
+            }),
+            _ => None,
+        }
+    }
+
+    /// The value; `None` if it is none that a key can have.
+    fn value<'g>(&'g self, values: &[Value<'g>]) -> Option<&'g [u8]> {
+        match self {
+            Given::Written(value) => Some(value),
+            Given::Bound { marker, ty } => match values.get(*marker)? {
+                Value::Bytes(bytes) => ty.validate_bound(bytes).is_ok().then_some(*bytes),
+                Value::Null | Value::Unset => None,
+            },
+        }
+    }
+}
+
+impl PointPlan {
+    /// Of a SELECT that is otherwise analysed; `None` if it may give more than one row, or anything but columns of it.
+    pub(super) fn of(plan: &SelectPlan) -> Option<PointPlan> {
+        let is_plain = plan.packed
+            && plan.table.statics().len() == 0
+            && plan.selection.is_plain()
+            && plan.takes_rows_as_they_come()
+            && plan.filters.is_empty()
+            && !plan.bypass_cache;
+        if !is_plain {
+            return None;
+        }
+        let key = plan.keys.equals()?;
+        let key = key.map(Given::of).collect::<Option<Vec<Given>>>()?;
+        let mut clustering = Vec::new();
+        for demanded in plan.slices.equals()? {
+            match demanded {
+                Tuple::Terms(terms) => clustering.extend(terms.iter().map(Given::of)),
+                Tuple::Marker(..) => return None,
+            }
+        }
+        let clustering = clustering.into_iter().collect::<Option<Vec<Given>>>()?;
+        let is_whole = clustering.len() == plan.table.clustering_key().len();
+        is_whole.then_some(PointPlan { key, clustering })
+    }
+
+    /// Where the row of these values is, one for each bind marker; `share` gives bytes of them to keep. `None` where
+    /// an execution has to say why it is nowhere.
+    pub fn place(
+        &self,
+        values: &[Value<'_>],
+        share: impl Fn(&[u8]) -> Bytes,
+    ) -> Option<(DecoratedKey, Clustering)> {
+        let bytes = |given: &Given| match given {
+            Given::Written(value) => Some(value.clone()),
+            Given::Bound { .. } => given.value(values).map(&share),
+        };
+        let key = match &self.key[..] {
+            [only] => bytes(only).filter(|key| key.len() <= usize::from(u16::MAX))?,
+            several => {
+                let of = |given| Given::value(given, values);
+                let parts = several.iter().map(of);
+                let parts = parts.collect::<Option<SmallVec<[&[u8]; 4]>>>()?;
+                encode_key(&parts).ok()?
+            }
+        };
+        if key.is_empty() {
+            return None;
+        }
+        let clustering = self.clustering.iter().map(bytes);
+        let clustering = clustering.collect::<Option<SmallVec<[Bytes; 1]>>>()?;
+        Some((DecoratedKey::new(key), Clustering(clustering)))
+    }
+}
+
+impl SelectPlan {
+    /// Where its row is, if it is of one whose columns are shown as they are.
+    pub fn point(&self) -> Option<&PointPlan> {
+        self.point.as_ref()
+    }
+
+    /// The columns whose values are read, sorted.
+    pub fn read_columns(&self) -> &[ColumnId] {
+        &self.columns
+    }
+
+    /// Shows the row of a [`PointPlan`], of all of which there is something to be seen: its key, its clustering, and
+    /// its columns with their values, of which others may be among them.
+    pub fn show<'r>(
+        &self,
+        key: &'r [u8],
+        clustering: impl Iterator<Item = &'r [u8]>,
+        values: impl Iterator<Item = (ColumnId, &'r [u8])>,
+        sink: &mut RowSink<'_>,
+    ) {
+        debug_assert!(self.point.is_some());
+        let mut slots = PlainSlots::new();
+        let fetch = &self.selection.fetch;
+        fetch.plain_row(&mut slots, key, clustering, values);
+        self.selection.emit_plain(&slots, sink);
+    }
+}
