@@ -85,6 +85,23 @@ fn reads(criterion: &mut Criterion) {
                 );
             });
         }
+        group.bench_function("shown", |bencher| {
+            let mut next = spread(&shape);
+            let mut place = || {
+                let row = next();
+                (shape.key(row), shape.clustering(row))
+            };
+            bencher.iter_batched(
+                &mut place,
+                |(key, clustering)| {
+                    let mut seen = |_, value: &[u8]| {
+                        black_box(value.first());
+                    };
+                    assert!(memtable.show(&key, &shape.table, &clustering, &mut seen));
+                },
+                criterion::BatchSize::SmallInput,
+            );
+        });
         group
             .sample_size(10)
             .throughput(Throughput::Elements(shape.rows));

@@ -3,9 +3,9 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use model::{DecoratedKey, PartitionBound, PartitionUpdate, Slice, Table};
+use model::{Clustering, ColumnId, DecoratedKey, PartitionBound, PartitionUpdate, Slice, Table};
 
-use super::{MemStream, Memtable};
+use super::{MemRow, MemStream, Memtable};
 use crate::Unfiltered;
 
 /// A memtable to measure; nothing else should use it.
@@ -43,6 +43,28 @@ impl MeasuredMemtable {
             while let Some(item) = stream.next() {
                 seen(item);
             }
+        }
+    }
+
+    /// Gives the columns and values of a row that is plain to `seen`, where they lie. Is it there?
+    pub fn show(
+        &self,
+        key: &DecoratedKey,
+        table: &Table,
+        clustering: &Clustering,
+        seen: &mut impl FnMut(ColumnId, &[u8]),
+    ) -> bool {
+        let partition = self.0.get(key);
+        let partition = partition.filter(|partition| partition.has_only_rows());
+        let row = partition
+            .as_ref()
+            .and_then(|it| it.find(table.comparator(), clustering));
+        match row {
+            Some(MemRow::Packed(row)) if row.is_plain() => {
+                row.values().for_each(|(column, value)| seen(column, value));
+                true
+            }
+            _ => false,
         }
     }
 

@@ -1,6 +1,6 @@
 //! What was written and is not in an sstable yet.
 //!
-//! Partitions lie in a B-tree by token, so that a look-up compares integers only and a scan or a
+//! Partitions lie in a B+tree by token, so that a look-up compares integers only and a scan or a
 //! flush walks in ring order. Each is shared with its readers, who see it as it was when they
 //! began. A row is one piece of memory with all that is known of it ([`model::PackedRow`]), which readers
 //! share or take [`model::Row`]s from; the rows of a partition lie in a tree that is copied where it is written
@@ -13,6 +13,7 @@ mod partition;
 mod partitions;
 mod row;
 mod stream;
+mod token_map;
 mod tombstones;
 mod tree;
 

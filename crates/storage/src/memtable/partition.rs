@@ -6,6 +6,8 @@ use model::{
     Slice, Table,
 };
 
+use smallvec::SmallVec;
+
 use super::allocated::{COUNTS, allocated};
 use super::row::MemRow;
 use super::tombstones::Tombstones;
@@ -15,11 +17,17 @@ use super::tree::{self, Tree};
 /// order; of few, a node more.
 pub(super) const PLACE: usize = tree::most_bytes_a_place::<MemRow>();
 
+/// Keys up to so many bytes lie within their partition: what takes no more room than where others lie.
+const SHORT_KEY: usize = 16;
+
 /// What a memtable knows of a partition. Readers share it; a writer who meets a shared one copies
 /// what it changes.
+// The key stands first, beside the counts of references: who looks a partition up has both from one line of memory.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub(crate) struct MemPartition {
-    key: Box<[u8]>,
+    /// Most keys are short: then it takes no look elsewhere to know the partition.
+    key: SmallVec<[u8; SHORT_KEY]>,
     rows: Tree<MemRow>,
     /// What most partitions do not have.
     rest: Option<Box<Rest>>,
@@ -38,7 +46,7 @@ impl MemPartition {
     /// larger.
     pub(super) fn new(key: &[u8]) -> MemPartition {
         MemPartition {
-            key: key.into(),
+            key: SmallVec::from_slice(key),
             rows: Tree::default(),
             rest: None,
         }
@@ -144,7 +152,11 @@ impl MemPartition {
 
     /// Bytes of a partition of which nothing is known.
     pub(super) fn empty_bytes(&self) -> usize {
-        allocated(COUNTS + size_of::<MemPartition>()) + allocated(self.key.len())
+        let key = match self.key.spilled() {
+            true => allocated(self.key.capacity()),
+            false => 0,
+        };
+        allocated(COUNTS + size_of::<MemPartition>()) + key
     }
 
     /// Takes in an update, whose columns are those of `table`; `scratch` is memory to lay out rows

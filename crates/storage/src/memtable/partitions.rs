@@ -2,13 +2,13 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::ops::Bound;
 use std::rc::Rc;
 
 use model::{PartitionBound, Token};
 
 use super::partition::MemPartition;
+use super::token_map::TokenMap;
 
 /// Bytes of a place in the map, in leaves that are two thirds full, and of what is above them.
 const PLACE: usize = 28;
@@ -19,7 +19,7 @@ const SHARED_PLACE: usize = 96;
 /// has one are kept apart.
 #[derive(Default)]
 pub(super) struct Partitions {
-    by_token: BTreeMap<Token, Rc<MemPartition>>,
+    by_token: TokenMap<Rc<MemPartition>>,
     others: BTreeMap<(Token, Box<[u8]>), Rc<MemPartition>>,
 }
 
@@ -31,7 +31,7 @@ impl Partitions {
 
     /// The partition of a key, whose token this is.
     pub(super) fn get(&self, token: Token, key: &[u8]) -> Option<&Rc<MemPartition>> {
-        let found = self.by_token.get(&token)?;
+        let found = self.by_token.get(token)?;
         if found.key_bytes() == key {
             Some(found)
         } else if self.others.is_empty() {
@@ -54,14 +54,11 @@ impl Partitions {
             *grown += (partition.empty_bytes() + place) as isize;
             Rc::new(partition)
         };
-        let found = match self.by_token.entry(token) {
-            Entry::Vacant(place) => place.insert(new(PLACE)),
-            Entry::Occupied(known) if known.get().key_bytes() == key => known.into_mut(),
-            Entry::Occupied(_) => self
-                .others
-                .entry((token, key.into()))
-                .or_insert_with(|| new(SHARED_PLACE + key.len())),
-        };
+        let mut found = self.by_token.get_or_insert_with(token, || new(PLACE));
+        if found.key_bytes() != key {
+            let other = self.others.entry((token, key.into()));
+            found = other.or_insert_with(|| new(SHARED_PLACE + key.len()));
+        }
         Rc::make_mut(found)
     }
 
@@ -74,8 +71,8 @@ impl Partitions {
         let (Bound::Included(place) | Bound::Excluded(place)) = from else {
             return None;
         };
-        let here = |(token, found): (&Token, &'_ Rc<MemPartition>)| {
-            let place = (*token, found.key_bytes());
+        let here = |(token, found): (Token, &'_ Rc<MemPartition>)| {
+            let place = (token, found.key_bytes());
             match from {
                 Bound::Excluded(from) => place > from,
                 Bound::Included(from) => place >= from,
@@ -84,9 +81,9 @@ impl Partitions {
         };
         let mut first = self
             .by_token
-            .range(place.0..)
+            .from(place.0)
             .skip_while(|found| !here(*found));
-        let mut found = first.next().map(|(token, found)| (*token, found));
+        let mut found = first.next();
         if !self.others.is_empty() {
             let from = from.map(|(token, key)| (token, key.into()));
             let mut others = self.others.range((from, Bound::Unbounded));
