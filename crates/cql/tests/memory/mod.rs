@@ -6,15 +6,17 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use bytes::Bytes;
 use cql::functions::FunctionLanguage;
 use cql::schema::Features;
 use cql::{
-    CasRequest, ColumnSpec, Context, CqlError, Paging, Plan, Prepared, Request, Value, prepare,
+    CasRequest, ColumnSpec, Context, CqlError, Paging, Plan, Prepared, Request, SelectPlan, Value,
+    prepare,
 };
 use model::{
     ClusteringSelection, ColumnKind, CounterMutation, DecoratedKey, FilterOperator, Mutation,
     Partition, PartitionBound, PartitionSelection, PartitionUpdate, ReadCommand, ReadPage, Row,
-    RowFilter, Schema, Table, TableId, collection, decode_key,
+    RowFilter, Schema, Slice, Table, TableId, collection, decode_key,
 };
 use uuid::Uuid;
 
@@ -50,6 +52,36 @@ fn again<T>(
             }
         }
     }
+}
+
+/// What a statement of one row would be answered at once; `None` of other statements.
+fn as_it_lies(
+    select: &SelectPlan,
+    values: &[Value<'_>],
+    command: &ReadCommand,
+    page: &ReadPage,
+) -> Option<Vec<Vec<Option<Vec<u8>>>>> {
+    let place = select.point()?.place(values, Bytes::copy_from_slice);
+    let (key, clustering) = place.expect("there is nothing wrong with it");
+    assert!(matches!(&command.partitions, PartitionSelection::Key(asked) if *asked == key));
+    let all = clustering.0.is_empty();
+    let slice = if all {
+        Slice::ALL
+    } else {
+        Slice::of_prefix(clustering)
+    };
+    assert_eq!(command.clustering.slices, [slice]);
+    assert_eq!(command.columns, select.read_columns());
+    let mut rows = Vec::new();
+    let found = page.partitions.iter().flat_map(|partition| &partition.rows);
+    for row in found {
+        let values = row.cells.iter().map(|cell| (cell.column, &cell.value[..]));
+        let mut sink = |cells: &[Option<&[u8]>]| {
+            rows.push(cells.iter().map(|cell| cell.map(<[u8]>::to_vec)).collect());
+        };
+        select.show(key.key(), row.clustering.values(), values, &mut sink);
+    }
+    Some(rows)
 }
 
 impl Memory {
@@ -98,6 +130,7 @@ impl Memory {
                 };
                 let paging = Paging { page_size, state };
                 let mut run = again(&request, || select.start(&request, paging))?;
+                let mut at_once = None;
                 loop {
                     let commands = run.reads();
                     if commands.is_empty() {
@@ -105,11 +138,15 @@ impl Memory {
                     }
                     for command in commands {
                         let page = self.read(&command);
+                        at_once = as_it_lies(select, request.values.as_slice(), &command, &page);
                         again(&request, || run.absorb(&page, &mut sink))?;
                     }
                 }
                 let state = again(&request, || run.finish(&mut sink))?;
                 answer.state = state;
+                if let Some(rows) = at_once {
+                    assert_eq!(answer.rows, rows, "{:?}", select.point());
+                }
                 return Ok(answer);
             }
             Plan::Modify(modify) if modify.is_conditional() => {
