@@ -326,9 +326,11 @@ fn batch<'a>(body: &mut BodyReader<'a>, version: Version) -> Result<Batch<'a>, D
                 )));
             }
         };
+        let mut bound = SmallVec::new();
+        values(body, version, &mut bound)?;
         statements.push(BatchStatement {
             target,
-            values: values(body, version)?,
+            values: bound,
         });
     }
     let parameters = query_parameters(body, version)?;
@@ -349,16 +351,16 @@ fn batch<'a>(body: &mut BodyReader<'a>, version: Version) -> Result<Batch<'a>, D
     })
 }
 
+/// Reads values into a list, where they stay: it is large.
 fn values<'a>(
     body: &mut BodyReader<'a>,
     version: Version,
-) -> Result<SmallVec<[Value<'a>; 8]>, DecodeError> {
-    let count = body.short()?;
-    let mut values = SmallVec::new();
-    for _ in 0..count {
-        values.push(body.value(version)?);
+    into: &mut SmallVec<[Value<'a>; 8]>,
+) -> Result<(), DecodeError> {
+    for _ in 0..body.short()? {
+        into.push(body.value(version)?);
     }
-    Ok(values)
+    Ok(())
 }
 
 /// In this order whatever the order of the flags (`QueryOptions.Codec`).
@@ -383,9 +385,7 @@ fn query_parameters<'a>(
                 parameters.values.push(body.value(version)?);
             }
         } else {
-            for _ in 0..body.short()? {
-                parameters.values.push(body.value(version)?);
-            }
+            values(body, version, &mut parameters.values)?;
         }
     }
     parameters.skip_metadata = has(query_flag::SKIP_METADATA);

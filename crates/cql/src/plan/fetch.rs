@@ -183,21 +183,8 @@ impl Fetch {
     ) -> Result<(), CqlError> {
         slots.clear();
         slots.resize(self.sources.len(), None);
-        let count = self.table.partition_key().len();
-        if count == 1 {
-            for (slot, source) in slots.iter_mut().zip(&self.sources) {
-                if let Source::Key(0) = source {
-                    *slot = Some(Cow::Borrowed(partition.key.key()));
-                }
-            }
-        } else {
-            let parts = key_parts(partition.key.key(), count);
-            for (slot, source) in slots.iter_mut().zip(&self.sources) {
-                if let Source::Key(position) = source {
-                    *slot = parts.get(*position).map(|part| Cow::Borrowed(*part));
-                }
-            }
-        }
+        let put = |slot: usize, value| slots[slot] = Some(Cow::Borrowed(value));
+        self.put_key(partition.key.key(), put);
         if let Some(row) = &partition.static_row {
             self.cells(slots, row, request)?;
         }
@@ -240,21 +227,8 @@ impl Fetch {
 
     /// As [`Fetch::row`], of a row in one piece: of a table whose columns have one cell each, and no times.
     pub(crate) fn packed_row<'p>(&self, slots: &mut Slots<'p>, row: &'p PackedRow) {
-        if self.clusterings {
-            let clustering: SmallVec<[&[u8]; 4]> = row.clustering().collect();
-            for (slot, source) in slots.iter_mut().zip(&self.sources) {
-                if let Source::Clustering(position) = source {
-                    let value = clustering.get(*position);
-                    *slot = value.map(|value| Cow::Borrowed(*value));
-                }
-            }
-        }
-        for (column, value) in row.values() {
-            let slot = self.values.get(column.0 as usize).copied();
-            if let Some(slot) = slot.filter(|slot| *slot != NO_SLOT) {
-                slots[usize::from(slot)] = Some(Cow::Borrowed(value));
-            }
-        }
+        let put = |slot: usize, value| slots[slot] = Some(Cow::Borrowed(value));
+        self.put_row(row.clustering(), row.values(), put);
     }
 
     /// Fills the slots of a row of which all is to be seen, of a table without static columns and as
@@ -268,41 +242,63 @@ impl Fetch {
         values: impl Iterator<Item = (ColumnId, &'p [u8])>,
     ) {
         slots.resize(self.sources.len(), None);
+        self.put_key(key, |slot, value| slots[slot] = Some(value));
+        self.put_row(clustering, values, |slot, value| slots[slot] = Some(value));
+    }
+
+    /// Puts the columns of a partition key into their slots.
+    #[inline]
+    fn put_key<'p>(&self, key: &'p [u8], put: impl FnMut(usize, &'p [u8])) {
+        if !self.keys {
+            return;
+        }
+        let parts = match self.table.partition_key().len() {
+            1 => SmallVec::from_slice(&[key]),
+            count => key_parts(key, count),
+        };
+        let position = |source: &Source| match source {
+            Source::Key(position) => Some(*position),
+            _ => None,
+        };
+        self.put_parts(&parts, position, put);
+    }
+
+    /// Puts clustering and values into their slots: of columns that have one cell each.
+    #[inline]
+    fn put_row<'p>(
+        &self,
+        clustering: impl Iterator<Item = &'p [u8]>,
+        values: impl Iterator<Item = (ColumnId, &'p [u8])>,
+        mut put: impl FnMut(usize, &'p [u8]),
+    ) {
+        if self.clusterings {
+            let parts: SmallVec<[&[u8]; 4]> = clustering.collect();
+            let position = |source: &Source| match source {
+                Source::Clustering(position) => Some(*position),
+                _ => None,
+            };
+            self.put_parts(&parts, position, &mut put);
+        }
         for (column, value) in values {
             let slot = self.values.get(column.0 as usize).copied();
             if let Some(slot) = slot.filter(|slot| *slot != NO_SLOT) {
-                slots[usize::from(slot)] = Some(value);
+                put(usize::from(slot), value);
             }
-        }
-        if self.keys {
-            let parts = match self.table.partition_key().len() {
-                1 => SmallVec::from_slice(&[key]),
-                count => key_parts(key, count),
-            };
-            self.parts(slots, &parts, |source| match source {
-                Source::Key(position) => Some(*position),
-                _ => None,
-            });
-        }
-        if self.clusterings {
-            let parts: SmallVec<[&[u8]; 4]> = clustering.collect();
-            self.parts(slots, &parts, |source| match source {
-                Source::Clustering(position) => Some(*position),
-                _ => None,
-            });
         }
     }
 
-    /// Fills the slots of some parts, as `position` says of which each is.
-    fn parts<'p>(
+    /// Puts parts into their slots; `position` says of a source which part it is.
+    #[inline]
+    fn put_parts<'p>(
         &self,
-        slots: &mut PlainSlots<'p>,
         parts: &[&'p [u8]],
         position: impl Fn(&Source) -> Option<usize>,
+        mut put: impl FnMut(usize, &'p [u8]),
     ) {
-        for (slot, source) in slots.iter_mut().zip(&self.sources) {
-            if let Some(position) = position(source) {
-                *slot = parts.get(position).copied();
+        for (slot, source) in self.sources.iter().enumerate() {
+            let part = position(source).and_then(|position| parts.get(position));
+            if let Some(part) = part {
+                put(slot, part);
             }
         }
     }

@@ -4,6 +4,8 @@
 //! them, or 16 KiB would stay for its hundred bytes. They are copied into one piece, which a
 //! reader's cells are slices of in turn: what is read is not copied again.
 
+use std::ops::Range;
+
 use bytes::{BufMut, Bytes, BytesMut};
 use model::{
     Cell, Clustering, ColumnId, DecoratedKey, DeletionTime, Liveness, NO_DELETION_TIME, NO_TTL, Row,
@@ -118,10 +120,7 @@ impl PackedRow {
     /// The row again, with the cells of the columns that `wanted` says yes to.
     pub(crate) fn unpack(&self, clustering: Clustering, wanted: impl Fn(ColumnId) -> bool) -> Row {
         let mut cells = Vec::with_capacity(self.cells.len());
-        let mut start = self.place;
-        for cell in &self.cells {
-            let value = start as usize..cell.end as usize;
-            start = cell.end;
+        for (cell, value) in self.cells() {
             if wanted(cell.column) {
                 cells.push(Cell {
                     column: cell.column,
@@ -155,11 +154,16 @@ impl PackedRow {
 
     /// The columns of its cells and their values.
     pub(crate) fn values(&self) -> impl Iterator<Item = (ColumnId, &[u8])> {
+        let cells = self.cells();
+        cells.map(|(cell, value)| (cell.column, &self.bytes[value]))
+    }
+
+    /// The cells, and where in the bytes the value of each is.
+    fn cells(&self) -> impl Iterator<Item = (&PackedCell, Range<usize>)> {
         let mut start = self.place as usize;
         self.cells.iter().map(move |cell| {
-            let value = &self.bytes[start..cell.end as usize];
-            start = cell.end as usize;
-            (cell.column, value)
+            let end = cell.end as usize;
+            (cell, std::mem::replace(&mut start, end)..end)
         })
     }
 

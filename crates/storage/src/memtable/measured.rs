@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use model::{Clustering, ColumnId, DecoratedKey, PartitionBound, PartitionUpdate, Slice, Table};
 
-use super::{MemRow, MemStream, Memtable};
+use super::{MemStream, Memtable};
 use crate::Unfiltered;
 
 /// A memtable to measure; nothing else should use it.
@@ -55,17 +55,14 @@ impl MeasuredMemtable {
         seen: &mut impl FnMut(ColumnId, &[u8]),
     ) -> bool {
         let partition = self.0.get(key);
-        let partition = partition.filter(|partition| partition.has_only_rows());
-        let row = partition
-            .as_ref()
-            .and_then(|it| it.find(table.comparator(), clustering));
-        match row {
-            Some(MemRow::Packed(row)) if row.is_plain() => {
-                row.values().for_each(|(column, value)| seen(column, value));
-                true
-            }
-            _ => false,
+        let row = partition.as_ref().and_then(|partition| {
+            let row = partition.plain_row(table.comparator(), clustering);
+            row.flatten()
+        });
+        if let Some(row) = row {
+            row.values().for_each(|(column, value)| seen(column, value));
         }
+        row.is_some()
     }
 
     /// Gives all rows of all partitions to `seen`, in the order of the ring.

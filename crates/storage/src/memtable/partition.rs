@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use model::{
-    Bound, Clustering, ClusteringComparator, DecoratedKey, DeletionTime, PartitionUpdate, Row,
-    Slice, Table,
+    Bound, Clustering, ClusteringComparator, DecoratedKey, DeletionTime, PackedRow,
+    PartitionUpdate, Row, Slice, Table,
 };
 
 use smallvec::SmallVec;
@@ -110,12 +110,24 @@ impl MemPartition {
         self.find(comparator, clustering).map(MemRow::to_row)
     }
 
-    /// The same, as it lies here.
-    pub(crate) fn find(
+    /// The row of a clustering, or that there is none, if nothing is around it or in it that is deleted or expires;
+    /// `None` if that is not so.
+    pub(crate) fn plain_row(
         &self,
         comparator: &ClusteringComparator,
         clustering: &Clustering,
-    ) -> Option<&MemRow> {
+    ) -> Option<Option<&PackedRow>> {
+        if !self.has_only_rows() {
+            return None;
+        }
+        match self.find(comparator, clustering) {
+            None => Some(None),
+            Some(MemRow::Packed(row)) if row.is_plain() => Some(Some(row)),
+            Some(_) => None,
+        }
+    }
+
+    fn find(&self, comparator: &ClusteringComparator, clustering: &Clustering) -> Option<&MemRow> {
         let (index, found) = self.search(comparator, clustering);
         self.rows.get(index).filter(|_| found)
     }

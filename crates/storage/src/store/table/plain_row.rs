@@ -8,17 +8,17 @@ use model::{Clustering, ColumnId, DecoratedKey, PackedRow, murmur3_x64_128};
 
 use super::TableStore;
 use crate::cache;
-use crate::memtable::{MemPartition, MemRow};
+use crate::memtable::MemPartition;
 
 /// A row of which all is to be seen.
 #[derive(Clone, Copy, Debug)]
-pub struct PlainRow<'r>(From<'r>);
+pub struct PlainRow<'r>(Lies<'r>);
 
 #[derive(Clone, Copy, Debug)]
-enum From<'r> {
-    Memtable(&'r PackedRow),
+enum Lies<'r> {
+    InMemtable(&'r PackedRow),
     /// With the clustering that was asked for, which is that of the row byte for byte.
-    Cache(&'r cache::PackedRow, &'r Clustering),
+    InCache(&'r cache::PackedRow, &'r Clustering),
 }
 
 /// One of two iterators over the same.
@@ -42,16 +42,16 @@ impl<'r> PlainRow<'r> {
     /// The values of its clustering.
     pub fn clustering(self) -> impl Iterator<Item = &'r [u8]> {
         match self.0 {
-            From::Memtable(row) => Either::A(row.clustering()),
-            From::Cache(_, clustering) => Either::B(clustering.values()),
+            Lies::InMemtable(row) => Either::A(row.clustering()),
+            Lies::InCache(_, clustering) => Either::B(clustering.values()),
         }
     }
 
     /// Its columns, in their order, and what they have: also some that nobody asked for.
     pub fn values(self) -> impl Iterator<Item = (ColumnId, &'r [u8])> {
         match self.0 {
-            From::Memtable(row) => Either::A(row.values()),
-            From::Cache(row, _) => Either::B(row.values()),
+            Lies::InMemtable(row) => Either::A(row.values()),
+            Lies::InCache(row, _) => Either::B(row.values()),
         }
     }
 }
@@ -75,46 +75,16 @@ impl TableStore {
             .chain(flushing.iter())
             .filter_map(|memtable| memtable.get(place.0));
         match (known.next(), known.next()) {
-            (Some(partition), None) => self.in_memtable(&partition, place, show),
-            (None, _) => self.in_cache(place, columns, wall_seconds, show),
-            (Some(_), Some(_)) => None,
+            (Some(partition), None) => return self.in_memtable(&partition, place, show),
+            (Some(_), Some(_)) => return None,
+            (None, _) => {}
         }
-    }
-
-    /// Of a partition that one memtable knows of.
-    fn in_memtable<T>(
-        &self,
-        partition: &MemPartition,
-        (key, clustering): (&DecoratedKey, &Clustering),
-        show: impl FnOnce(Option<PlainRow<'_>>) -> T,
-    ) -> Option<T> {
-        if !partition.has_only_rows() || self.may_be_in_sstables(key) {
-            return None;
-        }
-        let table = self.schema.borrow();
-        let row = match partition.find(table.comparator(), clustering) {
-            None => None,
-            Some(MemRow::Packed(row)) if row.is_plain() => Some(PlainRow(From::Memtable(row))),
-            Some(_) => return None,
-        };
-        self.count_plain(row.is_some(), false);
-        Some(show(row))
-    }
-
-    /// Of a partition that no memtable knows of.
-    fn in_cache<T>(
-        &self,
-        place: (&DecoratedKey, &Clustering),
-        columns: &[ColumnId],
-        wall_seconds: impl FnOnce() -> u32,
-        show: impl FnOnce(Option<PlainRow<'_>>) -> T,
-    ) -> Option<T> {
         let cached = self.cached.borrow();
         let wanted = (columns, self.number.get());
         let mut show = Some(show);
         let found = cached.as_ref().and_then(|cached| {
             cached.with_plain(place, wanted, wall_seconds, |row| {
-                let row = PlainRow(From::Cache(row?, place.1));
+                let row = PlainRow(Lies::InCache(row?, place.1));
                 self.count_plain(true, true);
                 show.take().map(|show| show(Some(row)))
             })
@@ -128,6 +98,22 @@ impl TableStore {
         // Nobody knows of it.
         self.count_plain(false, false);
         show.map(|show| show(None))
+    }
+
+    /// Of a partition that one memtable knows of.
+    fn in_memtable<T>(
+        &self,
+        partition: &MemPartition,
+        (key, clustering): (&DecoratedKey, &Clustering),
+        show: impl FnOnce(Option<PlainRow<'_>>) -> T,
+    ) -> Option<T> {
+        let table = self.schema.borrow();
+        let row = partition.plain_row(table.comparator(), clustering)?;
+        if self.may_be_in_sstables(key) {
+            return None;
+        }
+        self.count_plain(row.is_some(), false);
+        Some(show(row.map(|row| PlainRow(Lies::InMemtable(row)))))
     }
 
     fn may_be_in_sstables(&self, key: &DecoratedKey) -> bool {
