@@ -207,14 +207,28 @@ class Connection:
         self.socket.sendall(data)
 
     def send(self, opcode: int, body: bytes = b"", stream: int = 0, flags: int = 0):
+        self.send_raw(self.frame(opcode, body, stream, flags))
+
+    def frame(self, opcode: int, body: bytes, stream: int, flags: int = 0) -> bytes:
+        """A request as it is sent."""
         if self.version == 6:
             flags |= USE_BETA
         data = envelope(self.version, opcode, body, stream, flags)
         if not self.framed:
-            return self.send_raw(data)
+            return data
         most = 128 * 1024 - 1
         parts = [data[i : i + most] for i in range(0, len(data), most)]
-        self.send_raw(b"".join(segment(part, len(parts) == 1) for part in parts))
+        return b"".join(segment(part, len(parts) == 1) for part in parts)
+
+    def together(self, requests: list[tuple[int, bytes]]) -> list[tuple[int, int, bytes]]:
+        """Sends requests at once; flags, opcode and body of the response to each."""
+        self.send_raw(b"".join(self.frame(opcode, body, stream) for stream, (opcode, body) in enumerate(requests)))
+        answers = {}
+        for _ in requests:
+            _, flags, stream, opcode, body = self.receive()
+            assert stream not in answers, f"stream {stream} is answered twice"
+            answers[stream] = flags, opcode, body
+        return [answers[stream] for stream in range(len(requests))]
 
     def read_exactly(self, length: int) -> bytes:
         while len(self.buffer) < length:
@@ -285,11 +299,16 @@ class Connection:
         return self.result(self.request(PREPARE, body))
 
     def execute(self, prepared: Result, items=(), page=0, state=None, timestamp=None, consistency=ONE) -> Result:
+        body = self.execution(prepared, items, page, state, timestamp, consistency)
+        return self.result(self.request(EXECUTE, body))
+
+    def execution(self, prepared: Result, items=(), page=0, state=None, timestamp=None, consistency=ONE) -> bytes:
+        """The body of an EXECUTE."""
         identity, metadata_id = prepared.detail
         body = struct.pack(">H", len(identity)) + identity
         if self.version >= 5:
             body += struct.pack(">H", len(metadata_id)) + metadata_id
-        return self.result(self.request(EXECUTE, body + self.parameters(items, page, state, timestamp, consistency)))
+        return body + self.parameters(items, page, state, timestamp, consistency)
 
     def batch(self, statements, kind=0, timestamp=None, consistency=ONE) -> Result:
         """statements: (text or prepared Result, values)."""

@@ -46,7 +46,12 @@ impl Output {
 
     /// Is so much waiting that no more should be asked for?
     pub(crate) fn is_full(&self) -> bool {
-        self.waiting() > HIGH_WATER
+        self.room() == 0
+    }
+
+    /// How many bytes more may wait before no more should be asked for.
+    pub(crate) fn room(&self) -> usize {
+        HIGH_WATER.saturating_sub(self.waiting())
     }
 
     /// Bytes that wait.

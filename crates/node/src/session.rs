@@ -16,13 +16,15 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use io::{Instant, Permit, TaskGroup, TcpStream};
+use smallvec::SmallVec;
 use wire::{
     Envelope, ErrorReply, Flags, Opcode, ProtocolError, Request, ResponseExtras, ResponseWriter,
+    ServerConnection,
 };
 
 use crate::clients::Client;
 use crate::error::RequestError;
-use crate::execute::{self, Call};
+use crate::execute::{self, Call, TOGETHER};
 use crate::metrics::RequestKind;
 use crate::shard::Shard;
 use crate::trace::{Trace, Traced};
@@ -92,25 +94,8 @@ async fn read(shard: &Rc<Shard>, client: &Rc<Client>, stream: &TcpStream) -> boo
         }
         input.extend_from_slice(&back);
         buffer = fit(back);
-        let mut turn = Turn::default();
-        loop {
-            let received = client
-                .output
-                .with(|connection| connection.receive(&mut input));
-            match received {
-                Ok(Some(envelope)) => {
-                    if !begin(shard, client, envelope, &mut turn).await {
-                        return true;
-                    }
-                }
-                Ok(None) => break,
-                Err(error) => {
-                    refuse(shard, client, &error);
-                    if error.fatal {
-                        return true;
-                    }
-                }
-            }
+        if !begin_all(shard, client, &mut input).await {
+            return true;
         }
         if input.is_empty() && input.capacity() > *READ_BUFFER.end() {
             input = BytesMut::new();
@@ -139,54 +124,90 @@ fn count_error(shard: &Shard, reply: &ErrorReply) {
     shard.metrics.count_error(reply.kind.code() as u32);
 }
 
-/// Requests that were read together and are answered one after the other.
-#[derive(Default)]
-struct Turn {
-    /// When the last one was, if nothing else was done since.
-    clock: Option<Instant>,
-    /// How many.
-    answered: u32,
+/// Requests that were read together.
+type Requests = SmallVec<[Envelope; TOGETHER]>;
+
+/// Bytes of requests that are taken off together before it is looked whether there is room for them.
+const MOST_TAKEN: usize = 64 << 10;
+
+/// Begins the requests in what was read. `false`: the connection is to end.
+async fn begin_all(shard: &Rc<Shard>, client: &Rc<Client>, input: &mut BytesMut) -> bool {
+    loop {
+        let mut requests = Requests::new();
+        let taken = client
+            .output
+            .with(|connection| take(connection, input, &mut requests));
+        if !begin(shard, client, &requests).await {
+            return false;
+        }
+        match taken {
+            Ok(true) => shard.env.maybe_yield().await,
+            Ok(false) => return true,
+            Err(error) => {
+                refuse(shard, client, &error);
+                if error.fatal {
+                    return false;
+                }
+            }
+        }
+    }
 }
 
-/// How many requests are answered between two looks at the time.
-const REQUESTS_A_LOOK: u32 = 16;
-
-/// Begins a request once there is room for it, and ends it if it can be answered at once. `false`: the connection is
-/// to end.
-async fn begin(
-    shard: &Rc<Shard>,
-    client: &Rc<Client>,
-    envelope: Envelope,
-    turn: &mut Turn,
-) -> bool {
-    let room = || client.window.has_room() && !client.output.is_full();
-    if !room() {
-        wait(client, || room() || client.is_ending()).await;
-        turn.clock = None;
-    }
-    if client.is_ending() {
-        return false;
-    }
-    let began = turn.clock.unwrap_or_else(|| shard.env.now());
-    turn.clock = execute::answer_at_once(shard, client, &envelope, began);
-    if turn.clock.is_some() {
-        turn.answered += 1;
-        if turn.answered.is_multiple_of(REQUESTS_A_LOOK) {
-            shard.env.maybe_yield().await;
-            turn.clock = None;
+/// Takes requests off what was read. Says whether there may be more.
+fn take(
+    connection: &mut ServerConnection,
+    input: &mut BytesMut,
+    requests: &mut Requests,
+) -> Result<bool, ProtocolError> {
+    let mut bytes = 0;
+    while requests.len() < TOGETHER && bytes < MOST_TAKEN {
+        let Some(envelope) = connection.receive(input)? else {
+            return Ok(false);
+        };
+        bytes += envelope.body.len();
+        let opcode = envelope.header.opcode;
+        requests.push(envelope);
+        // Of what follows others than these may change how it is to be read.
+        if opcode != Opcode::Execute {
+            break;
         }
-        return true;
     }
-    let needed = memory_of(&envelope, shard.most_memory_of_request);
-    let memory = shard.request_memory.acquire(needed).await;
-    if client.is_ending() {
-        return false;
-    }
-    let under_way = UnderWay::begin(shard, client, (began, memory));
-    let mut request = Box::pin(answer(under_way, envelope));
-    let ready = poll_fn(|context| Poll::Ready(request.as_mut().poll(context).is_ready())).await;
-    if !ready {
-        shard.env.spawn(TaskGroup::Foreground, request).detach();
+    Ok(true)
+}
+
+/// Begins requests once there is room for them, and ends those that can be answered at once. `false`: the connection
+/// is to end.
+async fn begin(shard: &Rc<Shard>, client: &Rc<Client>, mut requests: &[Envelope]) -> bool {
+    // What time it is, if it was looked at and nothing was done since.
+    let mut clock = None;
+    while let [first, others @ ..] = requests {
+        let room = || client.window.has_room() && !client.output.is_full();
+        if !room() {
+            wait(client, || room() || client.is_ending()).await;
+            clock = None;
+        }
+        if client.is_ending() {
+            return false;
+        }
+        let began = clock.take().unwrap_or_else(|| shard.env.now());
+        let answered = execute::answer_at_once(shard, client, requests, began);
+        if let Some((count, now)) = answered {
+            requests = &requests[count..];
+            clock = Some(now);
+            continue;
+        }
+        requests = others;
+        let needed = memory_of(first, shard.most_memory_of_request);
+        let memory = shard.request_memory.acquire(needed).await;
+        if client.is_ending() {
+            return false;
+        }
+        let under_way = UnderWay::begin(shard, client, (began, memory));
+        let mut request = Box::pin(answer(under_way, first.clone()));
+        let ready = poll_fn(|context| Poll::Ready(request.as_mut().poll(context).is_ready())).await;
+        if !ready {
+            shard.env.spawn(TaskGroup::Foreground, request).detach();
+        }
     }
     true
 }

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from harness.protocol import ONE, Connection, Failure
+from harness.protocol import EXECUTE, ONE, OPTIONS, QUERY, Connection, Failure, long_string
 
 QUORUM, TWO, SERIAL, EACH_QUORUM = 4, 2, 8, 7
 
@@ -133,6 +133,38 @@ def test_a_statement_with_too_few_or_too_many_values(connection):
         with pytest.raises(Failure) as refused:
             connection.execute(prepared, values)
         assert refused.value.code == 0x2200
+
+
+def test_requests_that_are_read_together(connection):
+    """More than are looked up at once, for several statements, with writes, texts and mistakes among them: each is answered
+    as it is alone."""
+    by_key = connection.prepare("SELECT a, b FROM points.plain WHERE k = ?")
+    wide = connection.prepare("SELECT w, v FROM points.wide WHERE p = 1 AND q = 'q' AND c = ? AND d = 1.0")
+    insert = connection.prepare("INSERT INTO points.plain (k, a, b) VALUES (?, ?, ?)")
+    execute = lambda *arguments, **options: (EXECUTE, connection.execution(*arguments, **options))
+    one = execute(by_key, [text("x")])
+    unknown = one[1].replace(by_key.detail[0], b"?" * len(by_key.detail[0]))
+    others = [
+        execute(wide, [number(5)]),
+        execute(insert, [text("together"), text("written"), number(1)]),
+        execute(by_key, []),
+        execute(by_key, [text("x")], page=1),
+        execute(by_key, [text("x")], consistency=TWO),
+        execute(by_key, [None]),
+        execute(by_key, [text("x")], state=b"garbage"),
+        (EXECUTE, unknown),
+        (EXECUTE, one[1][:-3]),
+        (QUERY, long_string("SELECT a FROM points.plain WHERE k = 'x'") + connection.parameters((), 0, None, None, ONE)),
+        (OPTIONS, b""),
+    ]
+    reads = [execute(by_key, [text(key)]) for key in KEYS * 6]
+    alone = {request: connection.together([request])[0] for request in {*reads, *others}}
+    assert len(reads) > 40
+    # Where they are cut into those that are looked up together differs with each beginning.
+    for first in range(0, 18):
+        for other in others:
+            requests = reads[first:20] + [other] + reads + others
+            assert connection.together(requests) == [alone[request] for request in requests], (first, other)
 
 
 def test_what_was_written_is_read_at_once(connection):

@@ -175,6 +175,11 @@ impl PackedRow {
         self.0.len()
     }
 
+    /// The memory that it lies in.
+    pub fn memory(&self) -> &[u8] {
+        &self.0
+    }
+
     /// How many cells it has.
     pub fn cells(&self) -> usize {
         self.read().cells_left()

@@ -228,20 +228,23 @@ pub(crate) async fn read(
     ))
 }
 
-/// Has this shard all of a token that a read at this level needs, so that what it knows is the answer?
-pub(crate) fn is_here(
+/// Of how many reads of a keyspace, from the first on, this shard has all that is needed at their level, so that what it
+/// knows is the answer.
+pub(crate) fn are_answered_here(
     shard: &Shard,
     keyspace: &str,
-    token: Token,
-    consistency: Consistency,
-) -> bool {
-    if shard.owner(token) != shard.index() {
-        return false;
-    }
+    reads: impl Iterator<Item = (Token, Consistency)>,
+) -> usize {
     shard.with_metadata(|metadata, local| {
         let placement = metadata.placement(keyspace);
-        are_here(placement.replicas(token), metadata)
-            && consistency.block_for(placement.strategy(), &local.data_center) == 1
+        let needs_one =
+            |level: Consistency| level.block_for(placement.strategy(), &local.data_center) == 1;
+        let is_here = |(token, level): &(Token, Consistency)| {
+            shard.owner(*token) == shard.index()
+                && are_here(placement.replicas(*token), metadata)
+                && needs_one(*level)
+        };
+        reads.take_while(is_here).count()
     })
 }
 

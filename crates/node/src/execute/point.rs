@@ -2,11 +2,13 @@
 //! is to be shown.
 //!
 //! It is the most frequent request, and its answer is a look-up and a copy: no task, no command, no page is made for
-//! it. Whatever is unusual about a request, be it that something is wrong with it, goes the way of all others
+//! it. Look-ups wait for memory, so requests for the same statement that were read together are looked up together. Whatever is unusual about a request, be it that something is wrong with it, goes the way of all others
 //! ([`super::Call`]), which gives the same answer where both can.
 
 use cql::{Plan, SelectPlan};
 use io::Instant;
+use model::{Clustering, DecoratedKey};
+use smallvec::SmallVec;
 use wire::{Envelope, Execute, Flags, Opcode, ServerConnection};
 
 use super::result::put_row;
@@ -17,23 +19,30 @@ use crate::metrics::RequestKind;
 use crate::shard::Shard;
 use crate::statements::Statement;
 
-/// Answers a request that began then, if it can be done at once, and says when it was done. `None`: nothing has
-/// happened.
+/// How many requests are answered together at most, without memory of their own for it.
+pub(crate) const TOGETHER: usize = 16;
+
+/// An execution of a statement, and where its row is.
+struct PointRead<'e> {
+    envelope: &'e Envelope,
+    execute: Execute<'e>,
+    key: DecoratedKey,
+    clustering: Clustering,
+}
+
+/// Answers requests of a client, which began then, from the first on as long as that can be done at once and they are
+/// for the same statement. Says how many, and when that was done; `None`: nothing has happened.
 pub(crate) fn answer_at_once(
     shard: &Shard,
     client: &Client,
-    envelope: &Envelope,
+    envelopes: &[Envelope],
     began: Instant,
-) -> Option<Instant> {
+) -> Option<(usize, Instant)> {
     let config = &shard.state.config;
-    let is_usual = envelope.header.opcode == Opcode::Execute
-        && envelope.header.flags == Flags::default()
-        && shard.trace_probability.get() <= 0.0
-        && config.guardrails.is_none();
-    if !is_usual {
+    if shard.trace_probability.get() > 0.0 || config.guardrails.is_some() {
         return None;
     }
-    let id = Execute::statement_of(envelope)?;
+    let id = statement_of(envelopes.first()?)?;
     // Lent, not shared: all shards have the same statement, and would count their references in one place.
     let mut statements = shard.statements.borrow_mut();
     let statement = statements.lend(id)?;
@@ -41,67 +50,105 @@ pub(crate) fn answer_at_once(
         return None;
     };
     select.point()?;
-    let execute = Execute::decode(envelope).ok()?;
-    let (bytes, now) = show(
-        shard,
-        client,
-        envelope,
-        (statement, select, &execute),
-        began,
-    )?;
-    shard.metrics.prepared_executed.add(1);
-    client.requests.set(client.requests.get() + 1);
-    client.window.answered(bytes);
-    let kind = RequestKind::of_read(false, execute.parameters.consistency);
+    let same = envelopes
+        .iter()
+        .take_while(|envelope| statement_of(envelope) == Some(id));
+    let reads = same.map_while(|envelope| PointRead::of(statement, select, envelope));
+    let reads = reads.collect::<SmallVec<[PointRead<'_>; TOGETHER]>>();
+    let asked = reads
+        .iter()
+        .map(|read| (read.key.token(), read.execute.parameters.consistency));
+    let here = coordinator::are_answered_here(shard, &select.table().keyspace, asked);
+    let reads = &reads[..here];
+    let (count, now) = show(shard, client, (statement, select), reads, began)?;
+    shard.metrics.prepared_executed.add(count as u64);
+    client.requests.set(client.requests.get() + count as u64);
     let latency = now.saturating_duration_since(began);
-    shard.metrics.latency(kind).record(latency);
-    Some(now)
+    for read in &reads[..count] {
+        let kind = RequestKind::of_read(false, read.execute.parameters.consistency);
+        shard.metrics.latency(kind).record(latency);
+    }
+    Some((count, now))
 }
 
-/// Writes the answer. Gives its bytes and when it was found.
+/// The id of the statement that is executed, if that is all that is asked for.
+fn statement_of(envelope: &Envelope) -> Option<&[u8]> {
+    let header = &envelope.header;
+    let is_usual = header.opcode == Opcode::Execute && header.flags == Flags::default();
+    is_usual.then(|| Execute::statement_of(envelope)).flatten()
+}
+
+impl<'e> PointRead<'e> {
+    /// `None` if anything is unusual about it.
+    fn of(
+        statement: &Statement,
+        select: &SelectPlan,
+        envelope: &'e Envelope,
+    ) -> Option<PointRead<'e>> {
+        let execute = Execute::decode(envelope).ok()?;
+        let parameters = &execute.parameters;
+        let consistency = parameters.consistency;
+        let is_usual = parameters.names.is_empty()
+            && parameters.values.len() == statement.prepared.bind_variables.len()
+            && parameters.paging_state.is_none()
+            // Behind the first row there is another page then, if an empty one.
+            && page_size(parameters) != Some(1)
+            && !consistency.is_serial()
+            && consistency.check().is_ok()
+            && consistency.check_read().is_ok();
+        if !is_usual {
+            return None;
+        }
+        let share = |bytes: &[u8]| envelope.body.slice_ref(bytes);
+        let (key, clustering) = select.point()?.place(&parameters.values, share)?;
+        Some(PointRead {
+            envelope,
+            execute,
+            key,
+            clustering,
+        })
+    }
+}
+
+/// Writes the answers to reads of a statement, from the first on as long as there is room for them and they are to be
+/// had. Says how many, and when they were found.
 fn show(
     shard: &Shard,
     client: &Client,
-    envelope: &Envelope,
-    (statement, select, execute): (&Statement, &SelectPlan, &Execute<'_>),
+    (statement, select): (&Statement, &SelectPlan),
+    reads: &[PointRead<'_>],
     began: Instant,
 ) -> Option<(usize, Instant)> {
-    let parameters = &execute.parameters;
-    let consistency = parameters.consistency;
-    let is_usual = parameters.names.is_empty()
-        && parameters.values.len() == statement.prepared.bind_variables.len()
-        && parameters.paging_state.is_none()
-        // Behind the first row there is another page then, if an empty one.
-        && page_size(parameters) != Some(1)
-        && !consistency.is_serial()
-        && consistency.check().is_ok()
-        && consistency.check_read().is_ok();
-    if !is_usual {
-        return None;
-    }
-    let share = |bytes: &[u8]| envelope.body.slice_ref(bytes);
-    let (key, clustering) = select.point()?.place(&parameters.values, share)?;
-    let table = select.table();
-    if !coordinator::is_here(shard, &table.keyspace, key.token(), consistency) {
-        return None;
-    }
-    let version = envelope.header.version;
-    let columns = ResultColumns::of(statement, execute, version)?;
-    let head = rows_head(&columns, parameters);
-    let write = |connection: &mut ServerConnection| {
-        let (place, columns) = ((&key, &clustering), select.read_columns());
-        let store = &shard.store;
-        store.with_plain_row(table.id, place, columns, began, |row| {
-            let mut rows = connection.respond(&envelope.header).rows(&head);
+    let version = reads.first()?.envelope.header.version;
+    statement.columns(version)?;
+    let places = reads.iter().map(|read| (&read.key, &read.clustering));
+    let places = places.collect::<SmallVec<[_; TOGETHER]>>();
+    let mut room = client.output.room();
+    client.output.with(|connection: &mut ServerConnection| {
+        let mut reads = reads.iter();
+        let show = |row: Option<storage::PlainRow<'_>>| {
+            let Some(read) = reads.next().filter(|_| room > 0) else {
+                return false;
+            };
+            let Some(columns) = ResultColumns::of(statement, &read.execute, version) else {
+                return false;
+            };
+            let head = rows_head(&columns, &read.execute.parameters);
+            let mut rows = connection.respond(&read.envelope.header).rows(&head);
             if let Some(row) = row {
                 let (clustering, values) = (row.clustering(), row.values());
                 let mut put = |cells: &[Option<&[u8]>]| put_row(&mut rows, cells);
-                select.show(key.key(), clustering, values, &mut put);
+                select.show(read.key.key(), clustering, values, &mut put);
             }
             let bytes = rows.len();
             rows.finish(None);
-            bytes
-        })
-    };
-    client.output.with(write)
+            client.window.answered(bytes);
+            room = room.saturating_sub(bytes);
+            true
+        };
+        let (table, columns) = (select.table().id, select.read_columns());
+        shard
+            .store
+            .with_plain_rows(table, &places, columns, began, show)
+    })
 }

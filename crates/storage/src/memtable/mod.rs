@@ -39,6 +39,10 @@ use partitions::{Partitions, beginning};
 /// Bytes of memory for laying out rows that are kept for the next one.
 const MOST_SCRATCH: usize = 64 << 10;
 
+/// How many partitions are looked up side by side without memory of their own for it: as many as memory answers at
+/// once, about.
+pub(crate) const TOGETHER: usize = 16;
+
 /// The memtable of one table on one shard.
 #[derive(Default)]
 pub(crate) struct Memtable {
@@ -103,6 +107,16 @@ impl Memtable {
     pub(crate) fn get(&self, key: &DecoratedKey) -> Option<Rc<MemPartition>> {
         let partitions = self.partitions.borrow();
         partitions.get(key.token(), key.key()).cloned()
+    }
+
+    /// What `with` makes of the partitions of keys, as they are now: they are looked up side by side.
+    pub(crate) fn with_partitions<'k, T>(
+        &self,
+        keys: impl Iterator<Item = &'k DecoratedKey> + Clone,
+        with: impl FnOnce(&[Option<&MemPartition>]) -> T,
+    ) -> T {
+        let places = keys.map(|key| (key.token(), &key.key()[..]));
+        with(&self.partitions.borrow().get_together(places))
     }
 
     /// The first partition behind `after`, or from `start` if that is `None`, that is not behind

@@ -1,5 +1,7 @@
 //! A partition in memory.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use model::{
     Bound, Clustering, ClusteringComparator, DecoratedKey, DeletionTime, PackedRow,
@@ -60,6 +62,13 @@ impl MemPartition {
     /// The key.
     pub(crate) fn key(&self) -> DecoratedKey {
         DecoratedKey::new(Bytes::copy_from_slice(&self.key))
+    }
+
+    /// Asks for the memory of its row, if that is the only one.
+    pub(super) fn prefetch_row(&self) {
+        if let Some(row) = self.rows.only() {
+            row.prefetch();
+        }
     }
 
     /// How many rows, without the static one.
@@ -135,6 +144,18 @@ impl MemPartition {
     /// The row of a number.
     pub(super) fn row_at(&self, index: usize) -> Option<&MemRow> {
         self.rows.get(index)
+    }
+
+    /// Rows of a range of numbers that lie side by side, from its beginning on or from its end on backwards: their
+    /// memory is asked for. None of an empty range.
+    pub(super) fn rows_side_by_side(
+        &self,
+        range: Range<usize>,
+        backwards: bool,
+    ) -> impl ExactSizeIterator<Item = &MemRow> {
+        let rows = self.rows.side_by_side(range, backwards);
+        rows.iter().for_each(|row| row.prefetch());
+        rows.into_iter()
     }
 
     /// The numbers of the rows in a slice: from the one to before the other.

@@ -6,9 +6,11 @@ use std::ops::Bound;
 use std::rc::Rc;
 
 use model::{PartitionBound, Token};
+use smallvec::SmallVec;
 
+use super::TOGETHER;
 use super::partition::MemPartition;
-use super::token_map::TokenMap;
+use super::token_map::{Guess, TokenMap};
 
 /// Bytes of a place in the map, in leaves that are two thirds full, and of what is above them.
 const PLACE: usize = 28;
@@ -32,6 +34,47 @@ impl Partitions {
     /// The partition of a key, whose token this is.
     pub(super) fn get(&self, token: Token, key: &[u8]) -> Option<&Rc<MemPartition>> {
         let found = self.by_token.get(token)?;
+        self.of_key(found, token, key)
+    }
+
+    /// The partitions of keys, looked up side by side. Each look-up waits for memory three times, one after the other:
+    /// for the place of the token, for the partition, for its row. So each of these is asked for for all keys before
+    /// the next is for the first one.
+    pub(super) fn get_together<'k>(
+        &self,
+        places: impl Iterator<Item = Place<'k>> + Clone,
+    ) -> SmallVec<[Option<&MemPartition>; TOGETHER]> {
+        let mut guesses = SmallVec::<[Option<Guess<'_, _>>; TOGETHER]>::new();
+        for (token, _) in places.clone() {
+            let guess = self.by_token.guess(token);
+            guess.iter().for_each(Guess::prefetch);
+            guesses.push(guess);
+        }
+        let mut found = SmallVec::<[Option<&Rc<MemPartition>>; TOGETHER]>::new();
+        for (guess, (token, _)) in guesses.iter().zip(places.clone()) {
+            let partition = guess.as_ref().and_then(|guess| guess.get(token));
+            if let Some(partition) = partition {
+                io::prefetch(&**partition);
+            }
+            found.push(partition);
+        }
+        for partition in found.iter().flatten() {
+            partition.prefetch_row();
+        }
+        let of_key = |(found, (token, key)): (Option<_>, Place<'k>)| {
+            let partition = self.of_key(found?, token, key)?;
+            Some(&**partition)
+        };
+        found.into_iter().zip(places).map(of_key).collect()
+    }
+
+    /// The partition of a key, of whose token this one was found.
+    fn of_key<'p>(
+        &'p self,
+        found: &'p Rc<MemPartition>,
+        token: Token,
+        key: &[u8],
+    ) -> Option<&'p Rc<MemPartition>> {
         if found.key_bytes() == key {
             Some(found)
         } else if self.others.is_empty() {
@@ -79,11 +122,15 @@ impl Partitions {
                 Bound::Unbounded => true,
             }
         };
-        let mut first = self
-            .by_token
-            .from(place.0)
-            .skip_while(|found| !here(*found));
-        let mut found = first.next();
+        let near = self.by_token.next_in_leaf(place.0);
+        let next = near.iter().position(|(token, found)| here((*token, found)));
+        let mut found = match next {
+            Some(next) => {
+                prefetch_ahead(&near[next + 1..]);
+                Some((near[next].0, &near[next].1))
+            }
+            None => self.by_token.from(place.0).find(|found| here(*found)),
+        };
         if !self.others.is_empty() {
             let from = from.map(|(token, key)| (token, key.into()));
             let mut others = self.others.range((from, Bound::Unbounded));
@@ -92,6 +139,17 @@ impl Partitions {
         }
         let (token, found) = found?;
         within(end, token, found.key_bytes()).then_some(found)
+    }
+}
+
+/// Asks for the memory of partitions that a scan comes to next: each is near when its row is asked for, and that is
+/// when it is read.
+fn prefetch_ahead(next: &[(Token, Rc<MemPartition>)]) {
+    if let Some((_, partition)) = next.get(1) {
+        partition.prefetch_row();
+    }
+    if let Some((_, partition)) = next.get(3) {
+        io::prefetch(&**partition);
     }
 }
 
@@ -159,6 +217,12 @@ mod tests {
                     prop_assert_eq!(found.is_some(), expected.contains(&(token, key.clone())));
                     prop_assert!(found.is_none_or(|found| found == key));
                 }
+            }
+            let asked: Vec<(Token, Vec<u8>)> = places.iter().cloned().chain([from.clone()]).collect();
+            let together = partitions.get_together(asked.iter().map(|(token, key)| (*token, &key[..])));
+            for ((token, key), found) in asked.iter().zip(together) {
+                let alone = partitions.get(*token, key).map(|found| &**found);
+                prop_assert_eq!(found.map(std::ptr::from_ref), alone.map(std::ptr::from_ref));
             }
             let start = match excluded {
                 true => Bound::Excluded(from.clone()),

@@ -82,6 +82,14 @@ impl MemRow {
         }
     }
 
+    /// Asks for its memory.
+    pub(super) fn prefetch(&self) {
+        match self {
+            MemRow::Packed(packed) => io::prefetch(packed.memory()),
+            MemRow::Large(row) => io::prefetch(&**row),
+        }
+    }
+
     /// The row as everybody else knows it.
     pub(crate) fn to_row(&self) -> Row {
         match self {

@@ -62,20 +62,20 @@ impl MemStream {
         self.partition.has_only_rows()
     }
 
-    /// The next row in the direction of reading, of a stream that has only rows.
-    pub(crate) fn next_row(&mut self) -> Option<&MemRow> {
+    /// The next rows in the direction of reading, some that lie side by side, of a stream that has only rows; none at
+    /// its end.
+    pub(crate) fn next_rows(&mut self) -> impl ExactSizeIterator<Item = &MemRow> {
         debug_assert!(self.has_only_rows());
-        while self.rows.0 >= self.rows.1 {
-            if !self.next_slice() {
-                return None;
-            }
+        while self.rows.0 >= self.rows.1 && self.next_slice() {}
+        let (from, to) = self.rows;
+        let rows = self
+            .partition
+            .rows_side_by_side(from..to.max(from), self.reversed);
+        match self.reversed {
+            false => self.rows.0 += rows.len(),
+            true => self.rows.1 -= rows.len(),
         }
-        let at = match self.reversed {
-            false => self.rows.0,
-            true => self.rows.1 - 1,
-        };
-        self.skip_row();
-        self.partition.row_at(at)
+        rows
     }
 
     /// The next item in the direction of reading.

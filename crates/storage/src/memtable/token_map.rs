@@ -41,6 +41,40 @@ impl<V> Default for TokenMap<V> {
     }
 }
 
+/// Where a token is guessed to be: nothing of its leaf was read for that.
+#[derive(Debug)]
+pub(super) struct Guess<'m, V> {
+    list: &'m [(Token, V)],
+    at: usize,
+}
+
+impl<'m, V> Guess<'m, V> {
+    /// Asks for the memory of what lies there.
+    pub(super) fn prefetch(&self) {
+        if let Some(item) = self.list.get(self.at).or(self.list.last()) {
+            io::prefetch(item);
+        }
+    }
+
+    /// The value of that token.
+    pub(super) fn get(&self, token: Token) -> Option<&'m V> {
+        let (found, value) = self.list.get(self.before(token))?;
+        (*found == token).then_some(value)
+    }
+
+    /// How many tokens of the leaf are before that one.
+    fn before(&self, token: Token) -> usize {
+        let Guess { list, mut at } = *self;
+        while list.get(at).is_some_and(|(known, _)| *known < token) {
+            at += 1;
+        }
+        while at > 0 && list[at - 1].0 >= token {
+            at -= 1;
+        }
+        at
+    }
+}
+
 /// Which of the parts that begin at these tokens, the first at or before all that are sought, has a token.
 fn part_of(starts: &[Token], token: Token) -> usize {
     let behind = starts.partition_point(|start| *start <= token);
@@ -55,17 +89,26 @@ impl<V> TokenMap<V> {
 
     /// The value of a token.
     pub(super) fn get(&self, token: Token) -> Option<&V> {
-        let (branch, leaf, at) = self.find(token)?;
-        let (found, value) = self.branches[branch].leaves[leaf].0.get(at)?;
-        (*found == token).then_some(value)
+        self.guess(token)?.get(token)
+    }
+
+    /// Where a token is, if it is anywhere; `None` if there are no branches.
+    pub(super) fn guess(&self, token: Token) -> Option<Guess<'_, V>> {
+        Some(self.part(token)?.2)
+    }
+
+    /// In which branch and leaf a token is, or belongs, and where in it.
+    fn part(&self, token: Token) -> Option<(usize, usize, Guess<'_, V>)> {
+        let branch = part_of(&self.starts, token);
+        let end = self.starts.get(branch + 1).copied();
+        let (leaf, guess) = self.branches.get(branch)?.guess(token, end);
+        Some((branch, leaf, guess))
     }
 
     /// In which branch and leaf a token is, or belongs, and behind how many others; `None` if there are no branches.
     fn find(&self, token: Token) -> Option<(usize, usize, usize)> {
-        let branch = part_of(&self.starts, token);
-        let end = self.starts.get(branch + 1).copied();
-        let (leaf, at) = self.branches.get(branch)?.find(token, end);
-        Some((branch, leaf, at))
+        let (branch, leaf, guess) = self.part(token)?;
+        Some((branch, leaf, guess.before(token)))
     }
 
     /// The value of a token, made if there is none.
@@ -101,6 +144,12 @@ impl<V> TokenMap<V> {
         }
     }
 
+    /// What the leaf of a token has from it on: the next ones, unless there are none in that leaf.
+    pub(super) fn next_in_leaf(&self, token: Token) -> &[(Token, V)] {
+        let guess = self.guess(token);
+        guess.map_or(&[], |guess| &guess.list[guess.before(token)..])
+    }
+
     /// All from a token on, in order.
     pub(super) fn from(&self, token: Token) -> impl Iterator<Item = (Token, &V)> {
         let (number, leaf, at) = self.find(token).unwrap_or_default();
@@ -117,12 +166,12 @@ impl<V> TokenMap<V> {
 }
 
 impl<V> Branch<V> {
-    /// In which leaf a token is, or belongs, and behind how many others; `end` is where the next branch begins.
-    fn find(&self, token: Token, end: Option<Token>) -> (usize, usize) {
+    /// In which leaf a token is, or belongs, and where in it; `end` is where the next branch begins.
+    fn guess(&self, token: Token, end: Option<Token>) -> (usize, Guess<'_, V>) {
         let leaf = part_of(&self.starts, token);
         let start = self.starts[leaf];
         let end = self.starts.get(leaf + 1).copied().or(end);
-        (leaf, self.leaves[leaf].before(token, start, end))
+        (leaf, self.leaves[leaf].guess(token, start, end))
     }
 
     fn is_full(&self) -> bool {
@@ -151,21 +200,15 @@ impl<V> Leaf<V> {
         self.0.len() >= LEAF
     }
 
-    /// How many tokens are before one, which lies between the start of the leaf and that of the next one.
-    fn before(&self, token: Token, start: Token, end: Option<Token>) -> usize {
+    /// Where a token is, which lies between the start of the leaf and that of the next one.
+    fn guess(&self, token: Token, start: Token, end: Option<Token>) -> Guess<'_, V> {
         let list = &self.0;
         // As numbers from the start on.
         let offset = |token: Token| u128::from(token.0.wrapping_sub(start.0) as u64);
         let width = offset(end.unwrap_or(Token(i64::MAX))).max(1);
         let guess = offset(token) * list.len() as u128 / width;
-        let mut at = list.len().min(guess as usize);
-        while list.get(at).is_some_and(|(known, _)| *known < token) {
-            at += 1;
-        }
-        while at > 0 && list[at - 1].0 >= token {
-            at -= 1;
-        }
-        at
+        let at = list.len().min(guess as usize);
+        Guess { list, at }
     }
 
     fn insert(&mut self, at: usize, item: (Token, V)) {
@@ -212,6 +255,9 @@ mod tests {
                 let found = map.from(Token(token)).map(|(token, number)| (token.0, *number));
                 let from = expected.range(token..).map(|(token, number)| (*token, *number));
                 prop_assert!(found.eq(from));
+                let near = map.next_in_leaf(Token(token)).iter().map(|(token, number)| (token.0, *number));
+                let next = expected.range(token..).take(near.len());
+                prop_assert!(near.eq(next.map(|(token, number)| (*token, *number))));
             }
         }
     }

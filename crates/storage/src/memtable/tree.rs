@@ -8,7 +8,10 @@
 //! the items. Ranks lie side by side in the nodes; only where they are equal are items looked at.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 use std::rc::Rc;
+
+use smallvec::SmallVec;
 
 use super::allocated::{COUNTS, allocated};
 
@@ -76,6 +79,14 @@ impl<T: Clone> Tree<T> {
         self.len() == 0
     }
 
+    /// The item, if there is no other one.
+    pub(crate) fn only(&self) -> Option<&T> {
+        match &self.0 {
+            Root::One(item) => Some(item),
+            Root::Empty | Root::Many { .. } => None,
+        }
+    }
+
     /// How many items come before what is sought, which has this rank, and whether the next one is
     /// it. `order` compares an item with what is sought.
     pub(crate) fn search(&self, rank: u64, order: impl Fn(&T) -> Ordering) -> (usize, bool) {
@@ -124,6 +135,44 @@ impl<T: Clone> Tree<T> {
                     let at = child_with(children, &mut index)?;
                     node = &children[at].node;
                 }
+            }
+        }
+    }
+
+    /// Items that lie side by side, from the first of a range on, or from its last on and backwards; none of an empty
+    /// range.
+    pub(crate) fn side_by_side(
+        &self,
+        range: Range<usize>,
+        backwards: bool,
+    ) -> SmallVec<[&T; FANOUT]> {
+        let most = range.len();
+        let mut at = match backwards {
+            false => range.start,
+            true => range.end.saturating_sub(1),
+        };
+        if most == 0 || at >= self.len() {
+            return SmallVec::new();
+        }
+        let mut node = match &self.0 {
+            Root::Empty => return SmallVec::new(),
+            Root::One(item) => return SmallVec::from_iter([item]),
+            Root::Many { node, .. } => node,
+        };
+        loop {
+            match &**node {
+                Node::Leaf(items) if backwards => {
+                    let items = items[..=at].iter().rev().take(most);
+                    return items.map(|item| &item.item).collect();
+                }
+                Node::Leaf(items) => {
+                    let items = items[at..].iter().take(most);
+                    return items.map(|item| &item.item).collect();
+                }
+                Node::Inner(children) => match child_with(children, &mut at) {
+                    Some(child) => node = &children[child].node,
+                    None => return SmallVec::new(),
+                },
             }
         }
     }
@@ -428,6 +477,23 @@ mod tests {
         ]
     }
 
+    /// The items of a range, as they are given side by side.
+    fn walk(tree: &Tree<u16>, mut range: Range<usize>, backwards: bool) -> Vec<u16> {
+        let mut items = Vec::new();
+        loop {
+            let found = tree.side_by_side(range.clone(), backwards);
+            if found.is_empty() {
+                assert!(range.is_empty(), "{range:?} is left");
+                return items;
+            }
+            items.extend(found.iter().copied());
+            match backwards {
+                false => range.start += found.len(),
+                true => range.end -= found.len(),
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn behaves_like_a_sorted_set(steps in proptest::collection::vec(step(), 0..1200)) {
@@ -460,6 +526,14 @@ mod tests {
                 let (index, found) = search(&tree, n);
                 prop_assert_eq!(found, expected.contains(&n));
                 prop_assert_eq!(index, expected.range(..n).count());
+            }
+            let items: Vec<u16> = expected.iter().copied().collect();
+            for from in (0..=items.len()).step_by(13) {
+                let range = from..from.max(items.len() - from / 2);
+                let (forward, mut backward) = (walk(&tree, range.clone(), false), walk(&tree, range.clone(), true));
+                backward.reverse();
+                prop_assert_eq!(&forward, &items[range.clone()]);
+                prop_assert_eq!(&backward, &items[range]);
             }
             for n in &expected {
                 let (index, found) = search(&tree, *n);

@@ -294,18 +294,26 @@ impl<'r> Reading<'r> {
         if !page.begin_packed(head, remaining, &self.view.table) {
             return false;
         }
-        while let Some(row) = stream.next_row() {
-            let flow = page.memory_row(row);
-            self.give_way(rows).await;
-            match flow {
-                Flow::More => {}
-                Flow::PartitionDone => return false,
-                Flow::PageDone => {
-                    return page.partition_may_go_on() && stream.next_row().is_some();
+        loop {
+            let mut together = stream.next_rows();
+            let count = together.len();
+            let end = together.find_map(|row| match page.memory_row(row) {
+                Flow::More => None,
+                end => Some(end),
+            });
+            let are_left = together.len() > 0;
+            drop(together);
+            match end {
+                None if count == 0 => return false,
+                None => {}
+                Some(Flow::PageDone) => {
+                    let are_left = are_left || stream.next_rows().len() > 0;
+                    return page.partition_may_go_on() && are_left;
                 }
+                Some(_) => return false,
             }
+            self.give_way_after(rows, count as u32).await;
         }
-        false
     }
 
     /// Who knows of a partition.
@@ -451,8 +459,14 @@ impl<'r> Reading<'r> {
     }
 
     async fn give_way(&self, rows: &mut u32) {
-        *rows += 1;
-        if rows.is_multiple_of(ROWS_A_LOOK) {
+        self.give_way_after(rows, 1).await;
+    }
+
+    /// The same, after several more.
+    async fn give_way_after(&self, rows: &mut u32, more: u32) {
+        let looks = *rows / ROWS_A_LOOK;
+        *rows += more;
+        if *rows / ROWS_A_LOOK > looks {
             self.env.maybe_yield().await;
         }
     }

@@ -113,9 +113,12 @@ enum Step {
     Say((u8, u8), Vec<ColumnId>, u32),
 }
 
+/// How many rows there may be.
+const ROWS: u8 = 3;
+
 /// Everything is written at [`FAR`].
 fn write() -> impl Strategy<Value = Write> {
-    let row = || 0u8..3;
+    let row = || 0..ROWS;
     let ttl = || prop_oneof![2 => Just(0u32), 1 => 1u32..9];
     let column = || prop::sample::select(vec![V, W]);
     prop_oneof![
@@ -133,7 +136,7 @@ fn write() -> impl Strategy<Value = Write> {
 
 fn step() -> impl Strategy<Value = Step> {
     let columns = || prop::sample::subsequence(vec![V, W], 0..=2);
-    let rows = prop_oneof![3 => (0u8..3).prop_map(|row| (row, row)), 1 => Just((0, 2))];
+    let rows = prop_oneof![3 => (0..ROWS).prop_map(|row| (row, row)), 1 => Just((0, ROWS - 1))];
     prop_oneof![
         8 => (prop::collection::vec(write(), 1..4), 1i64..12).prop_map(|(w, t)| Step::Write(w, t)),
         4 => Just(Step::Flush),
@@ -241,23 +244,36 @@ fn command(table: &Arc<Table>, row: u8, columns: &[ColumnId], now_seconds: u32) 
 /// A row, if there is one: its clustering, and what it has of columns.
 type Values = Option<(Vec<Bytes>, Vec<(ColumnId, Bytes)>)>;
 
-/// What a row that lies in memory as it is to be seen is shown as; `None` if it takes a read.
-fn shown_plain(env: &Env, store: &Store, command: &ReadCommand) -> Option<Values> {
-    let PartitionSelection::Key(key) = &command.partitions else {
-        panic!("one row is asked for");
-    };
-    let place = (key, &command.clustering.slices[0].start.prefix);
-    let columns = &command.columns;
-    let shown = store.with_plain_row(command.table.id, place, columns, env.now(), |row| {
+/// What rows that lie in memory as they are to be seen are shown as, up to the first that takes a read.
+fn shown_together(
+    env: &Env,
+    store: &Store,
+    table: TableId,
+    rows: &[u8],
+    columns: &[ColumnId],
+) -> Vec<Values> {
+    let (key, clusterings) = (key(), rows.iter().map(|row| clustering(*row)));
+    let clusterings: Vec<Clustering> = clusterings.collect();
+    let places: Vec<_> = clusterings.iter().map(|row| (&key, row)).collect();
+    let mut found = Vec::new();
+    let shown = store.with_plain_rows(table, &places, columns, env.now(), |row| {
         let copy = Bytes::copy_from_slice;
         let asked = |(column, _): &(ColumnId, &[u8])| columns.contains(column);
-        row.map(|row| {
+        found.push(row.map(|row| {
             let values = row.values().filter(asked);
             let values = values.map(|(column, value)| (column, copy(value)));
             (row.clustering().map(copy).collect(), values.collect())
-        })
+        }));
+        true
     });
-    shown.map(|(values, _)| values)
+    assert_eq!(shown.map_or(0, |(count, _)| count), found.len());
+    found
+}
+
+/// What a row is shown as; `None` if it takes a read.
+fn shown_plain(env: &Env, store: &Store, command: &ReadCommand, row: u8) -> Option<Values> {
+    let mut shown = shown_together(env, store, command.table.id, &[row], &command.columns);
+    shown.pop()
 }
 
 /// The same of a page.
@@ -317,16 +333,22 @@ async fn live(
             Step::Read(row, columns, now) => {
                 let command = command(&table, *row, columns, FAR + now);
                 let expected = expected(&env, &command, &all).await;
-                let before = shown_plain(&env, &store, &command);
+                let before = shown_plain(&env, &store, &command, *row);
                 let known = store.stats().row_cache.hits;
                 let found = store.read(&command).await.expect("it can be read");
                 prop_assert_eq!(&content(found), &expected);
                 hits += store.stats().row_cache.hits - known;
                 // What lies in memory may be another thing once it was read.
-                let after = shown_plain(&env, &store, &command);
+                let after = shown_plain(&env, &store, &command, *row);
                 for plain in before.into_iter().chain(after) {
                     prop_assert_eq!(plain, values_of(&expected, columns));
                 }
+                // Side by side they are shown as alone, up to the first that is not.
+                let alone = (0..ROWS).map(|row| shown_plain(&env, &store, &command, row));
+                let alone: Vec<Values> = alone.map_while(|shown| shown).collect();
+                let rows: Vec<u8> = (0..ROWS).collect();
+                let together = shown_together(&env, &store, table.id, &rows, columns);
+                prop_assert_eq!(together, alone);
             }
             Step::Say((from, to), columns, now) => {
                 let mut command = command(&table, *from, columns, FAR + now);
@@ -381,7 +403,7 @@ fn is_plain_after(steps: Vec<Step>) -> Option<Values> {
                 _ => drop(store.read(&asked).await.expect("it can be read")),
             }
         }
-        shown_plain(&env, &store, &asked)
+        shown_plain(&env, &store, &asked, 0)
     })
 }
 

@@ -328,30 +328,36 @@ impl Store {
         Ok(page)
     }
 
-    /// What `show` makes of a row, or of there being none, if it lies in memory as it is to be seen: with nothing in it
-    /// or around it that is deleted or expires. `None` where it takes [`Store::read`] to say what there is. `columns`
-    /// are those that are asked for, sorted, of a table without static columns whose others have one cell each and
-    /// are no counters; `began` is when the read did. The time is that of its end.
-    pub fn with_plain_row<T>(
+    /// Lets `show` show rows of a table, or that there are none, one after the other and in their order, as long as
+    /// they lie in memory as they are to be seen, with nothing in them or around them that is deleted or expires, and
+    /// `show` has shown the one before. For what is not shown it takes [`Store::read`] to say what there is. `columns`
+    /// are those that are asked for, sorted, of a table without static columns whose others have one cell each and are
+    /// no counters; `began` is when the reads did.
+    ///
+    /// Says how many were shown, and when that was done; `None` if none were.
+    pub fn with_plain_rows(
         &self,
         table: TableId,
-        place: (&DecoratedKey, &Clustering),
+        places: &[(&DecoratedKey, &Clustering)],
         columns: &[ColumnId],
         began: Instant,
-        show: impl FnOnce(Option<PlainRow<'_>>) -> T,
-    ) -> Option<(T, Instant)> {
+        show: impl FnMut(Option<PlainRow<'_>>) -> bool,
+    ) -> Option<(usize, Instant)> {
         let inner = &self.inner;
         let tables = inner.tables.borrow();
         let table = tables
             .get(&table.as_u128())
             .filter(|table| table.unreadable().is_none())?;
         let wall_seconds = || (inner.env.wall_micros() / 1_000_000) as u32;
-        let shown = table.with_plain_row(place, columns, wall_seconds, show)?;
+        let shown = table.with_plain_rows(places, columns, wall_seconds, show);
+        if shown == 0 {
+            return None;
+        }
         let now = inner.env.now();
-        table
-            .counters
-            .read_latency
-            .add((now - began).as_micros() as u64);
+        let latency = (now - began).as_micros() as u64;
+        for _ in 0..shown {
+            table.counters.read_latency.add(latency);
+        }
         Some((shown, now))
     }
 
@@ -388,8 +394,9 @@ impl Store {
         self.inner.flush(table).await
     }
 
-    /// Flushes all, closes the commit log, and takes no more writes. Compactions stop. Where it has
-    /// happened before there is nothing to do.
+    /// Flushes all, closes the commit log, and takes no more writes. Compactions stop: their files are left alone then,
+    /// unless one takes more than ten seconds to its next look. Where it has happened before there is
+    /// nothing to do.
     pub async fn drain(&self) -> Result<(), FlushError> {
         let inner = &self.inner;
         if inner.stopped.get() {

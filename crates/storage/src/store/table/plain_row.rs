@@ -56,64 +56,91 @@ impl<'r> PlainRow<'r> {
     }
 }
 
+/// A row: its partition, and its clustering in it.
+pub(crate) type RowPlace<'p> = (&'p DecoratedKey, &'p Clustering);
+
 impl TableStore {
-    /// What `show` makes of a row, or of there being none; `None` where it takes a read to know. `columns` are those
-    /// that are asked for, sorted: regular ones, each of one cell and no counter.
-    pub(crate) fn with_plain_row<T>(
+    /// Lets `show` show rows, or that there are none, one after the other, as long as it takes no read to know and
+    /// `show` has shown the one before. `columns` are those that are asked for, sorted: regular ones, each of one cell
+    /// and no counter. Gives how many were shown.
+    pub(crate) fn with_plain_rows(
         &self,
-        place: (&DecoratedKey, &Clustering),
+        places: &[RowPlace<'_>],
         columns: &[ColumnId],
-        wall_seconds: impl FnOnce() -> u32,
-        show: impl FnOnce(Option<PlainRow<'_>>) -> T,
-    ) -> Option<T> {
+        wall_seconds: impl Fn() -> u32,
+        mut show: impl FnMut(Option<PlainRow<'_>>) -> bool,
+    ) -> usize {
         // Memtables may have cells of columns that are gone.
         if !self.schema.borrow().dropped.is_empty() {
-            return None;
+            return 0;
         }
-        let (active, flushing) = (self.active.borrow(), self.flushing.borrow());
-        let mut known = std::iter::once(&*active)
-            .chain(flushing.iter())
-            .filter_map(|memtable| memtable.get(place.0));
-        match (known.next(), known.next()) {
-            (Some(partition), None) => return self.in_memtable(&partition, place, show),
-            (Some(_), Some(_)) => return None,
-            (None, _) => {}
+        let active = self.active.borrow();
+        let keys = places.iter().map(|(key, _)| *key);
+        active.with_partitions(keys, |partitions| {
+            let rows = places.iter().zip(partitions);
+            let shown = rows.take_while(|(place, partition)| {
+                self.with_plain_row(**place, **partition, (columns, &wall_seconds), &mut show)
+            });
+            shown.count()
+        })
+    }
+
+    /// Of the partition the active memtable knows what it is given, or nothing.
+    fn with_plain_row(
+        &self,
+        place: RowPlace<'_>,
+        known: Option<&MemPartition>,
+        (columns, wall_seconds): (&[ColumnId], impl FnOnce() -> u32),
+        show: &mut impl FnMut(Option<PlainRow<'_>>) -> bool,
+    ) -> bool {
+        let flushing = self.flushing.borrow();
+        let mut flushed = flushing.iter().filter_map(|memtable| memtable.get(place.0));
+        match (known, flushed.next()) {
+            (Some(partition), None) => return self.in_memtable(partition, place, show),
+            (None, Some(partition)) => {
+                return flushed.next().is_none() && self.in_memtable(&partition, place, show);
+            }
+            (Some(_), Some(_)) => return false,
+            (None, None) => {}
         }
         let cached = self.cached.borrow();
         let wanted = (columns, self.number.get());
-        let mut show = Some(show);
         let found = cached.as_ref().and_then(|cached| {
             cached.with_plain(place, wanted, wall_seconds, |row| {
-                let row = PlainRow(Lies::InCache(row?, place.1));
-                self.count_plain(true, true);
-                show.take().map(|show| show(Some(row)))
+                row.is_some_and(|row| show(Some(PlainRow(Lies::InCache(row, place.1)))))
             })
         });
         if let Some(shown) = found {
+            if shown {
+                self.count_plain(true, true);
+            }
             return shown;
         }
-        if self.may_be_in_sstables(place.0) {
-            return None;
-        }
         // Nobody knows of it.
-        self.count_plain(false, false);
-        show.map(|show| show(None))
+        let shown = !self.may_be_in_sstables(place.0) && show(None);
+        if shown {
+            self.count_plain(false, false);
+        }
+        shown
     }
 
     /// Of a partition that one memtable knows of.
-    fn in_memtable<T>(
+    fn in_memtable(
         &self,
         partition: &MemPartition,
-        (key, clustering): (&DecoratedKey, &Clustering),
-        show: impl FnOnce(Option<PlainRow<'_>>) -> T,
-    ) -> Option<T> {
+        (key, clustering): RowPlace<'_>,
+        show: &mut impl FnMut(Option<PlainRow<'_>>) -> bool,
+    ) -> bool {
         let table = self.schema.borrow();
-        let row = partition.plain_row(table.comparator(), clustering)?;
-        if self.may_be_in_sstables(key) {
-            return None;
+        let Some(row) = partition.plain_row(table.comparator(), clustering) else {
+            return false;
+        };
+        let in_memtable = |row| PlainRow(Lies::InMemtable(row));
+        let shown = !self.may_be_in_sstables(key) && show(row.map(in_memtable));
+        if shown {
+            self.count_plain(row.is_some(), false);
         }
-        self.count_plain(row.is_some(), false);
-        Some(show(row.map(|row| PlainRow(Lies::InMemtable(row)))))
+        shown
     }
 
     fn may_be_in_sstables(&self, key: &DecoratedKey) -> bool {
