@@ -56,6 +56,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use io::{Env, Instant, Notify, Semaphore, TaskGroup};
 use model::{
@@ -130,6 +131,9 @@ impl IndexSSTables {
         fail: u64::MAX,
     };
 }
+
+/// How long a store that is drained waits for its compactions to end.
+const COMPACTIONS_END: Duration = Duration::from_secs(10);
 
 /// The keyspaces that the node keeps for itself: it reads them whatever is in them
 /// (`SchemaConstants.LOCAL_SYSTEM_KEYSPACE_NAMES`).
@@ -413,6 +417,12 @@ impl Store {
         flushed?;
         let emptied = closed.map_err(|error| FlushError::Failed(error.to_string()))?;
         let forgotten = inner.forget_drained_truncations(emptied).await;
+        let ended = inner.compactions.all_ended();
+        if inner.env.timeout(COMPACTIONS_END, ended).await.is_err() {
+            tracing::warn!(
+                "a compaction has not stopped in {COMPACTIONS_END:?}: its files may still change"
+            );
+        }
         forgotten.map_err(|error| FlushError::Failed(error.to_string()))
     }
 

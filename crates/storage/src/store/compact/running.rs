@@ -110,6 +110,8 @@ pub(crate) struct Compactions {
     pub(super) shares: Cell<u64>,
     /// When they were set last.
     pub(super) paced_at: Cell<Option<Instant>>,
+    /// One of them has ended.
+    ended: Notify,
 }
 
 /// A compaction under way. Others leave its inputs alone until it is dropped.
@@ -222,10 +224,18 @@ impl Drop for Place<'_> {
         let is_input = |busy: &Descriptor| inputs.iter().any(|input| is_same(input, busy));
         compaction.busy.borrow_mut().retain(|busy| !is_input(busy));
         compaction.freed.notify_all();
+        self.compactions.ended.notify_all();
     }
 }
 
 impl Compactions {
+    /// Waits until none runs.
+    pub(crate) async fn all_ended(&self) {
+        while !self.running.borrow().is_empty() {
+            self.ended.notified().await;
+        }
+    }
+
     /// A compaction begins: `size` bytes on disk, `total` before compression.
     pub(super) fn enter(
         &self,
