@@ -383,6 +383,15 @@ fn ordering_partitions_together_needs_the_whole_result() {
     assert!(answer("v").expect("empty").rows.is_empty());
     let error = answer("*").expect_err("refused").to_string();
     assert!(error.starts_with("Cannot page queries"), "{error}");
+    // And where a range ends at null, before all rows, unless it begins somewhere.
+    let mut answer = |range: &str| {
+        let text = format!("SELECT v FROM ks.y WHERE k IN (1, 2) AND {range} ORDER BY c");
+        let prepared = memory.prepare(&text).expect("valid");
+        memory.execute(&prepared, &[Value::Null], Some(100), None)
+    };
+    let error = answer("c <= ?").expect_err("refused").to_string();
+    assert!(error.starts_with("Cannot page queries"), "{error}");
+    assert!(answer("c > 5 AND c < ?").expect("empty").rows.is_empty());
 }
 
 /// A type that is written backwards is a column that descends.

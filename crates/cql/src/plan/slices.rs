@@ -171,6 +171,27 @@ impl SlicePlan {
         Ok(slices)
     }
 
+    /// Are there slices in Cassandra that no row is in: all that is before null, which lies before everything?
+    pub(crate) fn are_before_null(
+        &self,
+        table: &Table,
+        request: &Request<'_>,
+    ) -> Result<bool, CqlError> {
+        let (prefixes, last) = self.prefixes(table.comparator(), request)?;
+        let Some(restriction) = last.filter(|_| !prefixes.is_empty()) else {
+            return Ok(false);
+        };
+        let Demand::Slice { start, end } = &restriction.demand else {
+            return Ok(false);
+        };
+        let (start, end) = match table.comparator().columns()[restriction.first].1 {
+            Order::Ascending => (start, end),
+            Order::Descending => (end, start),
+        };
+        let ends_there = matches!(self.limit(restriction, end.as_ref(), request)?, Edged::Null);
+        Ok(start.is_none() && ends_there)
+    }
+
     /// Refuses a slice that begins or ends at null: what a SELECT takes for all rows or none is no
     /// range to delete.
     pub(crate) fn refuse_null(&self, request: &Request<'_>) -> Result<(), CqlError> {

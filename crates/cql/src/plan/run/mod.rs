@@ -151,7 +151,11 @@ impl SelectPlan {
             true => Vec::new(),
             false => self.slices.slices(&self.table, request)?,
         };
-        let reads = (!slices.is_empty() || self.looks_at_key) && filters.is_some();
+        // Cassandra looks at keys also where no row can be found, as if there were slices.
+        let are_slices = !slices.is_empty()
+            || self.looks_at_key
+            || !names_none && self.slices.are_before_null(&self.table, request)?;
+        let reads = are_slices && filters.is_some();
         let source = match keys {
             Some(keys) => {
                 if reads {
@@ -175,7 +179,7 @@ impl SelectPlan {
         // Whatever LIMIT says: all rows have to be sorted before any can be left out.
         let in_pages = page_size.is_some_and(|size| size < i32::MAX as u32);
         // Where no row can be meant, nothing is sorted; but what is put together is always paged.
-        let is_empty = names_none || slices.is_empty() && !self.looks_at_key;
+        let is_empty = names_none || !are_slices;
         let sorts = !self.sort.is_empty() && (!is_empty || self.is_aggregate());
         if sorts && in_pages {
             return invalid!(
