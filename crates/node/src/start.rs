@@ -4,7 +4,7 @@
 //! own definitions, reads the schema from `system_schema`, has all shards go over to it and finish
 //! the replay of their commit logs, writes `system.local`, and opens the ports.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -510,14 +510,53 @@ pub(crate) fn local_row(shard: &Shard) -> Option<Mutation> {
 
 /// The schema that the tables of `system_schema` hold.
 pub(crate) async fn read_schema(shard: &Rc<Shard>, system: &Schema) -> Result<Schema, StartError> {
+    read_schema_over(shard, system, &[None]).await
+}
+
+/// The same, where it was `known` but for the keyspaces whose names are these keys: only of those is anything read, or a
+/// change would take the longer the more tables there are.
+pub(crate) async fn read_keyspaces(
+    shard: &Rc<Shard>,
+    system: &Schema,
+    known: &Schema,
+    keys: BTreeSet<DecoratedKey>,
+) -> Result<Schema, StartError> {
+    let mut others = known.clone();
+    for key in &keys {
+        let Ok(name) = std::str::from_utf8(key.key()) else {
+            continue;
+        };
+        match system.keyspaces.get_key_value(name) {
+            Some((name, defined)) => others.keyspaces.insert(name.clone(), defined.clone()),
+            None => others.keyspaces.remove(name),
+        };
+    }
+    let keys: Vec<_> = keys.into_iter().map(Some).collect();
+    let schema = read_schema_over(shard, &others, &keys).await?;
+    if cfg!(debug_assertions) {
+        let whole = read_schema(shard, system).await?;
+        assert_eq!(schema.version, whole.version, "others have not changed");
+    }
+    Ok(schema)
+}
+
+/// The schema that is `defined`, with what the tables of `system_schema` say under these keys, or under all.
+async fn read_schema_over(
+    shard: &Rc<Shard>,
+    defined: &Schema,
+    keys: &[Option<DecoratedKey>],
+) -> Result<Schema, StartError> {
     let mut rows = BTreeMap::new();
     for name in SCHEMA_TABLES {
-        let table = own_table(system, "system_schema", name)?;
-        let partitions = read_whole(shard, table, None).await?;
+        let table = own_table(defined, "system_schema", name)?;
+        let mut partitions = Vec::new();
+        for key in keys {
+            partitions.extend(read_whole(shard, table.clone(), key.clone()).await?);
+        }
         shard.schema_timestamps.pass_rows(&partitions);
         rows.insert(name, partitions);
     }
-    let (schema, problems) = schema_from_rows(system, &rows);
+    let (schema, problems) = schema_from_rows(defined, &rows);
     for problem in problems {
         tracing::warn!("{problem}");
     }

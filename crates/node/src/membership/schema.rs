@@ -5,6 +5,7 @@
 //! its own `system_schema` and has its shards go over to what that says: also when it starts and hears
 //! of what it had applied before, as a mutation that comes again changes nothing.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use bytes::Bytes;
 use cluster::{EntryRefused, MetadataEntry, SchemaEntry};
 use cql::schema::{Features, SchemaPlan, events_between, masks_disabled};
 use io::TaskGroup;
-use model::{Mutation, PartitionUpdate, Schema};
+use model::{DecoratedKey, Mutation, PartitionUpdate, Schema};
 use wire::{Event, SchemaChange};
 
 use super::{ClusterService, ProposeError, column_ids, encoding, events, missing};
@@ -23,7 +24,7 @@ use crate::functions::give_way;
 use crate::metadata::{self, random_uuid, wire_change};
 use crate::replica;
 use crate::shard::Shard;
-use crate::start::{local_row, own_table, read_schema, read_whole};
+use crate::start::{local_row, own_table, read_keyspaces, read_whole};
 use crate::system::{SCHEMA_TABLES, schema_to_mutations};
 use crate::views;
 
@@ -235,8 +236,10 @@ async fn go_over(
     // The next change must be later than all before it, deletions too, whatever the clock says now.
     let latest = updates_of(&mutations).filter_map(latest_of).max();
     shard.schema_timestamps.pass(latest.unwrap_or(0));
+    let changed = updates_of(&mutations).map(|update| update.key.clone());
+    let changed: BTreeSet<DecoratedKey> = changed.collect();
     write_all(shard, mutations).await?;
-    let new = read_schema(shard, &shard.state.system).await;
+    let new = read_keyspaces(shard, &shard.state.system, &old, changed).await;
     let new = new.map_err(|error| error.to_string())?;
     let new = Arc::new(column_ids::keep(&old, new));
     if new.version == old.version {
