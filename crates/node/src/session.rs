@@ -180,6 +180,8 @@ fn take(
 async fn begin(shard: &Rc<Shard>, client: &Rc<Client>, mut requests: &[Envelope]) -> bool {
     // What time it is, if it was looked at and nothing was done since.
     let mut clock = None;
+    // Where one could not be answered at once, the next ones probably can not: they are not looked up in vain.
+    let mut together = TOGETHER;
     while let [first, others @ ..] = requests {
         let room = || client.window.has_room() && !client.output.is_full();
         if !room() {
@@ -190,12 +192,14 @@ async fn begin(shard: &Rc<Shard>, client: &Rc<Client>, mut requests: &[Envelope]
             return false;
         }
         let began = clock.take().unwrap_or_else(|| shard.env.now());
-        let answered = execute::answer_at_once(shard, client, requests, began);
-        if let Some((count, now)) = answered {
+        let next = &requests[..requests.len().min(together)];
+        if let Some((count, now)) = execute::answer_at_once(shard, client, next, began) {
+            together = (2 * count).min(TOGETHER);
             requests = &requests[count..];
             clock = Some(now);
             continue;
         }
+        together = 1;
         requests = others;
         let needed = memory_of(first, shard.most_memory_of_request);
         let memory = shard.request_memory.acquire(needed).await;

@@ -2,7 +2,8 @@
 //! is to be shown.
 //!
 //! It is the most frequent request, and its answer is a look-up and a copy: no task, no command, no page is made for
-//! it. Look-ups wait for memory, so requests for the same statement that were read together are looked up together. Whatever is unusual about a request, be it that something is wrong with it, goes the way of all others
+//! it. Look-ups wait for memory, so requests for the same statement that were read together are looked up together.
+//! Whatever is unusual about a request, be it that something is wrong with it, goes the way of all others
 //! ([`super::Call`]), which gives the same answer where both can.
 
 use cql::{Plan, SelectPlan};
