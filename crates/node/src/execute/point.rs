@@ -121,7 +121,6 @@ fn show(
     began: Instant,
 ) -> Option<(usize, Instant)> {
     let version = reads.first()?.envelope.header.version;
-    statement.columns(version)?;
     let places = reads.iter().map(|read| (&read.key, &read.clustering));
     let places = places.collect::<SmallVec<[_; TOGETHER]>>();
     let mut room = client.output.room();

@@ -123,18 +123,12 @@ impl<T: Clone> Tree<T> {
 
     /// The item of a number.
     pub(crate) fn get(&self, mut index: usize) -> Option<&T> {
-        let mut node = match &self.0 {
-            Root::Empty => return None,
-            Root::One(item) => return (index == 0).then_some(item),
-            Root::Many { node, .. } => node,
-        };
-        loop {
-            match &**node {
-                Node::Leaf(items) => return items.get(index).map(|item| &item.item),
-                Node::Inner(children) => {
-                    let at = child_with(children, &mut index)?;
-                    node = &children[at].node;
-                }
+        match &self.0 {
+            Root::Empty => None,
+            Root::One(item) => (index == 0).then_some(item),
+            Root::Many { node, .. } => {
+                let items = leaf_with(node, &mut index)?;
+                items.get(index).map(|item| &item.item)
             }
         }
     }
@@ -154,25 +148,20 @@ impl<T: Clone> Tree<T> {
         if most == 0 || at >= self.len() {
             return SmallVec::new();
         }
-        let mut node = match &self.0 {
+        let node = match &self.0 {
             Root::Empty => return SmallVec::new(),
             Root::One(item) => return SmallVec::from_iter([item]),
             Root::Many { node, .. } => node,
         };
-        loop {
-            match &**node {
-                Node::Leaf(items) if backwards => {
-                    let items = items[..=at].iter().rev().take(most);
-                    return items.map(|item| &item.item).collect();
-                }
-                Node::Leaf(items) => {
-                    let items = items[at..].iter().take(most);
-                    return items.map(|item| &item.item).collect();
-                }
-                Node::Inner(children) => match child_with(children, &mut at) {
-                    Some(child) => node = &children[child].node,
-                    None => return SmallVec::new(),
-                },
+        let items = leaf_with(node, &mut at).unwrap_or_default();
+        match backwards {
+            false => {
+                let items = items.iter().skip(at).take(most);
+                items.map(|item| &item.item).collect()
+            }
+            true => {
+                let items = items.iter().take(at + 1).rev().take(most);
+                items.map(|item| &item.item).collect()
             }
         }
     }
@@ -293,6 +282,16 @@ impl<T> Child<T> {
             rank: node.first_rank(),
             len,
             node,
+        }
+    }
+}
+
+/// The leaf that has the item of a number; of the number is left what it is in that leaf.
+fn leaf_with<'n, T>(mut node: &'n Rc<Node<T>>, index: &mut usize) -> Option<&'n [Item<T>]> {
+    loop {
+        match &**node {
+            Node::Leaf(items) => return Some(items),
+            Node::Inner(children) => node = &children[child_with(children, index)?].node,
         }
     }
 }
