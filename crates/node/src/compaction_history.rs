@@ -2,9 +2,10 @@
 
 use std::rc::Rc;
 
+use crate::own_tables::{own_table, read_whole};
 use crate::replica;
 use crate::shard::Shard;
-use crate::start::{StartError, own_table, read_whole};
+use crate::start::StartError;
 use crate::system::{PastCompaction, history_mutation, past_compaction};
 
 /// Writes down what compactions of this shard did, for as long as the shard lives.

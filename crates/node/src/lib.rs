@@ -31,6 +31,7 @@ pub mod metrics;
 mod neighbor;
 mod node;
 mod output;
+mod own_tables;
 mod paxos;
 mod peers;
 mod prepared;

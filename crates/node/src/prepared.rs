@@ -10,9 +10,9 @@ use io::TaskGroup;
 use model::Mutation;
 
 use crate::message::ShardRequest;
+use crate::own_tables::{own_table, read_whole};
 use crate::replica;
 use crate::shard::Shard;
-use crate::start::{own_table, read_whole};
 use crate::statements::{Statement, StatementId};
 use crate::system::{SavedStatement, prepared_mutation, saved_statement, unprepared_mutation};
 

@@ -14,9 +14,10 @@ use storage::PartitionEstimate;
 use crate::admin::ranges as ranges_of;
 use crate::message::{ShardReply, ShardRequest};
 use crate::metadata::Metadata;
+use crate::own_tables::{own_table, read_whole};
 use crate::replica;
 use crate::shard::Shard;
-use crate::start::{StartError, own_table, read_whole};
+use crate::start::StartError;
 use crate::system::{KeyspaceEstimates, RangeEstimate, estimates_mutations};
 
 /// When it is estimated first, and how often then (`CassandraDaemon`, `cassandra.size_recorder_interval`).

@@ -10,9 +10,9 @@ use bytes::Bytes;
 use hashbrown::HashMap;
 use model::{DecoratedKey, Mutation, TableId};
 
+use crate::own_tables::{own_table, read_whole};
 use crate::replica;
 use crate::shard::Shard;
-use crate::start::{own_table, read_whole};
 use crate::system::{SavedTruncation, saved_truncations, truncation_mutation};
 
 /// The truncations that a shard knows.

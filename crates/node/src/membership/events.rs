@@ -9,9 +9,9 @@ use cluster::{NodeId, Topology};
 use wire::{Event, StatusChange, TopologyChange};
 
 use crate::message::ShardRequest;
+use crate::own_tables::{own_table, read_whole};
 use crate::replica;
 use crate::shard::Shard;
-use crate::start::{own_table, read_whole};
 use crate::system::{PeerRow, peer_mutations, saved_peers};
 
 /// Brings the tables of peers up to what the cluster is now: also what a node that was moved here from

@@ -22,9 +22,10 @@ use crate::auto_snapshot;
 use crate::error::RequestError;
 use crate::functions::give_way;
 use crate::metadata::{self, random_uuid, wire_change};
+use crate::own_tables::{own_table, read_keyspaces, read_whole};
 use crate::replica;
 use crate::shard::Shard;
-use crate::start::{local_row, own_table, read_keyspaces, read_whole};
+use crate::start::local_row;
 use crate::system::{SCHEMA_TABLES, schema_to_mutations};
 use crate::views;
 

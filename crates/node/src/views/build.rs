@@ -25,9 +25,9 @@ use super::write::now_seconds;
 use super::{known, time};
 use crate::coordinator;
 use crate::message::ShardRequest;
+use crate::own_tables::{own_table, read_whole};
 use crate::replica;
 use crate::shard::Shard;
-use crate::start::{own_table, read_whole};
 use crate::system::{
     BuildProgress, SstableTask, build_status_mutation, builds_in_progress, built_mutation,
     built_views, forget_view_mutation, progress_mutation, time_uuid,
