@@ -265,7 +265,7 @@ def is_known(step: dict, before: list, a, b) -> bool:
     """Whether the two answers to the step differ in a way of docs/differences.md that only the statements tell."""
     ways = (sorts_texts, shows_row_of_statics, finds_deleted, takes_half, compares_as_keys)
     return any(way(step, a, b) for way in ways) or any(
-        way(step, before, a, b) for way in (misses_frozen, finds_any_vector, ends_at_addresses, misses_statics)
+        way(step, before, a, b) for way in (misses_frozen, finds_any_vector, ends_early, misses_decimals, misses_statics)
     )
 
 
@@ -339,14 +339,33 @@ def finds_any_vector(step: dict, before: list, a, b) -> bool:
     return finds_more and (is_renamed or any(map(is_vector, compared)))
 
 
-def ends_at_addresses(step: dict, before: list, a, b) -> bool:
-    """Whether Cassandra, asking a storage-attached index, has ended at a page of which no row is in a range of addresses."""
+def ends_early(step: dict, before: list, a, b) -> bool:
+    """Whether Cassandra, asking a storage-attached index, has ended at a page of which rows were not in a range of
+    addresses, or not what a vector is compared with: it looks at those when it has cut the page."""
     schema = [earlier.get("cql", "") for earlier in before]
     if not (a[0] == b[0] == "rows" and has_attached_index(schema) and step.get("page")):
         return False
-    names = re.findall(r"\b(\w+) [<>]", step.get("cql", ""))
-    ranges = [name for name in names if any(re.search(rf"\b{name} inet\b", text) for text in schema)]
-    return bool(ranges) and (a[2][: len(b[2])] == b[2] or aggregates(step))
+    names = re.findall(r"\b(\w+) [<>=]", step.get("cql", ""))
+    compared = [name for name in names if any(re.search(rf"\b{name} (?:inet\b|vector<)", text) for text in schema)]
+    return bool(compared) and (a[2][: len(b[2])] == b[2] or aggregates(step))
+
+
+def misses_decimals(step: dict, before: list, a, b) -> bool:
+    """Whether Cassandra, asking an index, misses decimals of other digits than those that are asked for."""
+    schema = [earlier.get("cql", "") for earlier in before]
+
+    def has_indexed_decimals(name):
+        # Keys may have been renamed since, to rN.
+        column = re.sub(r"^r\d+$", r"(?:[kcr]\\d+)", name)
+        is_indexed = any(re.search(rf"^CREATE .*INDEX .*\((?:\w+\()?{column}\)", text) for text in schema)
+        of_decimals = rf"\b{column} (?:\w+<(?:[^<>]|<[^<>]*>)*?)?decimal"
+        return is_indexed and any(re.search(of_decimals, text) for text in schema)
+
+    if not a[0] == b[0] == "rows":
+        return False
+    names = re.findall(r"\b(\w+) (?:=|CONTAINS)", step.get("cql", "").split(" WHERE ")[-1])
+    fewer = len(b[2]) < len(a[2]) and all(row in a[2] for row in b[2])
+    return (fewer or aggregates(step)) and any(map(has_indexed_decimals, names))
 
 
 def aggregates(step: dict) -> bool:

@@ -26,8 +26,9 @@ impl<'c> Filters<'c> {
         command: &ReadCommand,
         table: &'c Table,
     ) -> Filters<'c> {
+        let deciding = Deciding::of(command, table);
         Filters::sorted(filters, table, |column, filter| {
-            Check::new(table, column, filter, command)
+            Check::new(&deciding, column, filter, command)
         })
     }
 
@@ -122,13 +123,11 @@ struct Addresses {
 }
 
 impl Addresses {
-    fn of(command: &ReadCommand, table: &Table) -> Addresses {
-        let columns = || {
-            let filters = command.filters.iter();
-            filters.filter_map(|filter| Some((table.column(filter.column)?, filter)))
-        };
+    fn of(command: &ReadCommand, deciding: &Deciding<'_>) -> Addresses {
+        let columns = || filtered(command, deciding.table);
         let mapped = columns().any(|(column, filter)| {
-            deciding(table, column, filter).any(Index::is_storage_attached)
+            let mut indexes = deciding.indexes(column, filter);
+            indexes.any(Index::is_storage_attached)
         });
         let is_range = matches!(command.partitions, PartitionSelection::Range { .. });
         let twice = is_range && columns().any(|(column, _)| !column.kind.is_key());
@@ -144,16 +143,52 @@ pub(crate) fn is_range_of_addresses(column: &Column, filter: &RowFilter) -> bool
     filter.operator.is_range() && column.ty == CqlType::Inet
 }
 
-/// The indexes that may decide a filter.
-fn deciding<'t>(
+/// The filters of a command, with their columns.
+fn filtered<'t>(
+    command: &'t ReadCommand,
     table: &'t Table,
-    column: &'t Column,
-    filter: &'t RowFilter,
-) -> impl Iterator<Item = &'t Index> {
-    let indexes = table.indexes.iter();
-    // None decides IN.
-    indexes
-        .filter(|index| filter.values.len() == 1 && index.supports(table, column, filter.operator))
+) -> impl Iterator<Item = (&'t Column, &'t RowFilter)> {
+    let filters = command.filters.iter();
+    filters.filter_map(|filter| Some((table.column(filter.column)?, filter)))
+}
+
+/// The indexes of a table that may decide filters of a command.
+struct Deciding<'t> {
+    table: &'t Table,
+    /// Storage-attached ones have no say where another can be asked for any of the filters, as in Cassandra
+    /// (`StorageAttachedIndexQueryPlan.getEstimatedResultRows`).
+    attached: bool,
+}
+
+impl<'t> Deciding<'t> {
+    fn of(command: &ReadCommand, table: &'t Table) -> Deciding<'t> {
+        let all = Deciding {
+            table,
+            attached: true,
+        };
+        let is_other = |index: &Index| !index.is_storage_attached();
+        let mut filters = filtered(command, table);
+        let attached = !filters.any(|(column, filter)| all.indexes(column, filter).any(is_other));
+        Deciding { table, attached }
+    }
+
+    /// Those that may decide a filter.
+    fn indexes<'i>(
+        &self,
+        column: &'i Column,
+        filter: &'i RowFilter,
+    ) -> impl Iterator<Item = &'i Index> + use<'i, 't>
+    where
+        't: 'i,
+    {
+        let Deciding { table, attached } = *self;
+        let indexes = table.indexes.iter();
+        // None decides IN.
+        indexes.filter(move |index| {
+            let has_say = attached || !index.is_storage_attached();
+            has_say && filter.values.len() == 1 && index.supports(table, column, filter.operator)
+        })
+    }
 }
 
 /// A filter, and how it looks at its column.
@@ -170,19 +205,20 @@ struct Check<'c> {
 
 impl<'c> Check<'c> {
     fn new(
-        table: &Table,
+        deciding: &Deciding<'_>,
         column: &'c Column,
         filter: &'c RowFilter,
         command: &ReadCommand,
     ) -> Check<'c> {
-        let indexes = || deciding(table, column, filter);
+        let indexes = || deciding.indexes(column, filter);
         let mut analyzers = indexes().map(Index::analyzer);
         let is_attached = indexes().any(Index::is_storage_attached);
         Check {
             analyzer: analyzers
                 .find(|a| *a != Analyzer::NONE)
                 .unwrap_or(Analyzer::NONE),
-            addresses: is_range_of_addresses(column, filter).then(|| Addresses::of(command, table)),
+            addresses: is_range_of_addresses(column, filter)
+                .then(|| Addresses::of(command, deciding)),
             // Downwards no value is kept empty, not even a text (`ReversedType.allowsEmpty`).
             skips_empty: is_attached
                 && (column.ty.is_empty_meaningless() || column.order == Order::Descending),
