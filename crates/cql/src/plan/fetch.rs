@@ -192,7 +192,7 @@ impl Fetch {
     }
 
     /// Nothing is known any more of the row that [`Fetch::row`] filled in.
-    pub(crate) fn forget_row(&self, slots: &mut Slots<'_>) {
+    pub(crate) fn forget_row<T>(&self, slots: &mut [Option<T>]) {
         for slot in &self.of_rows {
             slots[usize::from(*slot)] = None;
         }
@@ -243,7 +243,19 @@ impl Fetch {
     ) {
         slots.resize(self.sources.len(), None);
         self.put_key(key, |slot, value| slots[slot] = Some(value));
-        self.put_row(clustering, values, |slot, value| slots[slot] = Some(value));
+        self.plain_values(slots, clustering, values);
+    }
+
+    /// Fills clustering and values of a row, as [`Fetch::plain_row`], into the slots of its partition.
+    #[inline]
+    pub(crate) fn plain_values<'p>(
+        &self,
+        slots: &mut PlainSlots<'p>,
+        clustering: impl Iterator<Item = &'p [u8]>,
+        values: impl Iterator<Item = (ColumnId, &'p [u8])>,
+    ) {
+        let put = |slot: usize, value| slots[slot] = Some(value);
+        self.put_row(clustering, values, put);
     }
 
     /// Puts the columns of a partition key into their slots.

@@ -64,10 +64,9 @@ impl Given {
 impl PointPlan {
     /// Of a SELECT that is otherwise analysed; `None` if it may give more than one row, or anything but columns of it.
     pub(super) fn of(plan: &SelectPlan) -> Option<PointPlan> {
-        let is_plain = plan.packed
+        let is_plain = plan.shows_packed()
+            && plan.gives_any_row()
             && plan.table.statics().len() == 0
-            && plan.selection.is_plain()
-            && plan.takes_rows_as_they_come()
             && plan.filters.is_empty()
             && !plan.bypass_cache;
         if !is_plain {

@@ -219,14 +219,17 @@ impl SelectPlan {
         !self.selection.aggregates.is_empty() || !self.group_by.is_empty()
     }
 
-    /// Is a row that is read given as it comes, and does nothing else depend on an execution but which it is?
-    pub(crate) fn takes_rows_as_they_come(&self) -> bool {
-        !self.distinct
-            && !self.is_aggregate()
-            && !self.keeps_rows()
-            && allows_a_row(self.limit.as_ref())
+    /// Is a row given wherever one is read? No limit is nought or bound, and nothing times out otherwise.
+    pub(crate) fn gives_any_row(&self) -> bool {
+        allows_a_row(self.limit.as_ref())
             && allows_a_row(self.per_partition_limit.as_ref())
             && self.timeout.is_none()
+    }
+
+    /// Are rows that come in one piece given as they lie there?
+    pub(crate) fn shows_packed(&self) -> bool {
+        let as_they_come = !self.distinct && !self.is_aggregate() && !self.keeps_rows();
+        self.packed && self.selection.is_plain() && as_they_come
     }
 
     /// Are the nearest rows to something wanted?

@@ -15,8 +15,8 @@ use cql::{
 };
 use model::{
     ClusteringSelection, ColumnKind, CounterMutation, DecoratedKey, FilterOperator, Mutation,
-    Partition, PartitionBound, PartitionSelection, PartitionUpdate, ReadCommand, ReadPage, Row,
-    RowFilter, Schema, Slice, Table, TableId, collection, decode_key,
+    PackedRow, Partition, PartitionBound, PartitionSelection, PartitionUpdate, ReadCommand,
+    ReadPage, Row, RowFilter, Schema, Slice, Table, TableId, collection, decode_key,
 };
 use uuid::Uuid;
 
@@ -36,6 +36,20 @@ pub(crate) struct Answer {
     pub(crate) columns: Option<Vec<ColumnSpec>>,
     pub(crate) rows: Vec<Vec<Option<Vec<u8>>>>,
     pub(crate) state: Option<Vec<u8>>,
+}
+
+/// How the rows of a page come, if it may have them so.
+#[derive(Clone, Copy, PartialEq)]
+enum Rows {
+    Made,
+    Packed,
+}
+
+/// Lays out the rows of a partition as memtables have them.
+fn pack(partition: &mut Partition) {
+    let mut scratch = Vec::new();
+    let rows = std::mem::take(&mut partition.rows).into_iter();
+    partition.packed = rows.map(|row| PackedRow::new(&row, &mut scratch)).collect();
 }
 
 /// Evaluates as often as functions give way.
@@ -112,41 +126,17 @@ impl Memory {
         state: Option<&[u8]>,
     ) -> Result<Answer, CqlError> {
         self.now_micros += 1_000;
-        let values = prepared.bind(values, &[])?;
-        let mut request = Request::new(values, self.now_micros, 42);
-        if let Some(language) = &self.language {
-            request.functions.set_language(language.clone());
-            request.functions.may_give_way(true);
-        }
+        let request = self.request(prepared, values)?;
         match &prepared.plan {
             Plan::Select(select) => {
-                let mut answer = Answer {
-                    columns: prepared.result_columns.clone(),
-                    ..Answer::default()
-                };
-                let mut sink = |cells: &[Option<&[u8]>]| {
-                    let row = cells.iter().map(|cell| cell.map(<[u8]>::to_vec)).collect();
-                    answer.rows.push(row);
-                };
                 let paging = Paging { page_size, state };
-                let mut run = again(&request, || select.start(&request, paging))?;
-                let mut at_once = None;
-                loop {
-                    let commands = run.reads();
-                    if commands.is_empty() {
-                        break;
-                    }
-                    for command in commands {
-                        let page = self.read(&command);
-                        at_once = as_it_lies(select, request.values.as_slice(), &command, &page);
-                        again(&request, || run.absorb(&page, &mut sink))?;
-                    }
-                }
-                let state = again(&request, || run.finish(&mut sink))?;
-                answer.state = state;
-                if let Some(rows) = at_once {
-                    assert_eq!(answer.rows, rows, "{:?}", select.point());
-                }
+                let mut answer = self.select(select, &request, paging, Rows::Made)?;
+                answer.columns = prepared.result_columns.clone();
+                // However the rows come, they are the same.
+                let request = self.request(prepared, values)?;
+                let packed = self.select(select, &request, paging, Rows::Packed)?;
+                assert_eq!(answer.rows, packed.rows);
+                assert_eq!(answer.state, packed.state);
                 return Ok(answer);
             }
             Plan::Modify(modify) if modify.is_conditional() => {
@@ -202,6 +192,56 @@ impl Memory {
             Plan::Describe(_) => {}
         }
         Ok(Answer::default())
+    }
+
+    fn request<'v>(
+        &self,
+        prepared: &Prepared,
+        values: &'v [Value<'v>],
+    ) -> Result<Request<'v>, CqlError> {
+        let mut request = Request::new(prepared.bind(values, &[])?, self.now_micros, 42);
+        if let Some(language) = &self.language {
+            request.functions.set_language(language.clone());
+            request.functions.may_give_way(true);
+        }
+        Ok(request)
+    }
+
+    /// Runs a SELECT, on rows that come so.
+    fn select(
+        &self,
+        select: &SelectPlan,
+        request: &Request<'_>,
+        paging: Paging<'_>,
+        rows: Rows,
+    ) -> Result<Answer, CqlError> {
+        let mut answer = Answer::default();
+        let mut sink = |cells: &[Option<&[u8]>]| {
+            let row = cells.iter().map(|cell| cell.map(<[u8]>::to_vec)).collect();
+            answer.rows.push(row);
+        };
+        let mut run = again(request, || select.start(request, paging))?;
+        let mut at_once = None;
+        loop {
+            let commands = run.reads();
+            if commands.is_empty() {
+                break;
+            }
+            for command in commands {
+                let mut page = self.read(&command);
+                at_once = as_it_lies(select, request.values.as_slice(), &command, &page);
+                if command.packed && rows == Rows::Packed {
+                    page.partitions.iter_mut().for_each(pack);
+                }
+                again(request, || run.absorb(&page, &mut sink))?;
+            }
+        }
+        let state = again(request, || run.finish(&mut sink))?;
+        answer.state = state;
+        if let Some(rows) = at_once {
+            assert_eq!(answer.rows, rows, "{:?}", select.point());
+        }
+        Ok(answer)
     }
 
     /// Agrees with itself.

@@ -22,7 +22,7 @@ use crate::CqlError;
 use crate::error::invalid;
 use crate::term::Request;
 
-use super::fetch::{Slots, owned};
+use super::fetch::{PlainSlots, Slots, owned};
 use super::index_values::check_filters;
 use super::keys::check_keys;
 use super::nearest::Nearest;
@@ -440,6 +440,10 @@ impl<'p> SelectRun<'p> {
             }
             return Ok(());
         }
+        if !partition.packed.is_empty() && self.plan.shows_packed() {
+            self.packed_rows(&slots, partition, sink);
+            return Ok(());
+        }
         for at in self.taken.rows..rows {
             let found = match partition.packed.get(at) {
                 Some(row) => Found::Packed(row),
@@ -458,6 +462,34 @@ impl<'p> SelectRun<'p> {
             fetch.forget_row(&mut slots);
         }
         Ok(())
+    }
+
+    /// Shows the rows of a partition as they lie there; `shared` has the slots that all of them share.
+    fn packed_rows(&mut self, shared: &Slots<'_>, partition: &Partition, sink: &mut RowSink<'_>) {
+        let selection = &self.plan.selection;
+        let mut slots: PlainSlots<'_> = shared.iter().map(Option::as_deref).collect();
+        for row in &partition.packed {
+            let allowed = match &mut self.partition {
+                Some((_, left)) if *left > 0 => {
+                    *left -= 1;
+                    *left
+                }
+                _ => return,
+            };
+            selection
+                .fetch
+                .plain_values(&mut slots, row.clustering(), row.values());
+            selection.emit_plain(&slots, sink);
+            self.count(&slots);
+            if self.full {
+                let clustering = Some(row.to_clustering());
+                self.last = Some(self.position(partition, clustering, allowed));
+            }
+            if self.full || self.remaining == 0 {
+                return;
+            }
+            selection.fetch.forget_row(&mut slots);
+        }
     }
 
     /// A row of the table, or a partition without rows. Nothing has changed where a function gave way.
@@ -501,14 +533,25 @@ impl<'p> SelectRun<'p> {
         }
         self.count(slots);
         if self.full {
-            self.last = Some(Position {
-                key: partition.key.key().clone(),
-                clustering: row.map(Found::clustering),
-                remaining_in_partition: allowed,
-                remaining: self.remaining,
-            });
+            let clustering = row.map(Found::clustering);
+            self.last = Some(self.position(partition, clustering, allowed));
         }
         Ok(())
+    }
+
+    /// Behind a row of a partition, or a partition without rows.
+    fn position(
+        &self,
+        partition: &Partition,
+        clustering: Option<Clustering>,
+        remaining_in_partition: u32,
+    ) -> Position {
+        Position {
+            key: partition.key.key().clone(),
+            clustering,
+            remaining_in_partition,
+            remaining: self.remaining,
+        }
     }
 
     /// Of the rows that were kept, no more than are wanted, the nearest first.
@@ -519,10 +562,11 @@ impl<'p> SelectRun<'p> {
     }
 
     /// Counts a row of the result.
-    fn count(&mut self, slots: &Slots<'_>) {
+    fn count<V: AsRef<[u8]>>(&mut self, slots: &[Option<V>]) {
         self.remaining -= 1;
         self.page_remaining = self.page_remaining.saturating_sub(1);
-        let bytes: usize = slots.iter().flatten().map(|value| value.len() + 4).sum();
+        let lengths = slots.iter().flatten().map(|value| value.as_ref().len());
+        let bytes: usize = lengths.map(|length| length + 4).sum();
         self.page_bytes = self
             .page_bytes
             .saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
