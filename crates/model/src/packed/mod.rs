@@ -26,10 +26,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::{Cell, Clustering, ColumnId, CqlType, Row, Table, compare_cell_refs, vint};
+use crate::{Cell, Clustering, ColumnId, CqlType, Liveness, Row, Table, compare_cell_refs, vint};
 use read::{ClusteringValues, Parts, Values};
-pub use write::most_packed_len;
-use write::{RowWriter, base_of, put_bytes};
+pub use write::{RowWriter, most_packed_len};
+use write::{base_of, put_bytes};
 
 /// A row of this module's layout. Readers share its memory, whole or value by value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +62,23 @@ impl PackedRow {
         row.cells
             .iter()
             .for_each(|cell| writer.put(&cell.borrowed()));
-        PackedRow(writer.finish())
+        writer.into_row()
+    }
+
+    /// Lays out a row cell by cell: one that nothing deletes, with its marker, or [`Liveness::NONE`]. `base` is a
+    /// timestamp that is like those of its cells; `scratch` is memory to do it in.
+    pub fn writer<'o, 'v>(
+        clustering: impl ExactSizeIterator<Item = &'v [u8]>,
+        marker: Liveness,
+        base: i64,
+        scratch: &'o mut Vec<u8>,
+    ) -> RowWriter<'o, 'v> {
+        let mut head = Row::new(Clustering::EMPTY);
+        head.liveness = marker;
+        RowWriter::new(scratch, &head, base, |out| {
+            vint::write_unsigned(out, clustering.len() as u64);
+            clustering.for_each(|value| put_bytes(out, value));
+        })
     }
 
     /// Takes in another version of the row, as [`Row::merge`] does. Gives it back if that takes
@@ -106,8 +122,7 @@ impl PackedRow {
             writer.put_unless_deleted(&stays, &head);
         }
         theirs.for_each(|cell| writer.put_unless_deleted(&cell, &head));
-        let merged = writer.finish();
-        self.0 = merged;
+        *self = writer.into_row();
         Ok(())
     }
 

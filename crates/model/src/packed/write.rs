@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::{
     CELL_DELETION_TIME, CELL_PATH, CELL_TTL, CELL_VALUE, CLUSTERING_AT, COMPLEX, DELETION,
-    EXPIRING, LIVENESS, PLAIN,
+    EXPIRING, LIVENESS, PLAIN, PackedRow,
 };
 use crate::{Cell, CellRef, DeletionTime, Liveness, NO_DELETION_TIME, NO_TTL, Row, vint};
 
@@ -58,7 +58,7 @@ fn put_head(out: &mut Vec<u8>, row: &Row, base: i64, clustering: impl FnOnce(&mu
 
 /// Lays out a row in `head`, but for the values of its cells, which stay where they are until all
 /// is known.
-pub(super) struct RowWriter<'o, 'v> {
+pub struct RowWriter<'o, 'v> {
     head: &'o mut Vec<u8>,
     base: i64,
     /// Where the number of cells stands.
@@ -103,8 +103,8 @@ impl<'o, 'v> RowWriter<'o, 'v> {
         }
     }
 
-    /// Appends a cell.
-    pub(super) fn put(&mut self, cell: &CellRef<'v>) {
+    /// Appends a cell: behind those of columns before its own, and of its own behind those of lesser paths.
+    pub fn put(&mut self, cell: &CellRef<'v>) {
         self.number += 1;
         let out = &mut *self.head;
         let flag = |is: bool, flag: u8| if is { flag } else { 0 };
@@ -132,10 +132,16 @@ impl<'o, 'v> RowWriter<'o, 'v> {
         }
     }
 
-    pub(super) fn finish(self) -> Arc<[u8]> {
-        let RowWriter { head, values, .. } = self;
+    /// Has nothing been laid out that says that the row is there?
+    pub fn is_empty(&self) -> bool {
+        self.head[0] & LIVENESS == 0 && self.number == 0
+    }
+
+    /// The row.
+    pub fn into_row(self) -> PackedRow {
         // A row without a marker is there by its cells.
-        let is_there = head[0] & LIVENESS != 0 || self.number > 0;
+        let is_there = !self.is_empty();
+        let RowWriter { head, values, .. } = self;
         if head[0] & (EXPIRING | DELETION | COMPLEX) == 0 && self.flags == 0 && is_there {
             head[0] |= PLAIN;
         }
@@ -154,7 +160,7 @@ impl<'o, 'v> RowWriter<'o, 'v> {
                 rest = behind;
             }
         }
-        packed
+        PackedRow(packed)
     }
 }
 

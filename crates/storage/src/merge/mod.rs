@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use io::Env;
-use model::{DecoratedKey, DeletionTime, PartitionBound, Row, Slice, Table};
+use model::{DecoratedKey, DeletionTime, PackedRow, PartitionBound, Row, Slice, Table};
 
 use crate::memtable::{MemStream, Memtable};
 use crate::sstable::{PartitionReader, SSTable, SSTableError, ScanOptions, Scanner};
@@ -197,6 +197,10 @@ pub(crate) fn merge_heads(
 pub(crate) trait Items {
     /// The next item.
     async fn next(&mut self) -> Result<Option<Unfiltered>, SSTableError>;
+
+    /// The next item, if it is a row of which all is to be seen at this time (in seconds since 1970), and known without
+    /// waiting; in the form that pages have, laid out in `scratch`. Without one, [`Items::next`] knows what is next.
+    fn plain_row(&mut self, now_seconds: u32, scratch: &mut Vec<u8>) -> Option<PackedRow>;
 }
 
 /// A partition of a memtable or an sstable.
@@ -212,6 +216,13 @@ impl Items for Source {
         match self {
             Source::Memory(stream) => Ok(stream.next()),
             Source::File(reader) => reader.next().await,
+        }
+    }
+
+    fn plain_row(&mut self, now_seconds: u32, scratch: &mut Vec<u8>) -> Option<PackedRow> {
+        match self {
+            Source::Memory(_) => None,
+            Source::File(reader) => reader.plain_row(now_seconds, scratch),
         }
     }
 }
@@ -251,6 +262,26 @@ impl MergedItems {
         self.merger.restart(sources, partition);
         self.next.clear();
         self.next.resize_with(sources, Next::default);
+    }
+
+    /// See [`Items::plain_row`]: that of the only source, if no deletion is about it.
+    fn plain_row(
+        &mut self,
+        sources: &mut [impl Items],
+        now_seconds: u32,
+        scratch: &mut Vec<u8>,
+    ) -> Option<PackedRow> {
+        let Merger {
+            partition,
+            in_force,
+            ..
+        } = &self.merger;
+        match (sources, &self.next[..]) {
+            ([only], [Next::Unknown]) if partition.is_live() && in_force.is_none() => {
+                only.plain_row(now_seconds, scratch)
+            }
+            _ => None,
+        }
     }
 
     async fn next(
@@ -313,9 +344,20 @@ impl MergedPartition {
         &self.head
     }
 
-    /// The next item.
-    pub(crate) async fn next(&mut self) -> Result<Option<Unfiltered>, SSTableError> {
+    /// Is it in one sstable, and nowhere else?
+    pub(crate) fn is_in_one_file(&self) -> bool {
+        matches!(self.sources[..], [Source::File(_)])
+    }
+}
+
+impl Items for MergedPartition {
+    async fn next(&mut self) -> Result<Option<Unfiltered>, SSTableError> {
         self.items.next(&mut self.sources).await
+    }
+
+    fn plain_row(&mut self, now_seconds: u32, scratch: &mut Vec<u8>) -> Option<PackedRow> {
+        self.items
+            .plain_row(&mut self.sources, now_seconds, scratch)
     }
 }
 
@@ -465,6 +507,13 @@ impl Items for ScanSource {
             ScanSource::Chain(chain) => chain.next().await,
         }
     }
+
+    fn plain_row(&mut self, now_seconds: u32, scratch: &mut Vec<u8>) -> Option<PackedRow> {
+        match self {
+            ScanSource::Memory(_) | ScanSource::Chain(_) => None,
+            ScanSource::File(scanner) => scanner.plain_row(now_seconds, scratch),
+        }
+    }
 }
 
 /// The partitions of a range, from all who know of them, in ring order.
@@ -545,15 +594,31 @@ impl MergedScan {
         self.current
     }
 
-    /// The next item of the partition.
-    pub(crate) async fn next(&mut self) -> Result<Option<Unfiltered>, SSTableError> {
+    /// Is the current partition in one sstable, and nowhere else?
+    pub(crate) fn is_in_one_file(&self) -> bool {
+        matches!(self.sources[..self.current], [(ScanSource::File(_), _)])
+    }
+}
+
+/// Those of the current partition.
+impl Items for MergedScan {
+    async fn next(&mut self) -> Result<Option<Unfiltered>, SSTableError> {
         let sources = &mut self.sources[..self.current];
         self.items.next(sources).await
+    }
+
+    fn plain_row(&mut self, now_seconds: u32, scratch: &mut Vec<u8>) -> Option<PackedRow> {
+        let sources = &mut self.sources[..self.current];
+        self.items.plain_row(sources, now_seconds, scratch)
     }
 }
 
 impl Items for (ScanSource, Option<PartitionHead>) {
     async fn next(&mut self) -> Result<Option<Unfiltered>, SSTableError> {
         self.0.next().await
+    }
+
+    fn plain_row(&mut self, now_seconds: u32, scratch: &mut Vec<u8>) -> Option<PackedRow> {
+        self.0.plain_row(now_seconds, scratch)
     }
 }

@@ -20,7 +20,7 @@ use super::stale::{Checks, Stale};
 use super::{ReadCounters, Reading, View};
 use crate::Unfiltered;
 use crate::index::{Candidate, Entry, IndexDefinition, Lookup};
-use crate::merge::{MergedPartition, Source};
+use crate::merge::{Items, MergedPartition, Source};
 use crate::sstable::SSTableError;
 
 /// How many rows of a partition are looked for at once.

@@ -23,7 +23,7 @@ use model::{
 
 use crate::error::ReadError;
 use crate::memtable::{MemStream, Memtable};
-use crate::merge::{MemScan, MergedPartition, MergedScan, ScanSource, Source};
+use crate::merge::{Items, MemScan, MergedPartition, MergedScan, ScanSource, Source};
 use crate::sstable::{ColumnSelection, SSTable, SSTableError, ScanOptions};
 use crate::tally::Tally;
 use crate::{PartitionHead, Unfiltered};
@@ -261,15 +261,39 @@ impl<'r> Reading<'r> {
         else {
             return Ok(false);
         };
-        if !page.begin(merged.head(), remaining, table) || slices.is_empty() {
+        let packs = page.takes_packed() && merged.is_in_one_file();
+        let begun = match packs {
+            true => page.begin_packed(merged.head(), remaining, table),
+            false => page.begin(merged.head(), remaining, table),
+        };
+        if !begun || slices.is_empty() {
             return Ok(false);
         }
-        let mut rows = 0;
-        while let Some(item) = merged.next().await? {
-            self.give_way(&mut rows).await;
-            let flow = match item {
-                Unfiltered::Row(row) => page.row(row),
-                Unfiltered::Marker(marker) => page.marker(&marker),
+        self.merged_rows(&mut merged, packs, page, &mut 0).await
+    }
+
+    /// Takes the rows of a partition; `packs`, if they may come in one piece. Says whether there is more of it than the
+    /// page took.
+    async fn merged_rows(
+        &self,
+        merged: &mut impl Items,
+        packs: bool,
+        page: &mut PageBuilder<'r>,
+        rows: &mut u32,
+    ) -> Result<bool, SSTableError> {
+        let now_seconds = self.command.now_seconds;
+        loop {
+            let plain = match packs {
+                true => merged.plain_row(now_seconds, page.scratch()),
+                false => None,
+            };
+            let flow = match plain {
+                Some(row) => page.plain_row(row),
+                None => match merged.next().await? {
+                    Some(Unfiltered::Row(row)) => page.row(row),
+                    Some(Unfiltered::Marker(marker)) => page.marker(&marker),
+                    None => return Ok(false),
+                },
             };
             match flow {
                 Flow::More => {}
@@ -278,8 +302,8 @@ impl<'r> Reading<'r> {
                     return Ok(page.partition_may_go_on() && merged.next().await?.is_some());
                 }
             }
+            self.give_way(rows).await;
         }
-        Ok(false)
     }
 
     /// Takes the rows of a partition that only a memtable knows of. Says whether there is more of it than the page
@@ -413,24 +437,15 @@ impl<'r> Reading<'r> {
         {
             return Ok(self.memory_rows((head, None), stream, page, rows).await);
         }
-        if !page.begin(head, None, &self.view.table) {
-            return Ok(false);
+        let packs = page.takes_packed() && scan.is_in_one_file();
+        let begun = match packs {
+            true => page.begin_packed(head, None, &self.view.table),
+            false => page.begin(head, None, &self.view.table),
+        };
+        match begun {
+            true => self.merged_rows(scan, packs, page, rows).await,
+            false => Ok(false),
         }
-        while let Some(item) = scan.next().await? {
-            self.give_way(rows).await;
-            let flow = match item {
-                Unfiltered::Row(row) => page.row(row),
-                Unfiltered::Marker(marker) => page.marker(&marker),
-            };
-            match flow {
-                Flow::More => {}
-                Flow::PartitionDone => return Ok(false),
-                Flow::PageDone => {
-                    return Ok(page.partition_may_go_on() && scan.next().await?.is_some());
-                }
-            }
-        }
-        Ok(false)
     }
 
     fn scan(&self, start: PartitionBound, end: PartitionBound) -> MergedScan {

@@ -92,8 +92,8 @@ impl<'c> PageBuilder<'c> {
         }
     }
 
-    /// May rows come as memtables have them? Then who has only a memtable's rows begins the partition by
-    /// [`PageBuilder::begin_packed`], and gives them to [`PageBuilder::memory_row`].
+    /// May rows come in one piece? Then who has only a memtable's rows, or only an sstable's, begins the partition by
+    /// [`PageBuilder::begin_packed`], and gives them to [`PageBuilder::memory_row`] and [`PageBuilder::plain_row`].
     pub(crate) fn takes_packed(&self) -> bool {
         self.command.packed && self.dropped.is_none() && self.command.filters.is_empty()
     }
@@ -144,7 +144,7 @@ impl<'c> PageBuilder<'c> {
         self.begin_with(head, resumed, table, || Rows::Made(rows_of(table)))
     }
 
-    /// As [`PageBuilder::begin`], of a partition whose rows come from a memtable alone.
+    /// As [`PageBuilder::begin`], of a partition whose rows come from a memtable alone, or from an sstable alone.
     pub(crate) fn begin_packed(
         &mut self,
         head: &PartitionHead,
@@ -199,6 +199,16 @@ impl<'c> PageBuilder<'c> {
             MemRow::Packed(packed) if packed.is_plain() => packed,
             _ => return self.row(row.to_row()),
         };
+        self.plain_row(packed.clone())
+    }
+
+    /// Memory for laying out rows.
+    pub(crate) fn scratch(&mut self) -> &mut Vec<u8> {
+        &mut self.scratch
+    }
+
+    /// A row of a partition that began packed, of which all is seen.
+    pub(crate) fn plain_row(&mut self, packed: PackedRow) -> Flow {
         let columns = &self.command.columns;
         let bytes = match self.wants_all {
             Some(true) => packed.len() as u64,
@@ -209,7 +219,7 @@ impl<'c> PageBuilder<'c> {
             return Flow::PartitionDone;
         };
         self.page.scanned.live_rows += 1;
-        rows.push(packed.clone());
+        rows.push(packed);
         self.taken(bytes)
     }
 

@@ -29,7 +29,7 @@ use super::filter::Filters;
 use super::page::{Flow, detach_small, purge_of, rows_of};
 use super::single_row::{Known, single_row};
 use super::{ReadCounters, Reading, View, behind, count, slices_behind};
-use crate::merge::{MergedPartition, MergedScan};
+use crate::merge::{Items, MergedPartition, MergedScan};
 use crate::sstable::SSTableError;
 use crate::{PartitionHead, RangeTombstoneMarker, Unfiltered};
 

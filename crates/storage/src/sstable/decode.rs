@@ -30,7 +30,7 @@ pub enum ColumnSelection {
 }
 
 impl ColumnSelection {
-    fn wants(&self, id: ColumnId) -> bool {
+    pub(super) fn wants(&self, id: ColumnId) -> bool {
         match self {
             ColumnSelection::All => true,
             ColumnSelection::Values(ids) => ids.binary_search(&id).is_ok(),
@@ -134,7 +134,7 @@ fn note_unkept(input: &mut Input<'_>, extension: u8, layout: &Layout, unkept: &U
 }
 
 /// The length of a body, without that of the item before, which is part of what is measured.
-fn body_length(input: &mut Input<'_>) -> Result<usize, DecodeError> {
+pub(super) fn body_length(input: &mut Input<'_>) -> Result<usize, DecodeError> {
     let length = input.vint_len()?;
     let before = input.position();
     input.vint()?;
@@ -150,20 +150,34 @@ pub(crate) fn clustering(
     lengths: &[Option<usize>],
 ) -> Result<Clustering, DecodeError> {
     let mut values = SmallVec::with_capacity(lengths.len());
+    clustering_values(input, lengths, |value| {
+        values.push(match value {
+            [] => Bytes::new(),
+            _ => bytes.slice_ref(value),
+        });
+    })?;
+    Ok(Clustering(values))
+}
+
+/// Gives the values of a clustering or a bound to `take`, one after the other.
+pub(super) fn clustering_values<'i>(
+    input: &mut Input<'i>,
+    lengths: &[Option<usize>],
+    mut take: impl FnMut(&'i [u8]),
+) -> Result<(), DecodeError> {
     for lengths in lengths.chunks(32) {
         let header = input.vint()?;
         for (i, length) in lengths.iter().enumerate() {
             // A null, which only tables with COMPACT STORAGE can have, reads as empty; see
             // `encode::write_row_clustering`.
             let absent = header >> (2 * i) & 0b11 != 0;
-            values.push(if absent {
-                Bytes::new()
-            } else {
-                bytes.slice_ref(clustering_value(input, *length)?)
+            take(match absent {
+                true => &[],
+                false => clustering_value(input, *length)?,
             });
         }
     }
-    Ok(Clustering(values))
+    Ok(())
 }
 
 /// A value of a clustering: longer ones than Cassandra allows are not waited for.
@@ -183,7 +197,10 @@ fn clustering_value<'a>(
 
 /// A value, with its length unless its type says it.
 #[inline]
-fn value<'a>(input: &mut Input<'a>, length: Option<usize>) -> Result<&'a [u8], DecodeError> {
+pub(super) fn value<'a>(
+    input: &mut Input<'a>,
+    length: Option<usize>,
+) -> Result<&'a [u8], DecodeError> {
     match length {
         Some(length) => input.take(length),
         None => input.vint_bytes(),
@@ -256,12 +273,12 @@ pub(super) fn marker_content(
     })
 }
 
-fn timestamp(input: &mut Input<'_>, layout: &Layout) -> Result<i64, DecodeError> {
+pub(super) fn timestamp(input: &mut Input<'_>, layout: &Layout) -> Result<i64, DecodeError> {
     let delta = input.vint()? as i64;
     Ok(layout.encoding.min_timestamp.wrapping_add(delta))
 }
 
-fn ttl(input: &mut Input<'_>, layout: &Layout) -> Result<i32, DecodeError> {
+pub(super) fn ttl(input: &mut Input<'_>, layout: &Layout) -> Result<i32, DecodeError> {
     let delta = input.vint()? as i32;
     let ttl = layout.encoding.min_ttl.wrapping_add(delta);
     if ttl < 0 {
@@ -270,7 +287,10 @@ fn ttl(input: &mut Input<'_>, layout: &Layout) -> Result<i32, DecodeError> {
     Ok(ttl)
 }
 
-fn local_deletion_time(input: &mut Input<'_>, layout: &Layout) -> Result<u32, DecodeError> {
+pub(super) fn local_deletion_time(
+    input: &mut Input<'_>,
+    layout: &Layout,
+) -> Result<u32, DecodeError> {
     let delta = input.vint()? as u32;
     let time = layout.encoding.min_local_deletion_time.wrapping_add(delta);
     Ok(if layout.unsigned_deletion_time {

@@ -46,6 +46,7 @@ mod output;
 mod partition;
 mod partition_limits;
 mod place;
+mod plain_row;
 mod reader;
 pub mod salvage;
 mod scan;

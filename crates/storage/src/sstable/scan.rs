@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use io::TaskGroup;
-use model::{DecoratedKey, PartitionBound, ShardId, Sharder, Slice};
+use model::{DecoratedKey, PackedRow, PartitionBound, ShardId, Sharder, Slice};
 
 use super::cursor::Cursor;
 use super::decode::ColumnSelection;
@@ -117,6 +117,18 @@ impl Scanner {
         match &mut self.state {
             State::In(reader) => reader.next().await,
             _ => Ok(None),
+        }
+    }
+
+    /// The next row, as [`PartitionReader::plain_row`].
+    pub(crate) fn plain_row(
+        &mut self,
+        now_seconds: u32,
+        scratch: &mut Vec<u8>,
+    ) -> Option<PackedRow> {
+        match &mut self.state {
+            State::In(reader) => reader.plain_row(now_seconds, scratch),
+            _ => None,
         }
     }
 

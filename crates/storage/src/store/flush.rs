@@ -18,7 +18,7 @@ use super::table::{TableStore, add};
 use crate::Unfiltered;
 use crate::error::FlushError;
 use crate::memtable::{MemStream, Memtable};
-use crate::merge::{MergedPartition, Source};
+use crate::merge::{Items, MergedPartition, Source};
 use crate::sstable::{
     Descriptor, PartitionLimits, SSTable, ShardOrigin, WriteError, Writer, WriterOptions,
     folder as sstable_folder,

@@ -24,7 +24,7 @@ use super::{IndexSSTables, Inner, Store, folder};
 use crate::commitlog::SegmentName;
 use crate::error::{OpenError, ReadError};
 use crate::index::{IndexDefinition, Lookup};
-use crate::merge::{MemScan, MergedScan, ScanSource};
+use crate::merge::{Items, MemScan, MergedScan, ScanSource};
 use crate::read::{IndexView, Stale, View};
 use crate::sstable::{ColumnSelection, SSTable, ScanOptions};
 use crate::{PartitionHead, Unfiltered};

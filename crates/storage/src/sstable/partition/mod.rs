@@ -15,7 +15,9 @@ use std::cmp::Ordering;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use model::{Bound, Clustering, ClusteringComparator, DecoratedKey, DeletionTime, Slice};
+use model::{
+    Bound, Clustering, ClusteringComparator, DecoratedKey, DeletionTime, PackedRow, Slice,
+};
 
 use crate::sstable::blocks::Blocks;
 use crate::sstable::cursor::Cursor;
@@ -23,6 +25,7 @@ use crate::sstable::decode::{ColumnSelection, Item};
 use crate::sstable::error::SSTableError;
 use crate::sstable::index::Location;
 use crate::sstable::items::{read_head, read_item, read_marker, read_row};
+use crate::sstable::plain_row::{PlainRows, Values};
 use crate::sstable::reader::{SSTable, Schema};
 use crate::{PartitionHead, RangeTombstoneMarker, Unfiltered};
 use reversed::Backward;
@@ -149,6 +152,42 @@ impl PartitionReader {
         } else {
             self.next_forward().await
         }
+    }
+
+    /// The next row in the form that pages have, if at this time (in seconds since 1970) all of it is to be seen, and if
+    /// it lies in what is in memory already. Without one, [`PartitionReader::next`] knows what is next.
+    pub(crate) fn plain_row(
+        &mut self,
+        now_seconds: u32,
+        scratch: &mut Vec<u8>,
+    ) -> Option<PackedRow> {
+        let goes_on = !self.reversed && !self.ended && self.open.is_none() && self.peeked.is_none();
+        let slice = self.slices.get(self.slice).filter(|_| goes_on)?;
+        // Where it begins, who passes over what lies before it has to find out.
+        if !self.in_slice && slice.start != Bound::BOTTOM {
+            return None;
+        }
+        let Schema { table, layout } = &self.schema;
+        let rows = PlainRows {
+            layout,
+            columns: &self.columns,
+            now_seconds,
+        };
+        let is_within = |values: &Values<'_>| {
+            let values = values.iter().copied();
+            let order = || {
+                table
+                    .comparator()
+                    .compare_values_to_bound(values, &slice.end)
+            };
+            slice.end == Bound::TOP || order() != Ordering::Greater
+        };
+        let mut input = self.cursor.input();
+        let packed = rows.take(&mut input, is_within, scratch)?;
+        let taken = input.position();
+        self.cursor.advance(taken);
+        (self.positioned, self.in_slice) = (true, true);
+        Some(packed)
     }
 
     /// Where in the data the reader is, in bytes: behind what was given last.

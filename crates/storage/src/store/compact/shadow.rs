@@ -14,7 +14,7 @@ use super::super::Inner;
 use super::super::table::TableStore;
 use super::Granularity;
 use crate::error::CompactionError;
-use crate::merge::{MergedPartition, Source};
+use crate::merge::{Items, MergedPartition, Source};
 use crate::sstable::{ColumnSelection, Descriptor};
 use crate::{PartitionHead, RangeTombstoneMarker, Unfiltered};
 

@@ -21,7 +21,7 @@ use super::{Granularity, RETRY, repaired_at};
 use crate::compaction::transaction::{Transaction, TransactionError};
 use crate::compaction::{Cut, Cutter, fully_expired};
 use crate::error::CompactionError;
-use crate::merge::{ChainScan, MergedScan, ScanSource};
+use crate::merge::{ChainScan, Items, MergedScan, ScanSource};
 use crate::space::{Reservation, usable};
 use crate::sstable::{
     Descriptor, EncodingStats, Format, SSTable, ScanOptions, Writer, WriterOptions, output_format,
