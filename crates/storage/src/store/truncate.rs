@@ -119,6 +119,11 @@ impl Inner {
         let own = {
             let own = &mut self.truncations.borrow_mut()[0];
             own.note_given_up(self.log.given_up());
+            // All of it is written each time: of who makes and drops tables all day it has those that the log knows. What
+            // is archived may come back, with older segments.
+            if self.ready.get() && !self.config.shared.archive.is_enabled() {
+                own.forget_before(self.log.oldest_segment());
+            }
             own.clone()
         };
         let dir = self.config.commitlog_dir.clone();

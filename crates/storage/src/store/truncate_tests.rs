@@ -184,6 +184,52 @@ fn a_dropped_table_does_not_come_back_with_its_id() {
 }
 
 #[test]
+fn notes_go_with_the_segments_that_they_speak_of() {
+    let folder = TempDir::new();
+    let dir = folder.0.clone();
+    run(move |env| async move {
+        let table = table(Order::Ascending);
+        let store = open(&env, &dir, false, i64::MAX).await;
+        write(&store, &table, 0..1).await;
+        let dropped = Schema::default();
+        store.set_schema(&dropped).await.expect("it is dropped");
+        let mut other = Table::clone(&table);
+        other.id = model::TableId::from_u128(0x200);
+        other.name = "other".into();
+        let other = Arc::new(other);
+        let made = store.set_schema(&schema(&other)).await;
+        made.expect("another is made");
+        let is_noted = || {
+            let first = Position {
+                segment: 0,
+                offset: 0,
+            };
+            let token = update(&table, &[]).key.token();
+            store.inner.truncations.borrow()[0].covers(table.id, token, first)
+        };
+        assert!(is_noted());
+        let log = &store.inner.log;
+        let segment = log.position().segment;
+        for _ in 0..100 {
+            write(&store, &other, 0..100).await;
+            if log.position().segment > segment {
+                break;
+            }
+        }
+        store.flush(None).await.expect("flushed");
+        for _ in 0..1000 {
+            env.sleep(std::time::Duration::from_millis(10)).await;
+            if log.oldest_segment() > segment {
+                break;
+            }
+        }
+        assert!(log.oldest_segment() > segment);
+        store.truncate(other.id).await.expect("truncated");
+        assert!(!is_noted());
+    });
+}
+
+#[test]
 fn notes_of_other_numbers_of_shards_go_with_their_segments() {
     let folder = TempDir::new();
     let dir = folder.0.clone();
