@@ -38,22 +38,22 @@ impl SelectRun<'_> {
         row: Option<Found<'_>>,
         sink: &mut RowSink<'_>,
     ) -> Result<(), CqlError> {
+        // A group ends with its partition: of a row behind the last group that is wanted nothing is evaluated.
+        let ends = |group: &Group| group.last.key != *partition.key.key();
+        let is_grouped = !self.plan.group_by.is_empty();
+        let has_ended = is_grouped && self.group.as_deref().is_some_and(ends);
+        if has_ended && !self.end_group(sink)? {
+            return Ok(());
+        }
         let key: Vec<Option<Bytes>> = self
             .plan
             .group_by
             .iter()
             .map(|common| common.node.evaluate(slots, &[], self.request))
             .collect::<Result<_, _>>()?;
-        if self
-            .group
-            .as_ref()
-            .is_some_and(|group| !self.plan.is_in(group, &key))
-        {
-            self.finish_group(sink)?;
-            self.request.functions.next_step();
-            if self.full || self.remaining == 0 {
-                return Ok(());
-            }
+        let is_other = |group: &Group| !self.plan.is_in(group, &key);
+        if self.group.as_deref().is_some_and(is_other) && !self.end_group(sink)? {
+            return Ok(());
         }
         let position = Position {
             key: partition.key.key().clone(),
@@ -89,6 +89,13 @@ impl SelectRun<'_> {
             accumulator.take(input)?;
         }
         Ok(())
+    }
+
+    /// Gives the group to the sink, as another one begins: is that still wanted?
+    fn end_group(&mut self, sink: &mut RowSink<'_>) -> Result<bool, CqlError> {
+        self.finish_group(sink)?;
+        self.request.functions.next_step();
+        Ok(!self.full && self.remaining > 0)
     }
 
     /// Gives the group to the sink, or keeps it where groups are sorted.
