@@ -129,7 +129,7 @@ def difference(a, b, slack: int = TTL_SLACK) -> str:
     if a[0] == b[0] == "error" and a[1] == SYNTAX and "Duplicate column" in b[2]:
         # Its parser goes on behind a mistake and complains of what it took the rest for.
         return ""
-    if a[0] == b[0] == "error" and b[1] == SYNTAX and re.search("Unable to find abstract-type class|NullPointerException null$", b[2]):
+    if a[0] == b[0] == "error" and b[1] == SYNTAX and re.search("Unable to find abstract-type class|NullPointerException null", b[2]):
         # It looks for classes while it parses, before other mistakes, and may trip over what it finds.
         return ""
     if condition_is_bad(a) and was_not_applied(b):
