@@ -905,29 +905,6 @@ fn pages_end_where_those_of_cassandra_do() {
     }
 }
 
-/// Cassandra refuses it or not, as the ranges of tokens lie.
-#[test]
-fn a_row_behind_the_last_group_that_is_wanted_is_not_grouped() {
-    let mut memory = with_tables();
-    run(
-        &mut memory,
-        "CREATE TABLE ks.times (k int, c timestamp, PRIMARY KEY (k, c))",
-    );
-    // In the order of tokens; what is before 1970 is in no span.
-    for (k, c) in [(5, 0), (1, 0), (8, -1)] {
-        let text = format!("INSERT INTO ks.times (k, c) VALUES ({k}, {c})");
-        run(&mut memory, &text);
-    }
-    let grouped = "SELECT k FROM ks.times GROUP BY k, floor(c, 1y)";
-    for page in [1, 2, 3, 100] {
-        let limited = format!("{grouped} LIMIT 2");
-        assert_eq!(pages(&mut memory, &limited, page).len(), 2, "{page}");
-    }
-    let prepared = memory.prepare(grouped).expect("it is a statement");
-    let refused = memory.execute(&prepared, &[], None, None);
-    assert!(refused.is_err(), "{refused:?}");
-}
-
 #[test]
 fn keys_that_are_too_long_are_measured_as_cassandra_measures_them() {
     let mut memory = with_tables();
