@@ -63,6 +63,15 @@ impl Cell {
     }
 
     /// Neither deleted nor expired?
+    #[inline]
+    pub fn is_live(&self, now_seconds: u32) -> bool {
+        self.borrowed().is_live(now_seconds)
+    }
+}
+
+impl CellRef<'_> {
+    /// As [`Cell::is_live`].
+    #[inline]
     pub fn is_live(&self, now_seconds: u32) -> bool {
         self.local_deletion_time == NO_DELETION_TIME
             || (self.ttl != NO_TTL && now_seconds < self.local_deletion_time)

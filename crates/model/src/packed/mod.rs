@@ -26,10 +26,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::{Cell, Clustering, ColumnId, CqlType, Liveness, Row, Table, compare_cell_refs, vint};
+use crate::{Cell, Clustering, ColumnId, CqlType, Liveness, Row, Table, compare_cell_refs};
 use read::{ClusteringValues, Parts, Values};
 pub use write::{RowWriter, most_packed_len};
-use write::{base_of, put_bytes};
+use write::{base_of, put_clustering};
 
 /// A row of this module's layout. Readers share its memory, whole or value by value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,12 +53,8 @@ impl PackedRow {
     /// Lays out a row of less than 4 GiB; `scratch` is memory to do it in.
     pub fn new(row: &Row, scratch: &mut Vec<u8>) -> PackedRow {
         let base = base_of(row);
-        let mut writer = RowWriter::new(scratch, row, base, |out| {
-            vint::write_unsigned(out, row.clustering.0.len() as u64);
-            row.clustering
-                .values()
-                .for_each(|value| put_bytes(out, value));
-        });
+        let values = row.clustering.values();
+        let mut writer = RowWriter::new(scratch, row, base, |out| put_clustering(out, values));
         row.cells
             .iter()
             .for_each(|cell| writer.put(&cell.borrowed()));
@@ -75,10 +71,7 @@ impl PackedRow {
     ) -> RowWriter<'o, 'v> {
         let mut head = Row::new(Clustering::EMPTY);
         head.liveness = marker;
-        RowWriter::new(scratch, &head, base, |out| {
-            vint::write_unsigned(out, clustering.len() as u64);
-            clustering.for_each(|value| put_bytes(out, value));
-        })
+        RowWriter::new(scratch, &head, base, |out| put_clustering(out, clustering))
     }
 
     /// Takes in another version of the row, as [`Row::merge`] does. Gives it back if that takes

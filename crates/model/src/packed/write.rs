@@ -199,7 +199,15 @@ pub fn most_packed_len(row: &Row) -> usize {
         + row.cells.iter().map(cell).sum::<usize>()
 }
 
-pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+pub(super) fn put_clustering<'v>(
+    out: &mut Vec<u8>,
+    values: impl ExactSizeIterator<Item = &'v [u8]>,
+) {
+    vint::write_unsigned(out, values.len() as u64);
+    values.for_each(|value| put_bytes(out, value));
+}
+
+fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     vint::write_unsigned(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }

@@ -127,9 +127,7 @@ impl PlainRows<'_> {
         if !has(cell_flag::HAS_EMPTY_VALUE) {
             cell.value = value(input, column.value_length).ok()?;
         }
-        let lasts = cell.local_deletion_time == NO_DELETION_TIME;
-        let is_live = lasts || cell.ttl != NO_TTL && self.now_seconds < cell.local_deletion_time;
-        if !is_live || cell.timestamp <= column.dropped_at {
+        if !cell.is_live(self.now_seconds) || cell.timestamp <= column.dropped_at {
             return None;
         }
         let is_wanted = self.columns.wants(cell.column);
