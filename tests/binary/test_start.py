@@ -1,5 +1,6 @@
 """Starting, refusing to start, stopping."""
 
+import pathlib
 import re
 import signal
 import socket
@@ -55,6 +56,14 @@ def test_epoll_driver_works_as_well(node):
     server.start()
     with Connection(server.address) as connection:
         assert connection.query("SELECT v FROM e.t").rows == [(b"kept",)]
+
+
+def test_code_stays_in_memory_or_it_is_said_that_it_may_not(node):
+    server = node().start()
+    status = pathlib.Path(f"/proc/{server.pid()}/status").read_text()
+    locked = int(re.search(r"VmLck:\s+(\d+) kB", status)[1])
+    refused = "LimitMEMLOCK=" in server.log.read_text()
+    assert (locked > 10_000) != refused, (locked, server.tail())
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -4,6 +4,7 @@
 
 mod buffer;
 mod clock;
+mod code;
 mod doorbell;
 mod drive;
 mod driver;
@@ -27,6 +28,7 @@ mod task;
 mod timer;
 
 pub use buffer::{AlignedBuf, DIRECT_ALIGNMENT};
+pub use code::lock_code;
 pub use driver::{DriverChoice, DriverReport};
 pub use env::{Elapsed, Env, ShardIndex, Sleep, TIME_SLICE, Timeout};
 pub use file::{File, OpenOptions};

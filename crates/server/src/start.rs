@@ -89,6 +89,7 @@ pub(crate) fn start(options: StartOptions) -> Result<(), StartError> {
     let settings = Settings::resolve(options, Machine::inspect())?;
     stop_with_parent()?;
     limits::raise_open_files()?;
+    limits::lock_code();
     let folder = DataFolder::lock(&settings.data)?;
     check_ports(&settings)?;
     let control = Control::start(http_listeners(&settings)?).map_err(StartError::Control)?;
