@@ -1,15 +1,21 @@
 //! The law of the merge: it says what `PartitionUpdate::merge` says, in any slices and in either
 //! direction.
 
+use std::cmp::Ordering;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use model::{Bound, Order, PartitionUpdate, RangeTombstone, RangeTombstoneList, Row, Slice};
+use model::{
+    Bound, DeletionTime, Order, PartitionUpdate, RangeTombstone, RangeTombstoneList, Row, Slice,
+    Table,
+};
 use proptest::prelude::*;
 
-use super::*;
-use crate::memtable::Memtable;
+use super::merge_heads;
+use super::merger::{Merger, Next};
+use crate::memtable::{MemStream, Memtable};
 use crate::testing::{saying, slice, table, update};
+use crate::{PartitionHead, Unfiltered};
 
 /// Drives the merge of memtables, which never waits.
 fn merged(
