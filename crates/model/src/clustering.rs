@@ -153,9 +153,18 @@ impl ClusteringComparator {
         values: impl ExactSizeIterator<Item = &'v [u8]>,
         other: &Clustering,
     ) -> Ordering {
-        let len = values.len();
-        let order = self.compare_common(values, other);
-        order.then_with(|| len.cmp(&other.0.len()))
+        self.compare_rows(values, other.values())
+    }
+
+    /// The order of two rows of one partition, of these values.
+    pub fn compare_rows<'v, 'w>(
+        &self,
+        a: impl ExactSizeIterator<Item = &'v [u8]>,
+        b: impl ExactSizeIterator<Item = &'w [u8]>,
+    ) -> Ordering {
+        let lens = (a.len(), b.len());
+        let order = self.compare_common(a, b);
+        order.then_with(|| lens.0.cmp(&lens.1))
     }
 
     /// The order of a row and a bound; never equal.
@@ -169,7 +178,7 @@ impl ClusteringComparator {
         values: impl ExactSizeIterator<Item = &'v [u8]>,
         bound: &Bound,
     ) -> Ordering {
-        let order = self.compare_common(values, &bound.prefix);
+        let order = self.compare_common(values, bound.prefix.values());
         order.then(if bound.is_after() {
             Ordering::Less
         } else {
@@ -181,7 +190,7 @@ impl ClusteringComparator {
     /// the same place.
     pub fn compare_bounds(&self, a: &Bound, b: &Bound) -> Ordering {
         let common = a.prefix.0.len().min(b.prefix.0.len());
-        let order = self.compare_common(a.prefix.values(), &b.prefix);
+        let order = self.compare_common(a.prefix.values(), b.prefix.values());
         order.then_with(|| {
             let after = |bound: &Bound| {
                 if bound.is_after() {
@@ -201,13 +210,13 @@ impl ClusteringComparator {
     }
 
     /// Compares as many components as both have.
-    fn compare_common<'v>(
+    fn compare_common<'v, 'w>(
         &self,
         a: impl ExactSizeIterator<Item = &'v [u8]>,
-        b: &Clustering,
+        b: impl ExactSizeIterator<Item = &'w [u8]>,
     ) -> Ordering {
-        debug_assert!(a.len().max(b.0.len()) <= self.columns.len());
-        for ((ty, order), (x, y)) in self.columns.iter().zip(a.zip(&b.0)) {
+        debug_assert!(a.len().max(b.len()) <= self.columns.len());
+        for ((ty, order), (x, y)) in self.columns.iter().zip(a.zip(b)) {
             let ordering = match order {
                 Order::Ascending => ty.compare(x, y),
                 Order::Descending => ty.compare(y, x),

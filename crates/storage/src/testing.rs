@@ -138,6 +138,17 @@ pub(crate) fn slice() -> impl Strategy<Value = Slice> {
     (start, end).prop_map(|(start, end)| Slice { start, end })
 }
 
+/// What an update may say of a few rows, most of which live.
+pub(crate) fn living() -> impl Strategy<Value = Saying> {
+    let place = || (0u8..2, 0u8..2).prop_map(|(a, b)| [a, b]);
+    let time = || 1i64..9;
+    prop_oneof![
+        2 => (place(), time()).prop_map(|(p, t)| Saying::Deleted(p, t)),
+        8 => (place(), time(), any::<u8>()).prop_map(|(p, t, v)| Saying::Written(p, t, v)),
+        4 => (place(), time()).prop_map(|(p, t)| Saying::Marked(p, t)),
+    ]
+}
+
 /// Anything that an update may say.
 pub(crate) fn saying() -> impl Strategy<Value = Saying> {
     let place = || (0u8..4, 0u8..3).prop_map(|(a, b)| [a, b]);

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use model::{Bound, ClusteringComparator, RangeTombstone, Slice, Table};
+use model::{Bound, ClusteringComparator, PackedRow, RangeTombstone, Slice, Table};
 
 use super::partition::MemPartition;
 use super::row::MemRow;
@@ -76,6 +76,25 @@ impl MemStream {
             true => self.rows.1 -= rows.len(),
         }
         rows
+    }
+
+    /// The next item, if it is a row that says no more than its values: shared. Without one, [`MemStream::next`] knows
+    /// what is next.
+    pub(crate) fn plain_row(&mut self) -> Option<PackedRow> {
+        if !self.has_only_rows() {
+            return None;
+        }
+        while self.rows.0 >= self.rows.1 {
+            if !self.next_slice() {
+                return None;
+            }
+        }
+        let row = match self.peek_row()? {
+            MemRow::Packed(row) if row.is_plain() => row.clone(),
+            _ => return None,
+        };
+        self.skip_row();
+        Some(row)
     }
 
     /// The next item in the direction of reading.

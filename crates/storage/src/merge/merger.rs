@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use model::{DeletionTime, Row, Table};
+use model::{ClusteringComparator, DeletionTime, PackedRow, Row, Table};
 
 use crate::{RangeTombstoneMarker, Unfiltered};
 
@@ -15,8 +15,38 @@ pub(crate) enum Next {
     Unknown,
     /// This.
     Item(Unfiltered),
+    /// A row of which all is to be seen, if nothing deletes it and no other source knows of it.
+    Plain(PackedRow),
     /// No more.
     End,
+}
+
+impl Next {
+    /// The order of two items, as [`Unfiltered::compare`]; `None` if one of them is none.
+    fn compare(&self, other: &Next, comparator: &ClusteringComparator) -> Option<Ordering> {
+        Some(match (self, other) {
+            (Next::Item(a), Next::Item(b)) => a.compare(b, comparator),
+            (Next::Plain(a), Next::Plain(b)) => {
+                comparator.compare_rows(a.clustering(), b.clustering())
+            }
+            (Next::Plain(a), Next::Item(Unfiltered::Row(b))) => {
+                comparator.compare_values(a.clustering(), &b.clustering)
+            }
+            (Next::Plain(a), Next::Item(Unfiltered::Marker(b))) => {
+                comparator.compare_values_to_bound(a.clustering(), &b.bound)
+            }
+            (Next::Item(_), Next::Plain(_)) => other.compare(self, comparator)?.reverse(),
+            (Next::Unknown | Next::End, _) | (_, Next::Unknown | Next::End) => return None,
+        })
+    }
+}
+
+/// What comes first.
+struct First {
+    /// The first source, in order, that has something there,
+    at: usize,
+    /// and has another one?
+    shared: bool,
 }
 
 /// Decides what comes next.
@@ -69,11 +99,16 @@ impl Merger {
     /// Takes what comes first out of `next` (none of them unknown), leaving `Unknown` there.
     /// `None` where nothing is left of it.
     pub(crate) fn step(&mut self, next: &mut [Next]) -> Option<Unfiltered> {
-        let first = self.first(next)?;
+        let First { at: first, shared } = self.first(next)?;
         let taken = take(&mut next[first])?;
+        // Whoever else is at this place comes later in `next`.
+        let later = match shared {
+            true => first + 1..next.len(),
+            false => 0..0,
+        };
         match taken {
             Unfiltered::Row(mut row) => {
-                for other in &mut next[first + 1..] {
+                for other in &mut next[later] {
                     if self.same_row(other, &row)
                         && let Some(Unfiltered::Row(version)) = take(other)
                     {
@@ -86,9 +121,9 @@ impl Merger {
             }
             Unfiltered::Marker(marker) => {
                 self.open[first] = marker.in_force_after(self.reversed);
-                for (at, other) in next.iter_mut().enumerate().skip(first + 1) {
-                    if self.same_place(other, &marker)
-                        && let Some(Unfiltered::Marker(other)) = take(other)
+                for at in later {
+                    if self.same_place(&next[at], &marker)
+                        && let Some(Unfiltered::Marker(other)) = take(&mut next[at])
                     {
                         self.open[at] = other.in_force_after(self.reversed);
                     }
@@ -98,23 +133,43 @@ impl Merger {
         }
     }
 
-    /// The first source, in order, of those whose item comes first.
-    fn first(&self, next: &[Next]) -> Option<usize> {
-        let mut first: Option<(usize, &Unfiltered)> = None;
+    /// Takes what comes first out of `next` (none of them unknown), if it is a plain row that is the only one at its
+    /// place, and nothing is deleted here.
+    pub(super) fn step_plain(&self, next: &mut [Next]) -> Option<PackedRow> {
+        if !self.deletes_nothing() {
+            return None;
+        }
+        let First { at, shared } = self.first(next)?;
+        match (&next[at], shared) {
+            (Next::Plain(_), false) => match std::mem::take(&mut next[at]) {
+                Next::Plain(row) => Some(row),
+                _ => unreachable!("looked at just now"),
+            },
+            _ => None,
+        }
+    }
+
+    /// What comes first of `next`; `None` if that is nothing.
+    fn first(&self, next: &[Next]) -> Option<First> {
+        let mut first: Option<First> = None;
         for (at, candidate) in next.iter().enumerate() {
             debug_assert_ne!(*candidate, Next::Unknown);
-            let Next::Item(item) = candidate else {
+            if *candidate == Next::End {
+                continue;
+            }
+            let here = First { at, shared: false };
+            let Some(known) = &mut first else {
+                first = Some(here);
                 continue;
             };
-            let before = first.is_none_or(|(_, known)| {
-                let order = item.compare(known, self.table.comparator());
-                order == self.forward()
-            });
-            if before {
-                first = Some((at, item));
+            let order = candidate.compare(&next[known.at], self.table.comparator());
+            match order {
+                Some(Ordering::Equal) => known.shared = true,
+                _ if order == Some(self.forward()) => *known = here,
+                _ => {}
             }
         }
-        first.map(|(at, _)| at)
+        first
     }
 
     /// How what comes first in the stream compares with what comes later.
@@ -126,11 +181,15 @@ impl Merger {
     }
 
     fn same_row(&self, next: &Next, row: &Row) -> bool {
-        let Next::Item(Unfiltered::Row(other)) = next else {
-            return false;
-        };
         let comparator = self.table.comparator();
-        comparator.compare(&other.clustering, &row.clustering) == Ordering::Equal
+        let order = match next {
+            Next::Item(Unfiltered::Row(other)) => {
+                comparator.compare(&other.clustering, &row.clustering)
+            }
+            Next::Plain(other) => comparator.compare_values(other.clustering(), &row.clustering),
+            _ => return false,
+        };
+        order == Ordering::Equal
     }
 
     fn same_place(&self, next: &Next, marker: &RangeTombstoneMarker) -> bool {
@@ -160,6 +219,7 @@ impl Merger {
 fn take(next: &mut Next) -> Option<Unfiltered> {
     match std::mem::take(next) {
         Next::Item(item) => Some(item),
+        Next::Plain(row) => Some(Unfiltered::Row(row.unpack())),
         other => {
             *next = other;
             None

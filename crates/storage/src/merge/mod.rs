@@ -17,7 +17,7 @@ use io::Env;
 use model::{DeletionTime, PackedRow, Table};
 
 use crate::memtable::MemStream;
-use crate::sstable::{PartitionReader, SSTableError};
+use crate::sstable::{PartitionReader, PlainRequest, SSTableError};
 use crate::{PartitionHead, Unfiltered};
 use merger::{Merger, Next};
 pub(crate) use scan::{ChainScan, MemScan, MergedScan, ScanSource};
@@ -49,9 +49,9 @@ pub(crate) trait Items {
     /// The next item.
     async fn next(&mut self) -> Result<Option<Unfiltered>, SSTableError>;
 
-    /// The next item, if it is a row of which all is to be seen at this time (in seconds since 1970), and known without
-    /// waiting; in the form that pages have, laid out in `scratch`. Without one, [`Items::next`] knows what is next.
-    fn plain_row(&mut self, now_seconds: u32, scratch: &mut Vec<u8>) -> Option<PackedRow>;
+    /// The next item in the form that pages have, if it is a row of which all is to be seen, and known without waiting.
+    /// Without one, [`Items::next`] knows what is next.
+    fn plain_row(&mut self, request: &mut PlainRequest<'_>) -> Option<PackedRow>;
 }
 
 /// A partition of a memtable or an sstable.
@@ -70,10 +70,10 @@ impl Items for Source {
         }
     }
 
-    fn plain_row(&mut self, now_seconds: u32, scratch: &mut Vec<u8>) -> Option<PackedRow> {
+    fn plain_row(&mut self, request: &mut PlainRequest<'_>) -> Option<PackedRow> {
         match self {
-            Source::Memory(_) => None,
-            Source::File(reader) => reader.plain_row(now_seconds, scratch),
+            Source::Memory(stream) => stream.plain_row(),
+            Source::File(reader) => reader.plain_row(request),
         }
     }
 }
@@ -115,19 +115,22 @@ impl MergedItems {
         self.next.resize_with(sources, Next::default);
     }
 
-    /// See [`Items::plain_row`]: that of the only source, if no deletion is about it.
+    /// See [`Items::plain_row`]: one that no deletion is about, and no other source.
     fn plain_row(
         &mut self,
         sources: &mut [impl Items],
-        now_seconds: u32,
-        scratch: &mut Vec<u8>,
+        request: &mut PlainRequest<'_>,
     ) -> Option<PackedRow> {
-        match (sources, &self.next[..]) {
-            ([only], [Next::Unknown]) if self.merger.deletes_nothing() => {
-                only.plain_row(now_seconds, scratch)
-            }
-            _ => None,
+        if !self.merger.deletes_nothing() {
+            return None;
         }
+        request.alone &= sources.len() == 1;
+        for (next, source) in self.next.iter_mut().zip(sources) {
+            if *next == Next::Unknown {
+                *next = Next::Plain(source.plain_row(request)?);
+            }
+        }
+        self.merger.step_plain(&mut self.next)
     }
 
     async fn next(
@@ -190,9 +193,12 @@ impl MergedPartition {
         &self.head
     }
 
-    /// Is it in one sstable, and nowhere else?
-    pub(crate) fn is_in_one_file(&self) -> bool {
-        matches!(self.sources[..], [Source::File(_)])
+    /// May rows of it be plain?
+    pub(crate) fn may_have_plain_rows(&self) -> bool {
+        self.sources.iter().any(|source| match source {
+            Source::Memory(stream) => stream.has_only_rows(),
+            Source::File(_) => true,
+        })
     }
 }
 
@@ -201,8 +207,7 @@ impl Items for MergedPartition {
         self.items.next(&mut self.sources).await
     }
 
-    fn plain_row(&mut self, now_seconds: u32, scratch: &mut Vec<u8>) -> Option<PackedRow> {
-        self.items
-            .plain_row(&mut self.sources, now_seconds, scratch)
+    fn plain_row(&mut self, request: &mut PlainRequest<'_>) -> Option<PackedRow> {
+        self.items.plain_row(&mut self.sources, request)
     }
 }

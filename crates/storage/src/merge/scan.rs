@@ -10,7 +10,7 @@ use model::{DecoratedKey, DeletionTime, PackedRow, PartitionBound, Slice, Table}
 
 use super::{Items, MergedItems, Merger, merge_heads};
 use crate::memtable::{MemStream, Memtable};
-use crate::sstable::{SSTable, SSTableError, ScanOptions, Scanner};
+use crate::sstable::{PlainRequest, SSTable, SSTableError, ScanOptions, Scanner};
 use crate::{PartitionHead, Unfiltered};
 
 /// The partitions of a range of a memtable.
@@ -160,10 +160,11 @@ impl Items for ScanSource {
         }
     }
 
-    fn plain_row(&mut self, now_seconds: u32, scratch: &mut Vec<u8>) -> Option<PackedRow> {
+    fn plain_row(&mut self, request: &mut PlainRequest<'_>) -> Option<PackedRow> {
         match self {
-            ScanSource::Memory(_) | ScanSource::Chain(_) => None,
-            ScanSource::File(scanner) => scanner.plain_row(now_seconds, scratch),
+            ScanSource::Memory(scan) => scan.stream.as_mut()?.plain_row(),
+            ScanSource::File(scanner) => scanner.plain_row(request),
+            ScanSource::Chain(_) => None,
         }
     }
 }
@@ -246,9 +247,14 @@ impl MergedScan {
         self.current
     }
 
-    /// Is the current partition in one sstable, and nowhere else?
-    pub(crate) fn is_in_one_file(&self) -> bool {
-        matches!(self.sources[..self.current], [(ScanSource::File(_), _)])
+    /// May rows of the current partition be plain?
+    pub(crate) fn may_have_plain_rows(&self) -> bool {
+        let current = &self.sources[..self.current];
+        current.iter().any(|(source, _)| match source {
+            ScanSource::Memory(scan) => scan.stream.as_ref().is_some_and(MemStream::has_only_rows),
+            ScanSource::File(_) => true,
+            ScanSource::Chain(_) => false,
+        })
     }
 }
 
@@ -259,9 +265,9 @@ impl Items for MergedScan {
         self.items.next(sources).await
     }
 
-    fn plain_row(&mut self, now_seconds: u32, scratch: &mut Vec<u8>) -> Option<PackedRow> {
+    fn plain_row(&mut self, request: &mut PlainRequest<'_>) -> Option<PackedRow> {
         let sources = &mut self.sources[..self.current];
-        self.items.plain_row(sources, now_seconds, scratch)
+        self.items.plain_row(sources, request)
     }
 }
 
@@ -270,7 +276,7 @@ impl Items for (ScanSource, Option<PartitionHead>) {
         self.0.next().await
     }
 
-    fn plain_row(&mut self, now_seconds: u32, scratch: &mut Vec<u8>) -> Option<PackedRow> {
-        self.0.plain_row(now_seconds, scratch)
+    fn plain_row(&mut self, request: &mut PlainRequest<'_>) -> Option<PackedRow> {
+        self.0.plain_row(request)
     }
 }

@@ -24,7 +24,7 @@ use model::{
 use crate::error::ReadError;
 use crate::memtable::{MemStream, Memtable};
 use crate::merge::{Items, MemScan, MergedPartition, MergedScan, ScanSource, Source};
-use crate::sstable::{ColumnSelection, SSTable, SSTableError, ScanOptions};
+use crate::sstable::{ColumnSelection, PlainRequest, SSTable, SSTableError, ScanOptions};
 use crate::tally::Tally;
 use crate::{PartitionHead, Unfiltered};
 pub(crate) use cached::CachedTable;
@@ -261,7 +261,7 @@ impl<'r> Reading<'r> {
         else {
             return Ok(false);
         };
-        let packs = page.takes_packed() && merged.is_in_one_file();
+        let packs = page.takes_packed() && merged.may_have_plain_rows();
         let begun = match packs {
             true => page.begin_packed(merged.head(), remaining, table),
             false => page.begin(merged.head(), remaining, table),
@@ -281,10 +281,13 @@ impl<'r> Reading<'r> {
         page: &mut PageBuilder<'r>,
         rows: &mut u32,
     ) -> Result<bool, SSTableError> {
-        let now_seconds = self.command.now_seconds;
         loop {
             let plain = match packs {
-                true => merged.plain_row(now_seconds, page.scratch()),
+                true => merged.plain_row(&mut PlainRequest {
+                    now_seconds: self.command.now_seconds,
+                    alone: true,
+                    scratch: page.scratch(),
+                }),
                 false => None,
             };
             let flow = match plain {
@@ -437,7 +440,7 @@ impl<'r> Reading<'r> {
         {
             return Ok(self.memory_rows((head, None), stream, page, rows).await);
         }
-        let packs = page.takes_packed() && scan.is_in_one_file();
+        let packs = page.takes_packed() && scan.may_have_plain_rows();
         let begun = match packs {
             true => page.begin_packed(head, None, &self.view.table),
             false => page.begin(head, None, &self.view.table),

@@ -80,6 +80,7 @@ pub use misfit::check as check_fits;
 pub(crate) use misfit::take_out as take_out_misfits;
 pub use partition::PartitionReader;
 pub use partition_limits::{PartitionLimit, PartitionLimits};
+pub(crate) use plain_row::PlainRequest;
 pub use reader::SSTable;
 pub use scan::{ScanOptions, Scanner};
 pub(crate) use seal::Seal;

@@ -16,12 +16,24 @@ use super::layout::{Layout, LayoutColumn};
 /// The values of a clustering.
 pub(super) type Values<'i> = SmallVec<[&'i [u8]; 4]>;
 
+/// How plain rows are asked for.
+pub(crate) struct PlainRequest<'s> {
+    /// When, in seconds since 1970: what has expired by then is not plain.
+    pub now_seconds: u32,
+    /// Does nobody else know of these rows? Else a cell may be all that keeps a row there, be it of a column that is not
+    /// wanted; it is then kept without its value.
+    pub alone: bool,
+    /// Memory for laying out rows.
+    pub scratch: &'s mut Vec<u8>,
+}
+
 /// How rows are read.
 pub(super) struct PlainRows<'l> {
     pub layout: &'l Layout,
     pub columns: &'l ColumnSelection,
-    /// When they are read, in seconds since 1970.
+    /// As [`PlainRequest`] has them.
     pub now_seconds: u32,
+    pub alone: bool,
 }
 
 impl PlainRows<'_> {
@@ -132,7 +144,7 @@ impl PlainRows<'_> {
         }
         let is_wanted = self.columns.wants(cell.column);
         // Without a marker any cell says that its row is there.
-        if is_wanted || marker.is_empty() {
+        if is_wanted || marker.is_empty() || !self.alone {
             cell.value = if is_wanted { cell.value } else { &[] };
             row.put(&cell);
         }

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use io::TaskGroup;
 use model::{DecoratedKey, PackedRow, PartitionBound, ShardId, Sharder, Slice};
 
+use super::PlainRequest;
 use super::cursor::Cursor;
 use super::decode::ColumnSelection;
 use super::descriptor::Component;
@@ -121,13 +122,9 @@ impl Scanner {
     }
 
     /// The next row, as [`PartitionReader::plain_row`].
-    pub(crate) fn plain_row(
-        &mut self,
-        now_seconds: u32,
-        scratch: &mut Vec<u8>,
-    ) -> Option<PackedRow> {
+    pub(crate) fn plain_row(&mut self, request: &mut PlainRequest<'_>) -> Option<PackedRow> {
         match &mut self.state {
-            State::In(reader) => reader.plain_row(now_seconds, scratch),
+            State::In(reader) => reader.plain_row(request),
             _ => None,
         }
     }

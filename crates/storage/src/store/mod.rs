@@ -10,6 +10,8 @@
 //! **Memory.** Memtables, those being flushed included, never take more than their limit: writes
 //! wait for a flush a while and are then refused.
 
+#[cfg(test)]
+mod answer_tests;
 mod backup;
 #[cfg(test)]
 mod cache_tests;

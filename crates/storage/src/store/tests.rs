@@ -1,5 +1,4 @@
-//! The store answers as one merged update would, whatever was flushed, compacted, or left to the
-//! commit log of a process that ended without a word.
+//! What the store keeps, and what it says of files that it cannot read.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,31 +7,14 @@ use std::time::Duration;
 
 use io::Env;
 use model::{
-    ClusteringSelection, ColumnId, DataLimits, Keyspace, Mutation, Order, Partition,
-    PartitionBound, PartitionSelection, PartitionUpdate, ReadCommand, Schema, Sharder, Slice,
-    Table,
+    ClusteringSelection, ColumnId, DataLimits, Keyspace, Mutation, Order, PartitionBound,
+    PartitionSelection, ReadCommand, Schema, Sharder, Slice, Table,
 };
-use proptest::prelude::*;
 
 use super::*;
 use crate::sstable::Format;
-use crate::testing::{Saying, TempDir, run, saying, slice, table, update};
-use crate::{ReadError, SharedFiles, Unfiltered, read_partitions};
-
-#[derive(Clone, Debug)]
-enum Step {
-    Write(Vec<Saying>),
-    Flush,
-    Compact,
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    prop_oneof![
-        6 => prop::collection::vec(saying(), 1..5).prop_map(Step::Write),
-        2 => Just(Step::Flush),
-        1 => Just(Step::Compact),
-    ]
-}
+use crate::testing::{Saying, TempDir, run, table, update};
+use crate::{SharedFiles, Unfiltered};
 
 pub(super) fn config(dir: PathBuf) -> StoreConfig {
     StoreConfig {
@@ -111,37 +93,6 @@ pub(super) fn command(table: &Arc<Table>, slices: Vec<Slice>, reversed: bool) ->
         bypass_cache: false,
         packed: false,
     }
-}
-
-/// What the store answers, and what it should.
-async fn answers(
-    env: &Env,
-    store: &Store,
-    all: &PartitionUpdate,
-    command: ReadCommand,
-) -> Result<(ReadPage, ReadPage), ReadError> {
-    let found = store.read(&command).await?;
-    let packed = read_packed(store, &command).await?;
-    assert_eq!(content(packed), content(found.clone()), "{command:?}");
-    let expected = read_partitions(env, &command, vec![Partition::from(all.clone())]).await?;
-    Ok((content(found), content(expected)))
-}
-
-/// What the store answers to whoever takes rows packed, as rows of the columns that were asked for.
-async fn read_packed(store: &Store, command: &ReadCommand) -> Result<ReadPage, ReadError> {
-    let packed = ReadCommand {
-        packed: true,
-        ..command.clone()
-    };
-    let mut page = store.read(&packed).await?;
-    for partition in &mut page.partitions {
-        assert!(partition.rows.is_empty() || partition.packed.is_empty());
-        partition.unpack();
-        for row in &mut partition.rows {
-            row.retain_columns(&command.columns);
-        }
-    }
-    Ok(page)
 }
 
 /// What a page says: how much was gone through for it depends on where things lie.
@@ -247,65 +198,6 @@ async fn rows_of(
         rows += sstable.stats().rows;
     }
     rows
-}
-
-/// One life of a process: it ends without draining.
-async fn live(
-    env: Env,
-    dir: PathBuf,
-    table: Arc<Table>,
-    steps: Vec<Step>,
-    mut all: PartitionUpdate,
-    looked_at: Slice,
-) -> PartitionUpdate {
-    let store = open(&env, dir, &table).await;
-    for step in steps {
-        match step {
-            Step::Write(sayings) => {
-                let written = update(&table, &sayings);
-                all.merge(written.clone());
-                let updates = vec![written];
-                let applied = store.apply(Mutation { updates }).await;
-                applied.expect("the write is taken");
-            }
-            Step::Flush => store.flush(None).await.expect("it can be flushed"),
-            Step::Compact => store.compact(table.id).await.expect("it can be compacted"),
-        }
-    }
-    for (slices, reversed) in [
-        (vec![Slice::ALL], false),
-        (vec![Slice::ALL], true),
-        (vec![looked_at], false),
-    ] {
-        let asked = command(&table, slices, reversed);
-        let (found, expected) = answers(&env, &store, &all, asked).await.expect("it reads");
-        assert_eq!(found, expected);
-    }
-    all
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
-
-    #[test]
-    fn it_answers_as_one_merged_update(
-        lives in prop::collection::vec(prop::collection::vec(step(), 0..12), 1..4),
-        looked_at in slice(),
-        descending in any::<bool>(),
-    ) {
-        let folder = TempDir::new();
-        let order = if descending { Order::Descending } else { Order::Ascending };
-        let table = undying(order);
-        let looked_at = match looked_at.is_empty(table.comparator()) {
-            true => Slice::ALL,
-            false => looked_at,
-        };
-        let mut all = update(&table, &[]);
-        for steps in lives {
-            let (dir, table, looked_at) = (folder.0.clone(), table.clone(), looked_at.clone());
-            all = run(move |env| live(env, dir, table, steps, all, looked_at));
-        }
-    }
 }
 
 #[test]

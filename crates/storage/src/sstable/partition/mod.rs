@@ -25,7 +25,7 @@ use crate::sstable::decode::{ColumnSelection, Item};
 use crate::sstable::error::SSTableError;
 use crate::sstable::index::Location;
 use crate::sstable::items::{read_head, read_item, read_marker, read_row};
-use crate::sstable::plain_row::{PlainRows, Values};
+use crate::sstable::plain_row::{PlainRequest, PlainRows, Values};
 use crate::sstable::reader::{SSTable, Schema};
 use crate::{PartitionHead, RangeTombstoneMarker, Unfiltered};
 use reversed::Backward;
@@ -154,13 +154,8 @@ impl PartitionReader {
         }
     }
 
-    /// The next row in the form that pages have, if at this time (in seconds since 1970) all of it is to be seen, and if
-    /// it lies in what is in memory already. Without one, [`PartitionReader::next`] knows what is next.
-    pub(crate) fn plain_row(
-        &mut self,
-        now_seconds: u32,
-        scratch: &mut Vec<u8>,
-    ) -> Option<PackedRow> {
+    /// The next row in the form that pages have, if all of it is to be seen, and if it lies in what is in memory already. Without one, [`PartitionReader::next`] knows what is next.
+    pub(crate) fn plain_row(&mut self, request: &mut PlainRequest<'_>) -> Option<PackedRow> {
         let goes_on = !self.reversed && !self.ended && self.open.is_none() && self.peeked.is_none();
         let slice = self.slices.get(self.slice).filter(|_| goes_on)?;
         // Where it begins, who passes over what lies before it has to find out.
@@ -171,7 +166,8 @@ impl PartitionReader {
         let rows = PlainRows {
             layout,
             columns: &self.columns,
-            now_seconds,
+            now_seconds: request.now_seconds,
+            alone: request.alone,
         };
         let is_within = |values: &Values<'_>| {
             let values = values.iter().copied();
@@ -183,7 +179,7 @@ impl PartitionReader {
             slice.end == Bound::TOP || order() != Ordering::Greater
         };
         let mut input = self.cursor.input();
-        let packed = rows.take(&mut input, is_within, scratch)?;
+        let packed = rows.take(&mut input, is_within, request.scratch)?;
         let taken = input.position();
         self.cursor.advance(taken);
         (self.positioned, self.in_slice) = (true, true);
