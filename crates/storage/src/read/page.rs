@@ -92,8 +92,8 @@ impl<'c> PageBuilder<'c> {
         }
     }
 
-    /// May rows come in one piece? Then who has only a memtable's rows, or only an sstable's, begins the partition by
-    /// [`PageBuilder::begin_packed`], and gives them to [`PageBuilder::memory_row`] and [`PageBuilder::plain_row`].
+    /// May rows come in one piece? Then who expects plain ones begins the partition by [`PageBuilder::begin_packed`], and
+    /// gives them to [`PageBuilder::memory_row`] and [`PageBuilder::plain_row`]; others to [`PageBuilder::row`], as always.
     pub(crate) fn takes_packed(&self) -> bool {
         self.command.packed && self.dropped.is_none() && self.command.filters.is_empty()
     }
@@ -144,7 +144,7 @@ impl<'c> PageBuilder<'c> {
         self.begin_with(head, resumed, table, || Rows::Made(rows_of(table)))
     }
 
-    /// As [`PageBuilder::begin`], of a partition whose rows come from a memtable alone, or from an sstable alone.
+    /// As [`PageBuilder::begin`], of a partition that may have plain rows.
     pub(crate) fn begin_packed(
         &mut self,
         head: &PartitionHead,
