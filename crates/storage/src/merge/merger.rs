@@ -133,19 +133,17 @@ impl Merger {
         }
     }
 
-    /// Takes what comes first out of `next` (none of them unknown), if it is a plain row that is the only one at its
-    /// place, and nothing is deleted here.
+    /// Takes what comes first out of `next` (none of them unknown) where nothing is deleted, if it is a plain row and
+    /// the only one at its place.
     pub(super) fn step_plain(&self, next: &mut [Next]) -> Option<PackedRow> {
-        if !self.deletes_nothing() {
-            return None;
-        }
+        debug_assert!(self.deletes_nothing());
         let First { at, shared } = self.first(next)?;
-        match (&next[at], shared) {
-            (Next::Plain(_), false) => match std::mem::take(&mut next[at]) {
-                Next::Plain(row) => Some(row),
-                _ => unreachable!("looked at just now"),
-            },
-            _ => None,
+        match std::mem::take(&mut next[at]) {
+            Next::Plain(row) if !shared => Some(row),
+            other => {
+                next[at] = other;
+                None
+            }
         }
     }
 
