@@ -28,6 +28,11 @@ fn step(saying: impl Strategy<Value = Saying>) -> impl Strategy<Value = Step> {
     ]
 }
 
+/// What the lives of a process do one after the other.
+fn lives(saying: impl Strategy<Value = Saying>) -> impl Strategy<Value = Vec<Vec<Step>>> {
+    prop::collection::vec(prop::collection::vec(step(saying), 0..12), 1..4)
+}
+
 /// What the store answers, and what it should.
 async fn answers(
     env: &Env,
@@ -139,7 +144,7 @@ proptest! {
 
     #[test]
     fn it_answers_as_one_merged_update(
-        lives in prop::collection::vec(prop::collection::vec(step(saying()), 0..12), 1..4),
+        lives in lives(saying()),
         looked_at in slice(),
         descending in any::<bool>(),
     ) {
@@ -149,7 +154,7 @@ proptest! {
     /// Rows are then plain, or deleted one by one, and lie in several sources.
     #[test]
     fn so_it_does_of_rows_that_live(
-        lives in prop::collection::vec(prop::collection::vec(step(living()), 0..12), 1..4),
+        lives in lives(living()),
         looked_at in slice(),
         descending in any::<bool>(),
     ) {
