@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::{Analyzer, Cell, Column, ColumnKind, CqlType, FilterOperator, Order, Table, Tokenizer};
+use crate::{
+    Analyzer, Cell, Column, ColumnKind, CqlType, FilterOperator, Language, LetterCase, Order,
+    Table, Tokenizer,
+};
 
 /// How the entries of a secondary index are kept (`IndexMetadata.Kind`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,23 +163,27 @@ impl Index {
         self.kind == Some(IndexKind::Custom) && class == Index::SASI
     }
 
-    /// What a SASI makes of texts (`IndexMode.getAnalyzer`). Letters made large are as good as letters
-    /// made small: both sides of a comparison are.
+    /// What a SASI makes of texts (`IndexMode.getAnalyzer`).
     fn sasi_analyzer(&self) -> Analyzer {
         let is = |option: &str| {
             let value = self.options.get(option);
             value.is_some_and(|value| value.eq_ignore_ascii_case("true"))
         };
-        let class = self.options.get("analyzer_class").map(String::as_str);
-        let class = class.map(|class| class.rsplit('.').next().unwrap_or(class));
-        match class {
+        let letters = |lower: bool, upper: bool| match (lower, upper) {
+            (true, _) => LetterCase::Lower,
+            (false, true) => LetterCase::Upper,
+            (false, false) => LetterCase::Kept,
+        };
+        match self.sasi_analyzer_class() {
             Some("NonTokenizingAnalyzer") => {
                 let given = self.options.get("case_sensitive");
                 let alike = given.is_some_and(|given| !given.eq_ignore_ascii_case("true"));
                 Analyzer {
-                    case_sensitive: !alike
-                        && !is("normalize_lowercase")
-                        && !is("normalize_uppercase"),
+                    letters: letters(
+                        alike || is("normalize_lowercase"),
+                        is("normalize_uppercase"),
+                    ),
+                    normalize: true,
                     ..Analyzer::NONE
                 }
             }
@@ -190,10 +197,18 @@ impl Index {
                 ..Analyzer::NONE
             },
             class if class == Some("StandardAnalyzer") || class.is_none() && is("analyzed") => {
+                let locale = self.options.get("tokenization_locale");
+                let language = locale.and_then(|locale| Language::of(locale));
                 Analyzer {
-                    tokenizer: Tokenizer::Words,
-                    case_sensitive: !is("tokenization_normalize_lowercase")
-                        && !is("tokenization_normalize_uppercase"),
+                    tokenizer: Tokenizer::Words {
+                        skipped: language.filter(|_| is("tokenization_skip_stop_words")),
+                        stemmed: language.filter(|_| is("tokenization_enable_stemming")),
+                    },
+                    letters: letters(
+                        is("tokenization_normalize_lowercase"),
+                        is("tokenization_normalize_uppercase"),
+                    ),
+                    normalize: true,
                     ..Analyzer::NONE
                 }
             }
@@ -201,26 +216,22 @@ impl Index {
         }
     }
 
+    /// The name of a SASI's analyzer, without its package.
+    fn sasi_analyzer_class(&self) -> Option<&str> {
+        let class = self.options.get("analyzer_class")?;
+        Some(class.rsplit('.').next().unwrap_or(class))
+    }
+
     /// Is what a SASI makes of texts known here?
     fn is_sasi_served(&self) -> bool {
-        let unknown = [
-            "tokenization_enable_stemming",
-            "tokenization_skip_stop_words",
-        ];
-        let is_on = |option: &&str| {
-            let value = self.options.get(*option);
-            value.is_some_and(|value| value.eq_ignore_ascii_case("true"))
-        };
-        let class = self.options.get("analyzer_class").map(String::as_str);
-        let class = class.map(|class| class.rsplit('.').next().unwrap_or(class));
-        let known = [
+        [
             None,
             Some("NoOpAnalyzer"),
             Some("NonTokenizingAnalyzer"),
             Some("StandardAnalyzer"),
             Some("DelimiterAnalyzer"),
-        ];
-        known.contains(&class) && !unknown.iter().any(is_on)
+        ]
+        .contains(&self.sasi_analyzer_class())
     }
 
     /// How a SASI's terms are kept (`OnDiskIndexBuilder.Mode`).
@@ -264,7 +275,10 @@ impl Index {
         };
         match self.is_storage_attached() {
             true => Analyzer {
-                case_sensitive: is("case_sensitive", true),
+                letters: match is("case_sensitive", true) {
+                    true => LetterCase::Kept,
+                    false => LetterCase::Lower,
+                },
                 normalize: is("normalize", false),
                 ascii: is("ascii", false),
                 ..Analyzer::NONE

@@ -53,7 +53,7 @@ mod view;
 pub mod vint;
 mod zone;
 
-pub use analyzer::{Analyzer, Tokenizer};
+pub use analyzer::{Analyzer, Language, LetterCase, Tokenizer};
 pub use bound::Value;
 pub use clustering::{Bound, BoundKind, Clustering, ClusteringComparator, Slice};
 pub use column::{Column, ColumnId, ColumnKind, DroppedColumn, Order};

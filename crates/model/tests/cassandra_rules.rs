@@ -5,8 +5,8 @@
 
 use bytes::Bytes;
 use model::{
-    Cell, ColumnId, CqlType, Liveness, NO_DELETION_TIME, Token, counter, decode_key, encode_key,
-    key_from_text, key_to_text,
+    Cell, ColumnId, CqlType, Index, IndexKind, Liveness, NO_DELETION_TIME, Token, counter,
+    decode_key, encode_key, key_from_text, key_to_text,
 };
 
 fn bytes(hex: &str) -> Vec<u8> {
@@ -145,5 +145,32 @@ fn keys_as_text() {
         let key = key_from_text(text, &types).unwrap();
         assert_eq!(key, bytes(answer), "{text}");
         assert_eq!(key_to_text(&key, &types), text);
+    }
+}
+
+/// The terms that a SASI cuts texts into.
+#[test]
+fn terms_of_texts() {
+    for question in questions("terms") {
+        let [class, options, text, answer] = question[..] else {
+            panic!("{question:?}")
+        };
+        let options = options.split_terminator(',');
+        let options = options.map(|option| option.split_once('=').unwrap());
+        let classes = [("class_name", Index::SASI), ("analyzer_class", class)];
+        let options = classes.into_iter().chain(options);
+        let index = Index {
+            name: "i".into(),
+            table: "t".into(),
+            column: Some("v".into()),
+            kind: Some(IndexKind::Custom),
+            options: options.map(|(k, v)| (k.to_owned(), v.to_owned())).collect(),
+        };
+        let terms = index.analyzer().terms(text.as_bytes());
+        let terms: Vec<&str> = terms
+            .iter()
+            .map(|t| std::str::from_utf8(t).unwrap())
+            .collect();
+        assert_eq!(terms.join("|"), answer, "{:?}", index.options);
     }
 }

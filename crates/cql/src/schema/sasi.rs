@@ -3,7 +3,6 @@
 use model::{Column, ColumnKind, CqlType, Index};
 
 use crate::CqlError;
-use crate::error::invalid;
 
 /// What clients are warned of who make one (`SASIIndex.USAGE_WARNING`).
 pub(super) const USAGE_WARNING: &str =
@@ -31,14 +30,6 @@ pub(super) fn check(index: &Index, columns: &[&Column]) -> Result<(), CqlError> 
     let analyzer = option("analyzer_class");
     if let Some(class) = analyzer {
         check_analyzer(index, class, is_text, &column.ty)?;
-    }
-    for unknown in [
-        "tokenization_enable_stemming",
-        "tokenization_skip_stop_words",
-    ] {
-        if option(unknown).is_some_and(|value| value.eq_ignore_ascii_case("true")) {
-            return invalid!("{unknown} of SASI indexes is not supported yet");
-        }
     }
     let mode = option("mode").unwrap_or(MODES[0]);
     if !MODES.iter().any(|known| known.eq_ignore_ascii_case(mode)) {
@@ -85,6 +76,16 @@ fn check_analyzer(index: &Index, class: &str, is_text: bool, ty: &CqlType) -> Re
                 "normalize_lowercase and normalize_uppercase cannot both be specified".to_owned(),
             );
         }
+    }
+    let is_on = |name: &str| {
+        let value = index.options.get(name);
+        value.is_some_and(|value| value.eq_ignore_ascii_case("true"))
+    };
+    let knows_words =
+        is_on("tokenization_enable_stemming") || is_on("tokenization_skip_stop_words");
+    let locale = index.options.get("tokenization_locale");
+    if name == "StandardAnalyzer" && knows_words && locale.is_some_and(|l| l.chars().count() < 2) {
+        return refuse("tokenization_locale needs the two letters of a language".to_owned());
     }
     let delimiter = index
         .options

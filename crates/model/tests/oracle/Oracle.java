@@ -8,7 +8,11 @@ public class Oracle {
   static org.apache.cassandra.schema.ColumnMetadata C=org.apache.cassandra.schema.ColumnMetadata.regularColumn("k","t","v",BytesType.instance);
   static org.apache.cassandra.db.rows.Cell<?> cell(String s){ String[] p=s.split(","); return new org.apache.cassandra.db.rows.BufferCell(C, Long.parseLong(p[0]), Integer.parseInt(p[1]), p[2].equals("-")?Long.MAX_VALUE:Long.parseLong(p[2]), hex(p[3]), null); }
   static org.apache.cassandra.db.LivenessInfo marker(String s){ String[] p=s.split(","); int ttl=Integer.parseInt(p[1]); return ttl==0 ? org.apache.cassandra.db.LivenessInfo.create(Long.parseLong(p[0]), 0, 0) : org.apache.cassandra.db.LivenessInfo.withExpirationTime(Long.parseLong(p[0]), ttl, Long.parseLong(p[2])); }
-  static String other(String[] f){ switch(f[0]){
+  static String other(String[] f) throws Exception { switch(f[0]){
+    case "terms": { Map<String,String> o=new HashMap<>(); for(String e: f[2].split(",")) if(!e.isEmpty()) o.put(e.split("=")[0], e.split("=")[1]);
+      var analyzer=(org.apache.cassandra.index.sasi.analyzer.AbstractAnalyzer)Class.forName("org.apache.cassandra.index.sasi.analyzer."+f[1]).getDeclaredConstructor().newInstance();
+      analyzer.init(o, UTF8Type.instance); analyzer.reset(UTF8Type.instance.decompose(f[3]));
+      StringJoiner terms=new StringJoiner("|"); while(analyzer.hasNext()) terms.add(UTF8Type.instance.compose(analyzer.next())); return terms.toString(); }
     case "token": return ""+org.apache.cassandra.dht.Murmur3Partitioner.instance.getToken(hex(f[1])).getTokenValue();
     case "cell": { org.apache.cassandra.db.rows.Cell<?> a=cell(f[1]), b=cell(f[2]); return org.apache.cassandra.db.rows.Cells.reconcile(a,b)==a?"1":"2"; }
     case "marker": return ""+marker(f[1]).supersedes(marker(f[2]));
@@ -21,7 +25,7 @@ public class Oracle {
     PrintStream out=new PrintStream(new FileOutputStream(FileDescriptor.out), true, "UTF-8");
     while((l=in.readLine())!=null){ if(l.isBlank()||l.startsWith("#")){out.println(l);continue;}
       String[] f=l.split("\t",-1); String r; 
-      try{ if (f[0].equals("token") || f[0].equals("cell") || f[0].equals("marker") || f[0].equals("counter")) r = other(f); else { AbstractType<?> t=TypeParser.parse(f[1].replaceAll("(?<![\\w.])(\\w+(Type|Date))\\b","org.apache.cassandra.db.marshal.$1"));
+      try{ if (f[0].equals("terms") || f[0].equals("token") || f[0].equals("cell") || f[0].equals("marker") || f[0].equals("counter")) r = other(f); else { AbstractType<?> t=TypeParser.parse(f[1].replaceAll("(?<![\\w.])(\\w+(Type|Date))\\b","org.apache.cassandra.db.marshal.$1"));
         switch(f[0]){
           case "type": r=t.asCQL3Type()+"\t"+t.toString()+"\t"+t.valueLengthIfFixed(); break;
           case "lit": r=hex(t.fromString(f[2])); break;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cluster::{Member, MemberState};
-use model::{CqlType, Index, Partition, Schema, Table, Token};
+use model::{CqlType, Index, LetterCase, Partition, Schema, Table, Token};
 use storage::SnapshotDetails;
 use storage::sstable::EstimatedHistogram;
 use uuid::Uuid;
@@ -498,7 +498,9 @@ fn analyzer(index: &Index) -> String {
     let analyzer = index.analyzer();
     format!(
         "NonTokenizingAnalyzer{{caseSensitive={}, normalized={}, ascii={}}}",
-        analyzer.case_sensitive, analyzer.normalize, analyzer.ascii
+        analyzer.letters == LetterCase::Kept,
+        analyzer.normalize,
+        analyzer.ascii
     )
 }
 

@@ -1,11 +1,15 @@
 //! What an index makes of text before it compares it (`NonTokenizingAnalyzer`; of SASI also
 //! `StandardAnalyzer` and `DelimiterAnalyzer`).
 
+mod language;
+
 use std::borrow::Cow;
 
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 use unicode_segmentation::UnicodeSegmentation;
+
+pub use language::Language;
 
 /// Into which terms a text is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,16 +17,35 @@ pub enum Tokenizer {
     /// It is one.
     Whole,
     /// Its words (UAX #29).
-    Words,
+    Words {
+        /// Without those that nobody looks for in this language.
+        skipped: Option<&'static Language>,
+        /// Cut to their stems in this one.
+        stemmed: Option<&'static Language>,
+    },
     /// What lies between these.
     Between(char),
 }
+
+/// What becomes of small and capital letters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LetterCase {
+    /// They stay what they are.
+    Kept,
+    /// All are made small.
+    Lower,
+    /// All are made large.
+    Upper,
+}
+
+/// Longer words are no terms: units of UTF-16 (`StandardTokenizerOptions.DEFAULT_MAX_TOKEN_LENGTH`).
+const LONGEST_WORD: usize = 255;
 
 /// How texts are made alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Analyzer {
     /// Are capital letters others than small ones?
-    pub case_sensitive: bool,
+    pub letters: LetterCase,
     /// In the composed form of Unicode (NFC)?
     pub normalize: bool,
     /// Without what ASCII does not have on Latin letters?
@@ -58,7 +81,7 @@ const FOLDED: [(char, &str); 20] = [
 impl Analyzer {
     /// Leaves texts as they are.
     pub const NONE: Analyzer = Analyzer {
-        case_sensitive: true,
+        letters: LetterCase::Kept,
         normalize: false,
         ascii: false,
         tokenizer: Tokenizer::Whole,
@@ -68,12 +91,49 @@ impl Analyzer {
     pub fn terms<'t>(&self, text: &'t [u8]) -> Vec<Cow<'t, [u8]>> {
         let analyze = |part: &'t str| self.analyze(part.as_bytes());
         match (self.tokenizer, std::str::from_utf8(text)) {
-            (Tokenizer::Words, Ok(text)) => text.unicode_words().map(analyze).collect(),
+            (Tokenizer::Words { skipped, stemmed }, Ok(text)) => {
+                let words = text.unicode_words();
+                let short = words.filter(|word| word.encode_utf16().count() <= LONGEST_WORD);
+                let terms = short.filter_map(|word| self.term_of_word(word, skipped, stemmed));
+                terms.collect()
+            }
             (Tokenizer::Between(delimiter), Ok(text)) => {
                 let parts = text.split(delimiter).filter(|part| !part.is_empty());
                 parts.map(analyze).collect()
             }
             (Tokenizer::Whole, _) | (_, Err(_)) => vec![self.analyze(text)],
+        }
+    }
+
+    /// What is looked for in place of a word (`StandardAnalyzer.getFilterPipeline`); `None`: nothing is.
+    fn term_of_word<'t>(
+        &self,
+        word: &'t str,
+        skipped: Option<&'static Language>,
+        stemmed: Option<&'static Language>,
+    ) -> Option<Cow<'t, [u8]>> {
+        let word = self.with_letters(word);
+        if skipped.is_some_and(|language| language.skips(&word)) {
+            return None;
+        }
+        let stem = match (stemmed, word) {
+            (None, word) => word,
+            (Some(language), Cow::Borrowed(word)) => language.stem(word),
+            (Some(language), Cow::Owned(word)) => Cow::Owned(language.stem(&word).into_owned()),
+        };
+        let term = match self.normalize {
+            true => Cow::Owned(stem.nfc().collect()),
+            false => stem,
+        };
+        Some(bytes_of(term))
+    }
+
+    fn with_letters<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        match self.letters {
+            LetterCase::Kept => Cow::Borrowed(text),
+            // As a whole: a sigma at the end of a word is another letter (`String.toLowerCase`).
+            LetterCase::Lower => Cow::Owned(text.to_lowercase()),
+            LetterCase::Upper => Cow::Owned(text.to_uppercase()),
         }
     }
 
@@ -89,17 +149,20 @@ impl Analyzer {
         if self.normalize {
             text = Cow::Owned(text.nfc().collect());
         }
-        if !self.case_sensitive {
-            // As a whole: a sigma at the end of a word is another letter (`String.toLowerCase`).
-            text = Cow::Owned(text.to_lowercase());
+        if self.letters != LetterCase::Kept {
+            text = Cow::Owned(self.with_letters(&text).into_owned());
         }
         if self.ascii {
             text = Cow::Owned(fold(&text));
         }
-        match text {
-            Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
-            Cow::Owned(text) => Cow::Owned(text.into_bytes()),
-        }
+        bytes_of(text)
+    }
+}
+
+fn bytes_of(text: Cow<'_, str>) -> Cow<'_, [u8]> {
+    match text {
+        Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+        Cow::Owned(text) => Cow::Owned(text.into_bytes()),
     }
 }
 
@@ -136,7 +199,7 @@ mod tests {
             String::from_utf8(analyzer.analyze(text.as_bytes()).into_owned()).expect("text")
         };
         let small = Analyzer {
-            case_sensitive: false,
+            letters: LetterCase::Lower,
             ..plain
         };
         assert_eq!(shown(small, "ÁbC"), "ábc");
@@ -157,10 +220,10 @@ mod tests {
     /// As Cassandra's analyzers cut them.
     #[test]
     fn texts_are_cut_into_terms() {
-        let terms = |tokenizer, case_sensitive, text: &'static str| -> Vec<String> {
+        let terms = |tokenizer, letters, text: &'static str| -> Vec<String> {
             let analyzer = Analyzer {
                 tokenizer,
-                case_sensitive,
+                letters,
                 ..Analyzer::NONE
             };
             let terms = analyzer.terms(text.as_bytes()).into_iter();
@@ -168,22 +231,17 @@ mod tests {
                 .map(|term| String::from_utf8(term.into_owned()).expect("text"))
                 .collect()
         };
+        let (kept, lower) = (LetterCase::Kept, LetterCase::Lower);
+        let words = Tokenizer::Words {
+            skipped: None,
+            stemmed: None,
+        };
+        assert_eq!(terms(words, kept, " , -"), [""; 0]);
         assert_eq!(
-            terms(
-                Tokenizer::Words,
-                false,
-                "Quick-silver, can't 3.14 a_b x@y.com 日本"
-            ),
-            [
-                "quick", "silver", "can't", "3.14", "a_b", "x", "y.com", "日", "本"
-            ]
-        );
-        assert_eq!(terms(Tokenizer::Words, true, " , -"), [""; 0]);
-        assert_eq!(
-            terms(Tokenizer::Between(':'), true, "a:b c::D"),
+            terms(Tokenizer::Between(':'), kept, "a:b c::D"),
             ["a", "b c", "D"]
         );
-        assert_eq!(terms(Tokenizer::Whole, false, "A B"), ["a b"]);
+        assert_eq!(terms(Tokenizer::Whole, lower, "A B"), ["a b"]);
         assert_eq!(Analyzer::NONE.terms(&[0xff]), [&[0xff][..]]);
     }
 }
