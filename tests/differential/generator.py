@@ -180,9 +180,11 @@ class Sequence:
         if kind == "nonsense":
             target = self.rng.choice(["nosuch", f"full(nosuch)", f"{target}, {target}"])
         using = " USING 'sai'" if kind == "attached" else ""
+        if kind == "search":
+            using = f" USING 'org.apache.cassandra.index.sasi.SASIIndex'{search_options(self.rng)}"
         self.spare += 1
         name = self.rng.choice(["", "", f"i{self.spare} "])
-        return f"CREATE INDEX {self.rng.choice(['', '', 'IF NOT EXISTS '])}{name}ON {table.name} ({target}){using}"
+        return f"CREATE {'CUSTOM ' if kind == 'search' else ''}INDEX {self.rng.choice(['', '', 'IF NOT EXISTS '])}{name}ON {table.name} ({target}){using}"
 
     def view(self, table):
         """CREATE MATERIALIZED VIEW of a table, which is empty: it is there when its statement returns."""
@@ -202,6 +204,31 @@ class Sequence:
             "view": f"MATERIALIZED VIEW {self.rng.choice(self.views).name if self.views else 'nosuch'}",
             "index": f"INDEX {table.name}_{self.rng.choice(table.columns).name}_idx",
         }[kind]
+
+
+def search_options(rng) -> str:
+    """What a SASI is told, if anything."""
+    kind, package = pick(rng, "search"), "org.apache.cassandra.index.sasi.analyzer."
+    words = {"analyzer_class": package + "StandardAnalyzer"}
+    options = {
+        "none": {},
+        "contains": {},
+        "sparse": {"mode": "SPARSE"},
+        "letters": {
+            "analyzer_class": package + "NonTokenizingAnalyzer",
+            **rng.choice([{"case_sensitive": "false"}, {"normalize_lowercase": "true"}, {"normalize_uppercase": "true"}]),
+        },
+        "words": words | rng.choice([{}, {"tokenization_normalize_lowercase": "true"}]),
+        "stems": words
+        | {"tokenization_locale": rng.choice(["en", "en", "de_AT", "xx"])}
+        | rng.choice([{"tokenization_enable_stemming": "true"}, {"tokenization_skip_stop_words": "true"}]),
+        "parts": {"analyzer_class": package + "DelimiterAnalyzer", "delimiter": " "},
+        "nonsense": rng.choice([{"mode": "nosuch"}, {"analyzer_class": "nosuch"}, {"nosuch": "1"}]),
+    }[kind]
+    if kind == "contains" or "analyzer_class" in options and rng.random() < 0.5:
+        options = {"mode": "CONTAINS"} | options
+    texts = ", ".join(f"'{name}': '{value}'" for name, value in options.items())
+    return f" WITH OPTIONS = {{{texts}}}" if texts else ""
 
 
 def sequence(seed: int, length: int = 60, conditional: bool = False) -> list[dict]:

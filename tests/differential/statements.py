@@ -313,10 +313,18 @@ class Statements:
         if kind == "in":
             return f"{name} IN ({w.value(ty)}, {w.value(ty)})"
         if kind == "like":
-            return f"{name} LIKE {w.value(ty)}"
+            return f"{name} LIKE {self.pattern(c, w)}"
         if kind == "not":
             return self.rng.choice([f"{name} != {w.value(ty)}", f"{name} IS NOT NULL"])
         return f"{name} {self.rng.choice(COMPARISONS)} {w.value(ty, 0.02)}"
+
+    def pattern(self, c: Column, w: Writer) -> str:
+        """What texts are like: one, what they begin or end with, or have in them; at times no text."""
+        if c.type.kind not in ("text", "ascii") or self.rng.random() < 0.1:
+            return w.value(c.type)
+        before, behind = self.rng.choice([("", ""), ("", "%"), ("", "%"), ("%", ""), ("%", "%"), ("%", "%")])
+        text = before + self.rng.choice(["a", "a", "ab", "b", "A", "the", "runs", "x", ""]) + behind
+        return w.put(f"'{text}'", text.encode())
 
     def order(self, t: Table) -> str:
         """ORDER BY: mostly the table's order or its reverse, at times neither."""

@@ -41,7 +41,7 @@ DOMAINS = {
     "inet": [(quoted(a), a) for a in ("10.0.0.1", "127.0.0.1", "::1", "2001:db8::ff")],
     "int": [(str(i), i) for i in (0, 1, 2, -1, 2**31 - 1, -(2**31))],
     "smallint": [(str(i), i) for i in (0, 1, -1, 2**15 - 1)],
-    "text": [(quoted(s), s) for s in ("a", "ab", "b", "é", "🐍", "")],
+    "text": [(quoted(s), s) for s in ("a", "ab", "b", "é", "🐍", "", "The run of a B")],
     "time": [(quoted(s), util.Time(s)) for s in ("00:00:00", "12:34:56.789012345", "23:59:59.999999999")],
     "timestamp": [(quoted("2026-11-21T01:02:03.456+0000"), timestamp(1795222923456)), ("0", timestamp(0)), ("-1", timestamp(-1))],
     "timeuuid": [(str(u), u) for u in TIMEUUIDS],

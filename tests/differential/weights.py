@@ -15,7 +15,9 @@ WEIGHTS = {
         "describe": 12, "mask": 2, "trigger": 1, "index": 14, "drop index": 5,
         "view": 3, "drop view": 2, "alter view": 1,
     },
-    "index": {"column": 20, "part": 8, "attached": 14, "nonsense": 2},
+    "index": {"column": 20, "part": 8, "attached": 14, "search": 7, "nonsense": 2},
+    # Options of an index that texts are searched by (SASI).
+    "search": {"none": 5, "contains": 6, "sparse": 1, "letters": 4, "words": 4, "stems": 3, "parts": 2, "nonsense": 1},
     "describe": {"table": 6, "keyspace": 2, "only keyspace": 1, "type": 4, "name": 2, "nothing": 1, "index": 2, "view": 2},
     # What a view is made wrong by.
     "view": {"as it must be": 30, "a key left out": 1, "null keys": 1, "a static column": 1, "another function": 1},
@@ -36,7 +38,7 @@ WEIGHTS = {
     # WHERE of a SELECT.
     "where": {"nothing": 14, "token": 10, "in": 15, "key": 46, "filter": 15, "index": 12},
     "clustering": {"tuple": 30, "tuples": 10, "in": 10, "comparison": 50},
-    "filter": {"comparison": 6, "in": 2, "contains": 4, "contains key": 3, "entry": 4, "like": 1, "not": 1},
+    "filter": {"comparison": 6, "in": 2, "contains": 4, "contains key": 3, "entry": 4, "like": 2, "not": 1},
     "assignment": {"whole": 25, "part": 75},
     "group": {"partition": 3, "clustering": 5, "time": 1, "nonsense": 1},
 }

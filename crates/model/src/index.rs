@@ -216,6 +216,12 @@ impl Index {
         }
     }
 
+    /// Is a column one of texts to a SASI? Downwards it is none: its values are compared as a whole, in
+    /// ranges too, and like nothing (`ColumnIndex.isLiteral` asks for the class, which is `ReversedType`).
+    pub fn is_text_of_sasi(column: &Column) -> bool {
+        matches!(column.ty, CqlType::Text | CqlType::Ascii) && column.order == Order::Ascending
+    }
+
     /// The name of a SASI's analyzer, without its package.
     fn sasi_analyzer_class(&self) -> Option<&str> {
         let class = self.options.get("analyzer_class")?;
@@ -247,7 +253,7 @@ impl Index {
     /// `ColumnIndex.supports`
     fn sasi_supports(&self, column: &Column, operator: FilterOperator) -> bool {
         use FilterOperator::{Equal, LikeContains, LikeMatches, LikePrefix, LikeSuffix};
-        let is_text = matches!(column.ty, CqlType::Text | CqlType::Ascii);
+        let is_text = Index::is_text_of_sasi(column);
         let tokenizes = is_text && self.sasi_analyzer().tokenizer != Tokenizer::Whole;
         let mode = self.sasi_mode();
         match operator {

@@ -26,7 +26,7 @@ pub(super) fn check(index: &Index, columns: &[&Column]) -> Result<(), CqlError> 
     if column.kind == ColumnKind::PartitionKey {
         return refuse("partition key columns are not yet supported by SASI".to_owned());
     }
-    let is_text = matches!(column.ty, CqlType::Text | CqlType::Ascii);
+    let is_text = Index::is_text_of_sasi(column);
     let analyzer = option("analyzer_class");
     if let Some(class) = analyzer {
         check_analyzer(index, class, is_text, &column.ty)?;

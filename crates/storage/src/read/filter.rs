@@ -213,15 +213,18 @@ impl<'c> Check<'c> {
         let indexes = || deciding.indexes(column, filter);
         let mut analyzers = indexes().map(Index::analyzer);
         let is_attached = indexes().any(Index::is_storage_attached);
+        let is_sasi = indexes().any(Index::is_sasi);
         Check {
             analyzer: analyzers
                 .find(|a| *a != Analyzer::NONE)
                 .unwrap_or(Analyzer::NONE),
             addresses: is_range_of_addresses(column, filter)
                 .then(|| Addresses::of(command, deciding)),
-            // Downwards no value is kept empty, not even a text (`ReversedType.allowsEmpty`).
-            skips_empty: is_attached
-                && (column.ty.is_empty_meaningless() || column.order == Order::Descending),
+            // Downwards no value is kept empty, not even a text (`ReversedType.allowsEmpty`); a SASI finds
+            // nothing that is empty.
+            skips_empty: is_sasi
+                || is_attached
+                    && (column.ty.is_empty_meaningless() || column.order == Order::Descending),
             ..Check::without_index(column, filter)
         }
     }
