@@ -135,6 +135,11 @@ fn composites() {
 }
 
 #[test]
+fn tokens_beside_keys() {
+    check(include_str!("golden/tokens_and_keys.cql"));
+}
+
+#[test]
 fn conditional() {
     check(include_str!("golden/conditional.cql"));
 }

@@ -220,7 +220,8 @@ impl Restrictions {
         let may_filter = kind.filters() || indexed;
         restrictions.check_keys(table, kind, may_filter)?;
         let has_keys = restrictions.has_keys();
-        let is_range = !has_keys || restrictions.token.is_some();
+        // Beside a token, too, keys that are all given are what is read (`TokenFilter.isOnToken`).
+        let is_range = !has_keys;
         restrictions.uses_index = indexed && !has_keys && restrictions.token.is_none();
         if !has_keys {
             demands.filter_keys();
@@ -233,7 +234,6 @@ impl Restrictions {
             demands.filter_clustering();
         }
         demands.filter_others();
-        // Beside a token, only keys that are all given count (`TokenFilter.isOnToken`).
         let key_in = restrictions.has_key_in() && (restrictions.token.is_none() || has_keys);
         restrictions.take_others(table, collected, kind, indexed)?;
         if restrictions.uses_index && key_in {
