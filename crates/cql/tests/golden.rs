@@ -140,6 +140,11 @@ fn tokens_beside_keys() {
 }
 
 #[test]
+fn moved_times() {
+    check(include_str!("golden/moved_times.cql"));
+}
+
+#[test]
 fn conditional() {
     check(include_str!("golden/conditional.cql"));
 }

@@ -9,6 +9,7 @@
 mod aggregate;
 mod arithmetic;
 mod blob;
+mod calendar;
 mod cast;
 mod decimal;
 mod factories;

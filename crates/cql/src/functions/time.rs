@@ -1,12 +1,10 @@
 //! Times, dates and time uuids (`TimeFcts`, `UuidFcts`).
 
 use bytes::Bytes;
-use jiff::Span;
-use jiff::civil::{Date, date};
 use model::CqlType;
 use model::duration::Duration;
 
-use super::{Call, Scalar};
+use super::{Call, Scalar, calendar};
 use crate::CqlError;
 
 /// Functions that give another result each time.
@@ -228,30 +226,35 @@ pub(super) fn shift(
             nanoseconds: duration.nanoseconds.wrapping_neg(),
         };
     }
-    let out_of_range = || "the result is out of range".to_owned();
-    let millis = millis_of(ty, moment)
-        .and_then(|millis| add(millis, &duration, 1))
-        .ok_or_else(out_of_range)?;
+    let millis = millis_of(ty, moment).ok_or("it is no point in time")?;
+    let millis = add(millis, &duration);
     Ok(match ty {
         CqlType::Date => Bytes::copy_from_slice(&date_of(millis)),
         _ => Bytes::copy_from_slice(&millis.to_be_bytes()),
     })
 }
 
-/// `millis` moved by `count` times the duration (`Duration.addTo`): months by the calendar, the
-/// rest by the clock.
-fn add(millis: i64, duration: &Duration, count: i64) -> Option<i64> {
-    let mut millis = millis;
-    let months = i64::from(duration.months).checked_mul(count)?;
-    if months != 0 {
-        const EPOCH: Date = date(1970, 1, 1);
-        let day = millis.div_euclid(MILLIS_PER_DAY);
-        let day = EPOCH.checked_add(Span::new().try_days(day).ok()?).ok()?;
-        let moved = day.checked_add(Span::new().try_months(months).ok()?).ok()?;
-        let days = EPOCH.until(moved).ok()?.get_days();
-        millis = i64::from(days) * MILLIS_PER_DAY + millis.rem_euclid(MILLIS_PER_DAY);
+/// `millis` moved by a duration (`Duration.addTo`): months by the calendar, the rest by the clock. Beyond what there is
+/// it begins anew, as there.
+fn add(millis: i64, duration: &Duration) -> i64 {
+    let Duration {
+        months,
+        days,
+        nanoseconds,
+    } = *duration;
+    let rest = nanoseconds / NANOS_PER_MILLI;
+    let days = i64::from(days) * MILLIS_PER_DAY;
+    if months == 0 {
+        return millis.wrapping_add(days).wrapping_add(rest);
     }
-    millis.checked_add(clock_millis(duration)?.checked_mul(count)?)
+    let day = calendar::add_months(millis.div_euclid(MILLIS_PER_DAY), months);
+    let moved = day
+        .wrapping_mul(MILLIS_PER_DAY)
+        .wrapping_add(millis.rem_euclid(MILLIS_PER_DAY));
+    // The calendar takes milliseconds as an int.
+    moved
+        .wrapping_add(days)
+        .wrapping_add(i64::from(rest as i32))
 }
 
 /// The part of a duration that every calendar measures alike.
@@ -317,19 +320,31 @@ fn floor_millis(millis: i64, start: i64, duration: &Duration) -> Option<i64> {
         }
         return Some(millis - (millis.checked_sub(start)?) % clock);
     }
+    let end = |count: i64| {
+        let days = i64::from(duration.days).checked_mul(count)?;
+        let duration = Duration {
+            months: i64::from(duration.months)
+                .checked_mul(count)?
+                .try_into()
+                .ok()?,
+            days: days.try_into().ok()?,
+            nanoseconds: duration.nanoseconds.checked_mul(count)?,
+        };
+        Some(add(start, &duration))
+    };
     // The largest count of durations that fits, found by halving: the longest month has 31 days,
     // the shortest 28.
     let shortest = i64::from(duration.months) * 28 * MILLIS_PER_DAY + clock;
     let (mut low, mut high) = (0, millis.checked_sub(start)? / shortest + 1);
     while low < high {
         let middle = low + (high - low + 1) / 2;
-        if add(start, duration, middle).is_some_and(|end| end <= millis) {
+        if end(middle).is_some_and(|end| end <= millis) {
             low = middle;
         } else {
             high = middle - 1;
         }
     }
-    add(start, duration, low)
+    end(low)
 }
 
 fn refuse_negative(duration: &Duration) -> Result<(), CqlError> {
