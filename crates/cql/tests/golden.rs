@@ -145,6 +145,11 @@ fn moved_times() {
 }
 
 #[test]
+fn limits_of_what_is_sorted() {
+    check(include_str!("golden/sorted_limits.cql"));
+}
+
+#[test]
 fn conditional() {
     check(include_str!("golden/conditional.cql"));
 }

@@ -629,8 +629,14 @@ impl<'p> SelectRun<'p> {
                 .find(|ordering| ordering.is_ne())
                 .unwrap_or(std::cmp::Ordering::Equal)
         });
-        let rows = self.sorted.iter().take(self.remaining as usize);
-        for Kept { slots, results } in rows.skip(self.taken.rows) {
+        // Rows beyond the limit are evaluated, too, as they are in Cassandra before it sorts: one of them may fail.
+        let wanted = self.remaining as usize;
+        for Kept { slots, results } in self.sorted.iter().skip(self.taken.rows) {
+            let mut nowhere = |_: &[Option<&[u8]>]| {};
+            let sink: &mut RowSink<'_> = match self.taken.rows < wanted {
+                true => sink,
+                false => &mut nowhere,
+            };
             self.plan
                 .selection
                 .emit(slots, results, self.request, sink)?;
