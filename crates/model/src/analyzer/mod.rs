@@ -44,7 +44,7 @@ const LONGEST_WORD: usize = 255;
 /// How texts are made alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Analyzer {
-    /// Are capital letters others than small ones?
+    /// In which letters?
     pub letters: LetterCase,
     /// In the composed form of Unicode (NFC)?
     pub normalize: bool,
