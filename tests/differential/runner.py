@@ -266,7 +266,7 @@ def is_known(step: dict, before: list, a, b) -> bool:
     """Whether the two answers to the step differ in a way of docs/differences.md that only the statements tell."""
     ways = (sorts_texts, shows_row_of_statics, finds_deleted, takes_half, compares_as_keys)
     return any(way(step, a, b) for way in ways) or any(
-        way(step, before, a, b) for way in (misses_frozen, finds_any_vector, ends_early, misses_decimals, misses_statics, forgets_filters)
+        way(step, before, a, b) for way in (misses_frozen, finds_any_vector, ends_early, misses_decimals, misses_statics, forgets_filters, finds_empty)
     )
 
 
@@ -319,6 +319,17 @@ def forgets_filters(step: dict, before: list, a, b) -> bool:
     schema = [earlier.get("cql", "") for earlier in before]
     has_others = " AND " in step.get("cql", "").split(" WHERE ")[-1]
     return a[0] == b[0] == "rows" and has_others and any("SASIIndex" in text for text in schema)
+
+
+def finds_empty(step: dict, before: list, a, b) -> bool:
+    """Whether Cassandra, asking a SASI index, has found what is empty: in a partition of which it found another row; or
+    has not found a partition of static columns alone."""
+    schema = [earlier.get("cql", "") for earlier in before]
+    if not (a[0] == b[0] == "rows" and any("SASIIndex" in text for text in schema)):
+        return False
+    more, fewer = ([row for row in x[2] if row not in y[2]] for x, y in ((b, a), (a, b)))
+    is_known = all(b"" in row for row in more) and all(None in row for row in fewer)
+    return aggregates(step) or bool(more or fewer) and is_known
 
 
 def misses_frozen(step: dict, before: list, a, b) -> bool:
