@@ -11,10 +11,11 @@
 //! page goes on.
 
 mod groups;
+mod sorted;
 
 use bytes::Bytes;
 use model::{
-    Clustering, ClusteringSelection, DataLimits, DecoratedKey, Order, PackedRow, Partition,
+    Clustering, ClusteringSelection, DataLimits, DecoratedKey, PackedRow, Partition,
     PartitionSelection, ReadCommand, ReadPage, Resume, Row, RowFilter, Slice,
 };
 
@@ -22,13 +23,14 @@ use crate::CqlError;
 use crate::error::invalid;
 use crate::term::Request;
 
-use super::fetch::{PlainSlots, Slots, owned};
+use super::fetch::{PlainSlots, Slots};
 use super::index_values::check_filters;
 use super::keys::check_keys;
 use super::nearest::Nearest;
 use super::position::Position;
 use super::select::SelectPlan;
 use groups::Group;
+pub(crate) use sorted::Kept;
 
 /// Takes the cells of a row of the result: `None` is null.
 pub type RowSink<'s> = dyn FnMut(&[Option<&[u8]>]) + 's;
@@ -38,8 +40,6 @@ pub type RowSink<'s> = dyn FnMut(&[Option<&[u8]>]) + 's;
 const PAGE_BYTES: u32 = 1 << 20;
 /// How many rows are read at once for aggregates and sorting.
 const INTERNAL_ROWS: u32 = 10_000;
-/// Of so many rows those are kept that are the nearest: twice as many as may be asked for.
-const MOST_KEPT: usize = 2000;
 /// How many partitions are read at the same time.
 const PARALLEL_READS: usize = 16;
 
@@ -61,13 +61,6 @@ enum Source {
     Range(PartitionSelection),
     /// Nothing more.
     Done,
-}
-
-/// A row, or a group by its first row and the results of its aggregates, until all are sorted.
-#[derive(Debug)]
-pub(crate) struct Kept {
-    pub(crate) slots: Slots<'static>,
-    results: Vec<Option<Bytes>>,
 }
 
 /// A SELECT while it is executed.
@@ -522,13 +515,7 @@ impl<'p> SelectRun<'p> {
             *left = allowed;
         }
         if sorts {
-            self.sorted.push(Kept {
-                slots: owned(slots),
-                results: Vec::new(),
-            });
-            if self.sorted.len() >= MOST_KEPT {
-                self.keep_nearest();
-            }
+            self.keep(slots);
             return Ok(());
         }
         self.count(slots);
@@ -551,13 +538,6 @@ impl<'p> SelectRun<'p> {
             clustering,
             remaining_in_partition,
             remaining: self.remaining,
-        }
-    }
-
-    /// Of the rows that were kept, no more than are wanted, the nearest first.
-    fn keep_nearest(&mut self) {
-        if let Some(nearest) = &self.nearest {
-            nearest.sort(&mut self.sorted, self.remaining as usize);
         }
     }
 
@@ -608,41 +588,5 @@ impl<'p> SelectRun<'p> {
         let finished = clustering.is_none_or(|clustering| clustering.0.is_empty());
         keys.last().is_some_and(|key| *key.key() == position.key)
             && (finished || position.remaining_in_partition == 0)
-    }
-
-    fn emit_sorted(&mut self, sink: &mut RowSink<'_>) -> Result<(), CqlError> {
-        self.keep_nearest();
-        let (keys, reversed) = (&self.plan.sort, self.plan.reversed);
-        self.sorted.sort_by(|a, b| {
-            keys.iter()
-                .map(|key| {
-                    let (x, y) = (a.slots[key.slot].as_deref(), b.slots[key.slot].as_deref());
-                    match (x, y) {
-                        (Some(x), Some(y)) if key.order == Order::Ascending => key.ty.compare(x, y),
-                        (Some(x), Some(y)) => key.ty.compare(y, x),
-                        // Rows without a clustering, of partitions with static columns only, come
-                        // first in the order of the table, and last against it.
-                        (x, y) if reversed => y.is_some().cmp(&x.is_some()),
-                        (x, y) => x.is_some().cmp(&y.is_some()),
-                    }
-                })
-                .find(|ordering| ordering.is_ne())
-                .unwrap_or(std::cmp::Ordering::Equal)
-        });
-        // Rows beyond the limit are evaluated, too, as they are in Cassandra before it sorts: one of them may fail.
-        let wanted = self.remaining as usize;
-        for Kept { slots, results } in self.sorted.iter().skip(self.taken.rows) {
-            let mut nowhere = |_: &[Option<&[u8]>]| {};
-            let sink: &mut RowSink<'_> = match self.taken.rows < wanted {
-                true => sink,
-                false => &mut nowhere,
-            };
-            self.plan
-                .selection
-                .emit(slots, results, self.request, sink)?;
-            self.taken.rows += 1;
-            self.request.functions.next_step();
-        }
-        Ok(())
     }
 }
