@@ -242,24 +242,21 @@ fn add(millis: i64, duration: &Duration) -> i64 {
         days,
         nanoseconds,
     } = *duration;
-    let rest = nanoseconds / NANOS_PER_MILLI;
-    let days = i64::from(days) * MILLIS_PER_DAY;
     if months == 0 {
-        return millis.wrapping_add(days).wrapping_add(rest);
+        return millis.wrapping_add(clock_millis(duration));
     }
     let day = calendar::add_months(millis.div_euclid(MILLIS_PER_DAY), months);
     let moved = day
         .wrapping_mul(MILLIS_PER_DAY)
         .wrapping_add(millis.rem_euclid(MILLIS_PER_DAY));
     // The calendar takes milliseconds as an int.
-    moved
-        .wrapping_add(days)
-        .wrapping_add(i64::from(rest as i32))
+    let rest = i64::from((nanoseconds / NANOS_PER_MILLI) as i32);
+    moved.wrapping_add(i64::from(days) * MILLIS_PER_DAY + rest)
 }
 
 /// The part of a duration that every calendar measures alike.
-fn clock_millis(duration: &Duration) -> Option<i64> {
-    (i64::from(duration.days) * MILLIS_PER_DAY).checked_add(duration.nanoseconds / NANOS_PER_MILLI)
+fn clock_millis(duration: &Duration) -> i64 {
+    i64::from(duration.days) * MILLIS_PER_DAY + duration.nanoseconds / NANOS_PER_MILLI
 }
 
 /// The start of the span of this duration that a moment lies in (`Duration.floorTimestamp`).
@@ -313,7 +310,7 @@ fn floor(call: &Call<'_>) -> Outcome {
 }
 
 fn floor_millis(millis: i64, start: i64, duration: &Duration) -> Option<i64> {
-    let clock = clock_millis(duration)?;
+    let clock = clock_millis(duration);
     if duration.months == 0 {
         if clock == 0 {
             return Some(millis);
