@@ -165,10 +165,7 @@ impl Index {
 
     /// What a SASI makes of texts (`IndexMode.getAnalyzer`).
     fn sasi_analyzer(&self) -> Analyzer {
-        let is = |option: &str| {
-            let value = self.options.get(option);
-            value.is_some_and(|value| value.eq_ignore_ascii_case("true"))
-        };
+        let is = |option: &str| self.is_on(option, false);
         let letters = |lower: bool, upper: bool| match (lower, upper) {
             (true, _) => LetterCase::Lower,
             (false, true) => LetterCase::Upper,
@@ -273,20 +270,22 @@ impl Index {
         (is_table || self.is_storage_attached() || is_search) && self.column_of(table).is_some()
     }
 
+    /// Does an option say so? `or`: what is so where it is not given.
+    pub fn is_on(&self, option: &str, or: bool) -> bool {
+        let given = self.options.get(option);
+        given.map_or(or, |given| given.eq_ignore_ascii_case("true"))
+    }
+
     /// What it makes of texts before it compares them.
     pub fn analyzer(&self) -> Analyzer {
-        let is = |option: &str, or: bool| match self.options.get(option) {
-            Some(value) => value.eq_ignore_ascii_case("true"),
-            None => or,
-        };
         match self.is_storage_attached() {
             true => Analyzer {
-                letters: match is("case_sensitive", true) {
+                letters: match self.is_on("case_sensitive", true) {
                     true => LetterCase::Kept,
                     false => LetterCase::Lower,
                 },
-                normalize: is("normalize", false),
-                ascii: is("ascii", false),
+                normalize: self.is_on("normalize", false),
+                ascii: self.is_on("ascii", false),
                 ..Analyzer::NONE
             },
             false if self.is_sasi() => self.sasi_analyzer(),

@@ -77,10 +77,7 @@ fn check_analyzer(index: &Index, class: &str, is_text: bool, ty: &CqlType) -> Re
             );
         }
     }
-    let is_on = |name: &str| {
-        let value = index.options.get(name);
-        value.is_some_and(|value| value.eq_ignore_ascii_case("true"))
-    };
+    let is_on = |name: &str| index.is_on(name, false);
     let knows_words =
         is_on("tokenization_enable_stemming") || is_on("tokenization_skip_stop_words");
     let locale = index.options.get("tokenization_locale");

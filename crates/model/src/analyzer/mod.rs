@@ -5,8 +5,8 @@ mod language;
 
 use std::borrow::Cow;
 
-use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
+use unicode_normalization::{UnicodeNormalization, is_nfc};
 use unicode_segmentation::UnicodeSegmentation;
 
 pub use language::Language;
@@ -93,7 +93,11 @@ impl Analyzer {
         match (self.tokenizer, std::str::from_utf8(text)) {
             (Tokenizer::Words { skipped, stemmed }, Ok(text)) => {
                 let words = text.unicode_words();
-                let short = words.filter(|word| word.encode_utf16().count() <= LONGEST_WORD);
+                // Units are no more than bytes.
+                let is_short = |word: &str| {
+                    word.len() <= LONGEST_WORD || word.encode_utf16().count() <= LONGEST_WORD
+                };
+                let short = words.filter(|word| is_short(word));
                 let terms = short.filter_map(|word| self.term_of_word(word, skipped, stemmed));
                 terms.collect()
             }
@@ -121,11 +125,14 @@ impl Analyzer {
             (Some(language), Cow::Borrowed(word)) => language.stem(word),
             (Some(language), Cow::Owned(word)) => Cow::Owned(language.stem(&word).into_owned()),
         };
-        let term = match self.normalize {
-            true => Cow::Owned(stem.nfc().collect()),
-            false => stem,
-        };
-        Some(bytes_of(term))
+        Some(bytes_of(self.composed(stem)))
+    }
+
+    fn composed<'t>(&self, text: Cow<'t, str>) -> Cow<'t, str> {
+        match self.normalize && !is_nfc(&text) {
+            true => Cow::Owned(text.nfc().collect()),
+            false => text,
+        }
     }
 
     fn with_letters<'t>(&self, text: &'t str) -> Cow<'t, str> {
@@ -145,10 +152,7 @@ impl Analyzer {
         let Ok(text) = std::str::from_utf8(text) else {
             return Cow::Borrowed(text);
         };
-        let mut text = Cow::Borrowed(text);
-        if self.normalize {
-            text = Cow::Owned(text.nfc().collect());
-        }
+        let mut text = self.composed(Cow::Borrowed(text));
         if self.letters != LetterCase::Kept {
             text = Cow::Owned(self.with_letters(&text).into_owned());
         }
