@@ -1,5 +1,5 @@
-//! Which statements are of one row that may be shown as it lies, and where that row is. That it is shown as any other
-//! way shows it, all tests see to that read by [`memory::Memory`].
+//! Which statements are of one row that may be shown as it lies, or written at once, and where that row is. That it is
+//! shown and written as in any other way, all tests see to that read and write by [`memory::Memory`].
 
 mod memory;
 
@@ -117,4 +117,104 @@ fn a_row_is_where_its_values_say() {
         assert_eq!(place(&values), None, "{values:?}");
     }
     assert_eq!(place(&[d, q]), None);
+}
+
+fn is_point_write(memory: &Memory, text: &str) -> bool {
+    match &prepared(memory, text).plan {
+        Plan::Modify(modify) => modify.is_point(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn writes_of_one_row_are_known() {
+    let memory = with_tables();
+    for text in [
+        "INSERT INTO ks.one (k, v, w) VALUES (?, ?, ?)",
+        "INSERT INTO ks.one (w, k) VALUES ('w', ?)",
+        "INSERT INTO ks.one (k) VALUES ('k')",
+        "UPDATE ks.one SET w = ?, v = 1 WHERE k = ?",
+        "INSERT INTO ks.wide (p, q, c, d, v) VALUES (?, ?, ?, ?, ?)",
+        "UPDATE ks.wide SET v = ? WHERE p = ? AND q = 'q' AND (c, d) = (?, 1)",
+        "INSERT INTO ks.stat (k, c, v) VALUES (?, ?, ?)",
+        "INSERT INTO ks.many (k, v) VALUES (?, ?)",
+        "INSERT INTO ks.sets (k, v) VALUES ({1, 2}, [3])",
+    ] {
+        assert!(is_point_write(&memory, text), "{text}");
+    }
+    for text in [
+        "INSERT INTO ks.one (k, v) VALUES (?, null)",
+        "INSERT INTO ks.one (k, v) VALUES (?, ?) IF NOT EXISTS",
+        "INSERT INTO ks.one (k, v) VALUES (?, ?) USING TTL ?",
+        "INSERT INTO ks.one (k, v) VALUES (?, ?) USING TIMESTAMP 1",
+        "INSERT INTO ks.one (k, v) VALUES (?, ?) USING TIMEOUT 1s",
+        "INSERT INTO ks.one (k, w) VALUES (?, cast(now() AS text))",
+        "INSERT INTO ks.one JSON ?",
+        "UPDATE ks.one SET v = ? WHERE k IN (?, ?)",
+        "UPDATE ks.one SET v = ? WHERE k = ? IF v = 1",
+        "DELETE FROM ks.one WHERE k = ?",
+        "DELETE v FROM ks.one WHERE k = ?",
+        "UPDATE ks.wide SET v = ? WHERE p = ? AND q = ? AND c = ? AND d IN (?, ?)",
+        "UPDATE ks.wide SET v = ? WHERE p = ? AND q = ? AND (c, d) = ?",
+        "INSERT INTO ks.stat (k, s) VALUES (?, ?)",
+        "INSERT INTO ks.stat (k, c, s, v) VALUES (?, ?, ?, ?)",
+        "UPDATE ks.stat SET s = ? WHERE k = ?",
+        "INSERT INTO ks.many (k, l) VALUES (?, ?)",
+        "UPDATE ks.many SET l = l + ? WHERE k = ?",
+        // What is bound has to be put in order.
+        "INSERT INTO ks.sets (k, v) VALUES ({1, 2}, ?)",
+        "UPDATE ks.counts SET n = n + 1 WHERE k = ?",
+    ] {
+        assert!(!is_point_write(&memory, text), "{text}");
+    }
+}
+
+#[test]
+fn a_row_gets_what_its_values_say() {
+    let mut memory = with_tables();
+    let text = "UPDATE ks.one SET v = ?, w = ? WHERE k = ?";
+    let prepared = prepared(&memory, text);
+    let Plan::Modify(modify) = &prepared.plan else {
+        panic!("it writes");
+    };
+    let update =
+        |values: &[Value<'_>]| modify.point_update(values, Bytes::copy_from_slice, (1_000_000, 1));
+    let (one, wrong, w, k) = (
+        Value::Bytes(&[0, 0, 0, 1]),
+        Value::Bytes(&[1, 2, 3]),
+        Value::Bytes(b"w"),
+        Value::Bytes(b"k"),
+    );
+    let cells = |values: &[Value<'_>]| {
+        let update = update(values).expect("there is nothing unusual about it");
+        let [row] = &update.rows[..] else {
+            panic!("{update:?}")
+        };
+        let cells = row.cells.iter();
+        cells
+            .map(|cell| (cell.value.to_vec(), cell.is_tombstone()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        cells(&[one, w, k]),
+        [(vec![0, 0, 0, 1], false), (b"w".to_vec(), false)]
+    );
+    assert_eq!(
+        cells(&[Value::Null, w, k]),
+        [(vec![], true), (b"w".to_vec(), false)]
+    );
+    assert_eq!(cells(&[Value::Unset, w, k]), [(b"w".to_vec(), false)]);
+    // Somebody else says what becomes of these.
+    for values in [
+        [wrong, w, k],
+        [one, w, Value::Null],
+        [one, w, Value::Bytes(b"")],
+        [Value::Unset, Value::Unset, k],
+    ] {
+        assert_eq!(update(&values), None, "{values:?}");
+    }
+    for values in [[one, w, k], [Value::Null, w, k], [Value::Unset, w, k]] {
+        let answer = memory.execute(&prepared, &values, None, None);
+        answer.unwrap_or_else(|error| panic!("{error}"));
+    }
 }

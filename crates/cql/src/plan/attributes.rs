@@ -41,6 +41,11 @@ impl Attributes {
         })
     }
 
+    /// Does it say nothing?
+    pub(crate) fn are_none(&self) -> bool {
+        self.timestamp.is_none() && self.ttl.is_none() && self.timeout.is_none()
+    }
+
     /// Does it say when?
     pub(crate) fn has_timestamp(&self) -> bool {
         self.timestamp.is_some()

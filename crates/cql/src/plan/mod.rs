@@ -25,6 +25,7 @@ mod nearest;
 mod node;
 mod operation;
 mod point;
+mod point_write;
 mod position;
 mod restriction;
 mod restrictions;

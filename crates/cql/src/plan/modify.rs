@@ -19,6 +19,7 @@ use super::condition::{Conditions, refuse_timestamp};
 use super::json::JsonInsert;
 use super::keys::KeyPlan;
 use super::operation::ColumnAction;
+use super::point_write::PointWrite;
 use super::restriction::column_of;
 use super::restrictions::{Restrictions, StatementKind};
 use super::slices::SlicePlan;
@@ -38,6 +39,8 @@ pub struct ModifyPlan {
     pub(crate) json: Option<JsonInsert>,
     pub(crate) attributes: Attributes,
     pub(crate) conditions: Conditions,
+    /// If it gives columns of one row values, and does nothing else.
+    pub(super) point: Option<PointWrite>,
     is_counter: bool,
 }
 
@@ -212,7 +215,7 @@ impl ModifyPlan {
             .partition(|action| action.column.kind == ColumnKind::Static);
         static_actions.sort_by_key(|action| action.column.id);
         row_actions.sort_by_key(|action| action.column.id);
-        Ok(ModifyPlan {
+        let mut plan = ModifyPlan {
             table,
             kind,
             place,
@@ -221,8 +224,11 @@ impl ModifyPlan {
             json: None,
             attributes,
             conditions,
+            point: None,
             is_counter,
-        })
+        };
+        plan.point = PointWrite::of(&plan);
+        Ok(plan)
     }
 
     /// The table that is written.

@@ -6,15 +6,17 @@
 //! that is too long, a level that needs other nodes) is left to [`super::run`], which says what it comes to.
 
 use bytes::Bytes;
-use model::{Clustering, ColumnId, CqlType, DecoratedKey, encode_key};
+use model::{Clustering, ColumnId, CqlType, DecoratedKey, Table, encode_key};
 use smallvec::SmallVec;
 
 use crate::term::{Expression, Value};
 
 use super::fetch::PlainSlots;
+use super::keys::KeyPlan;
 use super::restriction::Tuple;
 use super::run::RowSink;
 use super::select::SelectPlan;
+use super::slices::SlicePlan;
 
 /// Where the row is, once there are values.
 #[derive(Clone, Debug)]
@@ -27,14 +29,14 @@ pub struct PointPlan {
 
 /// A value that is written in the statement or bound to it.
 #[derive(Clone, Debug)]
-enum Given {
+pub(super) enum Given {
     Written(Bytes),
     Bound { marker: usize, ty: CqlType },
 }
 
 impl Given {
     /// `None` of what is put together, or put in order, in each execution.
-    fn of(expression: &Expression) -> Option<Given> {
+    pub(super) fn of(expression: &Expression) -> Option<Given> {
         match expression {
             Expression::Constant(Some(value)) => Some(Given::Written(value.clone())),
             Expression::Marker {
@@ -51,12 +53,28 @@ impl Given {
 
     /// The value; `None` if it is none that a key can have.
     fn value<'g>(&'g self, values: &[Value<'g>]) -> Option<&'g [u8]> {
+        match self.assigned(values)? {
+            Value::Bytes(bytes) => Some(bytes),
+            Value::Null | Value::Unset => None,
+        }
+    }
+
+    /// What a column is given; `None` if that is no value of its type.
+    pub(super) fn assigned<'g>(&'g self, values: &[Value<'g>]) -> Option<Value<'g>> {
         match self {
-            Given::Written(value) => Some(value),
-            Given::Bound { marker, ty } => match values.get(*marker)? {
-                Value::Bytes(bytes) => ty.validate_bound(bytes).is_ok().then_some(*bytes),
-                Value::Null | Value::Unset => None,
+            Given::Written(value) => Some(Value::Bytes(value)),
+            Given::Bound { marker, ty } => match *values.get(*marker)? {
+                Value::Bytes(bytes) if ty.validate_bound(bytes).is_err() => None,
+                value => Some(value),
             },
+        }
+    }
+
+    /// Its bytes, to keep.
+    pub(super) fn shared(&self, bytes: &[u8], share: impl Fn(&[u8]) -> Bytes) -> Bytes {
+        match self {
+            Given::Written(value) => value.clone(),
+            Given::Bound { .. } => share(bytes),
         }
     }
 }
@@ -69,20 +87,24 @@ impl PointPlan {
             && plan.table.statics().len() == 0
             && plan.filters.is_empty()
             && !plan.bypass_cache;
-        if !is_plain {
-            return None;
-        }
-        let key = plan.keys.equals()?;
+        is_plain
+            .then(|| PointPlan::at(&plan.table, &plan.keys, &plan.slices))
+            .flatten()
+    }
+
+    /// Of a statement about these rows of a table; `None` if they may be more than one.
+    pub(super) fn at(table: &Table, keys: &KeyPlan, slices: &SlicePlan) -> Option<PointPlan> {
+        let key = keys.equals()?;
         let key = key.map(Given::of).collect::<Option<Vec<Given>>>()?;
         let mut clustering = Vec::new();
-        for demanded in plan.slices.equals()? {
+        for demanded in slices.equals()? {
             match demanded {
                 Tuple::Terms(terms) => clustering.extend(terms.iter().map(Given::of)),
                 Tuple::Marker(..) => return None,
             }
         }
         let clustering = clustering.into_iter().collect::<Option<Vec<Given>>>()?;
-        let is_whole = clustering.len() == plan.table.clustering_key().len();
+        let is_whole = clustering.len() == table.clustering_key().len();
         is_whole.then_some(PointPlan { key, clustering })
     }
 
@@ -93,10 +115,7 @@ impl PointPlan {
         values: &[Value<'_>],
         share: impl Fn(&[u8]) -> Bytes,
     ) -> Option<(DecoratedKey, Clustering)> {
-        let bytes = |given: &Given| match given {
-            Given::Written(value) => Some(value.clone()),
-            Given::Bound { .. } => given.value(values).map(&share),
-        };
+        let bytes = |given: &Given| Some(given.shared(given.value(values)?, &share));
         let key = match &self.key[..] {
             [only] => bytes(only).filter(|key| key.len() <= usize::from(u16::MAX))?,
             several => {

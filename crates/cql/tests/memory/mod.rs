@@ -10,8 +10,8 @@ use bytes::Bytes;
 use cql::functions::FunctionLanguage;
 use cql::schema::Features;
 use cql::{
-    CasRequest, ColumnSpec, Context, CqlError, Paging, Plan, Prepared, Request, SelectPlan, Value,
-    prepare,
+    CasRequest, ColumnSpec, Context, CqlError, ModifyPlan, Paging, Plan, Prepared, Request,
+    SelectPlan, Value, prepare,
 };
 use model::{
     ClusteringSelection, ColumnKind, CounterMutation, DecoratedKey, FilterOperator, Mutation,
@@ -98,6 +98,20 @@ fn as_it_lies(
     Some(rows)
 }
 
+/// What a write of one row says at once is what it says in the usual way, if that is no error.
+fn compare_at_once(
+    modify: &ModifyPlan,
+    values: &[Value<'_>],
+    request: &Request<'_>,
+    mutations: Option<&[Mutation]>,
+) {
+    let times = (request.timestamp_micros, request.now_seconds);
+    if let Some(update) = modify.point_update(values, Bytes::copy_from_slice, times) {
+        let updates = vec![update];
+        assert_eq!(mutations, Some(&[Mutation { updates }][..]));
+    }
+}
+
 impl Memory {
     pub(crate) fn new() -> Memory {
         Memory {
@@ -153,7 +167,9 @@ impl Memory {
             }
             Plan::Modify(modify) => {
                 let pages = self.read_all(&again(&request, || modify.reads(&request))?);
-                self.apply(again(&request, || modify.mutations(&request, &pages))?);
+                let mutations = again(&request, || modify.mutations(&request, &pages));
+                compare_at_once(modify, values, &request, mutations.as_deref().ok());
+                self.apply(mutations?);
             }
             Plan::Batch(batch) => {
                 let pages = self.read_all(&batch.reads(&request)?);
