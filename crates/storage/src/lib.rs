@@ -43,10 +43,11 @@ pub use sstable::{
     decode_partition_update, encode_partition_update,
 };
 pub use store::{
-    CompactionKind, CompactionRecord, CompactionScope, CompactionStatus, Granularity, ImportError,
-    ImportOptions, IndexSSTables, IndexState, PartitionEstimate, PlainRow, SSTableDetails,
-    ScrubOptions, Scrubbed, SnapshotDetails, SnapshotError, SnapshotManifest, Store, StoreConfig,
-    StoreStats, TableDetails, TableStats, TableTallies, VerifyOptions, asked_index, instant,
+    BegunWrites, CompactionKind, CompactionRecord, CompactionScope, CompactionStatus, Granularity,
+    ImportError, ImportOptions, IndexSSTables, IndexState, PartitionEstimate, PlainRow,
+    SSTableDetails, ScrubOptions, Scrubbed, SnapshotDetails, SnapshotError, SnapshotManifest,
+    Store, StoreConfig, StoreStats, TableDetails, TableStats, TableTallies, VerifyOptions,
+    asked_index, instant,
 };
 pub use unfiltered::{PartitionHead, RangeTombstoneMarker, Unfiltered, is_start, opposite};
 pub use view::{Now, ViewRule, ViewUpdates, slices_touched};

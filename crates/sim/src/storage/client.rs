@@ -1,4 +1,5 @@
-//! Those who write to the store and read from it, and hold its answers against the oracle.
+//! Those who write to the store (see [`writes`](super::writes)) and read from it, and hold its answers against the
+//! oracle.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,9 +12,7 @@ use model::{
     ClusteringSelection, DataLimits, DecoratedKey, PartitionBound, PartitionSelection, ReadCommand,
     ReadPage, Resume, Slice, Table, TableId, Token,
 };
-use storage::{
-    CompactionError, CompactionScope, Granularity, ReadError, ScrubOptions, Store, WriteError,
-};
+use storage::{CompactionError, CompactionScope, Granularity, ReadError, ScrubOptions, Store};
 
 use super::indexes;
 use super::operation;
@@ -57,7 +56,8 @@ impl Client {
                     .fail(format!("memtables take {bytes} bytes of {limit}"));
             }
             let result = match self.random.below(1000) {
-                0..550 => self.write().await,
+                0..400 => self.write().await,
+                400..550 => self.write_together().await,
                 550..800 => self.read_row().await,
                 800..900 => self.read().await,
                 900..940 => self.read_pages().await,
@@ -86,60 +86,6 @@ impl Client {
                 self.world.fail(problem);
             }
         }
-    }
-
-    async fn write(&mut self) -> Result<(), String> {
-        let Some(key) = self.world.pick_key(&self.env, &mut self.random) else {
-            self.env.yield_now().await;
-            return Ok(());
-        };
-        let all = self.world.tables();
-        let purged = all[2].clone();
-        let tables: Vec<Arc<Table>> = match self.random.below(10) {
-            0..4 => vec![all[0].clone()],
-            4..6 => vec![all[1].clone()],
-            6..9 => vec![all[0].clone(), all[1].clone()],
-            _ => vec![purged.clone()],
-        };
-        let purges = tables.iter().any(|table| table.id == purged.id);
-        if purges && self.world.oracle.borrow().is_undecided(&key) {
-            // Where deletions are purged at once, writes must come in the order of their times.
-            return Ok(());
-        }
-        let moment = match purges {
-            true => self.world.next_moment(&self.env),
-            false => self.world.some_moment(&self.env, &mut self.random),
-        };
-        let mutation = operation::mutation(&mut self.random, &key, &tables, moment);
-        let id = self.world.oracle.borrow_mut().begin(&mutation);
-        if purges {
-            self.world.lock(&key);
-        }
-        let result = self.store.apply(mutation).await;
-        if purges {
-            self.world.unlock(&key);
-        }
-        if let Err(WriteError::Overloaded(_)) = &result {
-            self.world.oracle.borrow_mut().refused(&key, id);
-            self.world.refused();
-            // Who is refused comes back later.
-            let pause = self.random.below(50_000);
-            self.env.sleep(Duration::from_micros(pause)).await;
-            return Ok(());
-        }
-        let mut oracle = self.world.oracle.borrow_mut();
-        match result {
-            Ok(()) => oracle.acknowledged(&key, id),
-            // A drive that fails fails the log for good, and the world sees to a restart, or it
-            // fails this write alone. Nobody knows what became of it.
-            Err(WriteError::CommitLog(_)) if self.world.has_disk_faults() => {
-                drop(oracle);
-                self.world.node_failed();
-            }
-            Err(WriteError::Closed) => oracle.refused(&key, id),
-            Err(error) => return Err(format!("a write failed: {error}")),
-        }
-        Ok(())
     }
 
     async fn read(&mut self) -> Result<(), String> {

@@ -16,5 +16,6 @@ mod tables;
 #[cfg(test)]
 mod truncation;
 mod world;
+mod writes;
 
 pub use run::{Report, run};

@@ -208,8 +208,26 @@ impl Memory {
         self.inflow.borrow_mut().wait(bytes, &room, now)
     }
 
-    fn reserve(&self, bytes: usize) -> Reserved<'_> {
+    /// Is there memory for a write that may take so many bytes, and nobody waits for any?
+    pub(super) fn is_plentiful(&self, bytes: usize) -> bool {
+        self.waiting.get() == 0 && self.has_room(bytes) && !self.is_short()
+    }
+
+    /// Sets memory aside for a write under way, until it is given back.
+    pub(super) fn set_aside(&self, bytes: usize) {
         self.reserved.set(self.reserved.get() + bytes);
+    }
+
+    /// Gives back what was set aside.
+    pub(super) fn give_back(&self, bytes: usize) {
+        self.reserved.set(self.reserved.get() - bytes);
+        if self.waiting.get() > 0 {
+            self.freed.notify_one();
+        }
+    }
+
+    fn reserve(&self, bytes: usize) -> Reserved<'_> {
+        self.set_aside(bytes);
         Reserved {
             memory: self,
             bytes,
@@ -225,11 +243,7 @@ pub(super) struct Reserved<'m> {
 
 impl Drop for Reserved<'_> {
     fn drop(&mut self) {
-        let reserved = &self.memory.reserved;
-        reserved.set(reserved.get() - self.bytes);
-        if self.memory.waiting.get() > 0 {
-            self.memory.freed.notify_one();
-        }
+        self.memory.give_back(self.bytes);
     }
 }
 
@@ -249,12 +263,17 @@ impl Drop for Waiting<'_> {
     }
 }
 
+/// How many bytes a write may come to take, with the entries of indexes that it makes.
+pub(super) fn most_growth_with(mutation: &Mutation, entries: Option<&Mutation>) -> usize {
+    most_growth(mutation) + entries.map_or(0, most_growth)
+}
+
 impl Inner {
     /// Waits until there is memory for a write.
     pub(super) async fn admit(&self, mutation: &Mutation) -> Result<Reserved<'_>, WriteError> {
         let memory = &self.memory;
         let entries = self.entries_of(mutation);
-        let bytes = most_growth(mutation) + entries.as_ref().map_or(0, most_growth);
+        let bytes = most_growth_with(mutation, entries.as_ref());
         if memory.waiting.get() == 0 && memory.has_room(bytes) && !self.closed.get() {
             let reserved = memory.reserve(bytes);
             if memory.is_short() {

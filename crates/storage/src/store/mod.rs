@@ -13,6 +13,9 @@
 #[cfg(test)]
 mod answer_tests;
 mod backup;
+mod begun;
+#[cfg(test)]
+mod begun_tests;
 #[cfg(test)]
 mod cache_tests;
 mod cached;
@@ -62,8 +65,8 @@ use std::time::Duration;
 
 use io::{Env, Instant, Notify, Semaphore, TaskGroup};
 use model::{
-    Clustering, ColumnId, DecoratedKey, Mutation, PartitionSelection, ReadCommand, ReadPage,
-    Scanned, Schema, Sharder, Table, TableId, VersionPage,
+    Clustering, ColumnId, DecoratedKey, Mutation, PartitionSelection, PartitionUpdate, ReadCommand,
+    ReadPage, Scanned, Schema, Sharder, Table, TableId, VersionPage,
 };
 
 use crate::SharedFiles;
@@ -72,6 +75,7 @@ use crate::commitlog::{AppendError, CommitLog, CommitLogConfig, SegmentName, Tic
 use crate::error::{FlushError, OpenError, ReadError, WriteError};
 use crate::read::View;
 use crate::sstable::{ChunkCache, Format, PartitionLimits, SSTableError, check_fits};
+pub use begun::BegunWrites;
 use flush::FlushJob;
 use memory::Memory;
 use period::FlushPeriods;
@@ -459,6 +463,25 @@ impl Inner {
         }
     }
 
+    /// Takes an update that is in the log, and has entered its table, into the memtable.
+    fn enter_memtable(&self, table: &TableStore, update: PartitionUpdate, ticket: Option<Ticket>) {
+        table.leave();
+        let schema = table.table();
+        if table.dropped.get() {
+            if let Some(ticket) = ticket {
+                self.log.give_back(ticket.segment, schema.id, 1);
+            }
+            return;
+        }
+        add(&table.counters.writes, 1);
+        let segment = ticket.map(|ticket| ticket.segment);
+        for index in table.indexes.borrow().iter() {
+            self.add_entries(index, &update, segment);
+        }
+        let grown = table.active().apply(update, &schema, segment);
+        self.memory.grow_active(grown);
+    }
+
     /// A table for one read. Nobody but the node itself reads its own tables by what is in them.
     fn view_of(&self, table: &Rc<TableStore>, command: &ReadCommand) -> View {
         let mut view = table.view();
@@ -568,22 +591,7 @@ impl<'s> Write<'s> {
     fn finish(mut self, mutation: Mutation) {
         let ticket = self.ticket.take();
         for (update, table) in mutation.updates.into_iter().zip(&self.tables) {
-            table.leave();
-            let schema = table.table();
-            let id = schema.id;
-            if table.dropped.get() {
-                if let Some(ticket) = ticket {
-                    self.inner.log.give_back(ticket.segment, id, 1);
-                }
-                continue;
-            }
-            add(&table.counters.writes, 1);
-            let segment = ticket.map(|ticket| ticket.segment);
-            for index in table.indexes.borrow().iter() {
-                self.inner.add_entries(index, &update, segment);
-            }
-            let grown = table.active().apply(update, &schema, segment);
-            self.inner.memory.grow_active(grown);
+            self.inner.enter_memtable(table, update, ticket);
         }
         self.tables.clear();
         self.inner.relieve();
