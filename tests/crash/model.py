@@ -12,6 +12,8 @@ TABLE = (
     "CREATE TABLE crash.rows (k int, c int, v text, m map<int, text>, s text static, PRIMARY KEY (k, c)) "
     "WITH gc_grace_seconds = 864000"
 )
+# The statement that clients prepare.
+INSERT = "INSERT INTO crash.rows (k, c, v) VALUES (?, ?, ?)"
 CLUSTERINGS = 6
 
 
@@ -47,7 +49,7 @@ class Operation:
 def insert(rng, key: int, text: str) -> Operation:
     c = rng.randrange(CLUSTERINGS)
     # The map is not part of it: a row keeps its map when it is inserted again.
-    statement = ("INSERT INTO crash.rows (k, c, v) VALUES (?, ?, ?)", [number(key), number(c), text.encode()])
+    statement = (INSERT, [number(key), number(c), text.encode()])
 
     def effect(p):
         p.rows[c] = (text, p.rows.get(c, (None, {}))[1])

@@ -3,6 +3,7 @@
 
 mod describe;
 mod point;
+mod point_write;
 mod result;
 
 use std::rc::Rc;

@@ -27,6 +27,7 @@ mod together;
 mod write;
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use cluster::{Consistency, FailureReason, Outcome, ReadQuorum, WriteQuorum};
@@ -95,17 +96,13 @@ async fn write_one(
         let level = (consistency, write_type);
         return Box::pin(write::write(shard, mutation, level, time, trace)).await;
     }
-    let local = shard.local();
-    let (strategy, data_center) = (placement.strategy(), &local.data_center);
-    let token = mutation.key().token();
-    // This node's answer is all that there can be: answers are counted only where it does not come.
-    let quorum = || {
-        let replicas = replicas_of(shard, &metadata, placement, token);
-        WriteQuorum::new(consistency, strategy, data_center, &replicas)
-    };
-    if consistency.block_for(strategy, data_center) != 1 {
+    let place = (
+        mutation.updates[0].table.keyspace.clone(),
+        mutation.key().token(),
+    );
+    if consistency.block_for(placement.strategy(), &shard.local().data_center) != 1 {
         // Refused: there are not as many.
-        quorum()?;
+        quorum_here(shard, &place, consistency)?;
     }
     if let Some(trace) = trace {
         trace.applying(&mutation);
@@ -117,13 +114,39 @@ async fn write_one(
             shard.env.timeout(time, applying).await
         }
     };
+    written_here(shard, &place, (consistency, write_type), applied)
+}
+
+/// Of a write that concerns this node alone: its answer is all that there can be, and answers are counted only where
+/// it does not come.
+fn quorum_here(
+    shard: &Shard,
+    (keyspace, token): &(Arc<str>, Token),
+    consistency: Consistency,
+) -> Result<WriteQuorum, RequestError> {
+    let metadata = shard.metadata();
+    let placement = metadata.placement(keyspace);
+    let replicas = replicas_of(shard, &metadata, placement, *token);
+    let data_center = &shard.local().data_center;
+    let quorum = WriteQuorum::new(consistency, placement.strategy(), data_center, &replicas);
+    Ok(quorum?)
+}
+
+/// What a client is told of such a write: of this keyspace, at this token.
+pub(crate) fn written_here(
+    shard: &Shard,
+    place: &(Arc<str>, Token),
+    (consistency, write_type): (Consistency, WriteType),
+    applied: Result<Result<(), WriteError>, io::Elapsed>,
+) -> Result<(), RequestError> {
+    let metadata = shard.metadata();
     let outcome = match applied {
         Ok(Ok(())) => return Ok(()),
         Ok(Err(error)) => {
             let reason = write_failure(error)?;
-            quorum()?.fail(metadata.own(), reason)
+            quorum_here(shard, place, consistency)?.fail(metadata.own(), reason)
         }
-        Err(_) => quorum()?.time_out(),
+        Err(_) => quorum_here(shard, place, consistency)?.time_out(),
     };
     Err(outcome.map_or_else(
         || RequestError::Server("a write ended without an outcome".to_owned()),
@@ -228,12 +251,12 @@ pub(crate) async fn read(
     ))
 }
 
-/// Of how many reads of a keyspace, from the first on, this shard has all that is needed at their level, so that what it
-/// knows is the answer.
+/// Of how many reads or writes of a keyspace, from the first on, this shard has all that is needed at their level, so
+/// that its answer is all that there is.
 pub(crate) fn are_answered_here(
     shard: &Shard,
     keyspace: &str,
-    reads: impl Iterator<Item = (Token, Consistency)>,
+    requests: impl Iterator<Item = (Token, Consistency)>,
 ) -> usize {
     shard.with_metadata(|metadata, local| {
         let placement = metadata.placement(keyspace);
@@ -244,7 +267,7 @@ pub(crate) fn are_answered_here(
                 && are_here(placement.replicas(*token), metadata)
                 && needs_one(*level)
         };
-        reads.take_while(is_here).count()
+        requests.take_while(is_here).count()
     })
 }
 

@@ -6,6 +6,8 @@
 //! Whatever is unusual about a request, be it that something is wrong with it, goes the way of all others
 //! ([`super::Call`]), which gives the same answer where both can.
 
+use std::rc::Rc;
+
 use cql::{Plan, SelectPlan};
 use io::Instant;
 use model::{Clustering, DecoratedKey};
@@ -13,7 +15,7 @@ use smallvec::SmallVec;
 use wire::{Envelope, Execute, Flags, Opcode, ServerConnection};
 
 use super::result::put_row;
-use super::{ResultColumns, page_size, rows_head};
+use super::{ResultColumns, page_size, point_write, rows_head};
 use crate::clients::Client;
 use crate::coordinator;
 use crate::metrics::RequestKind;
@@ -34,8 +36,8 @@ struct PointRead<'e> {
 /// Answers requests of a client, which began then, from the first on as long as that can be done at once and they are
 /// for the same statement. Says how many, and when that was done; `None`: nothing has happened.
 pub(crate) fn answer_at_once(
-    shard: &Shard,
-    client: &Client,
+    shard: &Rc<Shard>,
+    client: &Rc<Client>,
     envelopes: &[Envelope],
     began: Instant,
 ) -> Option<(usize, Instant)> {
@@ -47,13 +49,17 @@ pub(crate) fn answer_at_once(
     // Lent, not shared: all shards have the same statement, and would count their references in one place.
     let mut statements = shard.statements.borrow_mut();
     let statement = statements.lend(id)?;
-    let Plan::Select(select) = &statement.prepared.plan else {
-        return None;
-    };
-    select.point()?;
     let same = envelopes
         .iter()
         .take_while(|envelope| statement_of(envelope) == Some(id));
+    let select = match &statement.prepared.plan {
+        Plan::Select(select) => select,
+        Plan::Modify(modify) => {
+            return point_write::begin(shard, client, (statement, modify), same, began);
+        }
+        _ => return None,
+    };
+    select.point()?;
     let reads = same.map_while(|envelope| PointRead::of(statement, select, envelope));
     let reads = reads.collect::<SmallVec<[PointRead<'_>; TOGETHER]>>();
     let asked = reads

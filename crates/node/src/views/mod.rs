@@ -18,6 +18,7 @@ mod write;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::rc::Rc;
 
 use io::{Notify, Permit, Semaphore};
@@ -80,21 +81,19 @@ impl Views {
 }
 
 /// A write under way, until this is dropped: it may not know of a view that was made since it began.
-struct UnderWay<'s> {
-    shard: &'s Shard,
+pub(crate) struct UnderWay<S: Deref<Target = Shard>> {
+    shard: S,
     epoch: Option<Rc<()>>,
 }
 
-impl UnderWay<'_> {
-    fn begin(shard: &Shard) -> UnderWay<'_> {
-        UnderWay {
-            epoch: Some(shard.views.epoch.borrow().clone()),
-            shard,
-        }
+impl<S: Deref<Target = Shard>> UnderWay<S> {
+    pub(crate) fn begin(shard: S) -> UnderWay<S> {
+        let epoch = Some(shard.views.epoch.borrow().clone());
+        UnderWay { shard, epoch }
     }
 }
 
-impl Drop for UnderWay<'_> {
+impl<S: Deref<Target = Shard>> Drop for UnderWay<S> {
     fn drop(&mut self) {
         self.epoch = None;
         self.shard.views.ended.notify_all();

@@ -18,7 +18,7 @@ pub(crate) async fn apply(
     mut mutation: Mutation,
     written_at: Option<i64>,
 ) -> Result<(), WriteError> {
-    let _under_way = UnderWay::begin(shard);
+    let _under_way = UnderWay::begin(&**shard);
     // A truncation that is noted only now waits for this write, and removes it.
     if let Some(at) = written_at
         && !shard.truncations.retain(&mut mutation, at)
@@ -34,7 +34,7 @@ pub(crate) async fn apply(
     let (told, applied) = oneshot();
     let of_task = shard.clone();
     let applying = async move {
-        let under_way = UnderWay::begin(&of_task);
+        let under_way = UnderWay::begin(&*of_task);
         let result = apply_with_views(&of_task, mutation).await;
         drop(under_way);
         let _ = told.send(result);
