@@ -1,5 +1,6 @@
-"""What a server has to bear: containers that allow less, clients that say nothing, too many requests, too many
-connections, more cores; and how much memory its rows take. More parts, as those of parts.py."""
+"""What a server has to bear: requests that come to the wrong shard, containers that allow less, clients that say
+nothing, too many requests, too many connections, more cores; and how much memory its rows take. More parts, as those
+of parts.py."""
 import os
 import pathlib
 import re
@@ -40,6 +41,33 @@ def end(bench, server):
     server.stop()
     server.remove_cgroups()
     bench.servers.remove(server)
+
+
+def direct(bench):
+    """The same from a driver that knows nodes and no shards: what a request costs that comes to the wrong shard."""
+    server = bench.subject
+    if server.shards < 2:
+        # The shards have a core each, all the same.
+        cores = sorted(os.sched_getaffinity(0))[:2]
+        if len(cores) < 2:
+            bench.notes.append("direct: left out, as there is one core")
+            return
+        bench.notes.append("direct: one of the two shards shares its core with the client")
+        server = variant(bench, "two shards", "127.0.6.4", ",".join(map(str, cores)), shards=2)
+    data = one_column(bench)
+    fill(bench, data, [server])
+    threads, connections = ONE_EACH
+    values = []
+    for turn in range(bench.options.rounds):
+        of_routing = {}
+        for routing in ("shard", "any-shard"):
+            figures = bench.measure(server, "c", data, threads, bench.options.duration, connections=connections,
+                                    more=("--routing", routing))
+            of_routing[routing] = bench.keep("direct", routing, "peak", server, turn + 1, threads, figures)
+        values.append(cpu(of_routing["any-shard"]) / cpu(of_routing["shard"]))
+    hold(bench, "direct", "CPU of a request to any shard beside one to its own", values, 1.3, True)
+    if server is not bench.subject:
+        end(bench, server)
 
 
 def knobs(bench):
@@ -194,6 +222,10 @@ def scaling(bench):
     """One, two and three shards, each with a core and the same work."""
     cores = sorted(os.sched_getaffinity(0))
     counts = [count for count in (1, 2, 3) if count < len(cores)]
+    shares = len(cores) == 2
+    if shares:
+        counts = [1, 2]
+        bench.notes.append("scaling: one of two shards shares its core with the client, so nothing is held to the target")
     if len(counts) < 3:
         bench.notes.append(f"scaling: there are {len(cores)} cores, so only up to {len(counts)} shards were measured")
     servers, clients = [], bench.client_cores
@@ -201,7 +233,8 @@ def scaling(bench):
         of_server = ",".join(map(str, cores[:count]))
         servers.append(variant(bench, f"{count} shards", f"127.0.6.{count}", of_server, shards=count))
     # The client has the same cores each time.
-    bench.client_cores = ",".join(map(str, cores[counts[-1]:])) if counts else clients
+    others = cores[counts[-1]:] if counts else []
+    bench.client_cores = ",".join(map(str, others)) or clients
     data = one_column(bench)
     for server in servers:
         fill(bench, data, [server])
@@ -211,7 +244,7 @@ def scaling(bench):
         return threads, bench.measure(server, "c", data, threads, bench.options.duration, connections=threads)
 
     runs = bench.rounds("scaling", "one column", "peak", servers, measure)
-    for server in servers[1:]:
+    for server in [] if shares else servers[1:]:
         hold(bench, "scaling", f"work for CPU of {server.name} beside one",
              ratios(runs, servers[0].name, server.name, cpu), 0.95, False)
     for server in servers:
@@ -230,11 +263,47 @@ def memory(bench):
             fill(bench, own, [server])
             taken[server.name] = (held_by(server) - before) / own.records
             say(f"memory: {server.name} takes {taken[server.name]:,.0f} bytes for a row, {name}")
+            if server is bench.subject:
+                cached(bench, own, name, before)
         bench.notes.append(f"memory, {name}: " + ", ".join(f"{who} {bytes_:,.0f}" for who, bytes_ in taken.items())
                            + " bytes a row right after they were written")
         if PEER in taken and bench.subject.name in taken and taken[bench.subject.name] > 0:
             hold(bench, "memory", f"heap of {PEER} beside memory of {bench.subject.name} for a row, {name}",
                  [taken[PEER] / taken[bench.subject.name]], 1, False)
+
+
+def cached(bench, data, name, before):
+    """What rows take that are on the drive, and in the cache: Cassandra has none unless a table asks for it."""
+    subject = bench.subject
+    others, of_others = row_cache(subject)
+    told_by(subject, "flush")
+    # Rows are kept when they are asked for the second time.
+    bench.run(subject, "run", "c", *data.arguments(), "--distribution", "uniform", "--threads", 64, "--warmup", "0s",
+              "--operations", 5 * data.records)
+    rows, size = row_cache(subject)
+    rows, size = max(1, rows - others), size - of_others
+    resident = (held_by(subject) - before) / data.records
+    bench.notes.append(f"memory, {name}: flushed and read, {rows:,} of {data.records:,} rows are in {subject.name}'s cache "
+                       f"and take {size / rows:,.0f} bytes each there; the process has grown by {resident:,.0f} bytes a row, "
+                       "chunks of sstables among them")
+
+
+def row_cache(server):
+    """How many rows are in Helenus's cache, and the bytes that they take."""
+    told = re.search(r"Row Cache *: entries (\d+), size ([\d.]+) (\w+)", told_by(server, "info"))
+    if not told:
+        fail("nodetool info says nothing of the row cache")
+    return int(told[1]), float(told[2]) * {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[told[3]]
+
+
+def told_by(server, verb):
+    """What Helenus's nodetool says."""
+    node = server.nodes[0]
+    command = [node.binary, "nodetool", "-h", node.address, verb]
+    told = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if told.returncode:
+        fail(f"{' '.join(map(str, command))} failed")
+    return told.stdout
 
 
 def held_by(server):
@@ -251,4 +320,4 @@ def held_by(server):
     return int(used[1]) << 10 if used else 0
 
 
-HARDSHIPS = {part.__name__: part for part in (knobs, overload, storm, scaling, memory)}
+HARDSHIPS = {part.__name__: part for part in (direct, knobs, overload, storm, scaling, memory)}

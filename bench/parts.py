@@ -86,26 +86,6 @@ def path(bench):
                  ratios(runs, PEER, subject, cpu), 5, False)
 
 
-def direct(bench):
-    """The same from a driver that knows nodes and no shards: what a request costs that comes to the wrong shard."""
-    subject = bench.subject
-    if subject.shards < 2:
-        bench.notes.append("direct: left out, as there is one shard")
-        return
-    data = one_column(bench)
-    fill(bench, data, [subject])
-    threads, connections = ONE_EACH
-    values = []
-    for turn in range(bench.options.rounds):
-        of_routing = {}
-        for routing in ("shard", "any-shard"):
-            figures = bench.measure(subject, "c", data, threads, bench.options.duration, connections=connections,
-                                    more=("--routing", routing))
-            of_routing[routing] = bench.keep("direct", routing, "peak", subject, turn + 1, threads, figures)
-        values.append(cpu(of_routing["any-shard"]) / cpu(of_routing["shard"]))
-    hold(bench, "direct", "CPU of a request to any shard beside one to its own", values, 1.3, True)
-
-
 def ycsb(bench):
     """YCSB's workloads: each server at its peak, and all at one rate, 70 % of Cassandra's peak."""
     data = records_of(bench)
@@ -238,4 +218,4 @@ def steady(bench):
             hold(bench, "steady", f"p99.9 of {server.name} over {bench.options.steady} s", [p999], 5, True, "ms")
 
 
-PARTS = {part.__name__: part for part in (path, direct, ycsb, partitions, metrics, texts, steady)}
+PARTS = {part.__name__: part for part in (path, ycsb, partitions, metrics, texts, steady)}
