@@ -45,10 +45,11 @@ impl Growth {
 
 /// What [`Growth::beside`] is at most: cheaper, and near enough for a write of a few rows.
 pub(crate) fn most_growth(mutation: &Mutation) -> usize {
-    mutation.updates.iter().map(of_update).sum()
+    mutation.updates.iter().map(most_growth_of).sum()
 }
 
-fn of_update(update: &PartitionUpdate) -> usize {
+/// The same, of one update.
+pub(crate) fn most_growth_of(update: &PartitionUpdate) -> usize {
     beside_rows(update) + rows(update).map(of_row).sum::<usize>()
 }
 

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use model::{DecoratedKey, PartitionBound, PartitionUpdate, Table};
 
 pub(crate) use allocated::allocated;
-pub(crate) use growth::{Growth, most_growth};
+pub(crate) use growth::{Growth, most_growth, most_growth_of};
 pub use measured::MeasuredMemtable;
 pub(crate) use partition::MemPartition;
 pub(crate) use row::MemRow;

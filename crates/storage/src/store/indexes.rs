@@ -24,6 +24,7 @@ use super::{IndexSSTables, Inner, Store, folder};
 use crate::commitlog::SegmentName;
 use crate::error::{OpenError, ReadError};
 use crate::index::{IndexDefinition, Lookup};
+use crate::memtable::most_growth_of;
 use crate::merge::{Items, MemScan, MergedScan, ScanSource};
 use crate::read::{IndexView, Stale, View};
 use crate::sstable::{ColumnSelection, SSTable, ScanOptions};
@@ -367,10 +368,10 @@ impl Inner {
                     if ends() {
                         return Ok(false);
                     }
+                    self.wait_for_room(index, &update).await;
                     self.add_entries(index, &update, None);
                     update.rows.clear();
                     update.static_row = None;
-                    self.wait_for_room().await;
                 }
                 if ended {
                     break;
@@ -391,10 +392,14 @@ impl Inner {
         }
     }
 
-    async fn wait_for_room(&self) {
+    /// Until there is memory for the entries that an update makes, or for nothing but them.
+    async fn wait_for_room(&self, index: &ShardIndex, update: &PartitionUpdate) {
         self.env.maybe_yield().await;
         self.relieve();
-        while self.memory.is_full() && !self.closed.get() {
+        let entries = index.definition.entries_of(update);
+        let bytes = entries.as_ref().map_or(0, most_growth_of);
+        let must_wait = || !self.memory.has_room(bytes) && self.memory.used() > 0;
+        while must_wait() && !self.closed.get() {
             self.env.sleep(ROOM_WAIT).await;
         }
     }
@@ -508,10 +513,13 @@ impl Inner {
             return;
         };
         let entries = index.entries.table();
-        if self.memory.is_full() || self.closed.get() {
+        if self.closed.get() {
             return;
         }
-        if let Some(deletion) = view.stale.deletion(&entries, self.now_seconds()) {
+        let Some(deletion) = view.stale.deletion(&entries, self.now_seconds()) else {
+            return;
+        };
+        if self.memory.has_room(most_growth_of(&deletion)) {
             let grown = index.entries.active().apply(deletion, &entries, None);
             self.memory.grow_active(grown);
         }

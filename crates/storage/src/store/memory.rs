@@ -170,11 +170,7 @@ impl Memory {
     }
 
     /// Is there room for so much?
-    pub(super) fn is_full(&self) -> bool {
-        !self.has_room(0)
-    }
-
-    fn has_room(&self, bytes: usize) -> bool {
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
         self.committed().saturating_add(bytes) <= self.limit
     }
 
