@@ -6,6 +6,7 @@ mod commitlog;
 mod compaction;
 pub mod dump;
 mod error;
+mod growing_table;
 mod health;
 mod index;
 mod memtable;

@@ -7,29 +7,38 @@
 
 use std::cell::RefCell;
 
-/// Slots for each row that the cache may hold.
+use crate::growing_table::{GrowingTable, set_of};
+
+/// Slots for each row that the cache may hold, and for each that was asked for.
 const SLOTS_A_ROW: usize = 8;
 
 pub(super) struct Doorkeeper {
     /// 0: nobody was here.
-    tags: RefCell<Vec<u8>>,
+    tags: RefCell<GrowingTable<u8>>,
 }
 
 impl Doorkeeper {
     /// For a cache of so many rows.
     pub(super) fn new(rows: usize) -> Doorkeeper {
+        let slots = rows.max(1) * SLOTS_A_ROW;
         Doorkeeper {
-            // The system gives zeros without touching them: memory is taken as it is used.
-            tags: RefCell::new(vec![0; rows.max(1) * SLOTS_A_ROW]),
+            tags: RefCell::new(GrowingTable::new(slots, SLOTS_A_ROW)),
         }
     }
 
     /// Was this hash here, and no other one in its slot since? From now on it is the one.
     pub(super) fn is_asked_again(&self, hash: u64) -> bool {
         let mut tags = self.tags.borrow_mut();
-        let slot = ((u128::from(hash) * tags.len() as u128) >> 64) as usize;
+        let Some(slots) = tags.segment_mut(hash) else {
+            return false;
+        };
         let tag = (hash % 255) as u8 + 1;
-        std::mem::replace(&mut tags[slot], tag) == tag
+        let before = std::mem::replace(&mut slots[set_of(hash, slots.len())], tag);
+        if before == 0 {
+            // A tag does not say whose it is.
+            tags.take(|_| None);
+        }
+        before == tag
     }
 }
 
@@ -53,5 +62,19 @@ mod tests {
         });
         let later = (0..1000).filter(|n| door.is_asked_again(hash(*n))).count();
         assert!(later < 20, "{later} were remembered for ever");
+    }
+
+    #[test]
+    fn grows_with_those_who_ask() {
+        let door = Doorkeeper::new(400_000);
+        let slots = || door.tags.borrow().len();
+        let ask = |n: u64| (0..n).filter(|n| door.is_asked_again(hash(*n))).count();
+        ask(10_000);
+        assert!(ask(10_000) > 9_000 && slots() < 300_000);
+        ask(300_000);
+        // Tags that stayed behind where a segment was shared out take slots that nobody counts.
+        assert!((1_500_000..2_700_000).contains(&slots()), "{}", slots());
+        let again = ask(300_000);
+        assert!(again > 240_000, "{again} of 300,000 were known again");
     }
 }

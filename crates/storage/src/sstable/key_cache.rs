@@ -1,5 +1,5 @@
 //! Where partitions lie in sstables that were looked up before, so that the index need not be
-//! searched again: one of a shard, a table of a fixed size.
+//! searched again: one of a shard, a table that grows up to what it may take.
 //!
 //! A key may be in one of four places, which its hash chooses; a new one takes the place of one of
 //! them, in turn. An entry is recognised by 64 bits of hash over sstable and key, so a wrong one is
@@ -9,15 +9,18 @@
 use std::cell::{Cell, RefCell};
 
 use super::index::Location;
+use crate::growing_table::{GrowingTable, set_of};
 
 /// Places that a key may be in.
 const WAYS: usize = 4;
+/// It grows when more than one entry of so many is taken.
+const SPARE: usize = 3;
 /// Tag, place in the data, place of the index of blocks, how much of it there is.
 type Entry = [u64; 4];
 
 /// The cache. Zeros are no entry.
 pub(crate) struct KeyCache {
-    entries: RefCell<Vec<Entry>>,
+    entries: RefCell<GrowingTable<Entry>>,
     turn: Cell<usize>,
 }
 
@@ -26,8 +29,7 @@ impl KeyCache {
     pub(crate) fn new(bytes: usize) -> KeyCache {
         let sets = bytes / (WAYS * size_of::<Entry>());
         KeyCache {
-            // The system gives zeros without touching them: memory is taken as it is used.
-            entries: RefCell::new(vec![[0; 4]; sets * WAYS]),
+            entries: RefCell::new(GrowingTable::new(sets * WAYS, SPARE)),
             turn: Cell::new(0),
         }
     }
@@ -39,19 +41,18 @@ impl KeyCache {
         (mixed ^ (mixed >> 31)).wrapping_mul(ODD).max(1)
     }
 
-    /// The places that a tag may be in.
-    fn places(entries: &[Entry], tag: u64) -> Option<std::ops::Range<usize>> {
-        let sets = entries.len() / WAYS;
-        // The upper half of a product spreads evenly over any number of sets.
-        let set = ((u128::from(tag.rotate_left(23)) * sets as u128) >> 64) as usize;
-        (sets > 0).then(|| set * WAYS..set * WAYS + WAYS)
+    /// Where in a segment of entries a tag may be.
+    fn places(entries: usize, tag: u64) -> std::ops::Range<usize> {
+        let set = set_of(tag.rotate_left(23), entries / WAYS);
+        set * WAYS..set * WAYS + WAYS
     }
 
     pub(super) fn get(&self, file: u64, hash: [i64; 2]) -> Option<Location> {
         let entries = self.entries.borrow();
         let tag = KeyCache::tag(file, hash);
-        let places = KeyCache::places(&entries, tag)?;
-        let [_, data, place, count] = *entries[places].iter().find(|e| e[0] == tag)?;
+        let segment = entries.segment(tag)?;
+        let set = &segment[KeyCache::places(segment.len(), tag)];
+        let [_, data, place, count] = *set.iter().find(|e| e[0] == tag)?;
         Some(Location {
             data,
             blocks: (place, count),
@@ -61,15 +62,20 @@ impl KeyCache {
     pub(super) fn insert(&self, file: u64, hash: [i64; 2], location: Location) {
         let mut entries = self.entries.borrow_mut();
         let tag = KeyCache::tag(file, hash);
-        let Some(places) = KeyCache::places(&entries, tag) else {
+        let Some(segment) = entries.segment_mut(tag) else {
             return;
         };
-        let set = &mut entries[places];
+        let places = KeyCache::places(segment.len(), tag);
+        let set = &mut segment[places];
         let known = set.iter().position(|e| e[0] == tag || e[0] == 0);
         let turn = self.turn.get();
         self.turn.set((turn + 1) % WAYS);
         let (place, count) = location.blocks;
-        set[known.unwrap_or(turn)] = [tag, location.data, place, count];
+        let entry = [tag, location.data, place, count];
+        let before = std::mem::replace(&mut set[known.unwrap_or(turn)], entry);
+        if before[0] == 0 {
+            entries.take(|[tag, ..]| Some(*tag));
+        }
     }
 }
 
