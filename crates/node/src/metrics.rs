@@ -66,9 +66,14 @@ impl LatencyHistogram {
 
     /// Counts one latency.
     pub fn record(&self, latency: Duration) {
+        self.record_many(latency, 1);
+    }
+
+    /// Counts a latency that so many had.
+    pub(crate) fn record_many(&self, latency: Duration, times: u64) {
         let micros = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
-        self.buckets[Self::bucket_of(micros)].add(1);
-        self.sum_micros.add(micros);
+        self.buckets[Self::bucket_of(micros)].add(times);
+        self.sum_micros.add(micros.saturating_mul(times));
     }
 
     /// The first bucket whose bound is not below `micros`.

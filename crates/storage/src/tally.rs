@@ -25,6 +25,14 @@ impl Tally {
         self.0.borrow_mut().add(value);
     }
 
+    /// Counts a value so many times.
+    pub(crate) fn add_many(&self, value: u64, times: u64) {
+        let clamped = |number| i64::try_from(number).unwrap_or(i64::MAX);
+        if times > 0 {
+            self.0.borrow_mut().add_many(clamped(value), clamped(times));
+        }
+    }
+
     /// All counts.
     pub(crate) fn copy(&self) -> EstimatedHistogram {
         self.0.borrow().clone()

@@ -12,7 +12,7 @@ use cql::{Plan, SelectPlan};
 use io::Instant;
 use model::{Clustering, DecoratedKey};
 use smallvec::SmallVec;
-use wire::{Envelope, Execute, Flags, Opcode, ServerConnection};
+use wire::{Consistency, Envelope, Execute, Flags, Header, Opcode, RowsHead, ServerConnection};
 
 use super::result::put_row;
 use super::{ResultColumns, page_size, point_write, rows_head};
@@ -27,8 +27,9 @@ pub(crate) const TOGETHER: usize = 16;
 
 /// An execution of a statement, and where its row is.
 struct PointRead<'e> {
-    envelope: &'e Envelope,
-    execute: Execute<'e>,
+    header: &'e Header,
+    head: RowsHead<'e>,
+    consistency: Consistency,
     key: DecoratedKey,
     clustering: Clustering,
 }
@@ -64,17 +65,16 @@ pub(crate) fn answer_at_once(
     let reads = reads.collect::<SmallVec<[PointRead<'_>; TOGETHER]>>();
     let asked = reads
         .iter()
-        .map(|read| (read.key.token(), read.execute.parameters.consistency));
+        .map(|read| (read.key.token(), read.consistency));
     let here = coordinator::are_answered_here(shard, &select.table().keyspace, asked);
     let reads = &reads[..here];
-    let (count, now) = show(shard, client, (statement, select), reads, began)?;
-    shard.metrics.prepared_executed.add(count as u64);
-    client.requests.set(client.requests.get() + count as u64);
+    let (count, now) = show(shard, client, select, reads, began)?;
+    let shown = count as u64;
+    shard.metrics.prepared_executed.add(shown);
+    client.requests.set(client.requests.get() + shown);
     let latency = now.saturating_duration_since(began);
-    for read in &reads[..count] {
-        let kind = RequestKind::of_read(false, read.execute.parameters.consistency);
-        shard.metrics.latency(kind).record(latency);
-    }
+    let latencies = shard.metrics.latency(RequestKind::Read);
+    latencies.record_many(latency, shown);
     Some((count, now))
 }
 
@@ -88,7 +88,7 @@ fn statement_of(envelope: &Envelope) -> Option<&[u8]> {
 impl<'e> PointRead<'e> {
     /// `None` if anything is unusual about it.
     fn of(
-        statement: &Statement,
+        statement: &'e Statement,
         select: &SelectPlan,
         envelope: &'e Envelope,
     ) -> Option<PointRead<'e>> {
@@ -108,9 +108,11 @@ impl<'e> PointRead<'e> {
         }
         let share = |bytes: &[u8]| envelope.body.slice_ref(bytes);
         let (key, clustering) = select.point()?.place(&parameters.values, share)?;
+        let columns = ResultColumns::of(statement, &execute, envelope.header.version)?;
         Some(PointRead {
-            envelope,
-            execute,
+            header: &envelope.header,
+            head: rows_head(&columns, parameters),
+            consistency,
             key,
             clustering,
         })
@@ -122,11 +124,10 @@ impl<'e> PointRead<'e> {
 fn show(
     shard: &Shard,
     client: &Client,
-    (statement, select): (&Statement, &SelectPlan),
+    select: &SelectPlan,
     reads: &[PointRead<'_>],
     began: Instant,
 ) -> Option<(usize, Instant)> {
-    let version = reads.first()?.envelope.header.version;
     let places = reads.iter().map(|read| (&read.key, &read.clustering));
     let places = places.collect::<SmallVec<[_; TOGETHER]>>();
     let mut room = client.output.room();
@@ -136,11 +137,7 @@ fn show(
             let Some(read) = reads.next().filter(|_| room > 0) else {
                 return false;
             };
-            let Some(columns) = ResultColumns::of(statement, &read.execute, version) else {
-                return false;
-            };
-            let head = rows_head(&columns, &read.execute.parameters);
-            let mut rows = connection.respond(&read.envelope.header).rows(&head);
+            let mut rows = connection.respond(read.header).rows(&read.head);
             if let Some(row) = row {
                 let (clustering, values) = (row.clustering(), row.values());
                 let mut put = |cells: &[Option<&[u8]>]| put_row(&mut rows, cells);

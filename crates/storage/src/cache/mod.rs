@@ -434,10 +434,10 @@ impl RowCache {
         (self.capacity() / LARGEST_SHARE).min(LARGEST)
     }
 
-    /// A read was answered by it, or not.
-    pub(crate) fn count(&self, hit: bool) {
+    /// So many reads were answered by it, or not.
+    pub(crate) fn count(&self, hit: bool, times: u64) {
         let counter = if hit { &self.hits } else { &self.misses };
-        counter.set(counter.get() + 1);
+        counter.set(counter.get() + times);
     }
 
     /// What it did and holds.

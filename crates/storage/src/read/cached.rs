@@ -7,7 +7,7 @@ use model::{
 };
 
 use super::single_row::Known;
-use super::{ReadCounters, Reading, View, count};
+use super::{ReadCounters, Reading, View};
 use crate::cache::{CachedRow, PackedRow, PlaceOf, RowCache};
 use crate::memtable::Memtable;
 use crate::sstable::SSTable;
@@ -79,13 +79,14 @@ impl CachedTable {
         })
     }
 
-    /// A read of a row was answered by the cache, or not.
-    pub(crate) fn count_recalled(&self, recalled: bool, counters: &ReadCounters) {
-        self.rows.count(recalled);
-        count(match recalled {
+    /// So many reads of a row were answered by the cache, or not.
+    pub(crate) fn count_recalled(&self, recalled: bool, times: u64, counters: &ReadCounters) {
+        self.rows.count(recalled, times);
+        let counter = match recalled {
             true => &counters.cached,
             false => &counters.uncached,
-        });
+        };
+        counter.set(counter.get() + times);
     }
 
     /// What the cache has of a row, if that may still be used and does not cover `number`.
@@ -259,7 +260,7 @@ impl Reading<'_> {
     /// A read of a row was answered by the cache, or not.
     pub(super) fn count_recalled(&self, recalled: bool) {
         if let Some(cached) = &self.view.cached {
-            cached.count_recalled(recalled, self.counters);
+            cached.count_recalled(recalled, 1, self.counters);
         }
     }
 

@@ -86,13 +86,16 @@ pub(crate) struct ReadCounters {
 }
 
 impl ReadCounters {
-    /// Counts a read of a row that is shown as it lies in memory, if it is there.
-    pub(crate) fn row_in_memory(&self, is_there: bool, skipped: u64) {
-        count(&self.keys);
+    /// Counts reads of rows that are shown as they lie in memory: of so many that are there, of so many that are not,
+    /// for which so many sstables were passed over.
+    pub(crate) fn rows_in_memory(&self, there: u64, absent: u64, skipped: u64) {
+        let all = there + absent;
+        self.keys.set(self.keys.get() + all);
         self.skipped.set(self.skipped.get() + skipped);
-        self.sstables.add(0);
-        self.rows.add(u64::from(is_there));
-        self.tombstones.add(0);
+        self.sstables.add_many(0, all);
+        self.rows.add_many(0, absent);
+        self.rows.add_many(1, there);
+        self.tombstones.add_many(0, all);
     }
 }
 

@@ -69,7 +69,9 @@ impl BegunWrites {
         if inner.closed.get() || table.is_blocked() || check_fits(update).is_err() {
             return None;
         }
-        let bytes = most_growth_with(mutation, inner.entries_of(mutation).as_ref());
+        let has_indexes = !table.indexes.borrow().is_empty();
+        let entries = has_indexes.then(|| inner.entries_of(mutation)).flatten();
+        let bytes = most_growth_with(mutation, entries.as_ref());
         if !inner.memory.is_plentiful(bytes) {
             return None;
         }

@@ -13,6 +13,7 @@ use model::{Keyspace, Mutation, Order, Slice, Table, TableId};
 
 use super::tests::{command, config, open_with, schema};
 use super::*;
+use crate::error::WriteError;
 use crate::testing::{Saying, TempDir, run, table, update};
 use crate::{CommitFailurePolicy, FailurePolicies, Verdict};
 

@@ -15,6 +15,7 @@ use model::{
 
 use super::tests::{config, open_with, schema};
 use super::*;
+use crate::error::WriteError;
 use crate::testing::simulate;
 
 const VALUE: ColumnId = ColumnId(2);

@@ -55,6 +55,7 @@ mod tests;
 mod truncate;
 #[cfg(test)]
 mod truncate_tests;
+mod write;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -65,22 +66,22 @@ use std::time::Duration;
 
 use io::{Env, Instant, Notify, Semaphore, TaskGroup};
 use model::{
-    Clustering, ColumnId, DecoratedKey, Mutation, PartitionSelection, PartitionUpdate, ReadCommand,
-    ReadPage, Scanned, Schema, Sharder, Table, TableId, VersionPage,
+    Clustering, ColumnId, DecoratedKey, PartitionSelection, ReadCommand, ReadPage, Scanned, Schema,
+    Sharder, Table, TableId, VersionPage,
 };
 
 use crate::SharedFiles;
 use crate::cache::RowCache;
-use crate::commitlog::{AppendError, CommitLog, CommitLogConfig, SegmentName, Ticket, Truncations};
-use crate::error::{FlushError, OpenError, ReadError, WriteError};
+use crate::commitlog::{CommitLog, CommitLogConfig, SegmentName, Truncations};
+use crate::error::{FlushError, OpenError, ReadError};
 use crate::read::View;
-use crate::sstable::{ChunkCache, Format, PartitionLimits, SSTableError, check_fits};
+use crate::sstable::{ChunkCache, Format, PartitionLimits, SSTableError};
 pub use begun::BegunWrites;
 use flush::FlushJob;
 use memory::Memory;
 use period::FlushPeriods;
 pub use table::PlainRow;
-use table::{TableStore, add};
+use table::TableStore;
 
 pub use compact::{
     CompactionKind, CompactionRecord, CompactionScope, CompactionStatus, Granularity, ScrubOptions,
@@ -291,35 +292,6 @@ impl Store {
         Ok(())
     }
 
-    /// Writes. When this returns, the write is as durable as `commitlog_sync` says, and visible.
-    /// After an error of the commit log nobody knows whether it is; after the others it is not.
-    pub async fn apply(&self, mutation: Mutation) -> Result<(), WriteError> {
-        let inner = &*self.inner;
-        let begun = inner.env.now();
-        mutation.updates.iter().try_for_each(check_fits)?;
-        let _memory = inner.admit(&mutation).await?;
-        let write = Write::begin(inner, &mutation).await?;
-        if let Some(ticket) = write.ticket {
-            inner.log.acknowledge(ticket).await?;
-        }
-        let micros = (inner.env.now() - begun).as_micros() as u64;
-        for table in &write.tables {
-            table.counters.write_latency.add(micros);
-        }
-        write.finish(mutation);
-        Ok(())
-    }
-
-    /// Writes. When this returns, the write is on the drive whatever `commitlog_sync` says, and visible: for what a
-    /// node must know of itself after its power has failed. Errors are those of [`Store::apply`].
-    pub async fn apply_to_drive(&self, mutation: Mutation) -> Result<(), WriteError> {
-        self.apply(mutation).await?;
-        if !self.inner.config.commitlog.sync.syncs_each_group() {
-            self.inner.log.sync().await?;
-        }
-        Ok(())
-    }
-
     /// Reads.
     pub async fn read(&self, command: &ReadCommand) -> Result<ReadPage, ReadError> {
         let inner = &self.inner;
@@ -365,9 +337,7 @@ impl Store {
         }
         let now = inner.env.now();
         let latency = (now - began).as_micros() as u64;
-        for _ in 0..shown {
-            table.counters.read_latency.add(latency);
-        }
+        table.counters.read_latency.add_many(latency, shown as u64);
         Some((shown, now))
     }
 
@@ -463,25 +433,6 @@ impl Inner {
         }
     }
 
-    /// Takes an update that is in the log, and has entered its table, into the memtable.
-    fn enter_memtable(&self, table: &TableStore, update: PartitionUpdate, ticket: Option<Ticket>) {
-        table.leave();
-        let schema = table.table();
-        if table.dropped.get() {
-            if let Some(ticket) = ticket {
-                self.log.give_back(ticket.segment, schema.id, 1);
-            }
-            return;
-        }
-        add(&table.counters.writes, 1);
-        let segment = ticket.map(|ticket| ticket.segment);
-        for index in table.indexes.borrow().iter() {
-            self.add_entries(index, &update, segment);
-        }
-        let grown = table.active().apply(update, &schema, segment);
-        self.memory.grow_active(grown);
-    }
-
     /// A table for one read. Nobody but the node itself reads its own tables by what is in them.
     fn view_of(&self, table: &Rc<TableStore>, command: &ReadCommand) -> View {
         let mut view = table.view();
@@ -530,82 +481,5 @@ impl Inner {
 
     fn all_tables(&self) -> Vec<Rc<TableStore>> {
         self.tables.borrow().values().cloned().collect()
-    }
-}
-
-/// A write between the log and the memtables. If its caller gives up before it is through, what
-/// it counted is given back.
-struct Write<'s> {
-    inner: &'s Inner,
-    tables: smallvec::SmallVec<[Rc<TableStore>; 2]>,
-    ticket: Option<Ticket>,
-}
-
-impl<'s> Write<'s> {
-    /// Appends to the log.
-    async fn begin(inner: &'s Inner, mutation: &Mutation) -> Result<Write<'s>, WriteError> {
-        let mut write = Write {
-            inner,
-            tables: smallvec::SmallVec::new(),
-            ticket: None,
-        };
-        'again: loop {
-            let mut tables: smallvec::SmallVec<[Rc<TableStore>; 2]> = smallvec::SmallVec::new();
-            for update in &mutation.updates {
-                let id = update.table.id;
-                let table = inner.table(id).ok_or(WriteError::UnknownTable(id))?;
-                if table.is_blocked() {
-                    table.entrance().await;
-                    continue 'again;
-                }
-                tables.push(table);
-            }
-            if inner.closed.get() {
-                return Err(WriteError::Closed);
-            }
-            // Nothing gives way from here until all are entered.
-            if tables.iter().any(|table| table.durable.get()) {
-                let refused = |error: AppendError| {
-                    add(&inner.counters.refused, 1);
-                    WriteError::from(error)
-                };
-                match inner.log.append(mutation) {
-                    Ok(ticket) => write.ticket = Some(ticket),
-                    Err(AppendError::Overloaded) => {
-                        // Boxed, as the state of a write that need not wait should be small.
-                        Box::pin(inner.log.room()).await.map_err(refused)?;
-                        continue 'again;
-                    }
-                    Err(error) => return Err(refused(error)),
-                }
-            }
-            for table in &tables {
-                table.enter();
-            }
-            write.tables = tables;
-            return Ok(write);
-        }
-    }
-
-    /// Takes the write into the memtables.
-    fn finish(mut self, mutation: Mutation) {
-        let ticket = self.ticket.take();
-        for (update, table) in mutation.updates.into_iter().zip(&self.tables) {
-            self.inner.enter_memtable(table, update, ticket);
-        }
-        self.tables.clear();
-        self.inner.relieve();
-    }
-}
-
-impl Drop for Write<'_> {
-    fn drop(&mut self) {
-        for table in self.tables.drain(..) {
-            table.leave();
-            if let Some(ticket) = self.ticket {
-                let id = table.table().id;
-                self.inner.log.give_back(ticket.segment, id, 1);
-            }
-        }
     }
 }

@@ -56,6 +56,35 @@ impl<'r> PlainRow<'r> {
     }
 }
 
+/// Where a row that was shown was found.
+#[derive(Clone, Copy, Debug)]
+enum Found {
+    /// In a memtable.
+    There,
+    /// Nowhere: there is none.
+    Absent,
+    /// In the cache.
+    Recalled,
+}
+
+/// How many rows were found where.
+#[derive(Clone, Copy, Debug, Default)]
+struct Shown {
+    there: u64,
+    absent: u64,
+    recalled: u64,
+}
+
+impl Shown {
+    fn count(&mut self, found: Found) {
+        match found {
+            Found::There => self.there += 1,
+            Found::Absent => self.absent += 1,
+            Found::Recalled => self.recalled += 1,
+        }
+    }
+}
+
 /// A row: its partition, and its clustering in it.
 pub(crate) type RowPlace<'p> = (&'p DecoratedKey, &'p Clustering);
 
@@ -76,31 +105,35 @@ impl TableStore {
         }
         let active = self.active.borrow();
         let keys = places.iter().map(|(key, _)| *key);
-        active.with_partitions(keys, |partitions| {
+        let shown = active.with_partitions(keys, |partitions| {
             let rows = places.iter().zip(partitions);
-            let shown = rows.take_while(|(place, partition)| {
-                self.with_plain_row(**place, **partition, (columns, &wall_seconds), &mut show)
+            let found = rows.map_while(|(place, partition)| {
+                self.with_plain_row(*place, *partition, (columns, &wall_seconds), &mut show)
             });
-            shown.count()
-        })
+            let mut shown = Shown::default();
+            found.for_each(|found| shown.count(found));
+            shown
+        });
+        self.count_plain(&shown);
+        (shown.there + shown.absent + shown.recalled) as usize
     }
 
-    /// Of the partition the active memtable knows what it is given, or nothing.
+    /// Of the partition the active memtable knows what it is given, or nothing. `None` if the row was not shown.
     fn with_plain_row(
         &self,
         place: RowPlace<'_>,
         known: Option<&MemPartition>,
         (columns, wall_seconds): (&[ColumnId], impl FnOnce() -> u32),
         show: &mut impl FnMut(Option<PlainRow<'_>>) -> bool,
-    ) -> bool {
+    ) -> Option<Found> {
         let flushing = self.flushing.borrow();
         let mut flushed = flushing.iter().filter_map(|memtable| memtable.get(place.0));
         match (known, flushed.next()) {
             (Some(partition), None) => return self.in_memtable(partition, place, show),
-            (None, Some(partition)) => {
-                return flushed.next().is_none() && self.in_memtable(&partition, place, show);
+            (None, Some(partition)) if flushed.next().is_none() => {
+                return self.in_memtable(&partition, place, show);
             }
-            (Some(_), Some(_)) => return false,
+            (_, Some(_)) => return None,
             (None, None) => {}
         }
         let cached = self.cached.borrow();
@@ -111,17 +144,11 @@ impl TableStore {
             })
         });
         if let Some(shown) = found {
-            if shown {
-                self.count_plain(true, true);
-            }
-            return shown;
+            return shown.then_some(Found::Recalled);
         }
         // Nobody knows of it.
         let shown = !self.may_be_in_sstables(place.0) && show(None);
-        if shown {
-            self.count_plain(false, false);
-        }
-        shown
+        shown.then_some(Found::Absent)
     }
 
     /// Of a partition that one memtable knows of.
@@ -130,17 +157,16 @@ impl TableStore {
         partition: &MemPartition,
         (key, clustering): RowPlace<'_>,
         show: &mut impl FnMut(Option<PlainRow<'_>>) -> bool,
-    ) -> bool {
+    ) -> Option<Found> {
         let table = self.schema.borrow();
-        let Some(row) = partition.plain_row(table.comparator(), clustering) else {
-            return false;
-        };
+        let row = partition.plain_row(table.comparator(), clustering)?;
         let in_memtable = |row| PlainRow(Lies::InMemtable(row));
         let shown = !self.may_be_in_sstables(key) && show(row.map(in_memtable));
-        if shown {
-            self.count_plain(row.is_some(), false);
-        }
-        shown
+        let found = match row {
+            Some(_) => Found::There,
+            None => Found::Absent,
+        };
+        shown.then_some(found)
     }
 
     fn may_be_in_sstables(&self, key: &DecoratedKey) -> bool {
@@ -154,15 +180,15 @@ impl TableStore {
             .any(|sstable| sstable.may_contain(key, hash))
     }
 
-    /// Counts a read of a row, as one that went the long way would be.
-    fn count_plain(&self, is_there: bool, recalled: bool) {
-        let skipped = match recalled {
-            true => 0,
-            false => self.sstables.borrow().len() as u64,
-        };
-        self.reads.row_in_memory(is_there, skipped);
+    /// Counts reads of rows, as if they had gone the long way.
+    fn count_plain(&self, shown: &Shown) {
+        let looked_for = shown.there + shown.absent;
+        let skipped = looked_for * self.sstables.borrow().len() as u64;
+        let there = shown.there + shown.recalled;
+        self.reads.rows_in_memory(there, shown.absent, skipped);
         if let Some(cached) = &*self.cached.borrow() {
-            cached.count_recalled(recalled, &self.reads);
+            cached.count_recalled(true, shown.recalled, &self.reads);
+            cached.count_recalled(false, looked_for, &self.reads);
         }
     }
 }
