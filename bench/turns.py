@@ -21,6 +21,8 @@ class Bench:
         self.runs, self.targets, self.notes = [], [], []
         # Which server has which data.
         self.filled = set()
+        # Whose turn it was last.
+        self.last = None
 
     @property
     def subject(self):
@@ -39,6 +41,10 @@ class Bench:
                     other.stop()
                 else:
                     other.freeze()
+        if self.last not in (None, server):
+            # What the one before left to the operating system to be written is not to be waited for by this one.
+            os.sync()
+        self.last = server
         for one in (server.upstream, server):
             if one and not one.running:
                 one.start(clean=False)
