@@ -120,6 +120,16 @@ def long_string(text: str) -> bytes:
     return struct.pack(">i", len(data)) + data
 
 
+def text(word: str) -> bytes:
+    """What a value of text has."""
+    return word.encode()
+
+
+def number(value: int) -> bytes:
+    """What a value of int has."""
+    return value.to_bytes(4, "big", signed=True)
+
+
 def value(data) -> bytes:
     """[value]: bytes, None for null, UNSET."""
     if data is UNSET:

@@ -5,17 +5,9 @@ import os
 
 import pytest
 
-from harness.protocol import EXECUTE, ONE, OPTIONS, QUERY, Connection, Failure, long_string
+from harness.protocol import EXECUTE, ONE, OPTIONS, QUERY, Connection, Failure, long_string, number, text
 
 QUORUM, TWO, SERIAL, EACH_QUORUM = 4, 2, 8, 7
-
-
-def text(word: str) -> bytes:
-    return word.encode()
-
-
-def number(value: int) -> bytes:
-    return value.to_bytes(4, "big", signed=True)
 
 
 @pytest.fixture(scope="module", params=[3, 4, 5])

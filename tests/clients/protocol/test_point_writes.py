@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from harness.protocol import EXECUTE, ONE, OPTIONS, QUERY, UNSET, Connection, Failure, long_string
+from harness.protocol import EXECUTE, ONE, OPTIONS, QUERY, UNSET, Connection, Failure, long_string, number, text
 
 ANY, QUORUM, TWO, SERIAL, EACH_QUORUM = 0, 4, 2, 8, 7
 # Where the statements are executed, and where they are asked as text.
@@ -27,14 +27,6 @@ ROWS = {
     "found": "k, a, b, writetime(b)",
     "seen": "k, a, b, writetime(b)",
 }
-
-
-def text(word: str) -> bytes:
-    return word.encode()
-
-
-def number(value: int) -> bytes:
-    return value.to_bytes(4, "big", signed=True)
 
 
 @pytest.fixture(scope="module", params=[3, 4, 5])
