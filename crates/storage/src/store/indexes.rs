@@ -365,10 +365,10 @@ impl Inner {
                     update.rows.push(row);
                 }
                 if ended || update.rows.len() == ROWS_AT_ONCE {
+                    self.wait_for_room(index, &update).await;
                     if ends() {
                         return Ok(false);
                     }
-                    self.wait_for_room(index, &update).await;
                     self.add_entries(index, &update, None);
                     update.rows.clear();
                     update.static_row = None;
