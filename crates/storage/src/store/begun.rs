@@ -126,11 +126,7 @@ impl Begun {
     }
 
     fn give_up(self, inner: &Inner) {
-        self.table.leave();
-        if let Some(ticket) = self.ticket {
-            let id = self.table.table().id;
-            inner.log.give_back(ticket.segment, id, 1);
-        }
+        inner.give_up(&self.table, self.ticket);
         inner.memory.give_back(self.reserved);
     }
 }

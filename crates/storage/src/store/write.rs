@@ -50,14 +50,11 @@ impl Inner {
         update: PartitionUpdate,
         ticket: Option<Ticket>,
     ) {
+        if table.dropped.get() {
+            return self.give_up(table, ticket);
+        }
         table.leave();
         let schema = table.table();
-        if table.dropped.get() {
-            if let Some(ticket) = ticket {
-                self.log.give_back(ticket.segment, schema.id, 1);
-            }
-            return;
-        }
         add(&table.counters.writes, 1);
         let segment = ticket.map(|ticket| ticket.segment);
         for index in table.indexes.borrow().iter() {
@@ -65,6 +62,15 @@ impl Inner {
         }
         let grown = table.active().apply(update, &schema, segment);
         self.memory.grow_active(grown);
+    }
+
+    /// Has an update leave its table that had entered it, and gives back what it counted in the log.
+    pub(super) fn give_up(&self, table: &TableStore, ticket: Option<Ticket>) {
+        table.leave();
+        if let Some(ticket) = ticket {
+            let id = table.table().id;
+            self.log.give_back(ticket.segment, id, 1);
+        }
     }
 }
 
@@ -136,11 +142,7 @@ impl<'s> Write<'s> {
 impl Drop for Write<'_> {
     fn drop(&mut self) {
         for table in self.tables.drain(..) {
-            table.leave();
-            if let Some(ticket) = self.ticket {
-                let id = table.table().id;
-                self.inner.log.give_back(ticket.segment, id, 1);
-            }
+            self.inner.give_up(&table, self.ticket);
         }
     }
 }
