@@ -27,10 +27,9 @@ mod together;
 mod write;
 
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::{Consistency, FailureReason, Outcome, ReadQuorum, WriteQuorum};
+use cluster::{Consistency, FailureReason, Outcome, Placement, ReadQuorum, WriteQuorum};
 use io::TaskGroup;
 use model::{Mutation, PartitionSelection, PartitionUpdate, ReadCommand, ReadPage, Token};
 use smallvec::SmallVec;
@@ -38,6 +37,7 @@ use storage::{ReadError, WriteError};
 use wire::WriteType;
 
 use crate::error::RequestError;
+use crate::metadata::Metadata;
 use crate::replica;
 use crate::shard::Shard;
 use crate::timeouts::TimeoutKind;
@@ -96,13 +96,14 @@ async fn write_one(
         let level = (consistency, write_type);
         return Box::pin(write::write(shard, mutation, level, time, trace)).await;
     }
-    let place = (
-        mutation.updates[0].table.keyspace.clone(),
-        mutation.key().token(),
-    );
+    let place = Place {
+        metadata: &metadata,
+        placement,
+        token: mutation.key().token(),
+    };
     if consistency.block_for(placement.strategy(), &shard.local().data_center) != 1 {
         // Refused: there are not as many.
-        quorum_here(shard, &place, consistency)?;
+        place.quorum(shard, consistency)?;
     }
     if let Some(trace) = trace {
         trace.applying(&mutation);
@@ -114,49 +115,71 @@ async fn write_one(
             shard.env.timeout(time, applying).await
         }
     };
-    written_here(shard, &place, (consistency, write_type), applied)
+    place.written(shard, (consistency, write_type), applied)
 }
 
-/// Of a write that concerns this node alone: its answer is all that there can be, and answers are counted only where
-/// it does not come.
-fn quorum_here(
-    shard: &Shard,
-    (keyspace, token): &(Arc<str>, Token),
-    consistency: Consistency,
-) -> Result<WriteQuorum, RequestError> {
-    let metadata = shard.metadata();
-    let placement = metadata.placement(keyspace);
-    let replicas = replicas_of(shard, &metadata, placement, *token);
-    let data_center = &shard.local().data_center;
-    let quorum = WriteQuorum::new(consistency, placement.strategy(), data_center, &replicas);
-    Ok(quorum?)
+/// Where a write goes of which this node has the only replica: its answer is all that there can be, and answers are
+/// counted only where it does not come.
+struct Place<'m> {
+    metadata: &'m Metadata,
+    placement: &'m Placement,
+    token: Token,
 }
 
-/// What a client is told of such a write: of this keyspace, at this token.
+impl Place<'_> {
+    fn quorum(&self, shard: &Shard, consistency: Consistency) -> Result<WriteQuorum, RequestError> {
+        let replicas = replicas_of(shard, self.metadata, self.placement, self.token);
+        let (strategy, data_center) = (self.placement.strategy(), &shard.local().data_center);
+        Ok(WriteQuorum::new(
+            consistency,
+            strategy,
+            data_center,
+            &replicas,
+        )?)
+    }
+
+    /// What a client is told of the write.
+    fn written(
+        &self,
+        shard: &Shard,
+        (consistency, write_type): (Consistency, WriteType),
+        applied: Result<Result<(), WriteError>, io::Elapsed>,
+    ) -> Result<(), RequestError> {
+        let outcome = match applied {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(error)) => {
+                let reason = write_failure(error)?;
+                let mut quorum = self.quorum(shard, consistency)?;
+                quorum.fail(self.metadata.own(), reason)
+            }
+            Err(_) => self.quorum(shard, consistency)?.time_out(),
+        };
+        Err(outcome.map_or_else(
+            || RequestError::Server("a write ended without an outcome".to_owned()),
+            |outcome| RequestError::Write {
+                consistency,
+                write_type,
+                failures: failures(&outcome, self.metadata),
+                outcome,
+            },
+        ))
+    }
+}
+
+/// What a client is told of a write of a keyspace of which this node has the only replica.
 pub(crate) fn written_here(
     shard: &Shard,
-    place: &(Arc<str>, Token),
-    (consistency, write_type): (Consistency, WriteType),
+    (keyspace, token): (&str, Token),
+    level: (Consistency, WriteType),
     applied: Result<Result<(), WriteError>, io::Elapsed>,
 ) -> Result<(), RequestError> {
     let metadata = shard.metadata();
-    let outcome = match applied {
-        Ok(Ok(())) => return Ok(()),
-        Ok(Err(error)) => {
-            let reason = write_failure(error)?;
-            quorum_here(shard, place, consistency)?.fail(metadata.own(), reason)
-        }
-        Err(_) => quorum_here(shard, place, consistency)?.time_out(),
+    let place = Place {
+        metadata: &metadata,
+        placement: metadata.placement(keyspace),
+        token,
     };
-    Err(outcome.map_or_else(
-        || RequestError::Server("a write ended without an outcome".to_owned()),
-        |outcome| RequestError::Write {
-            consistency,
-            write_type,
-            failures: failures(&outcome, &metadata),
-            outcome,
-        },
-    ))
+    place.written(shard, level, applied)
 }
 
 /// Reads of as many replicas as the level asks for. `timeout`: in place of the usual one.

@@ -154,9 +154,8 @@ impl Writing {
         let result = match written {
             Ok(Ok(())) => Ok(()),
             refused => {
-                let place = (self.keyspace.clone(), asked.token);
                 let level = (asked.consistency, WriteType::Simple);
-                coordinator::written_here(shard, &place, level, refused)
+                coordinator::written_here(shard, (&self.keyspace, asked.token), level, refused)
             }
         };
         let bytes = client.output.with(|connection| {
