@@ -204,18 +204,13 @@ impl File {
     ) -> (io::Result<()>, Vec<u8>) {
         match &*self.inner {
             Kind::Real(file) if file.is_direct() => {
-                if !buffer.len().is_multiple_of(DIRECT_ALIGNMENT) {
-                    return (Err(io::ErrorKind::InvalidInput.into()), buffer);
-                }
-                if buffer.is_empty() {
-                    return (Ok(()), buffer);
-                }
-                let mut aligned = AlignedBuf::new(buffer.len());
-                aligned.copy_from_slice(&buffer);
-                if !offset.is_multiple_of(DIRECT_ALIGNMENT as u64) {
-                    return (Err(io::ErrorKind::InvalidInput.into()), buffer);
-                }
-                let (result, _) = file.write_aligned_at(aligned, offset, synced).await;
+                let fits = buffer.len().is_multiple_of(DIRECT_ALIGNMENT)
+                    && offset.is_multiple_of(DIRECT_ALIGNMENT as u64);
+                let result = match fits {
+                    _ if buffer.is_empty() => Ok(()),
+                    true => file.write_copied_at(&buffer, offset, synced).await,
+                    false => Err(io::ErrorKind::InvalidInput.into()),
+                };
                 (result, buffer)
             }
             Kind::Real(file) => file.write_all_at(buffer, offset, synced).await,

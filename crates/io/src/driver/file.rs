@@ -1,5 +1,6 @@
 //! Files of the real drivers.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::io;
 use std::ops::Deref;
@@ -22,7 +23,12 @@ pub(crate) struct RealFile {
     env: Env,
     file: Arc<OpenFile>,
     direct: bool,
+    /// What the last write was copied to, for the next one: a log is written to all the time.
+    copied: Cell<Option<AlignedBuf>>,
 }
+
+/// What is larger is not kept, in bytes.
+const MOST_KEPT: usize = 1 << 20;
 
 /// An open file. When nobody needs it any more it is closed by one of the threads: if it has no name
 /// any more the file system gives its blocks back then, and tells the drive of them where it is mounted
@@ -60,6 +66,7 @@ impl RealFile {
             env: env.clone(),
             file: Arc::new(file),
             direct,
+            copied: Cell::new(None),
         })
     }
 
@@ -165,6 +172,27 @@ impl RealFile {
         }
         let _passage = self.passage(buffer.len(), synced).await;
         self.write_blocking(buffer, offset, synced).await
+    }
+
+    /// As [`RealFile::write_aligned_at`], of bytes that lie anywhere. Their length is a multiple of the alignment.
+    pub(crate) async fn write_copied_at(
+        &self,
+        bytes: &[u8],
+        offset: u64,
+        synced: bool,
+    ) -> io::Result<()> {
+        let kept = self.copied.take();
+        let kept = kept.filter(|buffer| buffer.capacity() >= bytes.len());
+        let Some(mut buffer) = kept.or_else(|| AlignedBuf::with_capacity(bytes.len())) else {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        };
+        buffer.clear();
+        buffer.extend_from_slice(bytes);
+        let (result, buffer) = self.write_aligned_at(buffer, offset, synced).await;
+        if buffer.capacity() <= MOST_KEPT {
+            self.copied.set(Some(buffer));
+        }
+        result
     }
 
     /// Leave to write, if that goes to the drive and not to the page cache.
