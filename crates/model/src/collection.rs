@@ -123,6 +123,69 @@ pub fn nullable_elements(value: &[u8]) -> Result<Vec<Option<&[u8]>>, ValueError>
     Ok(all)
 }
 
+/// The parts of a list, set or map one after the other, without memory for all of them: elements are of one part,
+/// entries of two. What is malformed is said where it stands.
+#[derive(Clone, Debug)]
+pub struct Parts<'v, const N: usize> {
+    components: Components<'v>,
+    kind: &'static str,
+}
+
+impl<'v, const N: usize> Parts<'v, N> {
+    fn of(value: &'v [u8], kind: &'static str) -> Result<Parts<'v, N>, ValueError> {
+        refuse_negative_count(value, kind)?;
+        Ok(Parts {
+            components: Components::checked(value, N, kind)?,
+            kind,
+        })
+    }
+
+    /// How many are left at most.
+    pub fn most(&self) -> usize {
+        // The count is the sender's claim: a part takes four bytes at least.
+        self.components.left.min(self.components.rest.len() / 4) / N
+    }
+
+    fn next_part(&mut self) -> Result<Option<[&'v [u8]; N]>, ValueError> {
+        let mut part = [&[][..]; N];
+        for (i, place) in part.iter_mut().enumerate() {
+            match self.components.next_value(self.kind)? {
+                Some(value) => *place = value,
+                // A count is of whole entries.
+                None => {
+                    debug_assert_eq!(i, 0);
+                    self.components.finish(self.kind)?;
+                    return Ok(None);
+                }
+            }
+        }
+        Ok(Some(part))
+    }
+}
+
+impl<'v, const N: usize> Iterator for Parts<'v, N> {
+    type Item = Result<[&'v [u8]; N], ValueError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let part = self.next_part();
+        if part.is_err() {
+            // Nothing follows.
+            self.components = Components::tuple(&[], 0);
+        }
+        part.transpose()
+    }
+}
+
+/// As [`elements`], one by one.
+pub fn each_element(value: &[u8]) -> Result<Parts<'_, 1>, ValueError> {
+    Parts::of(value, "list")
+}
+
+/// As [`entries`], one by one.
+pub fn each_entry(value: &[u8]) -> Result<Parts<'_, 2>, ValueError> {
+    Parts::of(value, "map")
+}
+
 /// The key and the value of an entry of a map.
 pub type Entry<'v> = (&'v [u8], &'v [u8]);
 

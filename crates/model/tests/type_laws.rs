@@ -370,6 +370,19 @@ proptest! {
     }
 
     #[test]
+    fn parts_one_by_one_are_all_parts((ty, [good, noise]) in typed(nearly), any in vec(any::<u8>(), 0..40)) {
+        let _ = ty;
+        for value in [&good[..], &noise, &any] {
+            let elements = collection::each_element(value).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+            let elements = elements.map(|all| all.into_iter().map(|[element]| element).collect::<Vec<_>>());
+            prop_assert_eq!(elements, collection::elements(value));
+            let entries = collection::each_entry(value).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+            let entries = entries.map(|all| all.into_iter().map(|[key, of]| (key, of)).collect::<Vec<_>>());
+            prop_assert_eq!(entries, collection::entries(value));
+        }
+    }
+
+    #[test]
     fn simple_values_are_read_back((ty, value) in simple().prop_flat_map(|ty| (Just(ty.clone()), value(&ty)))) {
         let text = ty.format_string(&value);
         let read = ty.parse_string(&text);

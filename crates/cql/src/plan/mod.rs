@@ -24,6 +24,7 @@ mod modify;
 mod nearest;
 mod node;
 mod operation;
+mod parts;
 mod point;
 mod point_write;
 mod position;

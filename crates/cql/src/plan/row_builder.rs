@@ -13,6 +13,7 @@ use crate::term::{Bound, Expression, Request};
 
 use super::list_paths::ListPaths;
 use super::operation::{Action, ColumnAction};
+use super::parts::{has_parts, push_parts};
 
 /// When a write happened, and how long what it writes lives.
 #[derive(Clone, Copy, Debug)]
@@ -163,12 +164,9 @@ impl<'a> RowBuilder<'a> {
     }
 
     fn put(&mut self, cell: Cell) {
-        let in_order = self
-            .row
-            .cells
-            .last()
-            .is_none_or(|last| last.column < cell.column);
-        self.disordered |= !in_order;
+        let before = self.row.cells.last();
+        self.disordered |=
+            before.is_some_and(|last| compare_cells(self.table, last, &cell).is_ge());
         self.row.cells.push(cell);
     }
 
@@ -379,17 +377,15 @@ impl<'a> RowBuilder<'a> {
     /// The parts of a set, map or user type become cells.
     fn add_parts(&mut self, column: &Column, value: &Bytes) -> Result<(), CqlError> {
         match &column.ty {
-            CqlType::Set { .. } => {
-                for element in collection::elements(value).map_err(malformed)? {
-                    let path = value.slice_ref(element);
-                    self.put(self.live(column, Some(path), Bytes::new()));
-                }
-            }
-            CqlType::Map { .. } => {
-                for (key, entry) in collection::entries(value).map_err(malformed)? {
-                    let path = value.slice_ref(key);
-                    self.put(self.live(column, Some(path), value.slice_ref(entry)));
-                }
+            ty if has_parts(ty) => {
+                let start = self.row.cells.len();
+                let like = self.live(column, None, Bytes::new());
+                let cells = &mut self.row.cells;
+                push_parts(cells, &like, (ty, value)).map_err(malformed)?;
+                // What was there before may be of the same column.
+                let since = &cells[start.saturating_sub(1)..];
+                self.disordered |=
+                    !since.is_sorted_by(|a, b| compare_cells(self.table, a, b).is_lt());
             }
             CqlType::Udt { definition, .. } => {
                 let count = definition.fields.len();

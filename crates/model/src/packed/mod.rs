@@ -54,7 +54,8 @@ impl PackedRow {
     pub fn new(row: &Row, scratch: &mut Vec<u8>) -> PackedRow {
         let base = base_of(row);
         let values = row.clustering.values();
-        let mut writer = RowWriter::new(scratch, row, base, |out| put_clustering(out, values));
+        let writer = RowWriter::new(scratch, row, base, |out| put_clustering(out, values));
+        let mut writer = writer.with_capacity(row.cells.len());
         row.cells
             .iter()
             .for_each(|cell| writer.put(&cell.borrowed()));

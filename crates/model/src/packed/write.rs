@@ -103,6 +103,12 @@ impl<'o, 'v> RowWriter<'o, 'v> {
         }
     }
 
+    /// With room for so many cells.
+    pub(super) fn with_capacity(mut self, cells: usize) -> Self {
+        self.values.reserve(cells);
+        self
+    }
+
     /// Appends a cell: behind those of columns before its own, and of its own behind those of lesser paths.
     pub fn put(&mut self, cell: &CellRef<'v>) {
         self.number += 1;
