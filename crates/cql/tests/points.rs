@@ -6,6 +6,7 @@ mod memory;
 use bytes::Bytes;
 use cql::{Plan, Prepared, Value};
 use memory::Memory;
+use model::collection;
 
 fn with_tables() -> Memory {
     let mut memory = Memory::new();
@@ -16,6 +17,7 @@ fn with_tables() -> Memory {
         "CREATE TABLE ks.stat (k int, c int, s int static, v int, PRIMARY KEY (k, c))",
         "CREATE TABLE ks.many (k int PRIMARY KEY, v int, l list<int>)",
         "CREATE TABLE ks.sets (k frozen<set<int>> PRIMARY KEY, v frozen<list<int>>)",
+        "CREATE TABLE ks.maps (k int PRIMARY KEY, s set<int>, m map<int, frozen<set<int>>>, f frozen<map<int, int>>)",
         "CREATE TABLE ks.counts (k int PRIMARY KEY, n counter)",
     ] {
         let prepared = memory.prepare(text);
@@ -139,6 +141,9 @@ fn writes_of_one_row_are_known() {
         "INSERT INTO ks.stat (k, c, v) VALUES (?, ?, ?)",
         "INSERT INTO ks.many (k, v) VALUES (?, ?)",
         "INSERT INTO ks.sets (k, v) VALUES ({1, 2}, [3])",
+        "INSERT INTO ks.sets (k, v) VALUES ({1, 2}, ?)",
+        "INSERT INTO ks.maps (k, m, s, f) VALUES (?, ?, {3, 1}, ?)",
+        "UPDATE ks.maps SET s = ?, m = {1: {2}} WHERE k = ?",
     ] {
         assert!(is_point_write(&memory, text), "{text}");
     }
@@ -162,7 +167,10 @@ fn writes_of_one_row_are_known() {
         "INSERT INTO ks.many (k, l) VALUES (?, ?)",
         "UPDATE ks.many SET l = l + ? WHERE k = ?",
         // What is bound has to be put in order.
-        "INSERT INTO ks.sets (k, v) VALUES ({1, 2}, ?)",
+        "INSERT INTO ks.sets (k, v) VALUES (?, ?)",
+        "UPDATE ks.maps SET m = m + ? WHERE k = ?",
+        "UPDATE ks.maps SET m[1] = ? WHERE k = ?",
+        "INSERT INTO ks.maps (k, s) VALUES (?, null)",
         "UPDATE ks.counts SET n = n + 1 WHERE k = ?",
     ] {
         assert!(!is_point_write(&memory, text), "{text}");
@@ -216,5 +224,79 @@ fn a_row_gets_what_its_values_say() {
     for values in [[one, w, k], [Value::Null, w, k], [Value::Unset, w, k]] {
         let answer = memory.execute(&prepared, &values, None, None);
         answer.unwrap_or_else(|error| panic!("{error}"));
+    }
+}
+
+fn number(value: i32) -> [u8; 4] {
+    value.to_be_bytes()
+}
+
+/// A set of integers as a client sends it, in whatever order.
+fn set(elements: &[i32]) -> Vec<u8> {
+    collection::pack_elements(elements.iter().copied().map(number))
+}
+
+#[test]
+fn sets_and_maps_are_put_in_order() {
+    let mut memory = with_tables();
+    let text = "UPDATE ks.maps SET s = ?, m = ?, f = ? WHERE k = ?";
+    let prepared = prepared(&memory, text);
+    let Plan::Modify(modify) = &prepared.plan else {
+        panic!("it writes");
+    };
+    let map = |keys: &[i32], of: &dyn Fn(i32) -> Vec<u8>| {
+        collection::pack_entries(keys.iter().map(|key| (number(*key), of(*key))))
+    };
+    let of_sets = |key: i32| set(&[key, -1, key]);
+    let of_numbers = |key: i32| number(key).to_vec();
+    let k = number(1);
+    for keys in [
+        &[][..],
+        &[5],
+        &[-7, 0, 3],
+        &[3, -7, 0],
+        &[2, 2],
+        &[9, 1, 9, 1],
+    ] {
+        let (s, m, f) = (set(keys), map(keys, &of_sets), map(keys, &of_numbers));
+        let values = [&s[..], &m, &f, &k].map(Value::Bytes);
+        let update = modify.point_update(&values, Bytes::copy_from_slice, (1_000_000, 1));
+        let update = update.expect("there is nothing unusual about it");
+        let mut sorted = keys.to_vec();
+        sorted.sort_unstable();
+        sorted.dedup();
+        let of = |name: &str| {
+            let column = update.table.column_named(name).expect("it has one").id;
+            update.rows[0].cells_of(column)
+        };
+        for name in ["s", "m"] {
+            let paths = of(name)
+                .iter()
+                .map(|cell| cell.path.clone().expect("a path"));
+            let expected = sorted
+                .iter()
+                .map(|key| Bytes::copy_from_slice(&number(*key)));
+            assert!(paths.eq(expected), "{name} of {keys:?}");
+        }
+        let sets = of("m").iter().map(|cell| cell.value.to_vec());
+        let expected = sorted.iter().map(|key| match *key {
+            key if key < -1 => set(&[key, -1]),
+            key => set(&[-1, key]),
+        });
+        assert!(sets.eq(expected), "values of {keys:?}");
+        assert_eq!(of("f")[0].value, map(&sorted, &of_numbers));
+        // The same in the usual way.
+        let answer = memory.execute(&prepared, &values, None, None);
+        answer.unwrap_or_else(|error| panic!("{error}"));
+    }
+    // Somebody else says what is wrong with these.
+    let (good, null) = (set(&[1]), [0, 0, 0, 1, 255, 255, 255, 255]);
+    for wrong in [&null[..], &[255, 255, 255, 255], &good[..7], &[0, 0, 0, 1]] {
+        for at in 0..2 {
+            let mut values = [Value::Null, Value::Null, Value::Null, Value::Bytes(&k)];
+            values[at] = Value::Bytes(wrong);
+            let update = modify.point_update(&values, Bytes::copy_from_slice, (1_000_000, 1));
+            assert_eq!(update, None, "{wrong:?}");
+        }
     }
 }

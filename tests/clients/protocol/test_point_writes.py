@@ -15,6 +15,7 @@ TABLES = [
     "plain (k text PRIMARY KEY, a text, b int, l list<int>, f frozen<list<int>>)",
     "wide (p int, q text, c int, d decimal, v blob, PRIMARY KEY ((p, q), c, d)) WITH CLUSTERING ORDER BY (c DESC, d ASC)",
     "stat (k int, c int, s int static, v int, PRIMARY KEY (k, c))",
+    "many (k text PRIMARY KEY, a text, s set<int>, m map<int, frozen<set<int>>>, f frozen<map<int, text>>)",
     "short (k text PRIMARY KEY, a text, b int) WITH default_time_to_live = 100000",
     "found (k text PRIMARY KEY, a text, b int)",
     "seen (k text PRIMARY KEY, a text, b int)",
@@ -23,6 +24,7 @@ ROWS = {
     "plain": "k, a, b, l, f, writetime(a), writetime(b)",
     "wide": "p, q, c, d, v, writetime(v)",
     "stat": "k, c, s, v, writetime(v)",
+    "many": "k, a, s, m, f, writetime(a), writetime(f)",
     "short": "k, a, b, writetime(b)",
     "found": "k, a, b, writetime(b)",
     "seen": "k, a, b, writetime(b)",
@@ -135,6 +137,54 @@ def test_levels(connection, level):
 def test_other_statements(connection, statement, values):
     for timestamp in (None, 1):
         same(connection, statement, values, timestamp=timestamp)
+
+
+def parts(*values: bytes, each: int = 1) -> bytes:
+    """A set of these elements, or a map of these keys and values (`each` is 2), in this order."""
+    return number(len(values) // each) + b"".join(number(len(value)) + value for value in values)
+
+
+IN_ORDER = [number(-5), number(0), number(7)]
+
+
+@pytest.mark.parametrize(
+    "elements",
+    [[], IN_ORDER, IN_ORDER[::-1], [IN_ORDER[2], *IN_ORDER], [IN_ORDER[1]] * 3, [b""], [b"", number(1)], [number(1), b"\0\1"]],
+)
+def test_sets_and_maps(connection, elements):
+    values = [
+        parts(*elements),
+        parts(*(part for at, key in enumerate(elements) for part in (key, parts(number(at), *elements))), each=2),
+        parts(*(part for at, key in enumerate(elements) for part in (key, text(str(at)))), each=2),
+    ]
+    insert = "INSERT INTO {}.many (k, s, m, f, a) VALUES (?, ?, ?, ?, ?)"
+    update = "UPDATE {}.many SET s = ?, m = ?, f = ?, a = ? WHERE k = ?"
+    for before in (parts(*IN_ORDER), parts(number(9)), None):
+        same(connection, insert, [text("k"), before, None, None, text("a")])
+        same(connection, insert, [text("k"), *values, text("b")])
+        same(connection, update, [*values, text("c"), text("k")])
+        same(connection, update, [values[0], None, values[2], text("d"), text("k")])
+        # What is older changes nothing of what is there.
+        same(connection, update, [parts(number(3)), values[1], None, text("e"), text("k")], timestamp=5)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [b"", b"\0", b"\0\0\0\1", number(-1), number(1) + number(-1), parts(number(1))[:-1], parts(number(1)) + b"\0", parts(b"\1")],
+)
+def test_sets_and_maps_that_are_none(connection, wrong):
+    for column in ("s", "m", "f"):
+        same(connection, f"INSERT INTO {{}}.many (k, {column}) VALUES (?, ?)", [text("none"), wrong])
+        same(connection, f"UPDATE {{}}.many SET {column} = ? WHERE k = ?", [wrong, text("none")])
+
+
+def test_sets_and_maps_that_are_not_set(connection):
+    if connection.version < 4:
+        pytest.skip("all values are set before version 4")
+    insert = "INSERT INTO {}.many (k, s, m, f) VALUES (?, ?, ?, ?)"
+    entry = parts(number(1), parts(number(2)), each=2)
+    for values in ([parts(number(4)), entry, None], [UNSET, entry, UNSET], [UNSET] * 3, [parts(), UNSET, UNSET], [None, None, UNSET]):
+        same(connection, insert, [text("unset"), *values])
 
 
 def test_a_statement_with_too_few_or_too_many_values(connection):

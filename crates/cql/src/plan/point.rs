@@ -5,11 +5,13 @@
 //! That is a short cut and no second way: whatever is unusual about an execution (a value that is null or wrong, a key
 //! that is too long, a level that needs other nodes) is left to [`super::run`], which says what it comes to.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use model::{Clustering, ColumnId, CqlType, DecoratedKey, Table, encode_key};
 use smallvec::SmallVec;
 
-use crate::term::{Expression, Value};
+use crate::term::{Expression, Value, ordered};
 
 use super::fetch::PlainSlots;
 use super::keys::KeyPlan;
@@ -31,11 +33,15 @@ pub struct PointPlan {
 #[derive(Clone, Debug)]
 pub(super) enum Given {
     Written(Bytes),
-    Bound { marker: usize, ty: CqlType },
+    Bound {
+        marker: usize,
+        ty: CqlType,
+        keeps_order: bool,
+    },
 }
 
 impl Given {
-    /// `None` of what is put together, or put in order, in each execution.
+    /// `None` of what is put together in each execution.
     pub(super) fn of(expression: &Expression) -> Option<Given> {
         match expression {
             Expression::Constant(Some(value)) => Some(Given::Written(value.clone())),
@@ -43,12 +49,23 @@ impl Given {
                 index,
                 ty,
                 keeps_order,
-            } if *keeps_order || ty.nesting() == 0 => Some(Given::Bound {
+            } => Some(Given::Bound {
                 marker: *index,
                 ty: ty.clone(),
+                keeps_order: *keeps_order,
             }),
             _ => None,
         }
+    }
+
+    /// Of a column of a key; `None` of what may have to be put in order in each execution, too.
+    fn of_key(expression: &Expression) -> Option<Given> {
+        Given::of(expression).filter(|given| match given {
+            Given::Written(_) => true,
+            Given::Bound {
+                ty, keeps_order, ..
+            } => *keeps_order || ty.nesting() == 0,
+        })
     }
 
     /// The value; `None` if it is none that a key can have.
@@ -63,15 +80,30 @@ impl Given {
     pub(super) fn assigned<'g>(&'g self, values: &[Value<'g>]) -> Option<Value<'g>> {
         match self {
             Given::Written(value) => Some(Value::Bytes(value)),
-            Given::Bound { marker, ty } => match *values.get(*marker)? {
+            Given::Bound { marker, ty, .. } => match *values.get(*marker)? {
                 Value::Bytes(bytes) if ty.validate_bound(bytes).is_err() => None,
                 value => Some(value),
             },
         }
     }
 
+    /// Its bytes, in the order of its type, to keep; `None` if they are no value of it.
+    pub(super) fn ordered(&self, bytes: &[u8], share: impl Fn(&[u8]) -> Bytes) -> Option<Bytes> {
+        match self {
+            Given::Bound {
+                ty,
+                keeps_order: false,
+                ..
+            } => match ordered(ty, bytes).ok()? {
+                Cow::Borrowed(bytes) => Some(share(bytes)),
+                Cow::Owned(bytes) => Some(bytes.into()),
+            },
+            _ => Some(self.shared(bytes, share)),
+        }
+    }
+
     /// Its bytes, to keep.
-    pub(super) fn shared(&self, bytes: &[u8], share: impl Fn(&[u8]) -> Bytes) -> Bytes {
+    fn shared(&self, bytes: &[u8], share: impl Fn(&[u8]) -> Bytes) -> Bytes {
         match self {
             Given::Written(value) => value.clone(),
             Given::Bound { .. } => share(bytes),
@@ -95,11 +127,11 @@ impl PointPlan {
     /// Of a statement about these rows of a table; `None` if they may be more than one.
     pub(super) fn at(table: &Table, keys: &KeyPlan, slices: &SlicePlan) -> Option<PointPlan> {
         let key = keys.equals()?;
-        let key = key.map(Given::of).collect::<Option<Vec<Given>>>()?;
+        let key = key.map(Given::of_key).collect::<Option<Vec<Given>>>()?;
         let mut clustering = Vec::new();
         for demanded in slices.equals()? {
             match demanded {
-                Tuple::Terms(terms) => clustering.extend(terms.iter().map(Given::of)),
+                Tuple::Terms(terms) => clustering.extend(terms.iter().map(Given::of_key)),
                 Tuple::Marker(..) => return None,
             }
         }

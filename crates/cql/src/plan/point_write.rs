@@ -4,12 +4,15 @@
 //! is left to [`super::write`], which says what it comes to.
 
 use bytes::Bytes;
-use model::{Cell, ColumnId, Liveness, NO_DELETION_TIME, NO_TTL, PartitionUpdate, Row};
+use model::{
+    Cell, ColumnId, CqlType, DeletionTime, Liveness, NO_DELETION_TIME, NO_TTL, PartitionUpdate, Row,
+};
 
 use crate::term::Value;
 
 use super::modify::ModifyPlan;
-use super::operation::Action;
+use super::operation::{Action, ColumnAction};
+use super::parts::{has_parts, push_parts};
 use super::point::{Given, PointPlan};
 use super::restrictions::StatementKind;
 use super::write::check_clustering;
@@ -18,10 +21,78 @@ use super::write::check_clustering;
 #[derive(Clone, Debug)]
 pub(crate) struct PointWrite {
     place: PointPlan,
-    /// Of regular columns of one cell, sorted, each once.
-    values: Vec<(ColumnId, Given)>,
+    /// Of regular columns, sorted, each once.
+    columns: Vec<GivenColumn>,
     /// Does the row get a marker, so that it is there whatever becomes of its columns (INSERT)?
     marks: bool,
+}
+
+/// A column and what it gets.
+#[derive(Clone, Debug)]
+struct GivenColumn {
+    id: ColumnId,
+    given: Given,
+    /// Its type, if it is a set or map of many cells.
+    parts: Option<CqlType>,
+}
+
+impl GivenColumn {
+    /// `None` if an action does anything but give the column a value, or if it takes more than the value to say what
+    /// its cells are.
+    fn of(action: &ColumnAction) -> Option<GivenColumn> {
+        let (column, Action::Set(value)) = (&action.column, &action.action) else {
+            return None;
+        };
+        let parts = has_parts(&column.ty).then(|| column.ty.clone());
+        if column.ty.is_multi_cell() && parts.is_none() {
+            return None;
+        }
+        Some(GivenColumn {
+            id: column.id,
+            given: Given::of(value)?,
+            parts,
+        })
+    }
+
+    /// Gives the row its value, as the usual way does (`RowBuilder::set_value`).
+    fn write(
+        &self,
+        row: &mut Row,
+        values: &[Value<'_>],
+        share: impl Fn(&[u8]) -> Bytes,
+        (timestamp, now_seconds): (i64, u32),
+    ) -> Option<()> {
+        let assigned = match self.given.assigned(values)? {
+            Value::Bytes(bytes) => Some(self.given.ordered(bytes, share)?),
+            Value::Null => None,
+            Value::Unset => return Some(()),
+        };
+        let cell = |value: Bytes, deleted_at: u32| Cell {
+            column: self.id,
+            path: None,
+            timestamp,
+            ttl: NO_TTL,
+            local_deletion_time: deleted_at,
+            value,
+        };
+        match (&self.parts, assigned) {
+            (Some(ty), assigned) => {
+                // What is written now has the same timestamp and must survive.
+                let before = DeletionTime {
+                    timestamp: timestamp.checked_sub(1)?,
+                    local_deletion_time: now_seconds,
+                };
+                row.add_complex_deletion(self.id, before);
+                if let Some(value) = assigned {
+                    let like = cell(Bytes::new(), NO_DELETION_TIME);
+                    push_parts(&mut row.cells, &like, (ty, &value)).ok()?;
+                }
+            }
+            (None, Some(value)) => row.cells.push(cell(value, NO_DELETION_TIME)),
+            (None, None) => row.cells.push(cell(Bytes::new(), now_seconds)),
+        }
+        Some(())
+    }
 }
 
 impl PointWrite {
@@ -42,18 +113,12 @@ impl PointWrite {
         if !is_plain {
             return None;
         }
-        let given = |action: &super::operation::ColumnAction| match &action.action {
-            Action::Set(value) if !action.column.ty.is_multi_cell() => {
-                Some((action.column.id, Given::of(value)?))
-            }
-            _ => None,
-        };
-        let values = plan.row_actions.iter().map(given);
-        let values = values.collect::<Option<Vec<_>>>()?;
-        let are_sorted = values.is_sorted_by(|(a, _), (b, _)| a < b);
+        let columns = plan.row_actions.iter().map(GivenColumn::of);
+        let columns = columns.collect::<Option<Vec<_>>>()?;
+        let are_sorted = columns.is_sorted_by(|a, b| a.id < b.id);
         are_sorted.then_some(PointWrite {
             place: PointPlan::at(table, &place.keys, &place.rows)?,
-            values,
+            columns,
             marks: plan.kind == StatementKind::Insert,
         })
     }
@@ -77,21 +142,9 @@ impl PointWrite {
                 expires_at: NO_DELETION_TIME,
             };
         }
-        row.cells.reserve_exact(self.values.len());
-        for (column, given) in &self.values {
-            let (value, deleted_at) = match given.assigned(values)? {
-                Value::Bytes(bytes) => (given.shared(bytes, &share), NO_DELETION_TIME),
-                Value::Null => (Bytes::new(), now_seconds),
-                Value::Unset => continue,
-            };
-            row.cells.push(Cell {
-                column: *column,
-                path: None,
-                timestamp,
-                ttl: NO_TTL,
-                local_deletion_time: deleted_at,
-                value,
-            });
+        row.cells.reserve_exact(self.columns.len());
+        for column in &self.columns {
+            column.write(&mut row, values, &share, (timestamp, now_seconds))?;
         }
         if row.is_empty() {
             return None;
