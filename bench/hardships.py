@@ -254,11 +254,15 @@ def scaling(bench):
 
 def memory(bench):
     """What a row takes: of the process in a memtable and in the cache, and of Cassandra's heap."""
+    # As many as the memtables of both have room for: of what is flushed meanwhile a heap says nothing.
+    records = min(bench.options.records, 100_000)
     for data in (one_column(bench), records_of(bench)):
         name, taken = data.name, {}
         for server in bench.databases:
+            # What others wrote would be flushed meanwhile, too.
+            server.stop()
             bench.turn(server)
-            own = Data(f"{name}, for their memory", f"memory_{data.keyspace}", data.records, data.more)
+            own = Data(f"{name}, for their memory", f"memory_{data.keyspace}", records, data.more)
             before = held_by(server)
             fill(bench, own, [server])
             taken[server.name] = (held_by(server) - before) / own.records
