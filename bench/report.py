@@ -16,7 +16,7 @@ from plots import number
 FIRST, LAST = (CASSANDRA, HELENUS), (LIMIT,)
 NONE = "–"
 # So many lines of the README's table are cases.
-SUMMARY_ROWS = 14
+SUMMARY_ROWS = 20
 
 
 @dataclasses.dataclass
@@ -382,16 +382,22 @@ def plain(header, runs, targets, remarks):
 
 
 def summary(runs, targets):
-    """A line for each case of several servers; of more than ten, each part's first ones. Then targets and faults."""
+    """A line for each case in which two of the three were measured at their peaks; of too many, each part's first ones.
+    Then the targets that are missed, and faults."""
     cases = grouped([run for run in runs if run.phase in ("peak", "fixed")], lambda run: (run.part, run.case))
     # Who is alone is compared with nobody here.
-    cases = {case: several for case, several in cases.items() if len(servers(several)) > 1} or cases
+    at_peak = lambda several: set(servers([run for run in several if run.phase == "peak"])) & {CASSANDRA, HELENUS, LIMIT}
+    cases = {case: several for case, several in cases.items() if len(at_peak(several)) > 1} or cases
     kept = first_of_each_part(list(cases), SUMMARY_ROWS)
-    table = summary_table({case: cases[case] for case in kept})
+    paragraphs = [markdown_table(summary_table({case: cases[case] for case in kept}))]
     below = [f"{len(cases) - len(kept)} more cases are in the whole report."] if len(cases) > len(kept) else []
-    below += [targets_in_words(targets)] if targets else []
     below += [clean_or_not(runs)] if not runs or faults_of(runs) else []
-    return markdown_table(table) + ("\n\n" + inline(" ".join(below)) if below else "") + "\n"
+    paragraphs += [inline(" ".join(below))] if below else []
+    if targets:
+        missed = [target for target in targets if target.values and not target.is_met()]
+        paragraphs.append(inline(targets_counted(targets) + ("; missed:" if missed else ".")))
+        paragraphs += [markdown_table(target_table(missed))] if missed else []
+    return "\n\n".join(paragraphs) + "\n"
 
 
 def first_of_each_part(cases, most):
@@ -425,10 +431,14 @@ def at_one_rate(runs):
     return max(rates.values(), key=lambda several: (len(servers(several)), several[0].rate or 0), default=[])
 
 
-def targets_in_words(targets):
+def targets_counted(targets):
     known = [target for target in targets if target.values]
+    unknown = len(targets) - len(known)
+    return (f"Of {len(targets)} targets {sum(target.is_met() for target in known)} are met"
+            + (f", {unknown} not measured" if unknown else ""))
+
+
+def targets_in_words(targets):
     missed = [f"{target.part}: {target.name}: {number(target.median())} {target.unit}, bound {number(target.bound)}"
-              for target in known if not target.is_met()]
-    return (f"Of {len(targets)} targets {len(known) - len(missed)} are met"
-            + (f"; missed: {'; '.join(missed)}" if missed else "")
-            + (f"; {len(targets) - len(known)} not measured" if len(known) < len(targets) else "") + ".")
+              for target in targets if target.values and not target.is_met()]
+    return targets_counted(targets) + (f"; missed: {'; '.join(missed)}" if missed else "") + "."
