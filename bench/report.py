@@ -201,12 +201,13 @@ def faults_of(runs):
 
 def clean_or_not(runs):
     """One sentence about all runs, which stands before any figure."""
-    failed = sum(bool(faults_of([run])) for run in runs)
+    failed = [run for run in runs if faults_of([run])]
     if not runs:
         return "Nothing was measured."
     if not failed:
         return f"No operation failed in any of the {len(runs)} runs, and no record was missing."
-    return f"✗ In {failed} of {len(runs)} runs operations failed or records were not found."
+    whose = ", ".join(servers(failed))
+    return f"✗ In {len(failed)} of {len(runs)} runs, of {whose}, operations failed or records were not found."
 
 
 # --- drawings ---------------------------------------------------------------
