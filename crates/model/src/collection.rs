@@ -99,11 +99,7 @@ pub(crate) fn refuse_negative_count(value: &[u8], kind: &str) -> Result<(), Valu
 
 /// The elements of a list or set.
 pub fn elements(value: &[u8]) -> Result<Vec<&[u8]>, ValueError> {
-    refuse_negative_count(value, "list")?;
-    let mut components = Components::checked(value, 1, "list")?;
-    let all = components.values("list")?;
-    components.finish("list")?;
-    Ok(all)
+    each_element(value)?.all(|[element]| element)
 }
 
 /// As [`elements`], of a list that may hold nulls: one that is bound, to `IN ?` or as a value that is frozen, or one
@@ -144,6 +140,15 @@ impl<'v, const N: usize> Parts<'v, N> {
     pub fn most(&self) -> usize {
         // The count is the sender's claim: a part takes four bytes at least.
         self.components.left.min(self.components.rest.len() / 4) / N
+    }
+
+    /// All that are left.
+    fn all<T>(self, of: impl Fn([&'v [u8]; N]) -> T) -> Result<Vec<T>, ValueError> {
+        let mut all = Vec::with_capacity(self.most());
+        for part in self {
+            all.push(of(part?));
+        }
+        Ok(all)
     }
 
     fn next_part(&mut self) -> Result<Option<[&'v [u8]; N]>, ValueError> {
@@ -191,11 +196,7 @@ pub type Entry<'v> = (&'v [u8], &'v [u8]);
 
 /// The entries of a map.
 pub fn entries(value: &[u8]) -> Result<Vec<Entry<'_>>, ValueError> {
-    refuse_negative_count(value, "map")?;
-    let mut components = Components::checked(value, 2, "map")?;
-    let all = components.values("map")?;
-    components.finish("map")?;
-    Ok(all.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect())
+    each_entry(value)?.all(|[key, value]| (key, value))
 }
 
 /// The components of a tuple or user type of `count`; what is left out at the end is null.
@@ -348,16 +349,6 @@ impl<'v> Components<'v> {
             return refuse!("Not enough bytes to read a {kind}");
         }
         Ok(Components::counted(value, parts))
-    }
-
-    /// All that are left; none may be null.
-    fn values(&mut self, kind: &str) -> Result<Vec<&'v [u8]>, ValueError> {
-        // The count is the sender's claim: a part takes four bytes at least.
-        let mut all = Vec::with_capacity(self.left.min(self.rest.len() / 4 + 1));
-        while let Some(value) = self.next_value(kind)? {
-            all.push(value);
-        }
-        Ok(all)
     }
 
     /// The next part, which may not be null.

@@ -375,10 +375,16 @@ proptest! {
         for value in [&good[..], &noise, &any] {
             let elements = collection::each_element(value).and_then(Iterator::collect::<Result<Vec<_>, _>>);
             let elements = elements.map(|all| all.into_iter().map(|[element]| element).collect::<Vec<_>>());
-            prop_assert_eq!(elements, collection::elements(value));
+            prop_assert_eq!(&elements, &collection::elements(value));
+            if let Ok(elements) = elements {
+                prop_assert_eq!(collection::pack_elements(elements), value);
+            }
             let entries = collection::each_entry(value).and_then(Iterator::collect::<Result<Vec<_>, _>>);
             let entries = entries.map(|all| all.into_iter().map(|[key, of]| (key, of)).collect::<Vec<_>>());
-            prop_assert_eq!(entries, collection::entries(value));
+            prop_assert_eq!(&entries, &collection::entries(value));
+            if let Ok(entries) = entries {
+                prop_assert_eq!(collection::pack_entries(entries), value);
+            }
         }
     }
 

@@ -4,9 +4,7 @@
 //! is left to [`super::write`], which says what it comes to.
 
 use bytes::Bytes;
-use model::{
-    Cell, ColumnId, CqlType, DeletionTime, Liveness, NO_DELETION_TIME, NO_TTL, PartitionUpdate, Row,
-};
+use model::{Cell, ColumnId, CqlType, NO_DELETION_TIME, NO_TTL, PartitionUpdate, Row};
 
 use crate::term::Value;
 
@@ -15,6 +13,7 @@ use super::operation::{Action, ColumnAction};
 use super::parts::{has_parts, push_parts};
 use super::point::{Given, PointPlan};
 use super::restrictions::StatementKind;
+use super::row_builder::{ListClock, WriteTime};
 use super::write::check_clustering;
 
 /// Which row is written, and what.
@@ -60,7 +59,7 @@ impl GivenColumn {
         row: &mut Row,
         values: &[Value<'_>],
         share: impl Fn(&[u8]) -> Bytes,
-        (timestamp, now_seconds): (i64, u32),
+        time: &WriteTime,
     ) -> Option<()> {
         let assigned = match self.given.assigned(values)? {
             Value::Bytes(bytes) => Some(self.given.ordered(bytes, share)?),
@@ -70,26 +69,21 @@ impl GivenColumn {
         let cell = |value: Bytes, deleted_at: u32| Cell {
             column: self.id,
             path: None,
-            timestamp,
-            ttl: NO_TTL,
+            timestamp: time.timestamp,
+            ttl: time.ttl,
             local_deletion_time: deleted_at,
             value,
         };
         match (&self.parts, assigned) {
             (Some(ty), assigned) => {
-                // What is written now has the same timestamp and must survive.
-                let before = DeletionTime {
-                    timestamp: timestamp.checked_sub(1)?,
-                    local_deletion_time: now_seconds,
-                };
-                row.add_complex_deletion(self.id, before);
+                row.add_complex_deletion(self.id, time.before());
                 if let Some(value) = assigned {
                     let like = cell(Bytes::new(), NO_DELETION_TIME);
                     push_parts(&mut row.cells, &like, (ty, &value)).ok()?;
                 }
             }
             (None, Some(value)) => row.cells.push(cell(value, NO_DELETION_TIME)),
-            (None, None) => row.cells.push(cell(Bytes::new(), now_seconds)),
+            (None, None) => row.cells.push(cell(Bytes::new(), time.now_seconds)),
         }
         Some(())
     }
@@ -134,17 +128,19 @@ impl PointWrite {
     ) -> Option<PartitionUpdate> {
         let (key, clustering) = self.place.place(values, &share)?;
         check_clustering(&plan.table, &clustering).ok()?;
+        let time = WriteTime {
+            timestamp,
+            ttl: NO_TTL,
+            now_seconds,
+            lists: ListClock::Request,
+        };
         let mut row = Row::new(clustering);
         if self.marks {
-            row.liveness = Liveness {
-                timestamp,
-                ttl: NO_TTL,
-                expires_at: NO_DELETION_TIME,
-            };
+            row.liveness = time.liveness();
         }
         row.cells.reserve_exact(self.columns.len());
         for column in &self.columns {
-            column.write(&mut row, values, &share, (timestamp, now_seconds))?;
+            column.write(&mut row, values, &share, &time)?;
         }
         if row.is_empty() {
             return None;

@@ -46,6 +46,14 @@ impl WriteTime {
         }
     }
 
+    /// What deletes all of a column that gets a value at this time: that has the same timestamp, and must survive.
+    pub(super) fn before(&self) -> DeletionTime {
+        DeletionTime {
+            timestamp: self.timestamp.saturating_sub(1),
+            ..self.deletion()
+        }
+    }
+
     fn expires_at(&self) -> u32 {
         if self.ttl == NO_TTL {
             return NO_DELETION_TIME;
@@ -237,12 +245,7 @@ impl<'a> RowBuilder<'a> {
             if value == Bound::Unset {
                 return Ok(());
             }
-            // What is written now has the same timestamp and must survive.
-            let deletion = DeletionTime {
-                timestamp: self.time.timestamp - 1,
-                ..self.time.deletion()
-            };
-            self.row.add_complex_deletion(column.id, deletion);
+            self.row.add_complex_deletion(column.id, self.time.before());
             return match value.value() {
                 Some(value) => match column.ty {
                     CqlType::List { .. } => self.append_value(column, &value, false),
