@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::driver::file::real;
+use crate::driver::removal;
 use crate::env::{Backend, Env};
 use crate::sim::{SimLock, on_disk};
 
@@ -83,10 +84,10 @@ impl Env {
         }
     }
 
-    /// Removes a file's name. The file goes with its last name and its last handle.
+    /// Removes a file's name. The file goes with its last name and its last handle, a piece at a time.
     pub async fn remove_file(&self, path: &Path) -> io::Result<()> {
         match &self.inner.backend {
-            Backend::Real(_) => self.blocking(path, |path| std::fs::remove_file(path)).await,
+            Backend::Real(_) => self.blocking(path, removal::remove_file).await,
             Backend::Sim(sim) => on_disk(self, sim, |disk, _| disk.remove_file(path)).await,
         }
     }
@@ -102,10 +103,7 @@ impl Env {
     /// Removes a folder and all that is in it.
     pub async fn remove_dir_all(&self, path: &Path) -> io::Result<()> {
         match &self.inner.backend {
-            Backend::Real(_) => {
-                self.blocking(path, |path| std::fs::remove_dir_all(path))
-                    .await
-            }
+            Backend::Real(_) => self.blocking(path, removal::remove_dir_all).await,
             Backend::Sim(sim) => on_disk(self, sim, |disk, _| disk.remove_dir_all(path)).await,
         }
     }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use super::Driver;
 use super::operation::{Buffer, Completion, Direction, Transfer};
 use super::pool::Pool;
+use super::removal;
 use crate::buffer::AlignedBuf;
 use crate::drive::{Passage, Way};
 use crate::env::{Backend, Env};
@@ -31,8 +32,7 @@ pub(crate) struct RealFile {
 const MOST_KEPT: usize = 1 << 20;
 
 /// An open file. When nobody needs it any more it is closed by one of the threads: if it has no name
-/// any more the file system gives its blocks back then, and tells the drive of them where it is mounted
-/// with `discard`, which for a gigabyte has taken half a second.
+/// any more it is removed by that, which takes a while ([`removal`]).
 pub(crate) struct OpenFile {
     file: Option<std::fs::File>,
     pool: Pool,
@@ -49,7 +49,8 @@ impl Deref for OpenFile {
 impl Drop for OpenFile {
     fn drop(&mut self) {
         let file = self.file.take();
-        self.pool.run_alone(move || drop(file));
+        self.pool
+            .run_alone(move || file.into_iter().for_each(removal::close));
     }
 }
 

@@ -5,6 +5,7 @@ pub(crate) mod epoll;
 pub(crate) mod file;
 pub(crate) mod operation;
 pub(crate) mod pool;
+pub(crate) mod removal;
 pub(crate) mod uring;
 
 use std::sync::Arc;
