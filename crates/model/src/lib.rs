@@ -69,7 +69,7 @@ pub use marshal::MarshalError;
 pub use mask::ColumnMask;
 pub use merge::{compare_cell_refs, compare_cells, reconcile_cells};
 pub use mutation::{Mutation, PartitionUpdate};
-pub use packed::{PackedRow, RowWriter, most_packed_len};
+pub use packed::{PackedClustering, PackedRow, PackedValues, RowWriter, most_packed_len};
 pub use purge::Purge;
 pub use range_tombstones::{RangeTombstoneList, covering};
 pub use read::{

@@ -161,10 +161,11 @@ impl ServerConnection {
     }
 
     /// Sends a response that was written elsewhere, and leaves the buffer to be used again, empty or not. A large
-    /// one is not copied if nothing waits before it.
+    /// one is not copied if nothing waits before it; unless several went together before, for which there is room.
     pub fn send(&mut self, response: &mut Vec<u8>) {
         let batch = &mut self.outgoing.batch;
-        if batch.is_empty() && response.len() >= LARGE {
+        let has_room = batch.capacity() > response.capacity();
+        if batch.is_empty() && response.len() >= LARGE && !has_room {
             std::mem::swap(batch, response);
         } else {
             batch.extend_from_slice(response);

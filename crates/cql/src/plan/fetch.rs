@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use model::{
-    Cell, Column, ColumnId, ColumnKind, CompactForm, CqlType, NO_TTL, PackedRow, Partition, Row,
-    Table, collection, counter,
+    Cell, Column, ColumnId, ColumnKind, CompactForm, CqlType, NO_TTL, PackedClustering, PackedRow,
+    Partition, Row, Table, collection, counter,
 };
 use smallvec::SmallVec;
 
@@ -61,11 +61,13 @@ pub(crate) struct Fetch {
     sources: Vec<Source>,
     /// By column id: the slot of the column's value, or [`NO_SLOT`].
     values: Vec<u16>,
+    /// By position: the slots of the columns of the partition key, and of the clustering, up to the last one that has
+    /// one.
+    keys: Vec<u16>,
+    clusterings: Vec<u16>,
     /// The slots that each row fills anew.
     of_rows: Vec<u16>,
-    /// Are there any of the partition key, of the clustering, and any times?
-    keys: bool,
-    clusterings: bool,
+    /// Are there any times?
     times: bool,
 }
 
@@ -78,9 +80,9 @@ impl Fetch {
             table,
             sources: Vec::new(),
             values: Vec::new(),
+            keys: Vec::new(),
+            clusterings: Vec::new(),
             of_rows: Vec::new(),
-            keys: false,
-            clusterings: false,
             times: false,
         }
     }
@@ -94,16 +96,12 @@ impl Fetch {
         if slot >= usize::from(NO_SLOT) {
             return invalid!("a selection may have {NO_SLOT} different parts, not more");
         }
-        if let Source::Value(column) = &source {
-            let at = column.0 as usize;
-            if self.values.len() <= at {
-                self.values.resize(at + 1, NO_SLOT);
-            }
-            self.values[at] = slot as u16;
+        match &source {
+            Source::Key(position) => note(&mut self.keys, *position, slot),
+            Source::Clustering(position) => note(&mut self.clusterings, *position, slot),
+            Source::Value(column) => note(&mut self.values, column.0 as usize, slot),
+            Source::Time(..) => self.times = true,
         }
-        self.times |= matches!(source, Source::Time(..));
-        self.keys |= matches!(source, Source::Key(_));
-        self.clusterings |= matches!(source, Source::Clustering(_));
         if self.is_of_rows(&source) {
             self.of_rows.push(slot as u16);
         }
@@ -124,16 +122,14 @@ impl Fetch {
     }
 
     fn known(&self, source: &Source) -> Option<usize> {
-        match source {
-            Source::Value(column) => {
-                let slot = *self.values.get(column.0 as usize)?;
-                (slot != NO_SLOT).then_some(usize::from(slot))
-            }
-            Source::Key(_) | Source::Clustering(_) => {
-                self.sources.iter().position(|known| known == source)
-            }
+        let slot = match source {
+            Source::Key(position) => self.keys.get(*position),
+            Source::Clustering(position) => self.clusterings.get(*position),
+            Source::Value(column) => self.values.get(column.0 as usize),
             Source::Time(..) => None,
-        }
+        };
+        slot.filter(|slot| **slot != NO_SLOT)
+            .map(|slot| usize::from(*slot))
     }
 
     /// Is the time of a cell among what is asked for?
@@ -228,7 +224,7 @@ impl Fetch {
     /// As [`Fetch::row`], of a row in one piece: of a table whose columns have one cell each, and no times.
     pub(crate) fn packed_row<'p>(&self, slots: &mut Slots<'p>, row: &'p PackedRow) {
         let put = |slot: usize, value| slots[slot] = Some(Cow::Borrowed(value));
-        self.put_row(row.clustering(), row.values(), put);
+        self.put_row(row.clustering(), PackedClustering::then_values, put);
     }
 
     /// Fills the slots of a row of which all is to be seen, of a table without static columns and as
@@ -241,76 +237,63 @@ impl Fetch {
         clustering: impl Iterator<Item = &'p [u8]>,
         values: impl Iterator<Item = (ColumnId, &'p [u8])>,
     ) {
-        slots.resize(self.sources.len(), None);
-        self.put_key(key, |slot, value| slots[slot] = Some(value));
-        self.plain_values(slots, clustering, values);
+        self.plain_key(slots, key);
+        let put = |slot: usize, value| slots[slot] = Some(value);
+        self.put_row(clustering, |_| values, put);
     }
 
-    /// Fills clustering and values of a row, as [`Fetch::plain_row`], into the slots of its partition.
+    /// Fills the slots that all rows of a partition share, of a table without static columns. The others are null.
     #[inline]
-    pub(crate) fn plain_values<'p>(
-        &self,
-        slots: &mut PlainSlots<'p>,
-        clustering: impl Iterator<Item = &'p [u8]>,
-        values: impl Iterator<Item = (ColumnId, &'p [u8])>,
-    ) {
+    pub(crate) fn plain_key<'p>(&self, slots: &mut PlainSlots<'p>, key: &'p [u8]) {
+        slots.resize(self.sources.len(), None);
+        self.put_key(key, |slot, value| slots[slot] = Some(value));
+    }
+
+    /// Fills clustering and values of a row, as [`Fetch::packed_row`] has it, into the slots of its partition.
+    #[inline]
+    pub(crate) fn plain_values<'p>(&self, slots: &mut PlainSlots<'p>, row: &'p PackedRow) {
         let put = |slot: usize, value| slots[slot] = Some(value);
-        self.put_row(clustering, values, put);
+        self.put_row(row.clustering(), PackedClustering::then_values, put);
     }
 
     /// Puts the columns of a partition key into their slots.
     #[inline]
-    fn put_key<'p>(&self, key: &'p [u8], put: impl FnMut(usize, &'p [u8])) {
-        if !self.keys {
+    fn put_key<'p>(&self, key: &'p [u8], mut put: impl FnMut(usize, &'p [u8])) {
+        if self.keys.is_empty() {
             return;
         }
         let parts = match self.table.partition_key().len() {
             1 => SmallVec::from_slice(&[key]),
             count => key_parts(key, count),
         };
-        let position = |source: &Source| match source {
-            Source::Key(position) => Some(*position),
-            _ => None,
-        };
-        self.put_parts(&parts, position, put);
-    }
-
-    /// Puts clustering and values into their slots: of columns that have one cell each.
-    #[inline]
-    fn put_row<'p>(
-        &self,
-        clustering: impl Iterator<Item = &'p [u8]>,
-        values: impl Iterator<Item = (ColumnId, &'p [u8])>,
-        mut put: impl FnMut(usize, &'p [u8]),
-    ) {
-        if self.clusterings {
-            let parts: SmallVec<[&[u8]; 4]> = clustering.collect();
-            let position = |source: &Source| match source {
-                Source::Clustering(position) => Some(*position),
-                _ => None,
-            };
-            self.put_parts(&parts, position, &mut put);
-        }
-        for (column, value) in values {
-            let slot = self.values.get(column.0 as usize).copied();
-            if let Some(slot) = slot.filter(|slot| *slot != NO_SLOT) {
-                put(usize::from(slot), value);
+        for (slot, part) in self.keys.iter().zip(parts) {
+            if *slot != NO_SLOT {
+                put(usize::from(*slot), part);
             }
         }
     }
 
-    /// Puts parts into their slots; `position` says of a source which part it is.
+    /// Puts clustering and values into their slots: of columns that have one cell each. `then` gives the values that
+    /// stand behind a clustering.
     #[inline]
-    fn put_parts<'p>(
+    fn put_row<'p, C, V>(
         &self,
-        parts: &[&'p [u8]],
-        position: impl Fn(&Source) -> Option<usize>,
+        mut clustering: C,
+        then: impl FnOnce(C) -> V,
         mut put: impl FnMut(usize, &'p [u8]),
-    ) {
-        for (slot, source) in self.sources.iter().enumerate() {
-            let part = position(source).and_then(|position| parts.get(position));
-            if let Some(part) = part {
-                put(slot, part);
+    ) where
+        C: Iterator<Item = &'p [u8]>,
+        V: Iterator<Item = (ColumnId, &'p [u8])>,
+    {
+        for (slot, part) in self.clusterings.iter().zip(&mut clustering) {
+            if *slot != NO_SLOT {
+                put(usize::from(*slot), part);
+            }
+        }
+        for (column, value) in then(clustering) {
+            let slot = self.values.get(column.0 as usize).copied();
+            if let Some(slot) = slot.filter(|slot| *slot != NO_SLOT) {
+                put(usize::from(slot), value);
             }
         }
     }
@@ -379,6 +362,14 @@ impl Fetch {
         }
         Ok(())
     }
+}
+
+/// Notes which slot something of a position has.
+fn note(slots: &mut Vec<u16>, position: usize, slot: usize) {
+    if slots.len() <= position {
+        slots.resize(position + 1, NO_SLOT);
+    }
+    slots[position] = slot as u16;
 }
 
 /// Slots that need their row no more.

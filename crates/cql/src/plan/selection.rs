@@ -47,6 +47,8 @@ pub(crate) struct Selection {
     parts: Vec<(Part, String)>,
     /// The slots of the outputs, where these are all that is needed.
     plain: Option<Vec<usize>>,
+    /// Are these the first slots, in their order?
+    in_order: bool,
     /// One column of text, with all outputs as JSON.
     json: bool,
 }
@@ -90,6 +92,9 @@ impl Selection {
             })
             .collect::<Option<Vec<usize>>>()
             .filter(|_| !json);
+        let in_order = plain
+            .as_ref()
+            .is_some_and(|plain| plain.iter().copied().eq(0..plain.len()));
         let spec = |name: &str, ty: CqlType| ColumnSpec {
             keyspace: table.keyspace.clone(),
             table: table.name.clone(),
@@ -111,6 +116,7 @@ impl Selection {
             outputs,
             parts,
             plain,
+            in_order,
             json,
         })
     }
@@ -137,8 +143,8 @@ impl Selection {
     /// As [`Selection::emit`], where all is plain.
     pub(crate) fn emit_plain(&self, slots: &[Option<&[u8]>], sink: &mut RowSink<'_>) {
         let plain = self.plain.as_deref().unwrap_or_default();
-        if plain.iter().copied().eq(0..slots.len()) {
-            return sink(slots);
+        if self.in_order {
+            return sink(&slots[..plain.len()]);
         }
         let cells: SmallVec<[Option<&[u8]>; 16]> = plain.iter().map(|slot| slots[*slot]).collect();
         sink(&cells);

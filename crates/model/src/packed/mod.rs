@@ -27,7 +27,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::{Cell, Clustering, ColumnId, CqlType, Liveness, Row, Table, compare_cell_refs};
-use read::{ClusteringValues, Parts, Values};
+use read::Parts;
+pub use read::{PackedClustering, PackedValues};
 pub use write::{RowWriter, most_packed_len};
 use write::{base_of, put_clustering};
 
@@ -146,8 +147,8 @@ impl PackedRow {
     }
 
     /// The values of the clustering.
-    pub fn clustering(&self) -> impl ExactSizeIterator<Item = &[u8]> {
-        ClusteringValues::of(&self.0)
+    pub fn clustering(&self) -> PackedClustering<'_> {
+        PackedClustering::of(&self.0)
     }
 
     /// The clustering, copied.
@@ -163,8 +164,8 @@ impl PackedRow {
 
     /// The columns that it has something in, and what: an empty value may be one, or none. The cells of a collection
     /// come one by one.
-    pub fn values(&self) -> impl Iterator<Item = (ColumnId, &[u8])> {
-        Values::of(&self.0)
+    pub fn values(&self) -> PackedValues<'_> {
+        self.clustering().then_values()
     }
 
     /// About as [`Row::answer_bytes`], of the columns that are `wanted`; of all of them it is [`PackedRow::len`].

@@ -9,22 +9,56 @@ use crate::{
     vint,
 };
 
-/// The values of the clustering of a packed row.
-pub(super) struct ClusteringValues<'p> {
+/// The values of the clustering of a packed row, one after the other.
+#[derive(Clone, Debug)]
+pub struct PackedClustering<'p> {
+    packed: &'p [u8],
     left: usize,
     rest: &'p [u8],
 }
 
-impl<'p> ClusteringValues<'p> {
+impl<'p> PackedClustering<'p> {
     /// Of a packed row.
-    pub(super) fn of(packed: &'p [u8]) -> ClusteringValues<'p> {
+    pub(super) fn of(packed: &'p [u8]) -> PackedClustering<'p> {
         let mut rest = packed.get(CLUSTERING_AT..).unwrap_or(&[]);
         let left = number(&mut rest) as usize;
-        ClusteringValues { left, rest }
+        PackedClustering { packed, left, rest }
+    }
+
+    /// What stands behind the clustering, as [`super::PackedRow::values`], without going along that again.
+    pub fn then_values(mut self) -> PackedValues<'p> {
+        self.by_ref().for_each(drop);
+        let (packed, mut rest) = (self.packed, self.rest);
+        let mut head = packed;
+        let flags = fixed::<1>(&mut head)[0];
+        let values_at = u32::from_be_bytes(fixed(&mut head)) as usize;
+        fixed::<8>(&mut rest);
+        let has = |flag| flags & flag != 0;
+        if has(LIVENESS) {
+            number(&mut rest);
+        }
+        if has(EXPIRING) {
+            number(&mut rest);
+            fixed::<4>(&mut rest);
+        }
+        if has(DELETION) {
+            skip_deletion(&mut rest);
+        }
+        if has(COMPLEX) {
+            for _ in 0..number(&mut rest) {
+                number(&mut rest);
+                skip_deletion(&mut rest);
+            }
+        }
+        PackedValues {
+            cells: u32::from_be_bytes(fixed(&mut rest)) as usize,
+            rest,
+            values: packed.get(values_at..).unwrap_or(&[]),
+        }
     }
 }
 
-impl<'p> Iterator for ClusteringValues<'p> {
+impl<'p> Iterator for PackedClustering<'p> {
     type Item = &'p [u8];
 
     fn next(&mut self) -> Option<&'p [u8]> {
@@ -37,7 +71,7 @@ impl<'p> Iterator for ClusteringValues<'p> {
     }
 }
 
-impl ExactSizeIterator for ClusteringValues<'_> {}
+impl ExactSizeIterator for PackedClustering<'_> {}
 
 /// What a packed row says, the cells one after the other.
 pub(super) struct Parts<'p> {
@@ -133,48 +167,15 @@ impl<'p> Iterator for Parts<'p> {
 }
 
 /// The values of the cells of a packed row, one after the other, and nothing else of it.
-pub(super) struct Values<'p> {
+#[derive(Clone, Debug)]
+pub struct PackedValues<'p> {
     cells: usize,
     rest: &'p [u8],
     /// Of the cells in `rest`.
     values: &'p [u8],
 }
 
-impl<'p> Values<'p> {
-    pub(super) fn of(packed: &'p [u8]) -> Values<'p> {
-        let mut rest = packed;
-        let flags = fixed::<1>(&mut rest)[0];
-        let values_at = u32::from_be_bytes(fixed(&mut rest)) as usize;
-        for _ in 0..number(&mut rest) {
-            bytes(&mut rest);
-        }
-        fixed::<8>(&mut rest);
-        let has = |flag| flags & flag != 0;
-        if has(LIVENESS) {
-            number(&mut rest);
-        }
-        if has(EXPIRING) {
-            number(&mut rest);
-            fixed::<4>(&mut rest);
-        }
-        if has(DELETION) {
-            skip_deletion(&mut rest);
-        }
-        if has(COMPLEX) {
-            for _ in 0..number(&mut rest) {
-                number(&mut rest);
-                skip_deletion(&mut rest);
-            }
-        }
-        Values {
-            cells: u32::from_be_bytes(fixed(&mut rest)) as usize,
-            rest,
-            values: packed.get(values_at..).unwrap_or(&[]),
-        }
-    }
-}
-
-impl<'p> Iterator for Values<'p> {
+impl<'p> Iterator for PackedValues<'p> {
     type Item = (ColumnId, &'p [u8]);
 
     fn next(&mut self) -> Option<(ColumnId, &'p [u8])> {

@@ -14,7 +14,10 @@ const MOST_RESERVED: usize = 64 << 10;
 
 /// Makes room for the rows of a page that are known to take some, before they are written one by one.
 pub(super) fn make_room(rows: &mut RowsWriter<'_>, page: &ReadPage) {
-    let bytes: u64 = page.partitions.iter().map(Partition::packed_bytes).sum();
+    // Each row may show the key of its partition.
+    let key = |partition: &Partition| partition.packed.len() * (partition.key.key().len() + 8);
+    let bytes = |partition: &Partition| partition.packed_bytes() + key(partition) as u64;
+    let bytes: u64 = page.partitions.iter().map(bytes).sum();
     rows.reserve(MOST_RESERVED.min(bytes as usize));
 }
 

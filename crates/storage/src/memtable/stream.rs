@@ -62,15 +62,22 @@ impl MemStream {
         self.partition.has_only_rows()
     }
 
+    /// How many rows there are yet of the slice that is read, or the next one that has any.
+    pub(crate) fn rows_ahead(&mut self) -> usize {
+        while self.rows.0 >= self.rows.1 && self.next_slice() {}
+        let (from, to) = self.rows;
+        to.saturating_sub(from)
+    }
+
     /// The next rows in the direction of reading, some that lie side by side, of a stream that has only rows; none at
     /// its end.
     pub(crate) fn next_rows(&mut self) -> impl ExactSizeIterator<Item = &MemRow> {
         debug_assert!(self.has_only_rows());
-        while self.rows.0 >= self.rows.1 && self.next_slice() {}
-        let (from, to) = self.rows;
+        let count = self.rows_ahead();
+        let from = self.rows.0;
         let rows = self
             .partition
-            .rows_side_by_side(from..to.max(from), self.reversed);
+            .rows_side_by_side(from..from + count, self.reversed);
         match self.reversed {
             false => self.rows.0 += rows.len(),
             true => self.rows.1 -= rows.len(),

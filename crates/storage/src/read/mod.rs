@@ -325,6 +325,7 @@ impl<'r> Reading<'r> {
             return false;
         }
         loop {
+            page.make_room(stream.rows_ahead());
             let mut together = stream.next_rows();
             let count = together.len();
             let end = together.find_map(|row| match page.memory_row(row) {

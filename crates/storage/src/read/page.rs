@@ -67,6 +67,9 @@ struct Current {
     resumed: bool,
 }
 
+/// For how many rows room is made at once: pages end by their bytes, too.
+const MOST_ROOM: usize = 1024;
+
 /// The rows that a partition has given, in one form or the other.
 enum Rows {
     Made(Vec<Row>),
@@ -191,6 +194,17 @@ impl<'c> PageBuilder<'c> {
             resumed: resumed.is_some(),
         });
         true
+    }
+
+    /// So many rows may come of a partition that began packed.
+    pub(crate) fn make_room(&mut self, rows: usize) {
+        let Some(current) = &mut self.current else {
+            return;
+        };
+        if let Rows::Packed(known) = &mut current.rows {
+            let allowed = self.rows_left.min(current.rows_left) as usize;
+            known.reserve(rows.min(allowed).min(MOST_ROOM));
+        }
     }
 
     /// A row of a partition that began packed: shared, if all that it says is seen.

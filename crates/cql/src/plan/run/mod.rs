@@ -469,9 +469,7 @@ impl<'p> SelectRun<'p> {
                 }
                 _ => return,
             };
-            selection
-                .fetch
-                .plain_values(&mut slots, row.clustering(), row.values());
+            selection.fetch.plain_values(&mut slots, row);
             selection.emit_plain(&slots, sink);
             self.count(&slots);
             if self.full {
