@@ -1,4 +1,4 @@
-//! Which statements are of one row that may be shown as it lies, or written at once, and where that row is. That it is
+//! Which statements are of one row, or one partition, that may be shown as it lies, or written at once, and where that is. That it is
 //! shown and written as in any other way, all tests see to that read and write by [`memory::Memory`].
 
 mod memory;
@@ -85,6 +85,71 @@ fn statements_of_one_row_are_known() {
     ] {
         assert!(!is_point(text), "{text}");
     }
+}
+
+#[test]
+fn statements_of_one_partition_are_known() {
+    let memory = with_tables();
+    let is_partition = |text: &str| match &prepared(&memory, text).plan {
+        Plan::Select(select) => select.partition().is_some(),
+        other => panic!("{other:?}"),
+    };
+    for text in [
+        "SELECT * FROM ks.wide WHERE p = ? AND q = ?",
+        "SELECT v, d, d AS again FROM ks.wide WHERE q = 'q' AND p = ?",
+        "SELECT p FROM ks.wide WHERE p = ? AND q = ? ORDER BY c ASC",
+    ] {
+        assert!(is_partition(text), "{text}");
+    }
+    for text in [
+        "SELECT * FROM ks.one WHERE k = ?",
+        "SELECT * FROM ks.wide",
+        "SELECT * FROM ks.wide WHERE p = ? ALLOW FILTERING",
+        "SELECT * FROM ks.wide WHERE p = ? AND q IN (?, ?)",
+        "SELECT * FROM ks.wide WHERE p = ? AND q = ? AND c = ?",
+        "SELECT * FROM ks.wide WHERE p = ? AND q = ? AND c > ?",
+        "SELECT * FROM ks.wide WHERE p = ? AND q = ? AND v = ? ALLOW FILTERING",
+        "SELECT * FROM ks.wide WHERE p = ? AND q = ? AND token(p, q) > 0",
+        "SELECT * FROM ks.wide WHERE p = ? AND q = ? LIMIT 100",
+        "SELECT * FROM ks.wide WHERE p = ? AND q = ? LIMIT ?",
+        "SELECT * FROM ks.wide WHERE p = ? AND q = ? PER PARTITION LIMIT 100",
+        "SELECT * FROM ks.wide WHERE p = ? AND q = ? ORDER BY c DESC",
+        "SELECT * FROM ks.wide WHERE p = ? AND q = ? GROUP BY c",
+        "SELECT * FROM ks.wide WHERE p = ? AND q = ? BYPASS CACHE",
+        "SELECT * FROM ks.wide WHERE p = ? AND q = ? USING TIMEOUT 1s",
+        "SELECT DISTINCT p, q FROM ks.wide WHERE p = ? AND q = ?",
+        "SELECT count(*) FROM ks.wide WHERE p = ? AND q = ?",
+        "SELECT JSON * FROM ks.wide WHERE p = ? AND q = ?",
+        "SELECT ttl(v) FROM ks.wide WHERE p = ? AND q = ?",
+        "SELECT c + 1 FROM ks.wide WHERE p = ? AND q = ?",
+        "SELECT * FROM ks.stat WHERE k = ?",
+    ] {
+        assert!(!is_partition(text), "{text}");
+    }
+}
+
+#[test]
+fn a_partition_is_that_of_its_values() {
+    let memory = with_tables();
+    let prepared = prepared(&memory, "SELECT * FROM ks.wide WHERE q = ? AND p = ?");
+    let Plan::Select(select) = &prepared.plan else {
+        panic!("it selects");
+    };
+    let partition = select.partition().expect("it is of one partition");
+    let key = |values: &[Value<'_>]| partition.key(values, Bytes::copy_from_slice);
+    let (q, p) = (Value::Bytes(b"q"), Value::Bytes(&[0, 0, 0, 5]));
+    let expected = b"\0\x04\0\0\0\x05\0\0\x01q\0";
+    assert_eq!(&key(&[q, p]).expect("it is one").key()[..], expected);
+    let (wrong, long) = (Value::Bytes(&[0xff]), vec![b'q'; 70_000]);
+    for values in [
+        [Value::Null, p],
+        [q, Value::Unset],
+        [q, wrong],
+        [Value::Bytes(&long), p],
+    ] {
+        assert_eq!(key(&values), None, "{values:?}");
+    }
+    assert_eq!(key(&[q]), None);
 }
 
 #[test]

@@ -45,7 +45,7 @@ pub use sstable::{
 };
 pub use store::{
     BegunWrites, CompactionKind, CompactionRecord, CompactionScope, CompactionStatus, Granularity,
-    ImportError, ImportOptions, IndexSSTables, IndexState, PartitionEstimate, PlainRow,
+    ImportError, ImportOptions, IndexSSTables, IndexState, PartitionEstimate, PlainRow, PlainRows,
     SSTableDetails, ScrubOptions, Scrubbed, SnapshotDetails, SnapshotError, SnapshotManifest,
     Store, StoreConfig, StoreStats, TableDetails, TableStats, TableTallies, VerifyOptions,
     asked_index, instant,

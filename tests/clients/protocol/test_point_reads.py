@@ -1,4 +1,4 @@
-"""Reads of one row by its key: what is answered where the request was read is what the same statement is answered
+"""Reads of one row by its key, and of one partition: what is answered where the request was read is what the same statement is answered
 as text, which goes the long way; mistakes, too."""
 
 import os
@@ -109,6 +109,84 @@ def test_clusterings_that_are_none(connection, value):
     same(connection, statement, [number(1), value, b"\0\0\0\x01\x0a"])
     same(connection, statement, [value, number(5), b"\0\0\0\x01\x0a"])
     same(connection, statement, [number(1), number(5), value])
+
+
+@pytest.fixture(scope="module")
+def parts(connection):
+    """Partitions of few rows and many, small ones and large ones, with and without what is deleted or expires."""
+    connection.query("CREATE TABLE points.parts (k int, l text, c int, v text, w blob, PRIMARY KEY ((k, l), c)) "
+                     "WITH CLUSTERING ORDER BY (c DESC)")
+    insert = connection.prepare("INSERT INTO points.parts (k, l, c, v, w) VALUES (?, 'l', ?, ?, ?)")
+    sizes = {1: 1, 2: 3, 3: 100, 4: 128, 5: 129, 6: 300}
+    for key, rows in sizes.items():
+        for row in range(rows):
+            connection.execute(insert, [number(key), number(row), str(row).encode(), None if row % 3 else b"w"])
+    for row in range(7):
+        connection.execute(insert, [number(7), number(row), b"large", b"x" * 10_000])
+    for key in (8, 9, 10, 11, 12):
+        for row in range(5):
+            connection.execute(insert, [number(key), number(row), b"some", b""])
+    connection.query("DELETE FROM points.parts WHERE k = 8 AND l = 'l' AND c = 2")
+    connection.query("DELETE FROM points.parts WHERE k = 9 AND l = 'l' AND c > 1 AND c < 4")
+    connection.query("DELETE v FROM points.parts WHERE k = 10 AND l = 'l' AND c = 2")
+    connection.query("UPDATE points.parts USING TTL 1000 SET v = 'soon gone' WHERE k = 11 AND l = 'l' AND c = 2")
+    connection.query("DELETE FROM points.parts WHERE k = 12 AND l = 'l'")
+    connection.query("UPDATE points.parts SET v = 'unmarked' WHERE k = 13 AND l = 'l' AND c = 2")
+    return {**sizes, 7: 7, 8: 4, 9: 3, 10: 5, 11: 5, 12: 0, 13: 1, 14: 0}
+
+
+PARTS = "SELECT {} FROM points.parts WHERE k = ? AND l = ?"
+
+
+@pytest.mark.parametrize("columns", ["*", "w", "c, v, c AS again", "k", "count(*)", "ttl(v), c", "JSON *"])
+@pytest.mark.parametrize("page", [0, 1, 3, 4, 100, 101, 128, 5000])
+def test_partitions(connection, parts, columns, page):
+    for key, count in parts.items():
+        found = same(connection, PARTS.format(columns), [number(key), text("l")], page=page)
+        if page == 5000 and "count" not in columns:
+            assert len(found[0]) == count
+    if page == 5000 and columns == "w":
+        assert same(connection, PARTS.format(columns), [number(2), text("l")], page=page)[0] == [(None,), (None,), (b"w",)]
+    assert same(connection, PARTS.format(columns), [number(1), text("m")], page=page)[3] == []
+
+
+@pytest.mark.parametrize("more", ["LIMIT 2", "LIMIT ?", "PER PARTITION LIMIT 2", "ORDER BY c", "ORDER BY c DESC", "ALLOW FILTERING"])
+def test_partitions_with_limits_and_orders(connection, parts, more):
+    values = [number(2), text("l")] + ([number(1)] if "?" in more else [])
+    assert len(same(connection, f"{PARTS.format('c, v')} {more}", values)[0]) > 0
+
+
+@pytest.mark.parametrize("level", [ONE, QUORUM, TWO, SERIAL, EACH_QUORUM, 0])
+def test_levels_of_partitions(connection, parts, level):
+    same(connection, PARTS.format("*"), [number(2), text("l")], consistency=level)
+
+
+@pytest.mark.parametrize("key", [None, b"", b"\xff", b"k" * 65535, b"k" * 65536])
+def test_partitions_of_keys_that_are_none(connection, parts, key):
+    same(connection, PARTS.format("*"), [number(1), key])
+    same(connection, PARTS.format("*"), [key, text("l")])
+
+
+def test_partitions_that_are_read_together(connection, parts):
+    """Small and large ones, of several pages, and mistakes: each is answered as it is alone."""
+    prepared = connection.prepare(PARTS.format("c, v, w"))
+    execute = lambda *arguments, **options: (EXECUTE, connection.execution(*arguments, **options))
+    reads = [execute(prepared, [number(key), text("l")]) for key in parts]
+    reads += [execute(prepared, [number(2), text("l")], page=2), execute(prepared, [number(2), None]), execute(prepared, [])]
+    alone = {request: connection.together([request])[0] for request in reads}
+    for first in range(len(reads)):
+        requests = reads[first:] + reads[:first] + reads[2:4] * 12
+        assert connection.together(requests) == [alone[request] for request in requests], first
+
+
+def test_a_partition_that_changes(connection, parts):
+    insert = connection.prepare("INSERT INTO points.parts (k, l, c, v) VALUES (?, ?, ?, ?)")
+    key = [number(20), text("l")]
+    for row in range(20):
+        connection.execute(insert, [*key, number(row), str(row).encode()])
+        assert len(same(connection, PARTS.format("c, v"), key)[0]) == row + 1
+    connection.query("DELETE FROM points.parts WHERE k = 20 AND l = 'l' AND c = 7")
+    assert len(same(connection, PARTS.format("c, v"), key)[0]) == 19
 
 
 def test_what_is_more_than_plain(connection):

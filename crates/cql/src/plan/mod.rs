@@ -58,7 +58,7 @@ pub use cas_result::CasResult;
 pub use modify::ModifyPlan;
 pub use nearest::refused_vector;
 pub(crate) use operation::Action;
-pub use point::PointPlan;
+pub use point::{PartitionPlan, PointPlan, RowsShown};
 pub use position::Position;
 pub(crate) use restriction::column_of;
 pub use run::{Paging, RowSink, SelectRun};

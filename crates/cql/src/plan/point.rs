@@ -1,14 +1,15 @@
-//! A SELECT of one row by the whole of its key, that shows columns as they are.
+//! A SELECT of one row by the whole of its key, or of all rows of one partition, that shows columns as they are.
 //!
-//! It is the most frequent statement, and where the row lies in memory as it is to be shown, nothing has to be made
-//! of it on its way to the client: [`PointPlan::place`] says where it is, [`SelectPlan::show`] what is shown of it.
+//! These are the most frequent statements, and where the rows lie in memory as they are to be shown, nothing has to be
+//! made of them on their way to the client: [`PointPlan::place`] says where a row is, [`SelectPlan::show`] what is shown
+//! of it; [`PartitionPlan::key`] and [`SelectPlan::show_rows`] do so of a partition.
 //! That is a short cut and no second way: whatever is unusual about an execution (a value that is null or wrong, a key
 //! that is too long, a level that needs other nodes) is left to [`super::run`], which says what it comes to.
 
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use model::{Clustering, ColumnId, CqlType, DecoratedKey, Table, encode_key};
+use model::{Clustering, ColumnId, CqlType, DecoratedKey, PackedRow, Table, encode_key};
 use smallvec::SmallVec;
 
 use crate::term::{Expression, Value, ordered};
@@ -23,10 +24,23 @@ use super::slices::SlicePlan;
 /// Where the row is, once there are values.
 #[derive(Clone, Debug)]
 pub struct PointPlan {
-    /// Of each column of the partition key.
-    key: Vec<Given>,
+    key: GivenKey,
     /// Of each clustering column.
     clustering: Vec<Given>,
+}
+
+/// Which partition is read whole, once there are values.
+#[derive(Clone, Debug)]
+pub struct PartitionPlan(GivenKey);
+
+/// Of each column of a partition key.
+#[derive(Clone, Debug)]
+struct GivenKey(Vec<Given>);
+
+/// Shows the rows of a partition of a [`PartitionPlan`].
+pub struct RowsShown<'r> {
+    plan: &'r SelectPlan,
+    slots: PlainSlots<'r>,
 }
 
 /// A value that is written in the statement or bound to it.
@@ -114,20 +128,14 @@ impl Given {
 impl PointPlan {
     /// Of a SELECT that is otherwise analysed; `None` if it may give more than one row, or anything but columns of it.
     pub(super) fn of(plan: &SelectPlan) -> Option<PointPlan> {
-        let is_plain = plan.shows_packed()
-            && plan.gives_any_row()
-            && plan.table.statics().len() == 0
-            && plan.filters.is_empty()
-            && !plan.bypass_cache;
-        is_plain
+        gives_rows_as_they_are(plan)
             .then(|| PointPlan::at(&plan.table, &plan.keys, &plan.slices))
             .flatten()
     }
 
     /// Of a statement about these rows of a table; `None` if they may be more than one.
     pub(super) fn at(table: &Table, keys: &KeyPlan, slices: &SlicePlan) -> Option<PointPlan> {
-        let key = keys.equals()?;
-        let key = key.map(Given::of_key).collect::<Option<Vec<Given>>>()?;
+        let key = GivenKey::of(keys)?;
         let mut clustering = Vec::new();
         for demanded in slices.equals()? {
             match demanded {
@@ -147,9 +155,48 @@ impl PointPlan {
         values: &[Value<'_>],
         share: impl Fn(&[u8]) -> Bytes,
     ) -> Option<(DecoratedKey, Clustering)> {
-        let bytes = |given: &Given| Some(given.shared(given.value(values)?, &share));
-        let key = match &self.key[..] {
-            [only] => bytes(only).filter(|key| key.len() <= usize::from(u16::MAX))?,
+        let key = self.key.key(values, &share)?;
+        let clustering = self.clustering.iter();
+        let clustering = clustering.map(|given| Some(given.shared(given.value(values)?, &share)));
+        let clustering = clustering.collect::<Option<SmallVec<[Bytes; 1]>>>()?;
+        Some((key, Clustering(clustering)))
+    }
+}
+
+impl PartitionPlan {
+    /// Of a SELECT that is otherwise analysed; `None` if it may give anything but all rows of one partition, upwards.
+    pub(super) fn of(plan: &SelectPlan) -> Option<PartitionPlan> {
+        let gives_all = gives_rows_as_they_are(plan)
+            && plan.has_no_limit()
+            && plan.slices.is_all()
+            && !plan.reversed
+            && !plan.only_partitions;
+        gives_all
+            .then(|| GivenKey::of(&plan.keys).map(PartitionPlan))
+            .flatten()
+    }
+
+    /// Which partition that of these values is, as [`PointPlan::place`].
+    pub fn key(
+        &self,
+        values: &[Value<'_>],
+        share: impl Fn(&[u8]) -> Bytes,
+    ) -> Option<DecoratedKey> {
+        self.0.key(values, share)
+    }
+}
+
+impl GivenKey {
+    /// `None` if not each column is given one value.
+    fn of(keys: &KeyPlan) -> Option<GivenKey> {
+        let key = keys.equals()?.map(Given::of_key);
+        key.collect::<Option<Vec<Given>>>().map(GivenKey)
+    }
+
+    fn key(&self, values: &[Value<'_>], share: impl Fn(&[u8]) -> Bytes) -> Option<DecoratedKey> {
+        let key = match &self.0[..] {
+            [only] => Some(only.shared(only.value(values)?, share))
+                .filter(|key| key.len() <= usize::from(u16::MAX))?,
             several => {
                 let of = |given| Given::value(given, values);
                 let parts = several.iter().map(of);
@@ -157,19 +204,28 @@ impl PointPlan {
                 encode_key(&parts).ok()?
             }
         };
-        if key.is_empty() {
-            return None;
-        }
-        let clustering = self.clustering.iter().map(bytes);
-        let clustering = clustering.collect::<Option<SmallVec<[Bytes; 1]>>>()?;
-        Some((DecoratedKey::new(key), Clustering(clustering)))
+        (!key.is_empty()).then(|| DecoratedKey::new(key))
     }
+}
+
+/// Is what a SELECT gives of a row what lies there, and is it given whatever that is?
+fn gives_rows_as_they_are(plan: &SelectPlan) -> bool {
+    plan.shows_packed()
+        && plan.gives_any_row()
+        && plan.table.statics().len() == 0
+        && plan.filters.is_empty()
+        && !plan.bypass_cache
 }
 
 impl SelectPlan {
     /// Where its row is, if it is of one whose columns are shown as they are.
     pub fn point(&self) -> Option<&PointPlan> {
         self.point.as_ref()
+    }
+
+    /// Which partition it reads, if it gives all rows of one and shows columns as they are.
+    pub fn partition(&self) -> Option<&PartitionPlan> {
+        self.partition.as_ref()
     }
 
     /// The columns whose values are read, sorted.
@@ -191,5 +247,23 @@ impl SelectPlan {
         let fetch = &self.selection.fetch;
         fetch.plain_row(&mut slots, key, clustering, values);
         self.selection.emit_plain(&slots, sink);
+    }
+
+    /// Shows the rows of the partition of a [`PartitionPlan`], one by one.
+    pub fn show_rows<'r>(&'r self, key: &'r [u8]) -> RowsShown<'r> {
+        debug_assert!(self.partition.is_some());
+        let mut slots = PlainSlots::new();
+        self.selection.fetch.plain_key(&mut slots, key);
+        RowsShown { plan: self, slots }
+    }
+}
+
+impl<'r> RowsShown<'r> {
+    /// Shows a row of all of which there is something to be seen.
+    pub fn row(&mut self, row: &'r PackedRow, sink: &mut RowSink<'_>) {
+        let selection = &self.plan.selection;
+        selection.fetch.plain_values(&mut self.slots, row);
+        selection.emit_plain(&self.slots, sink);
+        selection.fetch.forget_row(&mut self.slots);
     }
 }

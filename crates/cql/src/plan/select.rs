@@ -15,7 +15,7 @@ use super::filter::FilterPlan;
 use super::group::{Common, group_by};
 use super::keys::KeyPlan;
 use super::nearest::{self, NearestPlan};
-use super::point::PointPlan;
+use super::point::{PartitionPlan, PointPlan};
 use super::restrictions::{NEEDS_FILTERING, Restrictions, StatementKind, named, refuse_key_in};
 use super::selection::Selection;
 use super::slices::SlicePlan;
@@ -59,6 +59,8 @@ pub struct SelectPlan {
     pub(crate) packed: bool,
     /// Where its row is, if it is of one and shows no more than columns of it.
     pub(crate) point: Option<PointPlan>,
+    /// Which partition it reads, if it gives all rows of one and shows no more than columns of them.
+    pub(crate) partition: Option<PartitionPlan>,
 }
 
 /// A column that rows of several partitions are sorted by.
@@ -150,6 +152,7 @@ impl SelectPlan {
             only_partitions,
             packed,
             point: None,
+            partition: None,
             table,
             selection,
             keys,
@@ -171,6 +174,9 @@ impl SelectPlan {
             uses_index: restrictions.uses_index,
         };
         plan.point = PointPlan::of(&plan);
+        if plan.point.is_none() {
+            plan.partition = PartitionPlan::of(&plan);
+        }
         Ok(plan)
     }
 
@@ -224,6 +230,11 @@ impl SelectPlan {
         allows_a_row(self.limit.as_ref())
             && allows_a_row(self.per_partition_limit.as_ref())
             && self.timeout.is_none()
+    }
+
+    /// Is nothing said of how many rows are given?
+    pub(crate) fn has_no_limit(&self) -> bool {
+        self.limit.is_none() && self.per_partition_limit.is_none()
     }
 
     /// Are rows that come in one piece given as they lie there?

@@ -68,13 +68,20 @@ fn again<T>(
     }
 }
 
-/// What a statement of one row would be answered at once; `None` of other statements.
+/// What a SELECT has shown.
+type Shown = Vec<Vec<Option<Vec<u8>>>>;
+
+/// What a statement of one row, or of one partition, would be answered at once; `None` of other statements.
 fn as_it_lies(
     select: &SelectPlan,
     values: &[Value<'_>],
     command: &ReadCommand,
     page: &ReadPage,
-) -> Option<Vec<Vec<Option<Vec<u8>>>>> {
+) -> Option<Shown> {
+    if let Some(partition) = select.partition() {
+        let key = partition.key(values, Bytes::copy_from_slice);
+        return partition_as_it_lies(select, &key.expect("it is one"), command, page);
+    }
     let place = select.point()?.place(values, Bytes::copy_from_slice);
     let (key, clustering) = place.expect("there is nothing wrong with it");
     assert!(matches!(&command.partitions, PartitionSelection::Key(asked) if *asked == key));
@@ -94,6 +101,31 @@ fn as_it_lies(
             rows.push(cells.iter().map(|cell| cell.map(<[u8]>::to_vec)).collect());
         };
         select.show(key.key(), row.clustering.values(), values, &mut sink);
+    }
+    Some(rows)
+}
+
+fn partition_as_it_lies(
+    select: &SelectPlan,
+    key: &DecoratedKey,
+    command: &ReadCommand,
+    page: &ReadPage,
+) -> Option<Shown> {
+    assert!(matches!(&command.partitions, PartitionSelection::Key(asked) if asked == key));
+    assert_eq!(command.clustering.slices, [Slice::ALL]);
+    assert!(!command.clustering.reversed);
+    assert_eq!(command.columns, select.read_columns());
+    if command.resume.is_some() {
+        return None;
+    }
+    let mut partitions = page.partitions.clone();
+    partitions.iter_mut().for_each(pack);
+    let mut rows = Vec::new();
+    let mut shown = select.show_rows(key.key());
+    for row in partitions.iter().flat_map(|partition| &partition.packed) {
+        let row_of =
+            |cells: &[Option<&[u8]>]| cells.iter().map(|cell| cell.map(<[u8]>::to_vec)).collect();
+        shown.row(row, &mut |cells| rows.push(row_of(cells)));
     }
     Some(rows)
 }
@@ -255,7 +287,8 @@ impl Memory {
         let state = again(request, || run.finish(&mut sink))?;
         answer.state = state;
         if let Some(rows) = at_once {
-            assert_eq!(answer.rows, rows, "{:?}", select.point());
+            let plans = (select.point(), select.partition());
+            assert_eq!(answer.rows, rows, "{plans:?}");
         }
         Ok(answer)
     }

@@ -72,7 +72,7 @@ impl MemPartition {
     }
 
     /// How many rows, without the static one.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.rows.len()
     }
 
@@ -148,7 +148,7 @@ impl MemPartition {
 
     /// Rows of a range of numbers that lie side by side, from its beginning on or from its end on backwards: their
     /// memory is asked for. None of an empty range.
-    pub(super) fn rows_side_by_side(
+    pub(crate) fn rows_side_by_side(
         &self,
         range: Range<usize>,
         backwards: bool,

@@ -276,16 +276,40 @@ fn shown_plain(env: &Env, store: &Store, command: &ReadCommand, row: u8) -> Opti
     shown.pop()
 }
 
+/// What the partition is shown as; `None` if it takes a read.
+fn shown_whole(env: &Env, store: &Store, command: &ReadCommand) -> Option<Vec<Values>> {
+    let (key, columns) = (key(), &command.columns);
+    let mut found = Vec::new();
+    let keys = [&key];
+    let shown = store.with_plain_partitions(command.table.id, &keys, env.now(), |rows| {
+        rows.all(|row| {
+            let copy = Bytes::copy_from_slice;
+            let values = row.values().filter(|(column, _)| columns.contains(column));
+            let values = values.map(|(column, value)| (column, copy(value)));
+            found.push(Some((
+                row.clustering().map(copy).collect(),
+                values.collect(),
+            )));
+            true
+        })
+    });
+    shown.map(|_| found)
+}
+
 /// The same of a page.
 fn values_of(page: &ReadPage, columns: &[ColumnId]) -> Values {
-    let partition = page.partitions.first()?;
-    let row = partition.rows.first()?;
-    let asked = row
-        .cells
-        .iter()
-        .filter(|cell| columns.contains(&cell.column));
-    let values = asked.map(|cell| (cell.column, cell.value.clone()));
-    Some((row.clustering.0.to_vec(), values.collect()))
+    all_values_of(page, columns).into_iter().next()?
+}
+
+fn all_values_of(page: &ReadPage, columns: &[ColumnId]) -> Vec<Values> {
+    let rows = page.partitions.iter().flat_map(|partition| &partition.rows);
+    let values_of_row = |row: &model::Row| {
+        let asked = row.cells.iter();
+        let asked = asked.filter(|cell| columns.contains(&cell.column));
+        let values = asked.map(|cell| (cell.column, cell.value.clone()));
+        Some((row.clustering.0.to_vec(), values.collect()))
+    };
+    rows.map(values_of_row).collect()
 }
 
 /// What the table should answer.
@@ -349,6 +373,13 @@ async fn live(
                 let rows: Vec<u8> = (0..ROWS).collect();
                 let together = shown_together(&env, &store, table.id, &rows, columns);
                 prop_assert_eq!(together, alone);
+                // As is the whole partition.
+                let mut whole = command;
+                whole.clustering.slices = vec![Slice::ALL];
+                if let Some(shown) = shown_whole(&env, &store, &whole) {
+                    let expected = content(self::expected(&env, &whole, &all).await);
+                    prop_assert_eq!(shown, all_values_of(&expected, columns));
+                }
             }
             Step::Say((from, to), columns, now) => {
                 let mut command = command(&table, *from, columns, FAR + now);
@@ -464,6 +495,51 @@ fn plain_rows_are_shown_where_they_lie() {
     for (steps, expected) in cases {
         let told = format!("{steps:?}");
         assert_eq!(is_plain_after(steps), expected, "{told}");
+    }
+}
+
+/// Takes steps, and says what a read of the partition is shown without one.
+fn partition_after(steps: Vec<Vec<Write>>, flushed: bool) -> Option<Vec<Values>> {
+    let folder = TempDir::new();
+    let dir = folder.0.clone();
+    run(move |env| async move {
+        let table = table_with(false);
+        let store = open(&env, dir, &table).await;
+        for (writes, timestamp) in steps.iter().zip(1..) {
+            let updates = vec![update(&table, writes, timestamp)];
+            store.apply(Mutation { updates }).await.expect("taken");
+        }
+        if flushed {
+            store.flush(None).await.expect("it can be flushed");
+        }
+        shown_whole(&env, &store, &command(&table, 0, &[V, W], FAR))
+    })
+}
+
+#[test]
+fn plain_partitions_are_shown_where_they_lie() {
+    let rows = |count: u8| {
+        let row = |row| [Write::Marker(row, 0), Write::Cell(row, V, Some((3, 0)))];
+        (0..count).flat_map(row).collect::<Vec<Write>>()
+    };
+    let values = |row| (vec![int(row)], vec![(V, Bytes::from_static(&[3; 3]))]);
+    let shown = |count| (0..count).map(|row| Some(values(row))).collect::<Vec<_>>();
+    assert_eq!(partition_after(vec![], false), Some(vec![]));
+    assert_eq!(partition_after(vec![rows(3)], false), Some(shown(3)));
+    assert_eq!(partition_after(vec![rows(128)], false), Some(shown(128)));
+    // Too many, or in an sstable.
+    assert_eq!(partition_after(vec![rows(129)], false), None);
+    assert_eq!(partition_after(vec![rows(3)], true), None);
+    // Something of it, or around it, is deleted or ends some time.
+    for more in [
+        Write::PartitionDeleted,
+        Write::RangeDeleted(1, 2),
+        Write::RowDeleted(1),
+        Write::Cell(2, W, None),
+        Write::Cell(2, W, Some((1, 5))),
+        Write::Marker(0, 5),
+    ] {
+        assert_eq!(partition_after(vec![rows(3), vec![more]], false), None);
     }
 }
 

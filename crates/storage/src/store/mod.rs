@@ -80,8 +80,8 @@ pub use begun::BegunWrites;
 use flush::FlushJob;
 use memory::Memory;
 use period::FlushPeriods;
-pub use table::PlainRow;
 use table::TableStore;
+pub use table::{PlainRow, PlainRows};
 
 pub use compact::{
     CompactionKind, CompactionRecord, CompactionScope, CompactionStatus, Granularity, ScrubOptions,
@@ -325,13 +325,38 @@ impl Store {
         began: Instant,
         show: impl FnMut(Option<PlainRow<'_>>) -> bool,
     ) -> Option<(usize, Instant)> {
+        let wall_seconds = || (self.inner.env.wall_micros() / 1_000_000) as u32;
+        self.show_plain(table, began, |table| {
+            table.with_plain_rows(places, columns, wall_seconds, show)
+        })
+    }
+
+    /// As [`Store::with_plain_rows`], all rows of partitions that have few.
+    pub fn with_plain_partitions(
+        &self,
+        table: TableId,
+        keys: &[&DecoratedKey],
+        began: Instant,
+        show: impl FnMut(PlainRows<'_>) -> bool,
+    ) -> Option<(usize, Instant)> {
+        self.show_plain(table, began, |table| {
+            table.with_plain_partitions(keys, show)
+        })
+    }
+
+    /// Has reads of a table, which began then, answered by `show`, which says how many were.
+    fn show_plain(
+        &self,
+        table: TableId,
+        began: Instant,
+        show: impl FnOnce(&TableStore) -> usize,
+    ) -> Option<(usize, Instant)> {
         let inner = &self.inner;
         let tables = inner.tables.borrow();
         let table = tables
             .get(&table.as_u128())
             .filter(|table| table.unreadable().is_none())?;
-        let wall_seconds = || (inner.env.wall_micros() / 1_000_000) as u32;
-        let shown = table.with_plain_rows(places, columns, wall_seconds, show);
+        let shown = show(table);
         if shown == 0 {
             return None;
         }

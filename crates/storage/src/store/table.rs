@@ -1,5 +1,6 @@
 //! One table on one shard: its memtables and sstables.
 
+mod plain_partition;
 mod plain_row;
 
 use std::cell::{Cell, RefCell};
@@ -23,6 +24,7 @@ use crate::sstable::{
     folder as sstable_folder,
 };
 use crate::tally::Tally;
+pub use plain_partition::PlainRows;
 pub use plain_row::PlainRow;
 
 /// The highest generation from which is counted on: no count gets there, but somebody may give a file

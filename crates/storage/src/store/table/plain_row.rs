@@ -169,7 +169,7 @@ impl TableStore {
         shown.then_some(found)
     }
 
-    fn may_be_in_sstables(&self, key: &DecoratedKey) -> bool {
+    pub(super) fn may_be_in_sstables(&self, key: &DecoratedKey) -> bool {
         let sstables = self.sstables.borrow();
         if sstables.is_empty() {
             return false;

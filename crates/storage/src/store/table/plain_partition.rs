@@ -1,0 +1,92 @@
+//! A partition of few rows that lies in memory as it is to be seen: as in [`super::plain_row`], for who asks for all of
+//! its rows.
+
+use model::{DecoratedKey, PackedRow};
+
+use super::TableStore;
+use crate::memtable::{MemPartition, MemRow};
+
+/// Partitions of more rows are read in pages, which give way to others.
+const MOST_ROWS: usize = 128;
+
+/// The rows of a partition around which nothing is deleted; none of a partition that nobody knows of.
+#[derive(Clone, Copy, Debug)]
+pub struct PlainRows<'r>(Option<&'r MemPartition>);
+
+impl<'r> PlainRows<'r> {
+    /// How many.
+    pub fn count(self) -> usize {
+        self.0.map_or(0, MemPartition::len)
+    }
+
+    /// Gives each to `show`, in their order, as long as all of it is to be seen and `show` has shown the one before.
+    /// Were all of them shown?
+    pub fn all(self, mut show: impl FnMut(&'r PackedRow) -> bool) -> bool {
+        let Some(partition) = self.0 else {
+            return true;
+        };
+        let (mut next, end) = (0, partition.len());
+        while next < end {
+            let rows = partition.rows_side_by_side(next..end, false);
+            next += rows.len();
+            for row in rows {
+                let shown = match row {
+                    MemRow::Packed(row) if row.is_plain() => show(row),
+                    _ => false,
+                };
+                if !shown {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+}
+
+impl TableStore {
+    /// Lets `show` show partitions, one after the other, as long as it takes no read to know their rows and `show` has
+    /// shown the one before. Regular columns are asked for, each of one cell and no counter. Gives how many were shown.
+    pub(crate) fn with_plain_partitions(
+        &self,
+        keys: &[&DecoratedKey],
+        mut show: impl FnMut(PlainRows<'_>) -> bool,
+    ) -> usize {
+        // Memtables may have cells of columns that are gone.
+        if !self.schema.borrow().dropped.is_empty() {
+            return 0;
+        }
+        let active = self.active.borrow();
+        active.with_partitions(keys.iter().copied(), |partitions| {
+            let partitions = keys.iter().zip(partitions);
+            partitions
+                .take_while(|(key, known)| self.with_plain_partition(key, **known, &mut show))
+                .count()
+        })
+    }
+
+    /// Of the partition the active memtable knows what it is given, or nothing. Was it shown?
+    fn with_plain_partition(
+        &self,
+        key: &DecoratedKey,
+        known: Option<&MemPartition>,
+        show: &mut impl FnMut(PlainRows<'_>) -> bool,
+    ) -> bool {
+        let flushing = self.flushing.borrow();
+        let mut flushed = flushing.iter().filter_map(|memtable| memtable.get(key));
+        let (first, second) = (flushed.next(), flushed.next());
+        let known = match (known, &first, second) {
+            (known, None, _) => known,
+            (None, Some(partition), None) => Some(&**partition),
+            _ => return false,
+        };
+        let is_plain =
+            known.is_none_or(|partition| partition.has_only_rows() && partition.len() <= MOST_ROWS);
+        let rows = PlainRows(known);
+        let shown = is_plain && !self.may_be_in_sstables(key) && show(rows);
+        if shown {
+            let skipped = self.sstables.borrow().len() as u64;
+            self.reads.partition_in_memory(rows.count() as u64, skipped);
+        }
+        shown
+    }
+}
