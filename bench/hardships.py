@@ -262,13 +262,16 @@ def memory(bench):
             # What others wrote would be flushed meanwhile, too.
             server.stop()
             bench.turn(server)
+            # What a server needs for any rows it has after the first of them, and a JVM is warm.
+            first = Data(f"{name}, the first", f"memory_{data.keyspace}_first", records, data.more)
+            fill(bench, first, [server])
             own = Data(f"{name}, for their memory", f"memory_{data.keyspace}", records, data.more)
             before = held_by(server)
             fill(bench, own, [server])
             taken[server.name] = (held_by(server) - before) / own.records
             say(f"memory: {server.name} takes {taken[server.name]:,.0f} bytes for a row, {name}")
             if server is bench.subject:
-                cached(bench, own, name, before)
+                cached(bench, own, name)
         bench.notes.append(f"memory, {name}: " + ", ".join(f"{who} {bytes_:,.0f}" for who, bytes_ in taken.items())
                            + " bytes a row right after they were written")
         if PEER in taken and bench.subject.name in taken and taken[bench.subject.name] > 0:
@@ -276,7 +279,7 @@ def memory(bench):
                  [taken[PEER] / taken[bench.subject.name]], 1, False)
 
 
-def cached(bench, data, name, before):
+def cached(bench, data, name):
     """What rows take that are on the drive, and in the cache: Cassandra has none unless a table asks for it."""
     subject = bench.subject
     others, of_others = row_cache(subject)
@@ -286,10 +289,8 @@ def cached(bench, data, name, before):
               "--operations", 5 * data.records)
     rows, size = row_cache(subject)
     rows, size = max(1, rows - others), size - of_others
-    resident = (held_by(subject) - before) / data.records
     bench.notes.append(f"memory, {name}: flushed and read, {rows:,} of {data.records:,} rows are in {subject.name}'s cache "
-                       f"and take {size / rows:,.0f} bytes each there; the process has grown by {resident:,.0f} bytes a row, "
-                       "chunks of sstables among them")
+                       f"and take {size / rows:,.0f} bytes each there")
 
 
 def row_cache(server):

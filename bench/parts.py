@@ -216,6 +216,17 @@ def steady(bench):
         if server is bench.subject:
             p999 = figures["latency"]["p999"] / 1000
             hold(bench, "steady", f"p99.9 of {server.name} over {bench.options.steady} s", [p999], 5, True, "ms")
+            beside_the_limit(bench, data, max(threads, 256), rate)
+
+
+def beside_the_limit(bench, data, threads, rate):
+    """What the client itself, and the machine, take at that rate: nothing else is done by the limit."""
+    for server in bench.servers:
+        if server not in bench.databases:
+            figures = bench.measure(server, "a", data, threads, min(60, bench.options.steady), rate)
+            bench.keep("steady", "A at the same rate", "steady", server, 1, threads, figures)
+            p999 = figures["latency"]["p999"] / 1000
+            bench.notes.append(f"steady: at {rate:,} operations a second p99.9 of {server.name} is {p999:.1f} ms")
 
 
 PARTS = {part.__name__: part for part in (path, ycsb, partitions, metrics, texts, steady)}
