@@ -36,6 +36,8 @@ pub(crate) struct Client {
     pub(crate) requests: Cell<u64>,
     /// Requests under way.
     pub(crate) window: Window,
+    /// Whether other shards are asked for answers.
+    pub(crate) elsewhere: Backoff,
     /// Something was finished or sent, or the connection is to end.
     pub(crate) progress: Notify,
     /// The connection is to end.
@@ -49,6 +51,36 @@ fn place(kind: EventKind) -> usize {
         EventKind::Topology => 0,
         EventKind::Status => 1,
         EventKind::Schema => 2,
+    }
+}
+
+/// How often something was tried in vain of late: the more often, the more rarely it is tried.
+#[derive(Default)]
+pub(crate) struct Backoff {
+    failures: Cell<u32>,
+    /// How many times it is not tried.
+    rests: Cell<u32>,
+}
+
+impl Backoff {
+    /// At most every so many times, as a power of two.
+    const RARELY: u32 = 6;
+
+    /// Is it tried now?
+    pub(crate) fn tries(&self) -> bool {
+        let rests = self.rests.get();
+        self.rests.set(rests.saturating_sub(1));
+        rests == 0
+    }
+
+    /// It was tried.
+    pub(crate) fn tried(&self, has_helped: bool) {
+        let failures = match has_helped {
+            true => 0,
+            false => (self.failures.get() + 1).min(Backoff::RARELY),
+        };
+        self.failures.set(failures);
+        self.rests.set((1 << failures) - 1);
     }
 }
 
@@ -135,6 +167,7 @@ impl Clients {
             registered: Default::default(),
             requests: Cell::new(0),
             window: Window::default(),
+            elsewhere: Backoff::default(),
             progress: Notify::new(),
             ending: Cell::new(false),
             end: Notify::new(),
@@ -194,5 +227,24 @@ impl Clients {
     /// What is known of each.
     pub(crate) fn infos(&self) -> Vec<ClientInfo> {
         self.all().iter().map(|client| client.info()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fails_is_tried_more_rarely_until_it_helps() {
+        let backoff = Backoff::default();
+        let mut waits = Vec::new();
+        for _ in 0..8 {
+            waits.push((0..).take_while(|_| !backoff.tries()).count());
+            backoff.tried(false);
+        }
+        assert_eq!(waits, [0, 1, 3, 7, 15, 31, 63, 63]);
+        while !backoff.tries() {}
+        backoff.tried(true);
+        assert!(backoff.tries() && backoff.tries());
     }
 }

@@ -29,7 +29,9 @@ use crate::shard::Shard;
 use crate::statements::{Statement, StatementId, encode_columns};
 use crate::trace::Traced;
 use crate::truncate;
-pub(crate) use point::{TOGETHER, answer_at_once};
+pub(crate) use point::{
+    AtOnce, Owners, Shown, TOGETHER, answer_at_once, have_answered, show_for_another,
+};
 use result::{check_size, make_room, put_row};
 
 /// A request that executes statements, and where its response goes.

@@ -14,10 +14,11 @@ use model::{CounterMutation, Mutation, ReadCommand, ReadPage, Schema, TableId, V
 use storage::{CompactionStatus, IndexState, PartitionEstimate, ReadError, WriteError};
 use uuid::Uuid;
 use wire::internode::Hello;
-use wire::{Event, SchemaChange};
+use wire::{Envelope, Event, SchemaChange};
 
 use crate::batch::BatchSizes;
 use crate::error::RequestError;
+use crate::execute::Shown;
 use crate::internode::DetachedLink;
 use crate::metadata::Membership;
 use crate::paxos;
@@ -60,6 +61,9 @@ pub(crate) enum ShardRequest {
     LeadCounter(CounterMutation, Consistency),
     /// Read what the other shard owns.
     Read(Box<ReadCommand>),
+    /// Answer executions of a client that were read together, of rows that the other shard owns, as far as that can be
+    /// done at once.
+    Show(Vec<Envelope>),
     /// Say all that the other shard knows.
     ReadVersions(Box<ReadCommand>),
     /// Answer a step of Paxos about a partition that the other shard owns.
@@ -127,6 +131,8 @@ pub(crate) enum ShardReply {
     Time(Result<Span, WriteError>),
     /// What became of a read.
     Read(Result<ReadPage, ReadError>),
+    /// The answers to executions, of which some may be left.
+    Shown(Shown),
     /// What became of a read of all that is known.
     Versions(Result<VersionPage, ReadError>),
     /// The answer of Paxos.

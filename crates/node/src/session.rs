@@ -8,6 +8,8 @@
 //! does not read, is not read from, and the bytes of all requests under way on a shard have a
 //! budget.
 
+mod elsewhere;
+
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
@@ -24,10 +26,11 @@ use wire::{
 
 use crate::clients::Client;
 use crate::error::RequestError;
-use crate::execute::{self, Call, TOGETHER};
+use crate::execute::{self, AtOnce, Call, TOGETHER};
 use crate::metrics::RequestKind;
 use crate::shard::Shard;
 use crate::trace::{Trace, Traced};
+use elsewhere::Elsewhere;
 
 /// Where the buffer of a read begins and ends, in bytes.
 const READ_BUFFER: std::ops::RangeInclusive<usize> = (4 << 10)..=(64 << 10);
@@ -137,7 +140,7 @@ async fn begin_all(shard: &Rc<Shard>, client: &Rc<Client>, input: &mut BytesMut)
         let taken = client
             .output
             .with(|connection| take(connection, input, &mut requests));
-        if !begin(shard, client, &requests).await {
+        if !begin(shard, client, requests).await {
             return false;
         }
         match taken {
@@ -177,12 +180,13 @@ fn take(
 
 /// Begins requests once there is room for them, and ends those that can be answered at once. `false`: the connection
 /// is to end.
-async fn begin(shard: &Rc<Shard>, client: &Rc<Client>, mut requests: &[Envelope]) -> bool {
+async fn begin(shard: &Rc<Shard>, client: &Rc<Client>, mut requests: Requests) -> bool {
     // What time it is, if it was looked at and nothing was done since.
     let mut clock = None;
     // Where one could not be answered at once, the next ones probably can not: they are not looked up in vain.
     let mut together = TOGETHER;
-    while let [first, others @ ..] = requests {
+    let mut at = 0;
+    while at < requests.len() {
         let room = || client.window.has_room() && !client.output.is_full();
         if !room() {
             wait(client, || room() || client.is_ending()).await;
@@ -192,28 +196,50 @@ async fn begin(shard: &Rc<Shard>, client: &Rc<Client>, mut requests: &[Envelope]
             return false;
         }
         let began = clock.take().unwrap_or_else(|| shard.env.now());
-        let next = &requests[..requests.len().min(together)];
-        if let Some((count, now)) = execute::answer_at_once(shard, client, next, began) {
-            together = (2 * count).min(TOGETHER);
-            requests = &requests[count..];
-            clock = Some(now);
-            continue;
+        let next = &mut requests[at..];
+        let most = next.len().min(together);
+        match execute::answer_at_once(shard, client, &next[..most], began) {
+            Some(AtOnce::Done(count, now)) => {
+                together = (2 * count).min(TOGETHER);
+                at += count;
+                clock = Some(now);
+                continue;
+            }
+            Some(AtOnce::Elsewhere(owner, count)) => {
+                if let Some(asked) = Elsewhere::begin(shard, client, &next[..count], began) {
+                    begin_task(shard, asked.answer(owner)).await;
+                    at += count;
+                    continue;
+                }
+            }
+            Some(AtOnce::Spread(owners)) => {
+                elsewhere::bring_together(next, &owners, shard.index());
+                clock = Some(began);
+                continue;
+            }
+            None => {}
         }
         together = 1;
-        requests = others;
+        let first = &requests[at];
+        at += 1;
         let needed = memory_of(first, shard.most_memory_of_request);
         let memory = shard.request_memory.acquire(needed).await;
         if client.is_ending() {
             return false;
         }
         let under_way = UnderWay::begin(shard, client, (began, memory));
-        let mut request = Box::pin(answer(under_way, first.clone()));
-        let ready = poll_fn(|context| Poll::Ready(request.as_mut().poll(context).is_ready())).await;
-        if !ready {
-            shard.env.spawn(TaskGroup::Foreground, request).detach();
-        }
+        begin_task(shard, answer(under_way, first.clone())).await;
     }
     true
+}
+
+/// Does what can be done at once of a request, and has a task do the rest.
+async fn begin_task(shard: &Shard, request: impl Future<Output = ()> + 'static) {
+    let mut request = Box::pin(request);
+    let ready = poll_fn(|context| Poll::Ready(request.as_mut().poll(context).is_ready())).await;
+    if !ready {
+        shard.env.spawn(TaskGroup::Foreground, request).detach();
+    }
 }
 
 /// How many bytes a request takes: its own, and what is made of the text of statements, which is more

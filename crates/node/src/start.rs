@@ -12,11 +12,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cluster::EntryRefused;
-use io::{Env, TaskGroup};
+use io::{Env, Full, TaskGroup};
 use model::{CqlType, DecoratedKey, Mutation, Schema, Table, Token};
 use storage::{CommitLogConfig, OpenError, Store, StoreConfig};
 use uuid::Uuid;
+use wire::Envelope;
 
+use crate::execute;
 use crate::internode::Stream;
 use crate::listener::{self, Listeners};
 use crate::membership::{self, ClusterService};
@@ -328,11 +330,26 @@ async fn receive(shard: Rc<Shard>) {
                 let talking = neighbor::talk(shard.clone(), stream, hello);
                 shard.env.spawn(TaskGroup::Foreground, talking).detach();
             }
+            Message::Request {
+                id,
+                request: ShardRequest::Show(envelopes),
+            } => show(&shard, from, id, &envelopes),
             Message::Request { id, request } => {
                 let answering = answer(shard.clone(), from, id, request);
                 shard.env.spawn(TaskGroup::Foreground, answering).detach();
             }
         }
+    }
+}
+
+/// Answers what takes no waiting, but for room for the reply.
+fn show(shard: &Rc<Shard>, from: u16, id: u64, envelopes: &[Envelope]) {
+    let reply = ShardReply::Shown(execute::show_for_another(shard, envelopes));
+    let reply = Message::Reply { id, reply };
+    if let Err(Full(reply)) = shard.mesh.try_send(from, reply) {
+        let sender = shard.clone();
+        let sending = async move { sender.mesh.send(from, reply).await };
+        shard.env.spawn(TaskGroup::Foreground, sending).detach();
     }
 }
 
@@ -379,6 +396,9 @@ async fn perform(shard: &Rc<Shard>, request: ShardRequest) -> ShardReply {
             ShardReply::Written(coordinator::lead(shard, addition, consistency).await)
         }
         ShardRequest::Read(command) => ShardReply::Read(shard.store.read(&command).await),
+        ShardRequest::Show(envelopes) => {
+            ShardReply::Shown(execute::show_for_another(shard, &envelopes))
+        }
         ShardRequest::ReadVersions(command) => {
             ShardReply::Versions(shard.store.read_versions(&command).await)
         }

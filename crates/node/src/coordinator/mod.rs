@@ -37,6 +37,7 @@ use storage::{ReadError, WriteError};
 use wire::WriteType;
 
 use crate::error::RequestError;
+use crate::execute::Owners;
 use crate::metadata::Metadata;
 use crate::replica;
 use crate::shard::Shard;
@@ -274,23 +275,22 @@ pub(crate) async fn read(
     ))
 }
 
-/// Of how many reads or writes of a keyspace, from the first on, this shard has all that is needed at their level, so
-/// that its answer is all that there is.
-pub(crate) fn are_answered_here(
+/// Which shards of this node have all that is needed of reads or writes of a keyspace at their level, so that their
+/// answers are all that there is: of each, from the first on as long as that is so.
+pub(crate) fn answering_shards(
     shard: &Shard,
     keyspace: &str,
     requests: impl Iterator<Item = (Token, Consistency)>,
-) -> usize {
+) -> Owners {
     shard.with_metadata(|metadata, local| {
         let placement = metadata.placement(keyspace);
         let needs_one =
             |level: Consistency| level.block_for(placement.strategy(), &local.data_center) == 1;
-        let is_here = |(token, level): &(Token, Consistency)| {
-            shard.owner(*token) == shard.index()
-                && are_here(placement.replicas(*token), metadata)
-                && needs_one(*level)
+        let owner = |(token, level): (Token, Consistency)| {
+            let is_here = are_here(placement.replicas(token), metadata) && needs_one(level);
+            is_here.then(|| shard.owner(token))
         };
-        requests.take_while(is_here).count()
+        requests.map_while(owner).collect()
     })
 }
 

@@ -3,8 +3,9 @@
 //!
 //! These are the most frequent requests, and their answer is a look-up and a copy: no task, no command, no page is made for
 //! it. Look-ups wait for memory, so requests for the same statement that were read together are looked up together.
-//! Whatever is unusual about a request, be it that something is wrong with it, goes the way of all others
-//! ([`super::Call`]), which gives the same answer where both can.
+//! Where another shard of the node has the row, that one is asked for the answer, and not for what it is made of
+//! ([`show_for_another`]): most drivers know of nodes and not of shards. Whatever is unusual about a request, be it that
+//! something is wrong with it, goes the way of all others ([`super::Call`]), which gives the same answer where both can.
 
 use std::rc::Rc;
 
@@ -14,7 +15,8 @@ use model::{Clustering, DecoratedKey};
 use smallvec::SmallVec;
 use storage::{PlainRow, PlainRows};
 use wire::{
-    Consistency, Envelope, Execute, Flags, Header, Opcode, RowsHead, RowsWriter, ServerConnection,
+    Consistency, Envelope, Execute, Flags, Header, Opcode, ResponseWriter, RowsHead, RowsWriter,
+    ServerConnection,
 };
 
 use super::result::put_row;
@@ -31,6 +33,9 @@ pub(crate) const TOGETHER: usize = 16;
 /// How many bytes an answer of several rows may have; larger ones are made in pieces, between which others are served.
 const MOST_BYTES: usize = 64 << 10;
 
+/// Executions that were read together.
+type Reads<'e> = SmallVec<[PointRead<'e>; TOGETHER]>;
+
 /// An execution of a statement, and where its rows are.
 struct PointRead<'e> {
     header: &'e Header,
@@ -42,14 +47,75 @@ struct PointRead<'e> {
     clustering: Option<Clustering>,
 }
 
+/// What became of requests that were read together.
+pub(crate) enum AtOnce {
+    /// So many are answered, or will be, from the first on: that was done then.
+    Done(usize, Instant),
+    /// Nothing has happened. Another shard, this one, may answer so many of them at once.
+    Elsewhere(u16, usize),
+    /// Nothing has happened. These shards have the rows, of each from the first on: what belongs to the same one is to
+    /// be brought together.
+    Spread(Owners),
+}
+
+/// The shard of each of some requests.
+pub(crate) type Owners = SmallVec<[u16; TOGETHER]>;
+
+/// Answers to requests of another shard's client.
+#[derive(Default)]
+pub(crate) struct Shown {
+    /// How many were answered, from the first on.
+    pub(crate) count: usize,
+    /// The answers.
+    pub(crate) out: Vec<u8>,
+}
+
+/// Where answers are written.
+trait Answers {
+    /// Begins the answer to a request; `None` where there is no room.
+    fn begin(&mut self, header: &Header) -> Option<ResponseWriter<'_>>;
+
+    /// It is written, and has so many bytes.
+    fn end(&mut self, bytes: usize);
+}
+
+/// To a client of this shard.
+struct ToClient<'c> {
+    client: &'c Client,
+    connection: &'c mut ServerConnection,
+    room: usize,
+}
+
+impl Answers for ToClient<'_> {
+    fn begin(&mut self, header: &Header) -> Option<ResponseWriter<'_>> {
+        (self.room > 0).then(|| self.connection.respond(header))
+    }
+
+    fn end(&mut self, bytes: usize) {
+        self.client.window.answered(bytes);
+        self.room = self.room.saturating_sub(bytes);
+    }
+}
+
+impl Answers for Shown {
+    fn begin(&mut self, header: &Header) -> Option<ResponseWriter<'_>> {
+        let has_room = self.out.len() < TOGETHER * MOST_BYTES;
+        has_room.then(|| ResponseWriter::new(&mut self.out, header.version, header.stream))
+    }
+
+    fn end(&mut self, _: usize) {
+        self.count += 1;
+    }
+}
+
 /// Answers requests of a client, which began then, from the first on as long as that can be done at once and they are
-/// for the same statement. Says how many, and when that was done; `None`: nothing has happened.
+/// for the same statement. `None`: nothing has happened.
 pub(crate) fn answer_at_once(
     shard: &Rc<Shard>,
     client: &Rc<Client>,
     envelopes: &[Envelope],
     began: Instant,
-) -> Option<(usize, Instant)> {
+) -> Option<AtOnce> {
     let config = &shard.state.config;
     if shard.trace_probability.get() > 0.0 || config.guardrails.is_some() {
         return None;
@@ -64,28 +130,100 @@ pub(crate) fn answer_at_once(
     let select = match &statement.prepared.plan {
         Plan::Select(select) => select,
         Plan::Modify(modify) => {
-            return point_write::begin(shard, client, (statement, modify), same, began);
+            let begun = point_write::begin(shard, client, (statement, modify), same, began);
+            return begun.map(|(count, now)| AtOnce::Done(count, now));
         }
         _ => return None,
     };
+    let reads = reads_of(statement, select, same)?;
+    let owners = owners_of(shard, select, &reads);
+    let (owner, count) = first_run(&owners)?;
+    if !are_together(&owners) {
+        return Some(AtOnce::Spread(owners));
+    }
+    if owner != shard.index() {
+        return Some(AtOnce::Elsewhere(owner, count));
+    }
+    let room = client.output.room();
+    let (count, now) = client.output.with(|connection| {
+        let mut answers = ToClient {
+            client,
+            connection,
+            room,
+        };
+        show(shard, select, &reads[..count], began, &mut answers)
+    })?;
+    let shown = count as u64;
+    client.requests.set(client.requests.get() + shown);
+    have_answered(shard, shown, began, now);
+    Some(AtOnce::Done(count, now))
+}
+
+/// Answers requests of a client of another shard, as [`answer_at_once`].
+pub(crate) fn show_for_another(shard: &Shard, envelopes: &[Envelope]) -> Shown {
+    let mut shown = Shown::default();
+    let began = shard.env.now();
+    let mut statements = shard.statements.borrow_mut();
+    let id = envelopes.first().and_then(statement_of);
+    if let Some(statement) = id.and_then(|id| statements.lend(id))
+        && let Plan::Select(select) = &statement.prepared.plan
+        && let Some(reads) = reads_of(statement, select, envelopes.iter())
+        && let Some((owner, count)) = first_run(&owners_of(shard, select, &reads))
+        && owner == shard.index()
+    {
+        let _ = show(shard, select, &reads[..count], began, &mut shown);
+    }
+    shown
+}
+
+/// Counts reads that were answered at once.
+pub(crate) fn have_answered(shard: &Shard, count: u64, began: Instant, now: Instant) {
+    shard.metrics.prepared_executed.add(count);
+    let latency = now.saturating_duration_since(began);
+    let latencies = shard.metrics.latency(RequestKind::Read);
+    latencies.record_many(latency, count);
+}
+
+/// The executions of a statement, from the first on as long as nothing is unusual about them; `None` if the statement
+/// is none that is answered at once.
+fn reads_of<'e>(
+    statement: &'e Statement,
+    select: &SelectPlan,
+    envelopes: impl Iterator<Item = &'e Envelope>,
+) -> Option<Reads<'e>> {
     if select.point().is_none() && select.partition().is_none() {
         return None;
     }
-    let reads = same.map_while(|envelope| PointRead::of(statement, select, envelope));
-    let reads = reads.collect::<SmallVec<[PointRead<'_>; TOGETHER]>>();
-    let asked = reads
-        .iter()
-        .map(|read| (read.key.token(), read.consistency));
-    let here = coordinator::are_answered_here(shard, &select.table().keyspace, asked);
-    let reads = &reads[..here];
-    let (count, now) = show(shard, client, select, reads, began)?;
-    let shown = count as u64;
-    shard.metrics.prepared_executed.add(shown);
-    client.requests.set(client.requests.get() + shown);
-    let latency = now.saturating_duration_since(began);
-    let latencies = shard.metrics.latency(RequestKind::Read);
-    latencies.record_many(latency, shown);
-    Some((count, now))
+    let reads = envelopes.map_while(|envelope| PointRead::of(statement, select, envelope));
+    Some(reads.collect())
+}
+
+/// Which shard has the rows of each read, from the first on.
+fn owners_of(shard: &Shard, select: &SelectPlan, reads: &[PointRead<'_>]) -> Owners {
+    let asked = reads.iter();
+    let asked = asked.map(|read| (read.key.token(), read.consistency));
+    coordinator::answering_shards(shard, &select.table().keyspace, asked)
+}
+
+/// The shard of the first ones, and how many these are.
+fn first_run(owners: &[u16]) -> Option<(u16, usize)> {
+    let first = owners.first()?;
+    Some((
+        *first,
+        owners.iter().take_while(|owner| *owner == first).count(),
+    ))
+}
+
+/// Does none come again behind another one?
+fn are_together(owners: &[u16]) -> bool {
+    let mut rest = owners;
+    while let Some((first, count)) = first_run(rest) {
+        rest = &rest[count..];
+        if rest.contains(&first) {
+            return false;
+        }
+    }
+    true
 }
 
 /// The id of the statement that is executed, if that is all that is asked for.
@@ -143,44 +281,43 @@ impl<'e> PointRead<'e> {
 /// had. Says how many, and when they were found.
 fn show(
     shard: &Shard,
-    client: &Client,
     select: &SelectPlan,
     reads: &[PointRead<'_>],
     began: Instant,
+    answers: &mut impl Answers,
 ) -> Option<(usize, Instant)> {
-    let mut room = client.output.room();
-    client.output.with(|connection: &mut ServerConnection| {
-        let mut left = reads.iter();
-        // Writes what `write` does of the next answer, unless that says no.
-        let mut answer = |write: &mut dyn FnMut(&PointRead<'_>, &mut RowsWriter<'_>) -> bool| {
-            let Some(read) = left.next().filter(|_| room > 0) else {
-                return false;
-            };
-            let mut rows = connection.respond(read.header).rows(&read.head);
-            if !write(read, &mut rows) {
-                return false;
-            }
-            let bytes = rows.len();
-            rows.finish(None);
-            client.window.answered(bytes);
-            room = room.saturating_sub(bytes);
-            true
+    let mut left = reads.iter();
+    // Writes what `write` does of the next answer, unless that says no.
+    let mut answer = |write: &mut dyn FnMut(&PointRead<'_>, &mut RowsWriter<'_>) -> bool| {
+        let Some(read) = left.next() else {
+            return false;
         };
-        let (table, store) = (select.table().id, &shard.store);
-        if select.partition().is_some() {
-            let keys = reads.iter().map(|read| &read.key);
-            let keys = keys.collect::<SmallVec<[_; TOGETHER]>>();
-            return store.with_plain_partitions(table, &keys, began, |found| {
-                answer(&mut |read, rows| put_partition(select, read, found, rows))
-            });
+        let Some(response) = answers.begin(read.header) else {
+            return false;
+        };
+        let mut rows = response.rows(&read.head);
+        if !write(read, &mut rows) {
+            return false;
         }
-        let places = reads
-            .iter()
-            .filter_map(|read| Some((&read.key, read.clustering.as_ref()?)));
-        let places = places.collect::<SmallVec<[_; TOGETHER]>>();
-        store.with_plain_rows(table, &places, select.read_columns(), began, |row| {
-            answer(&mut |read, rows| put_one(select, read, row, rows))
-        })
+        let bytes = rows.len();
+        rows.finish(None);
+        answers.end(bytes);
+        true
+    };
+    let (table, store) = (select.table().id, &shard.store);
+    if select.partition().is_some() {
+        let keys = reads.iter().map(|read| &read.key);
+        let keys = keys.collect::<SmallVec<[_; TOGETHER]>>();
+        return store.with_plain_partitions(table, &keys, began, |found| {
+            answer(&mut |read, rows| put_partition(select, read, found, rows))
+        });
+    }
+    let places = reads
+        .iter()
+        .filter_map(|read| Some((&read.key, read.clustering.as_ref()?)));
+    let places = places.collect::<SmallVec<[_; TOGETHER]>>();
+    store.with_plain_rows(table, &places, select.read_columns(), began, |row| {
+        answer(&mut |read, rows| put_one(select, read, row, rows))
     })
 }
 

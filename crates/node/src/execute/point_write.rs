@@ -54,7 +54,9 @@ pub(super) fn begin<'e>(
     let places = planned
         .iter()
         .map(|(asked, _)| (asked.token, asked.consistency));
-    let here = coordinator::are_answered_here(shard, &table.keyspace, places);
+    let owners = coordinator::answering_shards(shard, &table.keyspace, places);
+    let is_here = |owner: &&u16| **owner == shard.index();
+    let here = owners.iter().take_while(is_here).count();
     let mut writing = Writing {
         writes: shard.store.begin_writes(here, began),
         asked: VecDeque::with_capacity(here),
