@@ -63,7 +63,8 @@ impl Elsewhere {
         })
     }
 
-    /// Has the shard that owns their rows answer them, and answers what that leaves.
+    /// Has the shard that owns their rows answer them, and answers what that leaves. No time is set for it, as nothing
+    /// there waits for a drive.
     pub(super) async fn answer(mut self, owner: u16) {
         let envelopes = self.requests.iter().map(|(_, envelope)| envelope.clone());
         let asked = ShardRequest::Show(envelopes.collect());
