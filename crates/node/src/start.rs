@@ -12,11 +12,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cluster::EntryRefused;
-use io::{Env, Full, TaskGroup};
+use io::{Env, TaskGroup};
 use model::{CqlType, DecoratedKey, Mutation, Schema, Table, Token};
 use storage::{CommitLogConfig, OpenError, Store, StoreConfig};
 use uuid::Uuid;
-use wire::Envelope;
 
 use crate::execute;
 use crate::internode::Stream;
@@ -330,26 +329,11 @@ async fn receive(shard: Rc<Shard>) {
                 let talking = neighbor::talk(shard.clone(), stream, hello);
                 shard.env.spawn(TaskGroup::Foreground, talking).detach();
             }
-            Message::Request {
-                id,
-                request: ShardRequest::Show(envelopes),
-            } => show(&shard, from, id, &envelopes),
             Message::Request { id, request } => {
                 let answering = answer(shard.clone(), from, id, request);
                 shard.env.spawn(TaskGroup::Foreground, answering).detach();
             }
         }
-    }
-}
-
-/// Answers what takes no waiting, but for room for the reply.
-fn show(shard: &Rc<Shard>, from: u16, id: u64, envelopes: &[Envelope]) {
-    let reply = ShardReply::Shown(execute::show_for_another(shard, envelopes));
-    let reply = Message::Reply { id, reply };
-    if let Err(Full(reply)) = shard.mesh.try_send(from, reply) {
-        let sender = shard.clone();
-        let sending = async move { sender.mesh.send(from, reply).await };
-        shard.env.spawn(TaskGroup::Foreground, sending).detach();
     }
 }
 

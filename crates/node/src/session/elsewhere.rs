@@ -23,9 +23,9 @@ pub(super) fn bring_together(requests: &mut [Envelope], owners: &Owners, own: u1
     let requests = &mut requests[..owners.len()];
     let mut order: SmallVec<[usize; TOGETHER]> = (0..owners.len()).collect();
     order.sort_by_key(|place| (owners[*place] == own, owners[*place]));
-    let sorted: SmallVec<[Envelope; TOGETHER]> =
+    let mut sorted: SmallVec<[Envelope; TOGETHER]> =
         order.iter().map(|place| requests[*place].clone()).collect();
-    requests.clone_from_slice(&sorted);
+    requests.swap_with_slice(&mut sorted);
 }
 
 /// Executions of a statement that were read together, of rows of the same shard.

@@ -244,6 +244,18 @@ fn command(table: &Arc<Table>, row: u8, columns: &[ColumnId], now_seconds: u32) 
 /// A row, if there is one: its clustering, and what it has of columns.
 type Values = Option<(Vec<Bytes>, Vec<(ColumnId, Bytes)>)>;
 
+/// A row that is shown, with what it has of columns that are asked for.
+fn copied<'r>(
+    clustering: impl Iterator<Item = &'r [u8]>,
+    values: impl Iterator<Item = (ColumnId, &'r [u8])>,
+    columns: &[ColumnId],
+) -> Values {
+    let copy = Bytes::copy_from_slice;
+    let values = values.filter(|(column, _)| columns.contains(column));
+    let values = values.map(|(column, value)| (column, copy(value)));
+    Some((clustering.map(copy).collect(), values.collect()))
+}
+
 /// What rows that lie in memory as they are to be seen are shown as, up to the first that takes a read.
 fn shown_together(
     env: &Env,
@@ -257,13 +269,8 @@ fn shown_together(
     let places: Vec<_> = clusterings.iter().map(|row| (&key, row)).collect();
     let mut found = Vec::new();
     let shown = store.with_plain_rows(table, &places, columns, env.now(), |row| {
-        let copy = Bytes::copy_from_slice;
-        let asked = |(column, _): &(ColumnId, &[u8])| columns.contains(column);
-        found.push(row.map(|row| {
-            let values = row.values().filter(asked);
-            let values = values.map(|(column, value)| (column, copy(value)));
-            (row.clustering().map(copy).collect(), values.collect())
-        }));
+        let copy = |row: PlainRow<'_>| copied(row.clustering(), row.values(), columns);
+        found.push(row.and_then(copy));
         true
     });
     assert_eq!(shown.map_or(0, |(count, _)| count), found.len());
@@ -283,13 +290,7 @@ fn shown_whole(env: &Env, store: &Store, command: &ReadCommand) -> Option<Vec<Va
     let keys = [&key];
     let shown = store.with_plain_partitions(command.table.id, &keys, env.now(), |rows| {
         rows.all(|row| {
-            let copy = Bytes::copy_from_slice;
-            let values = row.values().filter(|(column, _)| columns.contains(column));
-            let values = values.map(|(column, value)| (column, copy(value)));
-            found.push(Some((
-                row.clustering().map(copy).collect(),
-                values.collect(),
-            )));
+            found.push(copied(row.clustering(), row.values(), columns));
             true
         })
     });
@@ -415,8 +416,11 @@ proptest! {
     }
 }
 
-/// Takes steps, and says of a row and all columns of one cell whether it is shown without a read.
-fn is_plain_after(steps: Vec<Step>) -> Option<Values> {
+/// Takes steps, and says what `look` sees of a row and all columns of one cell.
+fn after<T: Send + 'static>(
+    steps: Vec<Step>,
+    look: impl FnOnce(&Env, &Store, &ReadCommand) -> T + Send + 'static,
+) -> T {
     let folder = TempDir::new();
     let dir = folder.0.clone();
     run(move |env| async move {
@@ -434,8 +438,13 @@ fn is_plain_after(steps: Vec<Step>) -> Option<Values> {
                 _ => drop(store.read(&asked).await.expect("it can be read")),
             }
         }
-        shown_plain(&env, &store, &asked, 0)
+        look(&env, &store, &asked)
     })
+}
+
+/// Whether a row is shown without a read after steps.
+fn is_plain_after(steps: Vec<Step>) -> Option<Values> {
+    after(steps, |env, store, asked| shown_plain(env, store, asked, 0))
 }
 
 #[test]
@@ -498,24 +507,6 @@ fn plain_rows_are_shown_where_they_lie() {
     }
 }
 
-/// Takes steps, and says what a read of the partition is shown without one.
-fn partition_after(steps: Vec<Vec<Write>>, flushed: bool) -> Option<Vec<Values>> {
-    let folder = TempDir::new();
-    let dir = folder.0.clone();
-    run(move |env| async move {
-        let table = table_with(false);
-        let store = open(&env, dir, &table).await;
-        for (writes, timestamp) in steps.iter().zip(1..) {
-            let updates = vec![update(&table, writes, timestamp)];
-            store.apply(Mutation { updates }).await.expect("taken");
-        }
-        if flushed {
-            store.flush(None).await.expect("it can be flushed");
-        }
-        shown_whole(&env, &store, &command(&table, 0, &[V, W], FAR))
-    })
-}
-
 #[test]
 fn plain_partitions_are_shown_where_they_lie() {
     let rows = |count: u8| {
@@ -524,12 +515,14 @@ fn plain_partitions_are_shown_where_they_lie() {
     };
     let values = |row| (vec![int(row)], vec![(V, Bytes::from_static(&[3; 3]))]);
     let shown = |count| (0..count).map(|row| Some(values(row))).collect::<Vec<_>>();
-    assert_eq!(partition_after(vec![], false), Some(vec![]));
-    assert_eq!(partition_after(vec![rows(3)], false), Some(shown(3)));
-    assert_eq!(partition_after(vec![rows(128)], false), Some(shown(128)));
+    let write = |writes| Step::Write(writes, 1);
+    let partition_after = |steps| after(steps, shown_whole);
+    assert_eq!(partition_after(vec![]), Some(vec![]));
+    assert_eq!(partition_after(vec![write(rows(3))]), Some(shown(3)));
+    assert_eq!(partition_after(vec![write(rows(128))]), Some(shown(128)));
     // Too many, or in an sstable.
-    assert_eq!(partition_after(vec![rows(129)], false), None);
-    assert_eq!(partition_after(vec![rows(3)], true), None);
+    assert_eq!(partition_after(vec![write(rows(129))]), None);
+    assert_eq!(partition_after(vec![write(rows(3)), Step::Flush]), None);
     // Something of it, or around it, is deleted or ends some time.
     for more in [
         Write::PartitionDeleted,
@@ -539,7 +532,8 @@ fn plain_partitions_are_shown_where_they_lie() {
         Write::Cell(2, W, Some((1, 5))),
         Write::Marker(0, 5),
     ] {
-        assert_eq!(partition_after(vec![rows(3), vec![more]], false), None);
+        let steps = vec![write(rows(3)), Step::Write(vec![more], 2)];
+        assert_eq!(partition_after(steps), None);
     }
 }
 

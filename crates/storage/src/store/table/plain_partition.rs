@@ -71,22 +71,17 @@ impl TableStore {
         known: Option<&MemPartition>,
         show: &mut impl FnMut(PlainRows<'_>) -> bool,
     ) -> bool {
-        let flushing = self.flushing.borrow();
-        let mut flushed = flushing.iter().filter_map(|memtable| memtable.get(key));
-        let (first, second) = (flushed.next(), flushed.next());
-        let known = match (known, &first, second) {
-            (known, None, _) => known,
-            (None, Some(partition), None) => Some(&**partition),
-            _ => return false,
-        };
-        let is_plain =
-            known.is_none_or(|partition| partition.has_only_rows() && partition.len() <= MOST_ROWS);
-        let rows = PlainRows(known);
-        let shown = is_plain && !self.may_be_in_sstables(key) && show(rows);
-        if shown {
-            let skipped = self.sstables.borrow().len() as u64;
-            self.reads.partition_in_memory(rows.count() as u64, skipped);
-        }
-        shown
+        let shown = self.known_once(key, known, |known| {
+            let is_plain = known
+                .is_none_or(|partition| partition.has_only_rows() && partition.len() <= MOST_ROWS);
+            let rows = PlainRows(known);
+            let shown = is_plain && !self.may_be_in_sstables(key) && show(rows);
+            if shown {
+                let skipped = self.sstables.borrow().len() as u64;
+                self.reads.partition_in_memory(rows.count() as u64, skipped);
+            }
+            shown
+        });
+        shown == Some(true)
     }
 }

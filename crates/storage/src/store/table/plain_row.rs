@@ -126,16 +126,36 @@ impl TableStore {
         (columns, wall_seconds): (&[ColumnId], impl FnOnce() -> u32),
         show: &mut impl FnMut(Option<PlainRow<'_>>) -> bool,
     ) -> Option<Found> {
+        self.known_once(place.0, known, |known| match known {
+            Some(partition) => self.in_memtable(partition, place, show),
+            None => self.beside_memtables(place, (columns, wall_seconds), show),
+        })?
+    }
+
+    /// What `with` makes of a partition that one memtable knows of at most: that of the active one, which is given, or of
+    /// one that is flushed. `None` if several do.
+    pub(super) fn known_once<T>(
+        &self,
+        key: &DecoratedKey,
+        active: Option<&MemPartition>,
+        with: impl FnOnce(Option<&MemPartition>) -> T,
+    ) -> Option<T> {
         let flushing = self.flushing.borrow();
-        let mut flushed = flushing.iter().filter_map(|memtable| memtable.get(place.0));
-        match (known, flushed.next()) {
-            (Some(partition), None) => return self.in_memtable(partition, place, show),
-            (None, Some(partition)) if flushed.next().is_none() => {
-                return self.in_memtable(&partition, place, show);
-            }
-            (_, Some(_)) => return None,
-            (None, None) => {}
+        let mut flushed = flushing.iter().filter_map(|memtable| memtable.get(key));
+        match (active, flushed.next()) {
+            (active, None) => Some(with(active)),
+            (None, Some(partition)) if flushed.next().is_none() => Some(with(Some(&partition))),
+            (_, Some(_)) => None,
         }
+    }
+
+    /// Of a partition that no memtable knows of.
+    fn beside_memtables(
+        &self,
+        place: RowPlace<'_>,
+        (columns, wall_seconds): (&[ColumnId], impl FnOnce() -> u32),
+        show: &mut impl FnMut(Option<PlainRow<'_>>) -> bool,
+    ) -> Option<Found> {
         let cached = self.cached.borrow();
         let wanted = (columns, self.number.get());
         let found = cached.as_ref().and_then(|cached| {
