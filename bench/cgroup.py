@@ -4,6 +4,16 @@ import pathlib
 import time
 
 
+def limit_cores(group, unified, cores, period):
+    """`cores` of them, as a number that may be less than one, in each `period` of so many microseconds."""
+    quota = int(cores * period)
+    if unified:
+        (group / "cpu.max").write_text(f"{quota} {period}")
+    else:
+        (group / "cpu.cfs_period_us").write_text(str(period))
+        (group / "cpu.cfs_quota_us").write_text(str(quota))
+
+
 class Cgroup:
     """A group of processes that together may have no more of something than was set."""
 
@@ -23,9 +33,13 @@ class Cgroup:
             self.remove()
             raise
 
-    def enter(self):
-        """Makes the process that calls it a member."""
-        (self.folder / "cgroup.procs").write_text(str(os.getpid()))
+    def enter(self, pid=None):
+        """Makes a process a member, by default the one that calls it."""
+        (self.folder / "cgroup.procs").write_text(str(pid or os.getpid()))
+
+    def leave(self, pid):
+        """A process that is a member is one of the group above again."""
+        (self.folder.parent / "cgroup.procs").write_text(str(pid))
 
     def remove(self):
         """When its processes have ended; whether it is gone."""

@@ -52,10 +52,10 @@ class Bench:
                 one.thaw()
                 one.meet()
 
-    def run(self, server, *arguments):
+    def run(self, server, *arguments, prefix=()):
         """Runs the client against `server`; gives its figures."""
         self.turn(server)
-        command, out = self.command(server, arguments)
+        command, out = self.command(server, arguments, prefix)
         reads, millis = self.drive.reads()
         with open(self.log, "ab") as output:
             if subprocess.run(command, stdout=output, stderr=output).returncode:
@@ -89,8 +89,9 @@ class Bench:
                 running.kill()
             running.wait()
 
-    def command(self, server, arguments):
-        """The client's command, and the file that its figures are in afterwards."""
+    def command(self, server, arguments, prefix=()):
+        """The client's command, behind the words of another one that starts it, and the file that its figures are in
+        afterwards."""
         self.turns += 1
         # Every turn draws anew: a seed that came back would ask for what the turn before has brought
         # into the caches.
@@ -103,6 +104,7 @@ class Bench:
             command += ["--consistency", self.options.consistency, "--seed", str(seed)]
         if self.client_cores:
             command = ["taskset", "-c", self.client_cores, *command]
+        command = [*prefix, *command]
         with open(self.log, "ab") as output:
             output.write((" ".join(map(str, command)) + "\n").encode())
         return command, out
@@ -126,9 +128,9 @@ class Bench:
         """Makes what `data` says, and fills it."""
         return self.run(server, "load", *data.arguments(), "--drop", "--threads", threads, *arguments)
 
-    def measure(self, server, *arguments, **more):
+    def measure(self, server, *arguments, prefix=(), **more):
         """As `asking` says it."""
-        return self.run(server, *self.asking(server, *arguments, **more))
+        return self.run(server, *self.asking(server, *arguments, **more), prefix=prefix)
 
     def asking(self, server, workload, data, threads, seconds, rate=None, connections=None, more=(), warmup=None):
         """A workload on loaded data, for so long, with so many operations in flight on so many connections."""

@@ -41,7 +41,6 @@ impl Load {
 pub(crate) struct Clients {
     threads: Vec<JoinHandle<Result<(), String>>>,
     starts: Vec<mpsc::Sender<Start>>,
-    pacer: Option<JoinHandle<()>>,
 }
 
 /// What a thread is told when it may go: when, or at which moments.
@@ -56,7 +55,6 @@ impl Clients {
         let mut clients = Clients {
             threads: Vec::new(),
             starts: Vec::new(),
-            pacer: None,
         };
         let (ready, all_ready) = mpsc::channel();
         for index in 0..load.recorders.len() {
@@ -78,7 +76,7 @@ impl Clients {
     }
 
     /// Lets them go, all at one moment.
-    pub(crate) fn start(&mut self, load: &Arc<Load>) {
+    pub(crate) fn start(&self, load: &Arc<Load>) {
         let moment = Instant::now() + Duration::from_millis(10);
         let count = self.starts.len();
         let pacings = load.options.rate;
@@ -90,11 +88,6 @@ impl Clients {
             };
             // A thread that is gone says why when it is joined.
             let _ = start.send(order);
-        }
-        if let Some(pacings) = pacings {
-            let load = load.clone();
-            let drive = move || pacing::drive(&pacings, &load.gate.stopped);
-            self.pacer = Some(std::thread::spawn(drive));
         }
     }
 
@@ -161,6 +154,10 @@ async fn run_workers(
             None
         }
     };
+    let pacer = pacing.clone().map(|pacing| {
+        let load = load.clone();
+        tokio::task::spawn_local(async move { pacing.drive(&load.gate.stopped).await })
+    });
     let mut running = Vec::new();
     for worker in (index..workers.max(clients)).step_by(clients) {
         let (load, opened, pacing) = (load.clone(), opened.clone(), pacing.clone());
@@ -170,7 +167,10 @@ async fn run_workers(
     for worker in running {
         worker.await.map_err(|error| error.to_string())?;
     }
-    Ok(())
+    match pacer {
+        Some(pacer) => pacing::ended(pacer.await),
+        None => Ok(()),
+    }
 }
 
 /// One worker: one operation after the other.

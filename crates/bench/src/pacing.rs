@@ -2,15 +2,31 @@
 //! been answered, and its latency counts from then. So a server that stalls is not spared the
 //! operations that would have come in the meantime ("coordinated omission").
 //!
-//! A thread of its own sleeps until the next moment and lets an operation go: timers of tokio
-//! count in milliseconds, which is longer than most operations take.
+//! A task of each client thread sleeps until the next moment and lets an operation go, by a timer of
+//! the kernel: those of tokio count in milliseconds, which is longer than most operations take. It is
+//! no thread of its own, as that would wait for the client's time slice to end where both have one core,
+//! and so be milliseconds late, which would count as the server's.
 
-use std::num::NonZeroU64;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 use tokio::sync::Semaphore;
+use tokio::task::JoinError;
+
+/// Operations that are due within so short a time go together, up to so much late: to wake up for each of
+/// 100,000 a second would take half a core.
+const SHORTEST_SLEEP: Duration = Duration::from_micros(50);
+/// Rare operations must not keep the end waiting.
+const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 
 /// The moments at which the operations of one client thread are due.
 #[derive(Debug)]
@@ -61,6 +77,59 @@ impl Pacing {
         }
         self.moment(due.max(released))
     }
+
+    /// Lets operations go when they are due, until told to stop; then nobody waits any longer. For a
+    /// task of the thread that does them.
+    ///
+    /// # Errors
+    ///
+    /// The kernel has no timer for it. Nobody waits any longer then, either.
+    pub(crate) async fn drive(&self, stop: &AtomicBool) -> io::Result<()> {
+        let driven = self.release_until(stop).await;
+        self.due.close();
+        driven
+    }
+
+    async fn release_until(&self, stop: &AtomicBool) -> io::Result<()> {
+        let timer = Timer::new()?;
+        while !stop.load(Ordering::Relaxed) {
+            let now = Instant::now();
+            let next = self.release(now).saturating_duration_since(now);
+            timer
+                .sleep(next.clamp(SHORTEST_SLEEP, LONGEST_SLEEP))
+                .await?;
+        }
+        Ok(())
+    }
+}
+
+/// A timer of the kernel, as exact as that can be.
+struct Timer(AsyncFd<OwnedFd>);
+
+impl Timer {
+    fn new() -> io::Result<Timer> {
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        AsyncFd::with_interest(timer, Interest::READABLE).map(Timer)
+    }
+
+    async fn sleep(&self, time: Duration) -> io::Result<()> {
+        let none = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let once = Itimerspec {
+            it_interval: none,
+            it_value: Timespec {
+                tv_sec: time.as_secs() as i64,
+                tv_nsec: time.subsec_nanos().into(),
+            },
+        };
+        // This makes it unreadable, too, so that nothing needs to be read.
+        timerfd_settime(self.0.as_fd(), TimerfdTimerFlags::empty(), &once)?;
+        self.0.readable().await?.clear_ready();
+        Ok(())
+    }
 }
 
 /// The pacings of `count` threads that together do `rate` operations a second, the first one at `start`:
@@ -71,21 +140,11 @@ pub(crate) fn shares(start: Instant, rate: u64, count: usize) -> Vec<Arc<Pacing>
     (0..count).map(|i| Arc::new(pacing(i))).collect()
 }
 
-/// Lets the operations of all client threads go when they are due, until told to stop; then
-/// nobody waits any longer. Blocks its thread.
-pub(crate) fn drive(pacings: &[Arc<Pacing>], stop: &AtomicBool) {
-    // Sleep as exactly as the kernel can. If it will not: it is late by a few microseconds more.
-    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-    while !stop.load(Ordering::Relaxed) {
-        let now = Instant::now();
-        let next = pacings.iter().map(|pacing| pacing.release(now)).min();
-        // Rare operations must not keep the end waiting.
-        let longest = now + Duration::from_millis(100);
-        let next = next.map_or(longest, |next| next.min(longest));
-        std::thread::sleep(next.saturating_duration_since(Instant::now()));
-    }
-    for pacing in pacings {
-        pacing.due.close();
+/// What a task that drove says of its end.
+pub(crate) fn ended(task: Result<io::Result<()>, JoinError>) -> Result<(), String> {
+    match task {
+        Ok(driven) => driven.map_err(|error| format!("no timer for --rate: {error}")),
+        Err(error) => Err(error.to_string()),
     }
 }
 
@@ -98,12 +157,13 @@ mod tests {
         let start = Instant::now() + Duration::from_millis(5);
         let pacing = Arc::new(Pacing::new(start, 2000.0));
         let stop = Arc::new(AtomicBool::new(false));
-        let (driven, stopped) = (pacing.clone(), stop.clone());
-        let driver = std::thread::spawn(move || drive(&[driven], &stopped));
         let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
             .build()
             .unwrap();
         runtime.block_on(async {
+            let (driven, stopped) = (pacing.clone(), stop.clone());
+            let driver = tokio::spawn(async move { driven.drive(&stopped).await });
             for i in 0..100u32 {
                 let due = pacing.next().await.unwrap();
                 assert_eq!(due - start, Duration::from_micros(500) * i);
@@ -113,7 +173,7 @@ mod tests {
             assert!(start.elapsed() < Duration::from_secs(5));
             stop.store(true, Ordering::Relaxed);
             while pacing.next().await.is_some() {}
+            driver.await.unwrap().unwrap();
         });
-        driver.join().unwrap();
     }
 }

@@ -95,7 +95,7 @@ fn measure(load: &Arc<Load>, plan: &Plan) -> Result<Report, String> {
     let options = &load.options;
     // Known before the load starts: a wrong process id must not cost a run.
     Snapshots::take(&options.measuring.pids)?;
-    let mut clients = Clients::connect(load)?;
+    let clients = Clients::connect(load)?;
     let mut progress = Progress::new(options.measuring.progress);
     clients.start(load);
     if !plan.warmup.is_zero() {

@@ -116,8 +116,6 @@ impl Storm {
                 std::thread::spawn(move || storm.run_thread(index))
             })
             .collect();
-        let pacer = self.clone();
-        std::thread::spawn(move || pacing::drive(&pacer.pacings, &pacer.gate.stopped));
         std::thread::sleep(self.start.saturating_duration_since(Instant::now()));
         progress.measure_from(self.start);
         let have_ended = || threads.iter().all(|thread| thread.is_finished());
@@ -142,8 +140,14 @@ impl Storm {
             for worker in (thread..self.in_flight).step_by(self.recorders.len()) {
                 workers.spawn(work(self.clone(), thread, worker));
             }
-            workers.join_all().await
-        });
+            let storm = self.clone();
+            let pacer = tokio::spawn(async move {
+                let driven = storm.pacings[thread].drive(&storm.gate.stopped);
+                driven.await
+            });
+            let answered = workers.join_all().await;
+            pacing::ended(pacer.await).map(|()| answered)
+        })?;
         Ok(answered.into_iter().max().unwrap_or(self.start))
     }
 
