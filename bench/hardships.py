@@ -63,15 +63,17 @@ def direct(bench):
     data = one_column(bench)
     fill(bench, data, [server])
     threads, connections = ONE_EACH
-    values = []
-    for turn in range(bench.options.rounds):
-        of_routing = {}
-        for routing in ("shard", "any-shard"):
-            figures = bench.measure(server, "c", data, threads, bench.options.duration, connections=connections,
-                                    more=("--routing", routing))
-            of_routing[routing] = bench.keep("direct", routing, "peak", server, turn + 1, threads, figures)
-        values.append(cpu(of_routing["any-shard"]) / cpu(of_routing["shard"]))
-    hold(bench, "direct", "CPU of a request to any shard beside one to its own", values, 1.3, True)
+    for workload, one in (("c", "read"), ("w", "write")):
+        values = []
+        for turn in range(bench.options.rounds):
+            of_routing = {}
+            for routing in ("shard", "any-shard"):
+                figures = bench.measure(server, workload, data, threads, bench.options.duration,
+                                        connections=connections, more=("--routing", routing))
+                run = bench.keep("direct", f"{one}s, {routing}", "peak", server, turn + 1, threads, figures)
+                of_routing[routing] = run
+            values.append(cpu(of_routing["any-shard"]) / cpu(of_routing["shard"]))
+        hold(bench, "direct", f"CPU of a {one} by any shard beside one by its own", values, 1.3, True)
     if server is not bench.subject:
         end(bench, server)
 

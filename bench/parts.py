@@ -14,6 +14,9 @@ REWARM_SECONDS = 60
 
 # Operations in flight, and the connections that they are on.
 ONE_EACH, MANY_EACH = (64, 64), (1024, 32)
+# As many as a rate may come to need: with fewer, an operation that is due waits for others to end once these take a few
+# milliseconds, and all behind it.
+IN_FLIGHT_STEADY = 2048
 
 
 def records_of(bench):
@@ -211,12 +214,12 @@ def steady(bench):
         threads = bench.find_peak(server, "a", data)
         figures = bench.measure(server, "a", data, threads, bench.options.duration)
         rate = max(1, int(figures["ops_per_second"] * bench.options.share))
-        figures = bench.measure(server, "a", data, max(threads, 256), bench.options.steady, rate)
-        bench.keep("steady", f"A at {bench.options.share:.0%} of its own peak", "steady", server, 1, threads, figures)
+        figures = bench.measure(server, "a", data, IN_FLIGHT_STEADY, bench.options.steady, rate)
+        bench.keep("steady", f"A at {bench.options.share:.0%} of its own peak", "steady", server, 1, IN_FLIGHT_STEADY, figures)
         if server is bench.subject:
             p999 = figures["latency"]["p999"] / 1000
             hold(bench, "steady", f"p99.9 of {server.name} over {bench.options.steady} s", [p999], 5, True, "ms")
-            beside_the_limit(bench, data, max(threads, 256), rate)
+            beside_the_limit(bench, data, IN_FLIGHT_STEADY, rate)
 
 
 def beside_the_limit(bench, data, threads, rate):

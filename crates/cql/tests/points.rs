@@ -5,7 +5,7 @@ mod memory;
 
 use bytes::Bytes;
 use cql::{Plan, Prepared, Value};
-use memory::Memory;
+use memory::{Memory, at_once};
 use model::collection;
 
 fn with_tables() -> Memory {
@@ -250,8 +250,7 @@ fn a_row_gets_what_its_values_say() {
     let Plan::Modify(modify) = &prepared.plan else {
         panic!("it writes");
     };
-    let update =
-        |values: &[Value<'_>]| modify.point_update(values, Bytes::copy_from_slice, (1_000_000, 1));
+    let update = |values: &[Value<'_>]| at_once(modify, values, (1_000_000, 1));
     let (one, wrong, w, k) = (
         Value::Bytes(&[0, 0, 0, 1]),
         Value::Bytes(&[1, 2, 3]),
@@ -325,7 +324,7 @@ fn sets_and_maps_are_put_in_order() {
     ] {
         let (s, m, f) = (set(keys), map(keys, &of_sets), map(keys, &of_numbers));
         let values = [&s[..], &m, &f, &k].map(Value::Bytes);
-        let update = modify.point_update(&values, Bytes::copy_from_slice, (1_000_000, 1));
+        let update = at_once(modify, &values, (1_000_000, 1));
         let update = update.expect("there is nothing unusual about it");
         let mut sorted = keys.to_vec();
         sorted.sort_unstable();
@@ -360,7 +359,7 @@ fn sets_and_maps_are_put_in_order() {
         for at in 0..2 {
             let mut values = [Value::Null, Value::Null, Value::Null, Value::Bytes(&k)];
             values[at] = Value::Bytes(wrong);
-            let update = modify.point_update(&values, Bytes::copy_from_slice, (1_000_000, 1));
+            let update = at_once(modify, &values, (1_000_000, 1));
             assert_eq!(update, None, "{wrong:?}");
         }
     }

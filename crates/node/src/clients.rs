@@ -12,6 +12,7 @@ use std::task::Poll;
 use io::Notify;
 use wire::{EVENT_STREAM, Event, EventKind, ResponseWriter};
 
+use crate::metrics::RequestKind;
 use crate::output::Output;
 use crate::system::ClientInfo;
 use crate::window::Window;
@@ -36,8 +37,9 @@ pub(crate) struct Client {
     pub(crate) requests: Cell<u64>,
     /// Requests under way.
     pub(crate) window: Window,
-    /// Whether other shards are asked for answers.
-    pub(crate) elsewhere: Backoff,
+    /// Whether other shards are asked for answers to reads, and to writes.
+    pub(crate) reads_elsewhere: Backoff,
+    pub(crate) writes_elsewhere: Backoff,
     /// Something was finished or sent, or the connection is to end.
     pub(crate) progress: Notify,
     /// The connection is to end.
@@ -85,6 +87,14 @@ impl Backoff {
 }
 
 impl Client {
+    /// Whether other shards are asked for answers to requests of a kind.
+    pub(crate) fn elsewhere(&self, kind: RequestKind) -> &Backoff {
+        match kind {
+            RequestKind::Write => &self.writes_elsewhere,
+            _ => &self.reads_elsewhere,
+        }
+    }
+
     /// From now on it is told of these.
     pub(crate) fn register(&self, kinds: &[EventKind]) {
         for kind in kinds {
@@ -167,7 +177,8 @@ impl Clients {
             registered: Default::default(),
             requests: Cell::new(0),
             window: Window::default(),
-            elsewhere: Backoff::default(),
+            reads_elsewhere: Backoff::default(),
+            writes_elsewhere: Backoff::default(),
             progress: Notify::new(),
             ending: Cell::new(false),
             end: Notify::new(),

@@ -30,7 +30,7 @@ use crate::statements::{Statement, StatementId, encode_columns};
 use crate::trace::Traced;
 use crate::truncate;
 pub(crate) use point::{
-    AtOnce, Owners, Shown, TOGETHER, answer_at_once, have_answered, show_for_another,
+    Answered, AtOnce, Owners, TOGETHER, answer_at_once, answer_for_another, have_answered,
 };
 use result::{check_size, make_room, put_row};
 

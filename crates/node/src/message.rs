@@ -18,7 +18,7 @@ use wire::{Envelope, Event, SchemaChange};
 
 use crate::batch::BatchSizes;
 use crate::error::RequestError;
-use crate::execute::Shown;
+use crate::execute::Answered;
 use crate::internode::DetachedLink;
 use crate::metadata::Membership;
 use crate::paxos;
@@ -61,9 +61,9 @@ pub(crate) enum ShardRequest {
     LeadCounter(CounterMutation, Consistency),
     /// Read what the other shard owns.
     Read(Box<ReadCommand>),
-    /// Answer executions of a client that were read together, of rows that the other shard owns, as far as that can be
-    /// done at once.
-    Show(Vec<Envelope>),
+    /// Answer executions of a client that were read together, of rows that the other shard owns, as far as nothing is
+    /// unusual about them: reads of what is in memory, and writes.
+    Answer(Vec<Envelope>),
     /// Say all that the other shard knows.
     ReadVersions(Box<ReadCommand>),
     /// Answer a step of Paxos about a partition that the other shard owns.
@@ -132,7 +132,7 @@ pub(crate) enum ShardReply {
     /// What became of a read.
     Read(Result<ReadPage, ReadError>),
     /// The answers to executions, of which some may be left.
-    Shown(Shown),
+    Answered(Answered),
     /// What became of a read of all that is known.
     Versions(Result<VersionPage, ReadError>),
     /// The answer of Paxos.

@@ -205,8 +205,9 @@ async fn begin(shard: &Rc<Shard>, client: &Rc<Client>, mut requests: Requests) -
                 clock = Some(now);
                 continue;
             }
-            Some(AtOnce::Elsewhere(owner, count)) => {
-                if let Some(asked) = Elsewhere::begin(shard, client, &next[..count], began) {
+            Some(AtOnce::Elsewhere(owner, count, kind)) => {
+                let asked = (kind, &next[..count]);
+                if let Some(asked) = Elsewhere::begin(shard, client, asked, began) {
                     begin_task(shard, asked.answer(owner)).await;
                     at += count;
                     continue;

@@ -380,8 +380,8 @@ async fn perform(shard: &Rc<Shard>, request: ShardRequest) -> ShardReply {
             ShardReply::Written(coordinator::lead(shard, addition, consistency).await)
         }
         ShardRequest::Read(command) => ShardReply::Read(shard.store.read(&command).await),
-        ShardRequest::Show(envelopes) => {
-            ShardReply::Shown(execute::show_for_another(shard, &envelopes))
+        ShardRequest::Answer(envelopes) => {
+            ShardReply::Answered(execute::answer_for_another(shard, &envelopes).await)
         }
         ShardRequest::ReadVersions(command) => {
             ShardReply::Versions(shard.store.read_versions(&command).await)

@@ -155,11 +155,28 @@ impl PointPlan {
         values: &[Value<'_>],
         share: impl Fn(&[u8]) -> Bytes,
     ) -> Option<(DecoratedKey, Clustering)> {
-        let key = self.key.key(values, &share)?;
+        Some((self.key(values, &share)?, self.clustering(values, share)?))
+    }
+
+    /// The partition of [`PointPlan::place`].
+    pub(super) fn key(
+        &self,
+        values: &[Value<'_>],
+        share: impl Fn(&[u8]) -> Bytes,
+    ) -> Option<DecoratedKey> {
+        self.key.key(values, share)
+    }
+
+    /// And the row in it.
+    pub(super) fn clustering(
+        &self,
+        values: &[Value<'_>],
+        share: impl Fn(&[u8]) -> Bytes,
+    ) -> Option<Clustering> {
         let clustering = self.clustering.iter();
         let clustering = clustering.map(|given| Some(given.shared(given.value(values)?, &share)));
         let clustering = clustering.collect::<Option<SmallVec<[Bytes; 1]>>>()?;
-        Some((key, Clustering(clustering)))
+        Some(Clustering(clustering))
     }
 }
 

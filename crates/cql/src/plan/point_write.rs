@@ -4,7 +4,9 @@
 //! is left to [`super::write`], which says what it comes to.
 
 use bytes::Bytes;
-use model::{Cell, ColumnId, CqlType, NO_DELETION_TIME, NO_TTL, PartitionUpdate, Row};
+use model::{
+    Cell, ColumnId, CqlType, DecoratedKey, NO_DELETION_TIME, NO_TTL, PartitionUpdate, Row,
+};
 
 use crate::term::Value;
 
@@ -117,16 +119,16 @@ impl PointWrite {
         })
     }
 
-    /// What an execution writes at that time, in microseconds since 1970, where it is so many seconds after 1970.
-    /// `None` where it has to say why that is nothing.
+    /// What an execution writes to the partition of its key at that time, in microseconds since 1970, where it is so
+    /// many seconds after 1970. `None` where it has to say why that is nothing.
     fn update(
         &self,
-        plan: &ModifyPlan,
+        (plan, key): (&ModifyPlan, DecoratedKey),
         values: &[Value<'_>],
         share: impl Fn(&[u8]) -> Bytes,
         (timestamp, now_seconds): (i64, u32),
     ) -> Option<PartitionUpdate> {
-        let (key, clustering) = self.place.place(values, &share)?;
+        let clustering = self.place.clustering(values, &share)?;
         check_clustering(&plan.table, &clustering).ok()?;
         let time = WriteTime {
             timestamp,
@@ -158,14 +160,26 @@ impl ModifyPlan {
         self.point.is_some()
     }
 
-    /// What an execution writes with these values, one for each bind marker, at a time in microseconds and in seconds
-    /// since 1970; `share` gives bytes of the values to keep. `None` where it takes [`ModifyPlan::mutations`] to say.
+    /// To which partition an execution writes with these values, one for each bind marker; `share` gives bytes of the
+    /// values to keep. `None` where it takes [`ModifyPlan::mutations`] to say.
+    pub fn point_key(
+        &self,
+        values: &[Value<'_>],
+        share: impl Fn(&[u8]) -> Bytes,
+    ) -> Option<DecoratedKey> {
+        self.point.as_ref()?.place.key(values, share)
+    }
+
+    /// What it writes there, at a time in microseconds and in seconds since 1970; `None` as before.
     pub fn point_update(
         &self,
+        key: DecoratedKey,
         values: &[Value<'_>],
         share: impl Fn(&[u8]) -> Bytes,
         times: (i64, u32),
     ) -> Option<PartitionUpdate> {
-        self.point.as_ref()?.update(self, values, share, times)
+        self.point
+            .as_ref()?
+            .update((self, key), values, share, times)
     }
 }

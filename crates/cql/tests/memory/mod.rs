@@ -130,6 +130,16 @@ fn partition_as_it_lies(
     Some(rows)
 }
 
+/// What a write of one row says at once, at a time in microseconds and in seconds since 1970.
+pub(crate) fn at_once(
+    modify: &ModifyPlan,
+    values: &[Value<'_>],
+    times: (i64, u32),
+) -> Option<PartitionUpdate> {
+    let key = modify.point_key(values, Bytes::copy_from_slice)?;
+    modify.point_update(key, values, Bytes::copy_from_slice, times)
+}
+
 /// What a write of one row says at once is what it says in the usual way, if that is no error.
 fn compare_at_once(
     modify: &ModifyPlan,
@@ -138,7 +148,7 @@ fn compare_at_once(
     mutations: Option<&[Mutation]>,
 ) {
     let times = (request.timestamp_micros, request.now_seconds);
-    if let Some(update) = modify.point_update(values, Bytes::copy_from_slice, times) {
+    if let Some(update) = at_once(modify, values, times) {
         let updates = vec![update];
         assert_eq!(mutations, Some(&[Mutation { updates }][..]));
     }

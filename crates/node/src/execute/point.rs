@@ -4,7 +4,7 @@
 //! These are the most frequent requests, and their answer is a look-up and a copy: no task, no command, no page is made for
 //! it. Look-ups wait for memory, so requests for the same statement that were read together are looked up together.
 //! Where another shard of the node has the row, that one is asked for the answer, and not for what it is made of
-//! ([`show_for_another`]): most drivers know of nodes and not of shards. Whatever is unusual about a request, be it that
+//! ([`answer_for_another`]): most drivers know of nodes and not of shards. Whatever is unusual about a request, be it that
 //! something is wrong with it, goes the way of all others ([`super::Call`]), which gives the same answer where both can.
 
 use std::rc::Rc;
@@ -51,8 +51,8 @@ struct PointRead<'e> {
 pub(crate) enum AtOnce {
     /// So many are answered, or will be, from the first on: that was done then.
     Done(usize, Instant),
-    /// Nothing has happened. Another shard, this one, may answer so many of them at once.
-    Elsewhere(u16, usize),
+    /// Nothing has happened. Another shard, this one, may answer so many of them, which are of this kind.
+    Elsewhere(u16, usize, RequestKind),
     /// Nothing has happened. These shards have the rows, of each from the first on: what belongs to the same one is to
     /// be brought together.
     Spread(Owners),
@@ -61,9 +61,17 @@ pub(crate) enum AtOnce {
 /// The shard of each of some requests.
 pub(crate) type Owners = SmallVec<[u16; TOGETHER]>;
 
+/// Where requests go that were read together.
+pub(super) enum Route {
+    /// So many are for this shard, from the first on.
+    Here(usize),
+    /// This is to become of them first.
+    Other(AtOnce),
+}
+
 /// Answers to requests of another shard's client.
 #[derive(Default)]
-pub(crate) struct Shown {
+pub(crate) struct Answered {
     /// How many were answered, from the first on.
     pub(crate) count: usize,
     /// The answers.
@@ -97,7 +105,7 @@ impl Answers for ToClient<'_> {
     }
 }
 
-impl Answers for Shown {
+impl Answers for Answered {
     fn begin(&mut self, header: &Header) -> Option<ResponseWriter<'_>> {
         let has_room = self.out.len() < TOGETHER * MOST_BYTES;
         has_room.then(|| ResponseWriter::new(&mut self.out, header.version, header.stream))
@@ -130,20 +138,16 @@ pub(crate) fn answer_at_once(
     let select = match &statement.prepared.plan {
         Plan::Select(select) => select,
         Plan::Modify(modify) => {
-            let begun = point_write::begin(shard, client, (statement, modify), same, began);
-            return begun.map(|(count, now)| AtOnce::Done(count, now));
+            return point_write::begin(shard, client, (statement, modify), same, began);
         }
         _ => return None,
     };
     let reads = reads_of(statement, select, same)?;
     let owners = owners_of(shard, select, &reads);
-    let (owner, count) = first_run(&owners)?;
-    if !are_together(&owners) {
-        return Some(AtOnce::Spread(owners));
-    }
-    if owner != shard.index() {
-        return Some(AtOnce::Elsewhere(owner, count));
-    }
+    let count = match route(shard, owners, RequestKind::Read)? {
+        Route::Here(count) => count,
+        Route::Other(other) => return Some(other),
+    };
     let room = client.output.room();
     let (count, now) = client.output.with(|connection| {
         let mut answers = ToClient {
@@ -155,33 +159,72 @@ pub(crate) fn answer_at_once(
     })?;
     let shown = count as u64;
     client.requests.set(client.requests.get() + shown);
-    have_answered(shard, shown, began, now);
+    have_answered(shard, (RequestKind::Read, shown), began, now);
     Some(AtOnce::Done(count, now))
 }
 
-/// Answers requests of a client of another shard, as [`answer_at_once`].
-pub(crate) fn show_for_another(shard: &Shard, envelopes: &[Envelope]) -> Shown {
-    let mut shown = Shown::default();
-    let began = shard.env.now();
-    let mut statements = shard.statements.borrow_mut();
-    let id = envelopes.first().and_then(statement_of);
-    if let Some(statement) = id.and_then(|id| statements.lend(id))
-        && let Plan::Select(select) = &statement.prepared.plan
-        && let Some(reads) = reads_of(statement, select, envelopes.iter())
-        && let Some((owner, count)) = first_run(&owners_of(shard, select, &reads))
-        && owner == shard.index()
-    {
-        let _ = show(shard, select, &reads[..count], began, &mut shown);
+/// Answers requests of a client of another shard, as [`answer_at_once`]: executions of one statement.
+pub(crate) async fn answer_for_another(shard: &Rc<Shard>, envelopes: &[Envelope]) -> Answered {
+    match begin_for_another(shard, envelopes) {
+        Some(ForAnother::Answered(shown)) => shown,
+        Some(ForAnother::Writing(writing)) => writing.finish().await,
+        None => Answered::default(),
     }
-    shown
 }
 
-/// Counts reads that were answered at once.
-pub(crate) fn have_answered(shard: &Shard, count: u64, began: Instant, now: Instant) {
+/// What becomes of requests of another shard's client.
+enum ForAnother {
+    Answered(Answered),
+    Writing(point_write::Writing<Answered>),
+}
+
+/// `None`: nothing has happened.
+fn begin_for_another(shard: &Rc<Shard>, envelopes: &[Envelope]) -> Option<ForAnother> {
+    let began = shard.env.now();
+    let mut statements = shard.statements.borrow_mut();
+    let statement = statements.lend(statement_of(envelopes.first()?)?)?;
+    let select = match &statement.prepared.plan {
+        Plan::Select(select) => select,
+        Plan::Modify(modify) => {
+            let envelopes = envelopes.iter();
+            let write = (statement, &**modify);
+            let begun = point_write::begin_for_another(shard, write, envelopes, began);
+            return begun.map(ForAnother::Writing);
+        }
+        _ => return None,
+    };
+    let reads = reads_of(statement, select, envelopes.iter())?;
+    let owners = owners_of(shard, select, &reads);
+    let Some(Route::Here(count)) = route(shard, owners, RequestKind::Read) else {
+        return None;
+    };
+    let mut shown = Answered::default();
+    let _ = show(shard, select, &reads[..count], began, &mut shown);
+    Some(ForAnother::Answered(shown))
+}
+
+/// Counts requests of a kind that were answered at once.
+pub(crate) fn have_answered(
+    shard: &Shard,
+    (kind, count): (RequestKind, u64),
+    began: Instant,
+    now: Instant,
+) {
     shard.metrics.prepared_executed.add(count);
     let latency = now.saturating_duration_since(began);
-    let latencies = shard.metrics.latency(RequestKind::Read);
-    latencies.record_many(latency, count);
+    shard.metrics.latency(kind).record_many(latency, count);
+}
+
+/// Where requests of a kind go whose rows these shards have; `None` if there are none.
+pub(super) fn route(shard: &Shard, owners: Owners, kind: RequestKind) -> Option<Route> {
+    let (owner, count) = first_run(&owners)?;
+    Some(if !are_together(&owners) {
+        Route::Other(AtOnce::Spread(owners))
+    } else if owner != shard.index() {
+        Route::Other(AtOnce::Elsewhere(owner, count, kind))
+    } else {
+        Route::Here(count)
+    })
 }
 
 /// The executions of a statement, from the first on as long as nothing is unusual about them; `None` if the statement

@@ -1,9 +1,9 @@
-//! Requests that another shard of the node may answer at once, as it has their rows in memory.
+//! Requests that another shard of the node may answer, as it has their rows: reads of what is in memory, and writes.
 //!
-//! Drivers that know of nodes and not of shards send most requests to a shard that has not their rows. To read these
-//! there and answer here takes a command, a page, and a task on both sides; to have them answered there takes the
-//! request and the answer. What the other shard leaves, as it has to wait for a drive or as something is unusual, goes
-//! the way of all requests, and whose requests are left so is asked for more rarely.
+//! Drivers that know of nodes and not of shards send most requests to a shard that has not their rows. To read or write
+//! these there and answer here takes a command, a page, and a task on both sides; to have them answered there takes the
+//! request and the answer. What the other shard leaves, as it has to wait for a drive to read or as something is
+//! unusual, goes the way of all requests, and whose requests are left so is asked for more rarely.
 
 use std::rc::Rc;
 
@@ -13,8 +13,9 @@ use wire::Envelope;
 
 use super::{UnderWay, answer, memory_of};
 use crate::clients::Client;
-use crate::execute::{self, Owners, Shown, TOGETHER};
+use crate::execute::{self, Answered, Owners, TOGETHER};
 use crate::message::{ShardReply, ShardRequest};
+use crate::metrics::RequestKind;
 use crate::shard::Shard;
 
 /// Brings requests together whose rows the same shard has, and those of the own one behind the others, who have time to
@@ -32,19 +33,21 @@ pub(super) fn bring_together(requests: &mut [Envelope], owners: &Owners, own: u1
 pub(super) struct Elsewhere {
     shard: Rc<Shard>,
     client: Rc<Client>,
+    kind: RequestKind,
     began: Instant,
     requests: Vec<(UnderWay, Envelope)>,
 }
 
 impl Elsewhere {
-    /// Begins requests that were read then. `None`: nothing has happened, as there is no memory for them, or no hope.
+    /// Begins requests of a kind that were read then. `None`: nothing has happened, as there is no memory for them, or
+    /// no hope.
     pub(super) fn begin(
         shard: &Rc<Shard>,
         client: &Rc<Client>,
-        envelopes: &[Envelope],
+        (kind, envelopes): (RequestKind, &[Envelope]),
         began: Instant,
     ) -> Option<Elsewhere> {
-        if !client.elsewhere.tries() {
+        if !client.elsewhere(kind).tries() {
             return None;
         }
         let memory = envelopes.iter().map(|envelope| {
@@ -58,22 +61,23 @@ impl Elsewhere {
         Some(Elsewhere {
             shard: shard.clone(),
             client: client.clone(),
+            kind,
             began,
             requests: begun.zip(envelopes.iter().cloned()).collect(),
         })
     }
 
-    /// Has the shard that owns their rows answer them, and answers what that leaves. No time is set for it, as nothing
-    /// there waits for a drive.
+    /// Has the shard that owns their rows answer them, and answers what that leaves. No time is set for it: reads wait
+    /// for no drive there, and writes have theirs.
     pub(super) async fn answer(mut self, owner: u16) {
         let envelopes = self.requests.iter().map(|(_, envelope)| envelope.clone());
-        let asked = ShardRequest::Show(envelopes.collect());
+        let asked = ShardRequest::Answer(envelopes.collect());
         let shown = match self.shard.ask(owner, asked).await {
-            Ok(ShardReply::Shown(shown)) => shown,
-            _ => Shown::default(),
+            Ok(ShardReply::Answered(shown)) => shown,
+            _ => Answered::default(),
         };
         let left = self.requests.split_off(shown.count);
-        self.client.elsewhere.tried(left.is_empty());
+        self.client.elsewhere(self.kind).tried(left.is_empty());
         if shown.count > 0 {
             self.send(shown);
         }
@@ -87,15 +91,16 @@ impl Elsewhere {
     }
 
     /// Sends the answers to the requests that are not left.
-    fn send(&mut self, shown: Shown) {
-        let Shown { count, mut out } = shown;
+    fn send(&mut self, shown: Answered) {
+        let Answered { count, mut out } = shown;
         debug_assert_eq!(count, self.requests.len());
         self.client.window.answered(out.len() / count);
         self.client
             .output
             .with(|connection| connection.send(&mut out));
         self.shard.response_buffers.give_back(out);
-        execute::have_answered(&self.shard, count as u64, self.began, self.shard.env.now());
+        let answered = (self.kind, count as u64);
+        execute::have_answered(&self.shard, answered, self.began, self.shard.env.now());
         self.requests.clear();
     }
 }
