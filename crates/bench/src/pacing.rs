@@ -110,7 +110,12 @@ impl Timer {
     fn new() -> io::Result<Timer> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
-        AsyncFd::with_interest(timer, Interest::READABLE).map(Timer)
+        #[expect(
+            deprecated,
+            reason = "what came in its place is unsafe code; the descriptor of the timer stays as it is while it is owned"
+        )]
+        let registered = AsyncFd::with_interest(timer, Interest::READABLE);
+        registered.map(Timer)
     }
 
     async fn sleep(&self, time: Duration) -> io::Result<()> {
