@@ -141,10 +141,8 @@ impl Storm {
                 workers.spawn(work(self.clone(), thread, worker));
             }
             let storm = self.clone();
-            let pacer = tokio::spawn(async move {
-                let driven = storm.pacings[thread].drive(&storm.gate.stopped);
-                driven.await
-            });
+            let pacer =
+                tokio::spawn(async move { storm.pacings[thread].drive(&storm.gate.stopped).await });
             let answered = workers.join_all().await;
             pacing::ended(pacer.await).map(|()| answered)
         })?;

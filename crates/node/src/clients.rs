@@ -38,8 +38,8 @@ pub(crate) struct Client {
     /// Requests under way.
     pub(crate) window: Window,
     /// Whether other shards are asked for answers to reads, and to writes.
-    pub(crate) reads_elsewhere: Backoff,
-    pub(crate) writes_elsewhere: Backoff,
+    reads_elsewhere: Backoff,
+    writes_elsewhere: Backoff,
     /// Something was finished or sent, or the connection is to end.
     pub(crate) progress: Notify,
     /// The connection is to end.

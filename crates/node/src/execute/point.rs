@@ -166,7 +166,7 @@ pub(crate) fn answer_at_once(
 /// Answers requests of a client of another shard, as [`answer_at_once`]: executions of one statement.
 pub(crate) async fn answer_for_another(shard: &Rc<Shard>, envelopes: &[Envelope]) -> Answered {
     match begin_for_another(shard, envelopes) {
-        Some(ForAnother::Answered(shown)) => shown,
+        Some(ForAnother::Answered(answered)) => answered,
         Some(ForAnother::Writing(writing)) => writing.finish().await,
         None => Answered::default(),
     }
@@ -198,9 +198,9 @@ fn begin_for_another(shard: &Rc<Shard>, envelopes: &[Envelope]) -> Option<ForAno
     let Some(Route::Here(count)) = route(shard, owners, RequestKind::Read) else {
         return None;
     };
-    let mut shown = Answered::default();
-    let _ = show(shard, select, &reads[..count], began, &mut shown);
-    Some(ForAnother::Answered(shown))
+    let mut answered = Answered::default();
+    let _ = show(shard, select, &reads[..count], began, &mut answered);
+    Some(ForAnother::Answered(answered))
 }
 
 /// Counts requests of a kind that were answered at once.

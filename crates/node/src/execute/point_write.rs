@@ -13,11 +13,10 @@ use std::sync::Arc;
 use cql::ModifyPlan;
 use io::{Elapsed, Instant, Permit, TaskGroup};
 use model::{DecoratedKey, Mutation, PartitionUpdate, Token};
-use smallvec::SmallVec;
 use storage::{BegunWrites, WriteError};
-use wire::{Consistency, Envelope, Execute, Header, ResponseExtras, ResponseWriter, WriteType};
+use wire::{Consistency, Envelope, Execute, Header, ResponseWriter, WriteType};
 
-use super::point::{self, Answered, AtOnce, Owners, Route, TOGETHER};
+use super::point::{self, Answered, AtOnce, Owners, Route};
 use crate::clients::Client;
 use crate::coordinator;
 use crate::error::RequestError;
@@ -41,7 +40,7 @@ struct Unanswered {
 }
 
 /// Executions that were read together.
-type Writes<'e> = SmallVec<[Asked<'e>; TOGETHER]>;
+type Writes<'e> = Vec<Asked<'e>>;
 
 /// Begins executions of a statement of a client, from the first on as long as that can be done at once. `None`:
 /// nothing has happened.
@@ -236,9 +235,7 @@ fn put(shard: &Shard, response: ResponseWriter<'_>, result: Result<(), RequestEr
         Err(error) => {
             let reply = error.into_reply();
             shard.metrics.count_error(reply.kind.code() as u32);
-            response
-                .with_extras(ResponseExtras::default())
-                .error(&reply);
+            response.error(&reply);
         }
     }
 }
@@ -275,6 +272,9 @@ impl<A: Answers> Writing<A> {
             shard: shard.clone(),
         };
         for asked in asked {
+            if !writing.answers.has_room() {
+                break;
+            }
             let unanswered = Unanswered {
                 header: asked.envelope.header,
                 token: asked.key.token(),
@@ -284,8 +284,7 @@ impl<A: Answers> Writing<A> {
                 break;
             };
             let updates = vec![update];
-            let has_room = writing.answers.has_room();
-            if !has_room || writing.writes.begin(Mutation { updates }).is_err() {
+            if writing.writes.begin(Mutation { updates }).is_err() {
                 break;
             }
             writing.answers.begin();

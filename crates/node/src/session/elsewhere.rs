@@ -72,14 +72,14 @@ impl Elsewhere {
     pub(super) async fn answer(mut self, owner: u16) {
         let envelopes = self.requests.iter().map(|(_, envelope)| envelope.clone());
         let asked = ShardRequest::Answer(envelopes.collect());
-        let shown = match self.shard.ask(owner, asked).await {
-            Ok(ShardReply::Answered(shown)) => shown,
+        let answered = match self.shard.ask(owner, asked).await {
+            Ok(ShardReply::Answered(answered)) => answered,
             _ => Answered::default(),
         };
-        let left = self.requests.split_off(shown.count);
+        let left = self.requests.split_off(answered.count);
         self.client.elsewhere(self.kind).tried(left.is_empty());
-        if shown.count > 0 {
-            self.send(shown);
+        if answered.count > 0 {
+            self.send(answered);
         }
         for (under_way, envelope) in left {
             let answering = answer(under_way, envelope);
@@ -91,8 +91,8 @@ impl Elsewhere {
     }
 
     /// Sends the answers to the requests that are not left.
-    fn send(&mut self, shown: Answered) {
-        let Answered { count, mut out } = shown;
+    fn send(&mut self, answered: Answered) {
+        let Answered { count, mut out } = answered;
         debug_assert_eq!(count, self.requests.len());
         self.client.window.answered(out.len() / count);
         self.client
