@@ -23,6 +23,8 @@ class Bench:
         self.filled = set()
         # Whose turn it was last.
         self.last = None
+        # What requests are made with: a driver, or frames alone.
+        self.client = "driver"
 
     @property
     def subject(self):
@@ -101,7 +103,7 @@ class Bench:
         if arguments[0] != "idle":
             command += ["--pids", ",".join(map(str, server.pids())), "--progress", "1s", "--out", str(out)]
         if arguments[0] in ("load", "run"):
-            command += ["--consistency", self.options.consistency, "--seed", str(seed)]
+            command += ["--consistency", self.options.consistency, "--seed", str(seed), "--client", self.client]
         if self.client_cores:
             command = ["taskset", "-c", self.client_cores, *command]
         command = [*prefix, *command]

@@ -117,7 +117,8 @@ fn run_thread(
         .enable_all()
         .build()
         .map_err(|error| error.to_string())?;
-    let opened = runtime.block_on(open(&load.options));
+    let local = LocalSet::new();
+    let opened = local.block_on(&runtime, open(&load.options));
     let (opened, answer) = match opened {
         Ok(opened) => (Some(opened), Ok(())),
         Err(error) => (None, Err(error.to_string())),
@@ -127,7 +128,6 @@ fn run_thread(
         // The reason was told.
         return Ok(());
     };
-    let local = LocalSet::new();
     local.block_on(&runtime, run_workers(load, index, opened, start))
 }
 

@@ -9,13 +9,13 @@ use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use scylla::policies::retry::FallthroughRetryPolicy;
-use scylla::response::query_result::QueryResult;
 use scylla::serialize::batch::BatchValues;
 use scylla::serialize::row::SerializeRow;
 use scylla::statement::batch::Batch;
 use scylla::statement::prepared::PreparedStatement;
 
-use crate::options::Common;
+use crate::options::{ClientName, Common};
+use crate::plain::Channels;
 use crate::routing;
 use crate::table::Table;
 
@@ -34,6 +34,8 @@ pub(crate) enum DatabaseError {
 /// The connections of a client thread.
 pub(crate) struct Connection {
     session: Session,
+    /// What executes statements instead of the session, if anything does.
+    channels: Option<Channels>,
 }
 
 /// Makes keyspace and table if they are not there.
@@ -43,7 +45,7 @@ pub(crate) async fn create(
     with: Option<&str>,
     drop: bool,
 ) -> Result<(), DatabaseError> {
-    let connection = Connection::open(options).await?;
+    let session = connect(options).await?;
     let keyspace = &options.keyspace;
     let mut statements = vec![
         format!(
@@ -56,7 +58,7 @@ pub(crate) async fn create(
         statements.insert(0, format!("DROP KEYSPACE IF EXISTS {keyspace}"));
     }
     for statement in statements {
-        let done = connection.session.query_unpaged(&*statement, ()).await;
+        let done = session.query_unpaged(&*statement, ()).await;
         done.map_err(|error| DatabaseError::Statement {
             statement,
             reason: error.to_string(),
@@ -65,30 +67,45 @@ pub(crate) async fn create(
     Ok(())
 }
 
+async fn connect(options: &Common) -> Result<Session, DatabaseError> {
+    let profile = ExecutionProfile::builder()
+        .consistency(options.consistency)
+        .request_timeout(Some(TIMEOUT))
+        // An error is an error: it is counted, not hidden.
+        .retry_policy(Arc::new(FallthroughRetryPolicy::new()))
+        .load_balancing_policy(routing::policy(options.routing))
+        .build();
+    let connections = NonZeroUsize::new(options.connections).unwrap_or(NonZeroUsize::MIN);
+    let mut builder = SessionBuilder::new()
+        .known_nodes(&options.nodes.hosts)
+        .pool_size(PoolSize::PerShard(connections))
+        .default_execution_profile_handle(profile.into_handle());
+    if let (Some(user), Some(password)) = (&options.user, &options.password) {
+        builder = builder.user(user, password);
+    }
+    let session = builder.build().await;
+    session.map_err(|error| unreachable(options, error))
+}
+
+fn unreachable(options: &Common, reason: impl ToString) -> DatabaseError {
+    DatabaseError::Connect {
+        hosts: options.nodes.hosts.join(", "),
+        reason: reason.to_string(),
+    }
+}
+
 impl Connection {
-    /// Connects.
+    /// Connects. Where that has tasks of its own, they run on the `LocalSet` of who calls.
     pub(crate) async fn open(options: &Common) -> Result<Connection, DatabaseError> {
-        let profile = ExecutionProfile::builder()
-            .consistency(options.consistency)
-            .request_timeout(Some(TIMEOUT))
-            // An error is an error: it is counted, not hidden.
-            .retry_policy(Arc::new(FallthroughRetryPolicy::new()))
-            .load_balancing_policy(routing::policy(options.routing))
-            .build();
-        let connections = NonZeroUsize::new(options.connections).unwrap_or(NonZeroUsize::MIN);
-        let mut builder = SessionBuilder::new()
-            .known_nodes(&options.nodes.hosts)
-            .pool_size(PoolSize::PerShard(connections))
-            .default_execution_profile_handle(profile.into_handle());
-        if let (Some(user), Some(password)) = (&options.user, &options.password) {
-            builder = builder.user(user, password);
-        }
-        let session = builder.build().await;
-        let session = session.map_err(|error| DatabaseError::Connect {
-            hosts: options.nodes.hosts.join(", "),
-            reason: error.to_string(),
-        })?;
-        Ok(Connection { session })
+        let session = connect(options).await?;
+        let channels = match options.client {
+            ClientName::Driver => None,
+            ClientName::Plain => {
+                let channels = Channels::open(&session, options).await;
+                Some(channels.map_err(|error| unreachable(options, error))?)
+            }
+        };
+        Ok(Connection { session, channels })
     }
 
     /// Prepares a statement.
@@ -103,14 +120,22 @@ impl Connection {
         })
     }
 
-    /// Runs a statement.
+    /// Runs a statement. The number of rows of its result, which are received, but not taken apart.
     pub(crate) async fn run(
         &self,
         statement: &PreparedStatement,
         values: impl SerializeRow,
-    ) -> Result<QueryResult, String> {
+    ) -> Result<usize, String> {
+        if let Some(channels) = &self.channels {
+            return channels.execute(statement, &values).await;
+        }
         let done = self.session.execute_unpaged(statement, values).await;
-        done.map_err(|error| error.to_string())
+        let result = done.map_err(|error| error.to_string())?;
+        if !result.is_rows() {
+            return Ok(0);
+        }
+        let rows = result.into_rows_result();
+        Ok(rows.map_err(|error| error.to_string())?.rows_num())
     }
 
     /// Runs a batch.
@@ -121,15 +146,5 @@ impl Connection {
     ) -> Result<(), String> {
         let done = self.session.batch(batch, values).await;
         done.map(|_| ()).map_err(|error| error.to_string())
-    }
-
-    /// The number of rows a read gives. They are received, but not taken apart.
-    pub(crate) async fn rows(
-        &self,
-        statement: &PreparedStatement,
-        values: impl SerializeRow,
-    ) -> Result<usize, String> {
-        let rows = self.run(statement, values).await?.into_rows_result();
-        Ok(rows.map_err(|error| error.to_string())?.rows_num())
     }
 }

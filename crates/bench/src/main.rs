@@ -1,4 +1,5 @@
-//! `helenus-bench`: the workloads people judge a database by, over a real driver.
+//! `helenus-bench`: the workloads people judge a database by, over a real driver, or, where that would be what is
+//! measured, over frames alone (`--client plain`).
 //!
 //! Speaks CQL to any server, so that Helenus and its peers are measured by the same client. Load
 //! comes from threads with an executor and a session each, so that the client is seldom what is
@@ -21,6 +22,7 @@ mod made_up_server;
 mod measurement;
 mod options;
 mod pacing;
+mod plain;
 mod progress;
 mod raw;
 mod report;

@@ -33,11 +33,14 @@ Examples:
     helenus-bench storm --rate 10000 --duration 10s --pid $(pidof helenus)
     helenus-bench idle --connections-held 5000 --duration 60s
 
+  As many reads as the server can do, where the driver would take more CPU than the server:
+    helenus-bench run c --client plain --threads 2048
+
   As `bin/ycsb run cassandra-cql -P workloads/workloada -threads 32 -p operationcount=1000000`:
     helenus-bench run a --threads 32 --operations 1000000 --out result.json
 ";
 
-/// YCSB, and what else one judges by, over the Scylla Rust driver, against any server that speaks CQL.
+/// YCSB, and what else one judges by, against any server that speaks CQL, over the Scylla Rust driver or without one.
 #[derive(Debug, Parser)]
 #[command(name = "helenus-bench", version, after_help = EXAMPLES)]
 pub(crate) struct Options {
@@ -208,6 +211,9 @@ pub(crate) struct Common {
     /// To which of the connections a request goes. There are the same ones, whichever is chosen
     #[arg(long, value_name = "ROUTING", default_value = "shard")]
     pub(crate) routing: Routing,
+    /// What statements are executed with
+    #[arg(long, value_name = "CLIENT", default_value = "driver")]
+    pub(crate) client: ClientName,
     /// Operations a second, issued when they are due [default: as fast as answers come]
     #[arg(long, value_name = "OPS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) rate: Option<u64>,
@@ -267,6 +273,23 @@ impl Routing {
     pub(crate) fn name(self) -> String {
         let value = self.to_possible_value();
         value.map_or(String::new(), |value| value.get_name().to_owned())
+    }
+}
+
+/// What statements are executed with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ClientName {
+    /// The Scylla Rust driver
+    Driver,
+    /// Frames, and nothing more: a fraction of the driver's CPU, for machines with few cores for clients. Takes no
+    /// --user; batches, of which only `load --table partitions` has some, go over the driver
+    Plain,
+}
+
+impl ClientName {
+    /// As the command line has it.
+    pub(crate) fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
     }
 }
 

@@ -1,5 +1,5 @@
 //! Connections without a driver: TCP, and the STARTUP of the native protocol, version 4
-//! (`native_protocol_v4.spec`). Nothing is asked on them.
+//! (`native_protocol_v4.spec`).
 //!
 //! What a server answers may be anything: reads are bounded in bytes and in time, and nothing is
 //! believed of it but what was checked.
@@ -26,11 +26,18 @@ const LONGEST_TEXT: usize = 200;
 const STARTUP: &[u8; 31] =
     b"\x04\x00\x00\x00\x01\x00\x00\x00\x16\x00\x01\x00\x0bCQL_VERSION\x00\x053.0.0";
 
+/// OPTIONS, which has no body.
+const OPTIONS: &[u8; 9] = b"\x04\x00\x00\x00\x05\x00\x00\x00\x00";
+/// The option that says to which of its shards a connection has come, of servers that have some
+/// (ScyllaDB's `docs/dev/protocol-extensions.md`).
+const SHARD: &[u8] = b"SCYLLA_SHARD";
+
 /// The bit of a header's first byte that marks a response.
 const RESPONSE: u8 = 0x80;
 const ERROR: u8 = 0x00;
 const READY: u8 = 0x02;
 const AUTHENTICATE: u8 = 0x03;
+const SUPPORTED: u8 = 0x06;
 
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
@@ -102,8 +109,57 @@ async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     socket.connect(address).await
 }
 
+/// Opens a connection, and says to which shard of the node it has come, if the node says so.
+///
+/// # Errors
+///
+/// There is none, or it took longer than [`TIMEOUT`], or the server wants to know who it is.
+pub(crate) async fn open_on_shard(
+    address: SocketAddr,
+) -> Result<(TcpStream, Option<usize>), OpenError> {
+    let mut stream = open(address).await?;
+    stream.set_nodelay(true).map_err(OpenError::Connect)?;
+    let deadline = Instant::now() + TIMEOUT;
+    let asked = timeout_at(deadline, ask_for_shard(&mut stream)).await;
+    let shard = asked.map_err(|_| OpenError::NotAnswered)??;
+    Ok((stream, shard))
+}
+
+async fn ask_for_shard(stream: &mut TcpStream) -> Result<Option<usize>, OpenError> {
+    stream.write_all(OPTIONS).await.map_err(OpenError::Lost)?;
+    match receive(stream).await? {
+        (SUPPORTED, _, body) => Ok(shard(&body)),
+        (ERROR, flags, body) => Err(refusal(flags, &body)),
+        _ => Err(OpenError::Unexpected("neither SUPPORTED nor ERROR")),
+    }
+}
+
+/// What a SUPPORTED says of the shard: behind the name there is a list of one text.
+fn shard(supported: &[u8]) -> Option<usize> {
+    let name = [&(SHARD.len() as u16).to_be_bytes(), SHARD].concat();
+    let at = supported
+        .windows(name.len())
+        .position(|part| part == name)?;
+    let (count, rest) = supported[at + name.len()..].split_first_chunk::<2>()?;
+    let (length, rest) = rest.split_first_chunk::<2>()?;
+    let text = rest.get(..usize::from(u16::from_be_bytes(*length)))?;
+    let is_one = *count == [0, 1];
+    is_one.then(|| std::str::from_utf8(text).ok()?.parse().ok())?
+}
+
 async fn start(stream: &mut TcpStream) -> Result<(), OpenError> {
     stream.write_all(STARTUP).await.map_err(OpenError::Lost)?;
+    match receive(stream).await? {
+        (READY | AUTHENTICATE, ..) => Ok(()),
+        (ERROR, flags, body) => Err(refusal(flags, &body)),
+        _ => Err(OpenError::Unexpected(
+            "neither READY nor AUTHENTICATE nor ERROR",
+        )),
+    }
+}
+
+/// The next frame: its opcode, flags and body.
+async fn receive(stream: &mut TcpStream) -> Result<(u8, u8, Vec<u8>), OpenError> {
     let mut header = [0; 9];
     let read = stream.read_exact(&mut header).await;
     read.map_err(OpenError::Lost)?;
@@ -118,13 +174,7 @@ async fn start(stream: &mut TcpStream) -> Result<(), OpenError> {
     let mut body = vec![0; length];
     let read = stream.read_exact(&mut body).await;
     read.map_err(OpenError::Lost)?;
-    match opcode {
-        READY | AUTHENTICATE => Ok(()),
-        ERROR => Err(refusal(flags, &body)),
-        _ => Err(OpenError::Unexpected(
-            "neither READY nor AUTHENTICATE nor ERROR",
-        )),
-    }
+    Ok((opcode, flags, body))
 }
 
 /// An ERROR frame: `<code: int> <length: short> <text>`. With flags set, other things stand before.
@@ -205,6 +255,24 @@ mod tests {
     fn ready_and_authenticate_are_answers() {
         assert_eq!(open_on(Behaviour::Ready), Ok(()));
         assert_eq!(open_on(frame(AUTHENTICATE, 6, b"\x00\x04Some")), Ok(()));
+    }
+
+    #[test]
+    fn a_shard_is_known_by_its_number() {
+        let options = |options: &[(&str, &str)]| {
+            let text = |text: &str| [&(text.len() as u16).to_be_bytes(), text.as_bytes()].concat();
+            let mut body = (options.len() as u16).to_be_bytes().to_vec();
+            for (name, value) in options {
+                body.extend([text(name), vec![0, 1], text(value)].concat());
+            }
+            body
+        };
+        let others = ("SCYLLA_SHARDING_IGNORE_MSB", "12");
+        assert_eq!(shard(&options(&[others, ("SCYLLA_SHARD", "3")])), Some(3));
+        assert_eq!(shard(&options(&[others, ("SCYLLA_SHARD", "x")])), None);
+        assert_eq!(shard(&options(&[others])), None);
+        let whole = options(&[("SCYLLA_SHARD", "3")]);
+        assert!((0..whole.len()).all(|end| shard(&whole[..end]).is_none()));
     }
 
     #[test]

@@ -59,6 +59,7 @@ pub(crate) struct Requests {
     items_per_operation: u64,
     consistency: String,
     routing: String,
+    client: String,
     records: u64,
 }
 
@@ -76,6 +77,7 @@ impl Setting {
                 },
                 consistency: name_of(options.consistency).to_owned(),
                 routing: options.routing.name(),
+                client: options.client.name(),
                 records: options.records,
             }),
             hosts: options.nodes.hosts.clone(),

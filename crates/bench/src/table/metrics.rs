@@ -60,7 +60,7 @@ impl Metrics {
 impl Statements for Metrics {
     async fn read(&self, task: &Task<'_>) -> Result<bool, String> {
         let values = (&task.buffers.key,);
-        Ok(task.connection.rows(&self.read, values).await? > 0)
+        Ok(task.connection.run(&self.read, values).await? > 0)
     }
 
     /// A row has all points: there is no more to it.

@@ -52,13 +52,13 @@ impl Partitions {
 
 impl Statements for Partitions {
     async fn read(&self, task: &Task<'_>) -> Result<bool, String> {
-        let rows = task.connection.rows(&self.read, (&task.buffers.key,));
+        let rows = task.connection.run(&self.read, (&task.buffers.key,));
         Ok(rows.await? == ROWS as usize)
     }
 
     async fn scan(&self, task: &Task<'_>, length: i32) -> Result<bool, String> {
         let values = (&task.buffers.key, length);
-        Ok(task.connection.rows(&self.scan, values).await? > 0)
+        Ok(task.connection.run(&self.scan, values).await? > 0)
     }
 
     /// One row of it.

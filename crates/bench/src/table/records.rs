@@ -58,12 +58,12 @@ impl Records {
 impl Statements for Records {
     async fn read(&self, task: &Task<'_>) -> Result<bool, String> {
         let values = (&task.buffers.key,);
-        Ok(task.connection.rows(&self.read, values).await? > 0)
+        Ok(task.connection.run(&self.read, values).await? > 0)
     }
 
     async fn scan(&self, task: &Task<'_>, length: i32) -> Result<bool, String> {
         let values = (&task.buffers.key, length);
-        Ok(task.connection.rows(&self.scan, values).await? > 0)
+        Ok(task.connection.run(&self.scan, values).await? > 0)
     }
 
     async fn update(&self, task: &mut Task<'_>) -> Result<bool, String> {
