@@ -388,6 +388,15 @@ impl TcpStream {
         }
     }
 
+    /// Bytes that have come and were not read.
+    pub fn unread(&self) -> u64 {
+        match &self.inner.socket {
+            StreamSocket::Uring(socket) => socket.received() as u64 + unread(socket.fd()),
+            StreamSocket::Epoll(socket) => unread(socket.fd()),
+            StreamSocket::Sim(end) => end.world.borrow().network.unread(end.id) as u64,
+        }
+    }
+
     /// How long ago the other side's system has acknowledged anything: it does so for what is sent to it,
     /// be it read or not. `None` where that is not known.
     pub fn acknowledged(&self) -> Option<Duration> {
@@ -444,6 +453,11 @@ impl TcpStream {
 }
 
 /// How long ago something was acknowledged, as Linux keeps it for a connection (`tcpi_last_ack_recv`).
+fn unread(fd: impl AsFd) -> u64 {
+    // Only what is no socket any more has no such number.
+    rustix::io::ioctl_fionread(fd).unwrap_or(0)
+}
+
 fn acknowledged(fd: impl AsFd) -> Option<Duration> {
     let mut info = std::mem::MaybeUninit::<libc::tcp_info>::zeroed();
     let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;

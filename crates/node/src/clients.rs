@@ -31,6 +31,8 @@ pub(crate) struct Client {
     pub(crate) keyspace: RefCell<Option<Arc<str>>>,
     /// What it said of itself at STARTUP.
     pub(crate) options: RefCell<BTreeMap<String, String>>,
+    /// What there is no memory for is refused as overload, instead of waiting for some (`THROW_ON_OVERLOAD`).
+    pub(crate) throws_on_overload: Cell<bool>,
     /// What it wants to hear of, by the place of the kind.
     registered: [Cell<bool>; 3],
     /// Requests that it has made.
@@ -174,6 +176,7 @@ impl Clients {
             output: Output::new(),
             keyspace: RefCell::default(),
             options: RefCell::default(),
+            throws_on_overload: Cell::new(false),
             registered: Default::default(),
             requests: Cell::new(0),
             window: Window::default(),

@@ -6,8 +6,10 @@
 //!
 //! Nothing gathers without bound: a connection with many requests under way, or whose answers it
 //! does not read, is not read from, and the bytes of all requests under way on a shard have a
-//! budget.
+//! budget. What has waited for too long meanwhile is refused as overload, as in Cassandra, and so is what there is no
+//! memory for if the client wants to be told.
 
+mod arrivals;
 mod elsewhere;
 
 use std::future::{Future, poll_fn};
@@ -30,12 +32,15 @@ use crate::execute::{self, AtOnce, Call, TOGETHER};
 use crate::metrics::RequestKind;
 use crate::shard::Shard;
 use crate::trace::{Trace, Traced};
+use arrivals::Arrivals;
 use elsewhere::Elsewhere;
 
 /// Where the buffer of a read begins and ends, in bytes.
 const READ_BUFFER: std::ops::RangeInclusive<usize> = (4 << 10)..=(64 << 10);
 /// How much is read, and how long, of a client that was told of its mistake and still talks.
 const FAREWELL: (usize, Duration) = (16 << 20, Duration::from_secs(5));
+/// What has waited for longer is not begun any more: its client has given it up (`native_transport_timeout`).
+const LONGEST_WAIT: Duration = Duration::from_secs(12);
 
 /// Serves a client to the end of its connection.
 pub(crate) async fn serve(shard: Rc<Shard>, stream: TcpStream) {
@@ -83,6 +88,7 @@ async fn wait(client: &Client, until: impl Fn() -> bool) {
 async fn read(shard: &Rc<Shard>, client: &Rc<Client>, stream: &TcpStream) -> bool {
     let mut buffer = Vec::with_capacity(*READ_BUFFER.start());
     let mut input = BytesMut::new();
+    let mut arrivals = Arrivals::default();
     loop {
         let (result, back) = {
             let reading = pin!(stream.read(std::mem::take(&mut buffer)));
@@ -91,13 +97,23 @@ async fn read(shard: &Rc<Shard>, client: &Rc<Client>, stream: &TcpStream) -> boo
                 None => return true,
             }
         };
-        match result {
+        let count = match result {
             Ok(0) | Err(_) => return false,
-            Ok(count) => shard.metrics.bytes_in.add(count as u64),
-        }
+            Ok(count) => count,
+        };
+        shard.metrics.bytes_in.add(count as u64);
+        let now = shard.env.now();
+        let unread = || match back.len() < back.capacity() {
+            true => 0,
+            false => stream.unread(),
+        };
+        let times = Times {
+            arrived: arrivals.read(now, count, unread),
+            now: Some(now),
+        };
         input.extend_from_slice(&back);
         buffer = fit(back);
-        if !begin_all(shard, client, &mut input).await {
+        if !begin_all(shard, client, &mut input, times).await {
             return true;
         }
         if input.is_empty() && input.capacity() > *READ_BUFFER.end() {
@@ -127,6 +143,21 @@ fn count_error(shard: &Shard, reply: &ErrorReply) {
     shard.metrics.count_error(reply.kind.code() as u32);
 }
 
+/// Refuses a request as overload.
+fn shed(shard: &Shard, client: &Client, request: &Envelope, reason: &str) {
+    let reply = RequestError::Overloaded(reason.to_owned()).into_reply();
+    count_error(shard, &reply);
+    client
+        .output
+        .with(|connection| connection.respond(&request.header).error(&reply));
+}
+
+/// When what was read came at the latest, and what time it is, if it was looked at and nothing was done since.
+struct Times {
+    arrived: Instant,
+    now: Option<Instant>,
+}
+
 /// Requests that were read together.
 type Requests = SmallVec<[Envelope; TOGETHER]>;
 
@@ -134,15 +165,21 @@ type Requests = SmallVec<[Envelope; TOGETHER]>;
 const MOST_TAKEN: usize = 64 << 10;
 
 /// Begins the requests in what was read. `false`: the connection is to end.
-async fn begin_all(shard: &Rc<Shard>, client: &Rc<Client>, input: &mut BytesMut) -> bool {
+async fn begin_all(
+    shard: &Rc<Shard>,
+    client: &Rc<Client>,
+    input: &mut BytesMut,
+    mut times: Times,
+) -> bool {
     loop {
         let mut requests = Requests::new();
         let taken = client
             .output
             .with(|connection| take(connection, input, &mut requests));
-        if !begin(shard, client, requests).await {
+        if !begin(shard, client, requests, &mut times).await {
             return false;
         }
+        times.now = None;
         match taken {
             Ok(true) => shard.env.maybe_yield().await,
             Ok(false) => return true,
@@ -180,9 +217,12 @@ fn take(
 
 /// Begins requests once there is room for them, and ends those that can be answered at once. `false`: the connection
 /// is to end.
-async fn begin(shard: &Rc<Shard>, client: &Rc<Client>, mut requests: Requests) -> bool {
-    // What time it is, if it was looked at and nothing was done since.
-    let mut clock = None;
+async fn begin(
+    shard: &Rc<Shard>,
+    client: &Rc<Client>,
+    mut requests: Requests,
+    times: &mut Times,
+) -> bool {
     // Where one could not be answered at once, the next ones probably can not: they are not looked up in vain.
     let mut together = TOGETHER;
     let mut at = 0;
@@ -190,19 +230,25 @@ async fn begin(shard: &Rc<Shard>, client: &Rc<Client>, mut requests: Requests) -
         let room = || client.window.has_room() && !client.output.is_full();
         if !room() {
             wait(client, || room() || client.is_ending()).await;
-            clock = None;
+            times.now = None;
         }
         if client.is_ending() {
             return false;
         }
-        let began = clock.take().unwrap_or_else(|| shard.env.now());
+        let began = times.now.take().unwrap_or_else(|| shard.env.now());
+        if began.saturating_duration_since(times.arrived) > LONGEST_WAIT {
+            let reason = "Query timed out before it could start";
+            shed(shard, client, &requests[at], reason);
+            at += 1;
+            continue;
+        }
         let next = &mut requests[at..];
         let most = next.len().min(together);
         match execute::answer_at_once(shard, client, &next[..most], began) {
             Some(AtOnce::Done(count, now)) => {
                 together = (2 * count).min(TOGETHER);
                 at += count;
-                clock = Some(now);
+                times.now = Some(now);
                 continue;
             }
             Some(AtOnce::Elsewhere(owner, count, kind)) => {
@@ -215,7 +261,7 @@ async fn begin(shard: &Rc<Shard>, client: &Rc<Client>, mut requests: Requests) -
             }
             Some(AtOnce::Spread(owners)) => {
                 elsewhere::bring_together(next, &owners, shard.index());
-                clock = Some(began);
+                times.now = Some(began);
                 continue;
             }
             None => {}
@@ -223,8 +269,12 @@ async fn begin(shard: &Rc<Shard>, client: &Rc<Client>, mut requests: Requests) -
         together = 1;
         let first = &requests[at];
         at += 1;
-        let needed = memory_of(first, shard.most_memory_of_request);
-        let memory = shard.request_memory.acquire(needed).await;
+        let Some(memory) = memory_for(shard, client, first).await else {
+            let reason = "Request breached limit on bytes in flight. Server is currently in an overloaded state and \
+                          cannot accept more requests.";
+            shed(shard, client, first, reason);
+            continue;
+        };
         if client.is_ending() {
             return false;
         }
@@ -240,6 +290,15 @@ async fn begin_task(shard: &Shard, request: impl Future<Output = ()> + 'static) 
     let ready = poll_fn(|context| Poll::Ready(request.as_mut().poll(context).is_ready())).await;
     if !ready {
         shard.env.spawn(TaskGroup::Foreground, request).detach();
+    }
+}
+
+/// Waits for the memory that a request takes. `None`: there is none, and the client wants to be told.
+async fn memory_for(shard: &Shard, client: &Client, request: &Envelope) -> Option<Permit> {
+    let needed = memory_of(request, shard.most_memory_of_request);
+    match client.throws_on_overload.get() {
+        true => shard.request_memory.try_acquire(needed),
+        false => Some(shard.request_memory.acquire(needed).await),
     }
 }
 
@@ -370,6 +429,8 @@ async fn respond(
             client
                 .output
                 .with(|connection| connection.start_up(header, startup, None))?;
+            let throws = startup.option("THROW_ON_OVERLOAD") == Some("1");
+            client.throws_on_overload.set(throws);
             let options = startup.options.iter();
             *client.options.borrow_mut() = options
                 .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))

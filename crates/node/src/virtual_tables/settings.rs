@@ -94,7 +94,7 @@ pub(super) fn shown(shard: &Shard) -> BTreeMap<String, Option<String>> {
 }
 
 /// What nobody can set, as Helenus is so, whatever Cassandra may be set to.
-const ALWAYS: [(&str, &str); 36] = [
+const ALWAYS: [(&str, &str); 37] = [
     ("audit_logging_options.enabled", "false"),
     ("authenticator.class_name", "AllowAllAuthenticator"),
     ("authenticator.parameters", "{}"),
@@ -118,6 +118,7 @@ const ALWAYS: [(&str, &str); 36] = [
     ("native_transport_max_frame_size", "16MiB"),
     ("native_transport_rate_limiting_enabled", "false"),
     ("native_transport_throw_on_overload", "false"),
+    ("native_transport_timeout", "12s"),
     ("partition_denylist_enabled", "false"),
     ("role_manager.class_name", "CassandraRoleManager"),
     ("role_manager.parameters", "{}"),

@@ -149,6 +149,12 @@ impl UringSocket {
         Ok((fd, bytes))
     }
 
+    /// Bytes that the kernel has given and nobody has read.
+    pub(crate) fn received(&self) -> usize {
+        let state = self.receiving.state.borrow();
+        state.bytes.len() - state.read
+    }
+
     /// Moves what has come to the spare capacity of `buffer`, which has some.
     pub(crate) fn poll_receive(
         &self,

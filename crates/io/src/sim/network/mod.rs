@@ -247,6 +247,12 @@ impl Network {
         Ok((ends[id.end].local, ends[1 - id.end].local))
     }
 
+    /// Bytes that have come to an end and were not read.
+    pub(crate) fn unread(&self, id: EndId) -> usize {
+        let ends = self.connections.get(&id.connection);
+        ends.map_or(0, |ends| ends[id.end].inbound.len())
+    }
+
     pub(crate) fn poll_read(
         &mut self,
         id: EndId,
