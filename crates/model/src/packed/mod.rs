@@ -26,7 +26,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::{Cell, Clustering, ColumnId, CqlType, Liveness, Row, Table, compare_cell_refs};
+use crate::{
+    Cell, CellRef, Clustering, ColumnId, CqlType, Liveness, Row, Table, compare_cell_refs,
+};
 use read::Parts;
 pub use read::{PackedClustering, PackedValues};
 pub use write::{RowWriter, most_packed_len};
@@ -166,6 +168,11 @@ impl PackedRow {
     /// come one by one.
     pub fn values(&self) -> PackedValues<'_> {
         self.clustering().then_values()
+    }
+
+    /// The cells, in their order.
+    pub fn cell_refs(&self) -> impl Iterator<Item = CellRef<'_>> {
+        self.read()
     }
 
     /// About as [`Row::answer_bytes`], of the columns that are `wanted`; of all of them it is [`PackedRow::len`].

@@ -8,7 +8,8 @@ use std::ops::Range;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use model::{
-    Cell, Clustering, ColumnId, DecoratedKey, DeletionTime, Liveness, NO_DELETION_TIME, NO_TTL, Row,
+    Cell, CellRef, Clustering, ColumnId, DecoratedKey, DeletionTime, Liveness, NO_DELETION_TIME,
+    NO_TTL, Row,
 };
 
 use crate::memtable::allocated;
@@ -156,6 +157,18 @@ impl PackedRow {
     pub(crate) fn values(&self) -> impl Iterator<Item = (ColumnId, &[u8])> {
         let cells = self.cells();
         cells.map(|(cell, value)| (cell.column, &self.bytes[value]))
+    }
+
+    /// The cells, in their order.
+    pub(crate) fn cell_refs(&self) -> impl Iterator<Item = CellRef<'_>> {
+        self.cells().map(|(cell, value)| CellRef {
+            column: cell.column,
+            path: None,
+            timestamp: cell.timestamp,
+            ttl: cell.ttl,
+            local_deletion_time: cell.local_deletion_time,
+            value: &self.bytes[value],
+        })
     }
 
     /// The cells, and where in the bytes the value of each is.

@@ -464,17 +464,7 @@ fn plain_rows_are_shown_where_they_lie() {
             vec![write(whole(), 1), Step::Flush, read(), read()],
             Some(shown),
         ),
-        // A memtable knows more, or something around it.
-        (
-            vec![
-                write(whole(), 1),
-                Step::Flush,
-                read(),
-                read(),
-                write(vec![Write::Cell(0, V, Some((4, 0)))], 2),
-            ],
-            None,
-        ),
+        // A memtable knows something around it.
         (
             vec![write(whole(), 1), write(vec![Write::RangeDeleted(1, 2)], 2)],
             None,
@@ -504,6 +494,42 @@ fn plain_rows_are_shown_where_they_lie() {
     for (steps, expected) in cases {
         let told = format!("{steps:?}");
         assert_eq!(is_plain_after(steps), expected, "{told}");
+    }
+}
+
+#[test]
+fn what_a_memtable_adds_to_a_cached_row_is_shown_with_it() {
+    let value = |byte: u8| Bytes::from(vec![byte; usize::from(byte)]);
+    let after_write = |writes: Vec<Write>, timestamp| {
+        let whole = vec![Write::Marker(0, 0), Write::Cell(0, V, Some((3, 0)))];
+        let read = || Step::Read(0, Vec::new(), 0);
+        let cached = [Step::Write(whole, 5), Step::Flush, read(), read()];
+        let more = Step::Write(writes, timestamp);
+        is_plain_after(cached.into_iter().chain([more]).collect())
+    };
+    let cell = |column, byte| vec![Write::Cell(0, column, Some((byte, 0)))];
+    let shown = |values: &[(ColumnId, u8)]| {
+        let values = values.iter().map(|(column, byte)| (*column, value(*byte)));
+        Some(Some((vec![int(0)], values.collect())))
+    };
+    // Later, earlier, at the same time, in another column, and of another row.
+    assert_eq!(after_write(cell(V, 4), 6), shown(&[(V, 4)]));
+    assert_eq!(after_write(cell(V, 4), 4), shown(&[(V, 3)]));
+    assert_eq!(after_write(cell(V, 4), 5), shown(&[(V, 4)]));
+    assert_eq!(after_write(cell(V, 2), 5), shown(&[(V, 3)]));
+    assert_eq!(after_write(cell(W, 2), 6), shown(&[(V, 3), (W, 2)]));
+    let other = vec![Write::Cell(1, V, Some((4, 0)))];
+    assert_eq!(after_write(other, 6), shown(&[(V, 3)]));
+    // Something is deleted, or ends some time.
+    for write in [
+        Write::Cell(0, V, None),
+        Write::Cell(0, W, Some((1, 5))),
+        Write::Marker(0, 5),
+        Write::RowDeleted(0),
+        Write::RangeDeleted(1, 2),
+        Write::PartitionDeleted,
+    ] {
+        assert_eq!(after_write(vec![write], 6), None);
     }
 }
 

@@ -1,10 +1,13 @@
 //! A row that lies in memory as it is to be seen: what most reads ask for, found and shown where it lies.
 //!
 //! [`Store::read`](crate::Store::read) answers whatever a command asks, and makes a view, a row and a page on its way.
-//! Here is the short cut for one row of which a single memtable, or the cache, has all that there is, with nothing in
-//! it or around it that is deleted or expires. It says nothing of its own: what is not so simple it leaves to a read.
+//! Here is the short cut for one row of which a single memtable, or the cache, or both together, have all that there is,
+//! with nothing in it or around it that is deleted or expires. It says nothing of its own: what is not so simple it leaves
+//! to a read.
 
-use model::{Clustering, ColumnId, DecoratedKey, PackedRow, murmur3_x64_128};
+use std::iter::Peekable;
+
+use model::{CellRef, Clustering, ColumnId, DecoratedKey, PackedRow, murmur3_x64_128};
 
 use super::TableStore;
 use crate::cache;
@@ -12,13 +15,15 @@ use crate::memtable::MemPartition;
 
 /// A row of which all is to be seen.
 #[derive(Clone, Copy, Debug)]
-pub struct PlainRow<'r>(Lies<'r>);
+pub struct PlainRow<'r>(Source<'r>);
 
 #[derive(Clone, Copy, Debug)]
-enum Lies<'r> {
-    InMemtable(&'r PackedRow),
+enum Source<'r> {
+    Memtable(&'r PackedRow),
     /// With the clustering that was asked for, which is that of the row byte for byte.
-    InCache(&'r cache::PackedRow, &'r Clustering),
+    Cached(&'r cache::PackedRow, &'r Clustering),
+    /// The cache has all but what came to the memtable since; with the clustering that was asked for.
+    Both(&'r PackedRow, &'r cache::PackedRow, &'r Clustering),
 }
 
 /// One of two iterators over the same.
@@ -38,20 +43,52 @@ impl<T, A: Iterator<Item = T>, B: Iterator<Item = T>> Iterator for Either<A, B> 
     }
 }
 
+/// The cells of two versions of a row of which nothing is deleted and nothing expires, as one: of a column that both have
+/// the one that wins.
+struct Merged<A: Iterator, B: Iterator>(Peekable<A>, Peekable<B>);
+
+impl<'r, A, B> Iterator for Merged<A, B>
+where
+    A: Iterator<Item = CellRef<'r>>,
+    B: Iterator<Item = CellRef<'r>>,
+{
+    type Item = (ColumnId, &'r [u8]);
+
+    fn next(&mut self) -> Option<(ColumnId, &'r [u8])> {
+        let Merged(ours, theirs) = self;
+        let cell = match (ours.peek(), theirs.peek()) {
+            (Some(our), Some(their)) if our.column == their.column => {
+                let (our, their) = (ours.next()?, theirs.next()?);
+                if their.wins_over(&our) { their } else { our }
+            }
+            (Some(our), Some(their)) if our.column > their.column => theirs.next()?,
+            (Some(_), _) => ours.next()?,
+            (None, _) => theirs.next()?,
+        };
+        Some((cell.column, cell.value))
+    }
+}
+
 impl<'r> PlainRow<'r> {
     /// The values of its clustering.
     pub fn clustering(self) -> impl Iterator<Item = &'r [u8]> {
         match self.0 {
-            Lies::InMemtable(row) => Either::A(row.clustering()),
-            Lies::InCache(_, clustering) => Either::B(clustering.values()),
+            Source::Memtable(row) => Either::A(row.clustering()),
+            Source::Cached(_, clustering) | Source::Both(_, _, clustering) => {
+                Either::B(clustering.values())
+            }
         }
     }
 
     /// Its columns, in their order, and what they have: also some that nobody asked for.
     pub fn values(self) -> impl Iterator<Item = (ColumnId, &'r [u8])> {
         match self.0 {
-            Lies::InMemtable(row) => Either::A(row.values()),
-            Lies::InCache(row, _) => Either::B(row.values()),
+            Source::Memtable(row) => Either::A(row.values()),
+            Source::Cached(row, _) => Either::B(Either::A(row.values())),
+            Source::Both(row, cached, _) => {
+                let (ours, theirs) = (row.cell_refs(), cached.cell_refs());
+                Either::B(Either::B(Merged(ours.peekable(), theirs.peekable())))
+            }
         }
     }
 }
@@ -127,7 +164,7 @@ impl TableStore {
         show: &mut impl FnMut(Option<PlainRow<'_>>) -> bool,
     ) -> Option<Found> {
         self.known_once(place.0, known, |known| match known {
-            Some(partition) => self.in_memtable(partition, place, show),
+            Some(partition) => self.in_memtable(partition, place, (columns, wall_seconds), show),
             None => self.beside_memtables(place, (columns, wall_seconds), show),
         })?
     }
@@ -153,17 +190,10 @@ impl TableStore {
     fn beside_memtables(
         &self,
         place: RowPlace<'_>,
-        (columns, wall_seconds): (&[ColumnId], impl FnOnce() -> u32),
+        asked: (&[ColumnId], impl FnOnce() -> u32),
         show: &mut impl FnMut(Option<PlainRow<'_>>) -> bool,
     ) -> Option<Found> {
-        let cached = self.cached.borrow();
-        let wanted = (columns, self.number.get());
-        let found = cached.as_ref().and_then(|cached| {
-            cached.with_plain(place, wanted, wall_seconds, |row| {
-                row.is_some_and(|row| show(Some(PlainRow(Lies::InCache(row, place.1)))))
-            })
-        });
-        if let Some(shown) = found {
+        if let Some(shown) = self.recalled(None, place, asked, show) {
             return shown.then_some(Found::Recalled);
         }
         // Nobody knows of it.
@@ -175,18 +205,46 @@ impl TableStore {
     fn in_memtable(
         &self,
         partition: &MemPartition,
-        (key, clustering): RowPlace<'_>,
+        place: RowPlace<'_>,
+        asked: (&[ColumnId], impl FnOnce() -> u32),
         show: &mut impl FnMut(Option<PlainRow<'_>>) -> bool,
     ) -> Option<Found> {
         let table = self.schema.borrow();
-        let row = partition.plain_row(table.comparator(), clustering)?;
-        let in_memtable = |row| PlainRow(Lies::InMemtable(row));
-        let shown = !self.may_be_in_sstables(key) && show(row.map(in_memtable));
+        let row = partition.plain_row(table.comparator(), place.1)?;
+        if self.may_be_in_sstables(place.0) {
+            let shown = self.recalled(row, place, asked, show)?;
+            return shown.then_some(Found::Recalled);
+        }
+        let in_memtable = |row| PlainRow(Source::Memtable(row));
+        let shown = show(row.map(in_memtable));
         let found = match row {
             Some(_) => Found::There,
             None => Found::Absent,
         };
         shown.then_some(found)
+    }
+
+    /// Of a row of which the memtables have this, or nothing, and the cache may have all the rest. Was it shown? `None`:
+    /// the cache has nothing of it.
+    fn recalled(
+        &self,
+        known: Option<&PackedRow>,
+        place: RowPlace<'_>,
+        (columns, wall_seconds): (&[ColumnId], impl FnOnce() -> u32),
+        show: &mut impl FnMut(Option<PlainRow<'_>>) -> bool,
+    ) -> Option<bool> {
+        let cached = self.cached.borrow();
+        let wanted = (columns, self.number.get());
+        cached
+            .as_ref()?
+            .with_plain(place, wanted, wall_seconds, |cached| {
+                let Some(cached) = cached else { return false };
+                let source = match known {
+                    Some(known) => Source::Both(known, cached, place.1),
+                    None => Source::Cached(cached, place.1),
+                };
+                show(Some(PlainRow(source)))
+            })
     }
 
     pub(super) fn may_be_in_sstables(&self, key: &DecoratedKey) -> bool {
