@@ -163,6 +163,9 @@ def overload(bench):
     """Three times as much as the server can do: what is done of it, what others see, and how soon it is over."""
     subject, data = bench.subject, one_column(bench)
     fill(bench, data, [subject])
+    # What is left to compact from other parts would take most of the little that a weakened server has.
+    bench.turn(subject)
+    subject.settle(bench.options.settle)
     with weakened(bench, subject):
         ask_for_thrice(bench, subject, data)
 
