@@ -20,7 +20,7 @@ use crate::routing;
 use crate::table::Table;
 
 /// How long an operation may take before it counts as an error.
-const TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Why nothing could be measured.
 #[derive(Debug, thiserror::Error)]

@@ -182,16 +182,17 @@ fn refusal(flags: u8, body: &[u8]) -> OpenError {
     let (Some((code, text)), 0) = (body.split_first_chunk(), flags) else {
         return OpenError::Unexpected("an ERROR of unknown form");
     };
-    let text = String::from_utf8_lossy(text.get(2..).unwrap_or_default());
     OpenError::Refused {
         code: u32::from_be_bytes(*code),
-        // It is shown on a terminal, which must not obey it.
-        text: text
-            .chars()
-            .take(LONGEST_TEXT)
-            .flat_map(char::escape_debug)
-            .collect(),
+        text: shown(text.get(2..).unwrap_or_default()),
     }
+}
+
+/// A server's text as it may be shown on a terminal, which must not obey it.
+pub(crate) fn shown(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
+    let text = text.chars().take(LONGEST_TEXT);
+    text.flat_map(char::escape_debug).collect()
 }
 
 /// The addresses of these hosts, each that on which a connection could be opened.

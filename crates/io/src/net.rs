@@ -452,12 +452,13 @@ impl TcpStream {
     }
 }
 
-/// How long ago something was acknowledged, as Linux keeps it for a connection (`tcpi_last_ack_recv`).
+/// Bytes that have come and that the kernel keeps.
 fn unread(fd: impl AsFd) -> u64 {
     // Only what is no socket any more has no such number.
     rustix::io::ioctl_fionread(fd).unwrap_or(0)
 }
 
+/// How long ago something was acknowledged, as Linux keeps it for a connection (`tcpi_last_ack_recv`).
 fn acknowledged(fd: impl AsFd) -> Option<Duration> {
     let mut info = std::mem::MaybeUninit::<libc::tcp_info>::zeroed();
     let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;

@@ -31,8 +31,6 @@ pub(crate) struct Client {
     pub(crate) keyspace: RefCell<Option<Arc<str>>>,
     /// What it said of itself at STARTUP.
     pub(crate) options: RefCell<BTreeMap<String, String>>,
-    /// What there is no memory for is refused as overload, instead of waiting for some (`THROW_ON_OVERLOAD`).
-    pub(crate) throws_on_overload: Cell<bool>,
     /// What it wants to hear of, by the place of the kind.
     registered: [Cell<bool>; 3],
     /// Requests that it has made.
@@ -95,6 +93,13 @@ impl Client {
             RequestKind::Write => &self.writes_elsewhere,
             _ => &self.reads_elsewhere,
         }
+    }
+
+    /// Does it want to be told of an overload, instead of waiting for it to end (`THROW_ON_OVERLOAD` at STARTUP)?
+    pub(crate) fn throws_on_overload(&self) -> bool {
+        let options = self.options.borrow();
+        let mut said = options.iter();
+        said.any(|(name, value)| name.eq_ignore_ascii_case("THROW_ON_OVERLOAD") && value == "1")
     }
 
     /// From now on it is told of these.
@@ -176,7 +181,6 @@ impl Clients {
             output: Output::new(),
             keyspace: RefCell::default(),
             options: RefCell::default(),
-            throws_on_overload: Cell::new(false),
             registered: Default::default(),
             requests: Cell::new(0),
             window: Window::default(),

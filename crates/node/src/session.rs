@@ -296,9 +296,10 @@ async fn begin_task(shard: &Shard, request: impl Future<Output = ()> + 'static) 
 /// Waits for the memory that a request takes. `None`: there is none, and the client wants to be told.
 async fn memory_for(shard: &Shard, client: &Client, request: &Envelope) -> Option<Permit> {
     let needed = memory_of(request, shard.most_memory_of_request);
-    match client.throws_on_overload.get() {
-        true => shard.request_memory.try_acquire(needed),
-        false => Some(shard.request_memory.acquire(needed).await),
+    match shard.request_memory.try_acquire(needed) {
+        Some(memory) => Some(memory),
+        None if client.throws_on_overload() => None,
+        None => Some(shard.request_memory.acquire(needed).await),
     }
 }
 
@@ -429,8 +430,6 @@ async fn respond(
             client
                 .output
                 .with(|connection| connection.start_up(header, startup, None))?;
-            let throws = startup.option("THROW_ON_OVERLOAD") == Some("1");
-            client.throws_on_overload.set(throws);
             let options = startup.options.iter();
             *client.options.borrow_mut() = options
                 .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))

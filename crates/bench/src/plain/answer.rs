@@ -1,5 +1,7 @@
 //! What an answer says: whether it is an error, and how many rows there are.
 
+use crate::raw;
+
 /// The bit of a header's flags that says that warnings come first.
 const WARNING: u8 = 0x08;
 const ERROR: u8 = 0x00;
@@ -40,7 +42,7 @@ pub(super) fn rows(opcode: u8, flags: u8, body: &[u8]) -> Result<usize, String> 
 /// An error: its code and its text.
 fn refusal(body: &mut Reader) -> Option<String> {
     let code = body.int()?;
-    let text = String::from_utf8_lossy(body.text()?);
+    let text = raw::shown(body.text()?);
     Some(format!("error 0x{code:04X}: {text}"))
 }
 
@@ -191,10 +193,10 @@ mod tests {
 
     #[test]
     fn errors_are_told_with_their_text() {
-        let body = [&0x1001u32.to_be_bytes()[..], &text("too much")].concat();
+        let body = [&0x1001u32.to_be_bytes()[..], &text("too \x1bmuch")].concat();
         assert_eq!(
             rows(ERROR, 0, &body),
-            Err("error 0x1001: too much".to_owned())
+            Err("error 0x1001: too \\u{1b}much".to_owned())
         );
         assert!(rows(ERROR, 0, b"\0\0").unwrap_err().contains("too early"));
         assert!(rows(0x02, 0, b"").unwrap_err().contains("0x02"));

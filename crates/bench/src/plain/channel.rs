@@ -15,6 +15,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::Notify;
 
 use super::answer;
+use crate::connection::TIMEOUT;
 
 /// Bytes of a frame's header.
 const HEADER: usize = 9;
@@ -24,10 +25,10 @@ const READ_ROOM: usize = 64 << 10;
 const LONGEST: usize = 256 << 20;
 /// So many streams has a connection.
 const STREAMS: usize = 1 << 15;
-/// How long an answer may take, in turns of [`Channel::watch`].
-const PATIENCE: u32 = 10;
-/// The time between two of these.
+/// The time between two turns of [`Channel::watch`].
 const TURN: Duration = Duration::from_secs(1);
+/// How long an answer may take, in these.
+const PATIENCE: u32 = (TIMEOUT.as_secs() / TURN.as_secs()) as u32;
 
 /// What comes of a request: the number of rows, or why there is none.
 type Outcome = Result<usize, String>;
@@ -222,7 +223,7 @@ impl Streams {
                 *waker = Some(context.waker().clone());
                 Poll::Pending
             }
-            State::Late => Poll::Ready(Err(format!("no answer within {PATIENCE} s"))),
+            State::Late => Poll::Ready(Err(format!("no answer within {} s", TIMEOUT.as_secs()))),
             State::Answered(outcome) => Poll::Ready(std::mem::replace(outcome, Ok(0))),
             State::Free | State::GivenUp => unreachable!("who polls has not left"),
         }

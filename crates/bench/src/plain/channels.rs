@@ -59,7 +59,7 @@ impl Channels {
         let cluster = session.get_cluster_state();
         let mut nodes = Vec::new();
         for node in cluster.get_nodes_info() {
-            let address = SocketAddr::new(node.address.ip(), node.address.port());
+            let address = address_of(node);
             let sharder = node.sharder();
             let shards = sharder
                 .as_ref()
@@ -108,11 +108,10 @@ impl Channels {
     ) -> Result<&Rc<Channel>, String> {
         let turn = self.turn.get();
         self.turn.set(turn.wrapping_add(1));
-        if let ([node], true) = (&*self.nodes, self.nodes[0].shards.len() == 1) {
-            return Ok(in_turn(&node.shards[0], turn));
-        }
-        if self.routing == Routing::RandomNode {
-            return Ok(in_turn(&self.nodes, turn).any(turn / self.nodes.len()));
+        let any = || in_turn(&self.nodes, turn).any(turn / self.nodes.len());
+        let has_choice = self.nodes.len() > 1 || self.nodes[0].shards.len() > 1;
+        if !has_choice || self.routing == Routing::RandomNode {
+            return Ok(any());
         }
         let token = statement.calculate_token(values);
         let token = token.map_err(|error| error.to_string())?;
@@ -123,8 +122,8 @@ impl Channels {
             }
             _ => Vec::new(),
         };
-        let known = |replica: &scylla::cluster::Node| {
-            let address = SocketAddr::new(replica.address.ip(), replica.address.port());
+        let known = |replica| {
+            let address = address_of(replica);
             self.nodes.iter().find(|node| node.address == address)
         };
         let replicas: Vec<_> = replicas
@@ -132,7 +131,7 @@ impl Channels {
             .filter_map(|(replica, shard)| Some((known(replica)?, *shard)))
             .collect();
         if replicas.is_empty() {
-            return Ok(in_turn(&self.nodes, turn).any(turn / self.nodes.len()));
+            return Ok(any());
         }
         let (node, shard) = *in_turn(&replicas, turn);
         let turn = turn / replicas.len();
@@ -151,6 +150,10 @@ impl Node {
     }
 }
 
+fn address_of(node: &scylla::cluster::Node) -> SocketAddr {
+    SocketAddr::new(node.address.ip(), node.address.port())
+}
+
 fn in_turn<T>(all: &[T], turn: usize) -> &T {
     &all[turn % all.len()]
 }
@@ -163,11 +166,12 @@ async fn connect(
     each: usize,
 ) -> Result<Vec<Vec<Rc<Channel>>>, String> {
     let mut channels: Vec<Vec<Rc<Channel>>> = (0..shards).map(|_| Vec::new()).collect();
-    let mut surplus = Vec::new();
-    for _ in 0..ATTEMPTS * shards * each {
-        let Some(missing) = channels.iter().position(|channels| channels.len() < each) else {
-            return Ok(channels);
-        };
+    let (mut surplus, mut attempts) = (Vec::new(), ATTEMPTS * shards * each);
+    while let Some(missing) = channels.iter().position(|channels| channels.len() < each) {
+        if attempts == 0 {
+            return Err(format!("no connection came to shard {missing} of {shards}"));
+        }
+        attempts -= 1;
         let opened = raw::open_on_shard(address).await;
         let (stream, shard) = opened.map_err(|error| format!("{error}: {}", error.remedy()))?;
         let shard = match shards {
@@ -185,11 +189,7 @@ async fn connect(
             }
         }
     }
-    let missing = channels.iter().position(|channels| channels.len() < each);
-    match missing {
-        None => Ok(channels),
-        Some(shard) => Err(format!("no connection came to shard {shard} of {shards}")),
-    }
+    Ok(channels)
 }
 
 /// Appends an EXECUTE, as the driver sends it.

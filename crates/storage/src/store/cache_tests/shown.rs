@@ -1,0 +1,150 @@
+//! What is shown without a read, where it lies: in a memtable, in the cache, or in both.
+
+use super::*;
+
+/// Takes steps, and says what `look` sees of a row and all columns of one cell.
+fn after<T: Send + 'static>(
+    steps: Vec<Step>,
+    look: impl FnOnce(&Env, &Store, &ReadCommand) -> T + Send + 'static,
+) -> T {
+    let folder = TempDir::new();
+    let dir = folder.0.clone();
+    run(move |env| async move {
+        let table = table_with(false);
+        let store = open(&env, dir, &table).await;
+        store.set_auto_compaction(table.id, false);
+        let asked = command(&table, 0, &[V, W], FAR);
+        for step in steps {
+            match step {
+                Step::Write(writes, timestamp) => {
+                    let updates = vec![update(&table, &writes, timestamp)];
+                    store.apply(Mutation { updates }).await.expect("taken");
+                }
+                Step::Flush => store.flush(None).await.expect("it can be flushed"),
+                _ => drop(store.read(&asked).await.expect("it can be read")),
+            }
+        }
+        look(&env, &store, &asked)
+    })
+}
+
+/// Whether a row is shown without a read after steps.
+fn is_plain_after(steps: Vec<Step>) -> Option<Values> {
+    after(steps, |env, store, asked| shown_plain(env, store, asked, 0))
+}
+
+#[test]
+fn plain_rows_are_shown_where_they_lie() {
+    let write = |writes: Vec<Write>, timestamp| Step::Write(writes, timestamp);
+    let read = || Step::Read(0, Vec::new(), 0);
+    let whole = || vec![Write::Marker(0, 0), Write::Cell(0, V, Some((3, 0)))];
+    let shown = Some((vec![int(0)], vec![(V, Bytes::from_static(&[3; 3]))]));
+    let cases = [
+        (vec![], Some(None)),
+        (vec![write(whole(), 1)], Some(shown.clone())),
+        // Another row of the partition.
+        (vec![write(vec![Write::Marker(1, 0)], 1)], Some(None)),
+        // An sstable has it, and the cache does once it was asked for twice.
+        (vec![write(whole(), 1), Step::Flush], None),
+        (
+            vec![write(whole(), 1), Step::Flush, read(), read()],
+            Some(shown),
+        ),
+        // A memtable knows something around it.
+        (
+            vec![write(whole(), 1), write(vec![Write::RangeDeleted(1, 2)], 2)],
+            None,
+        ),
+        (
+            vec![write(whole(), 1), write(vec![Write::PartitionDeleted], 2)],
+            None,
+        ),
+        // It ends some time, or has a tombstone.
+        (vec![write(vec![Write::Marker(0, 5)], 1)], None),
+        (vec![write(vec![Write::Cell(0, V, Some((1, 5)))], 1)], None),
+        (
+            vec![write(vec![Write::Marker(0, 0), Write::Cell(0, V, None)], 1)],
+            None,
+        ),
+        (vec![write(vec![Write::RowDeleted(0)], 1)], None),
+        (
+            vec![
+                write(vec![Write::Marker(0, 0), Write::Cell(0, V, None)], 1),
+                Step::Flush,
+                read(),
+                read(),
+            ],
+            None,
+        ),
+    ];
+    for (steps, expected) in cases {
+        let told = format!("{steps:?}");
+        assert_eq!(is_plain_after(steps), expected, "{told}");
+    }
+}
+
+#[test]
+fn what_a_memtable_adds_to_a_cached_row_is_shown_with_it() {
+    let value = |byte: u8| Bytes::from(vec![byte; usize::from(byte)]);
+    let after_write = |writes: Vec<Write>, timestamp| {
+        let whole = vec![Write::Marker(0, 0), Write::Cell(0, V, Some((3, 0)))];
+        let read = || Step::Read(0, Vec::new(), 0);
+        let cached = [Step::Write(whole, 5), Step::Flush, read(), read()];
+        let more = Step::Write(writes, timestamp);
+        is_plain_after(cached.into_iter().chain([more]).collect())
+    };
+    let cell = |column, byte| vec![Write::Cell(0, column, Some((byte, 0)))];
+    let shown = |values: &[(ColumnId, u8)]| {
+        let values = values.iter().map(|(column, byte)| (*column, value(*byte)));
+        Some(Some((vec![int(0)], values.collect())))
+    };
+    // Later, earlier, at the same time, in another column, and of another row.
+    assert_eq!(after_write(cell(V, 4), 6), shown(&[(V, 4)]));
+    assert_eq!(after_write(cell(V, 4), 4), shown(&[(V, 3)]));
+    assert_eq!(after_write(cell(V, 4), 5), shown(&[(V, 4)]));
+    assert_eq!(after_write(cell(V, 2), 5), shown(&[(V, 3)]));
+    assert_eq!(after_write(cell(W, 2), 6), shown(&[(V, 3), (W, 2)]));
+    let other = vec![Write::Cell(1, V, Some((4, 0)))];
+    assert_eq!(after_write(other, 6), shown(&[(V, 3)]));
+    // Something is deleted, or ends some time.
+    for write in [
+        Write::Cell(0, V, None),
+        Write::Cell(0, W, Some((1, 5))),
+        Write::Marker(0, 5),
+        Write::RowDeleted(0),
+        Write::RangeDeleted(1, 2),
+        Write::PartitionDeleted,
+    ] {
+        assert_eq!(after_write(vec![write], 6), None);
+    }
+}
+
+#[test]
+fn plain_partitions_are_shown_where_they_lie() {
+    let rows = |count: u8| {
+        let row = |row| [Write::Marker(row, 0), Write::Cell(row, V, Some((3, 0)))];
+        (0..count).flat_map(row).collect::<Vec<Write>>()
+    };
+    let values = |row| (vec![int(row)], vec![(V, Bytes::from_static(&[3; 3]))]);
+    let shown = |count| (0..count).map(|row| Some(values(row))).collect::<Vec<_>>();
+    let write = |writes| Step::Write(writes, 1);
+    let partition_after = |steps| after(steps, shown_whole);
+    assert_eq!(partition_after(vec![]), Some(vec![]));
+    assert_eq!(partition_after(vec![write(rows(3))]), Some(shown(3)));
+    assert_eq!(partition_after(vec![write(rows(128))]), Some(shown(128)));
+    // Too many, or in an sstable.
+    assert_eq!(partition_after(vec![write(rows(129))]), None);
+    assert_eq!(partition_after(vec![write(rows(3)), Step::Flush]), None);
+    // Something of it, or around it, is deleted or ends some time.
+    for more in [
+        Write::PartitionDeleted,
+        Write::RangeDeleted(1, 2),
+        Write::RowDeleted(1),
+        Write::Cell(2, W, None),
+        Write::Cell(2, W, Some((1, 5))),
+        Write::Marker(0, 5),
+    ] {
+        let steps = vec![write(rows(3)), Step::Write(vec![more], 2)];
+        assert_eq!(partition_after(steps), None);
+    }
+}
