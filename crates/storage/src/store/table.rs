@@ -399,17 +399,15 @@ impl TableStore {
             new.iter()
                 .map(|s| (s.descriptor().generation.clone(), now_seconds)),
         );
-        // What came of others knows what they knew, and nothing else.
+        // What came of others knows what they knew, and nothing else; a flushed one has the number of its memtable.
         let inherited = old.iter().filter_map(SSTable::number).max();
-        let number = inherited.unwrap_or_else(|| match new.is_empty() {
-            true => 0,
-            false => self.next_number(),
-        });
         for sstable in &new {
             sstable.set_table(&schema);
-            if sstable.number().is_none() {
-                sstable.set_number(number);
-            }
+        }
+        let unnumbered = || new.iter().filter(|sstable| sstable.number().is_none());
+        if unnumbered().next().is_some() {
+            let number = inherited.unwrap_or_else(|| self.next_number());
+            unnumbered().for_each(|sstable| sstable.set_number(number));
         }
         let gone = |known: &SSTable| {
             let mut old = old.iter();

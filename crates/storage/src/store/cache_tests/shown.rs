@@ -86,26 +86,36 @@ fn plain_rows_are_shown_where_they_lie() {
 #[test]
 fn what_a_memtable_adds_to_a_cached_row_is_shown_with_it() {
     let value = |byte: u8| Bytes::from(vec![byte; usize::from(byte)]);
+    // Before and after the memtable is flushed.
     let after_write = |writes: Vec<Write>, timestamp| {
         let whole = vec![Write::Marker(0, 0), Write::Cell(0, V, Some((3, 0)))];
         let read = || Step::Read(0, Vec::new(), 0);
         let cached = [Step::Write(whole, 5), Step::Flush, read(), read()];
-        let more = Step::Write(writes, timestamp);
-        is_plain_after(cached.into_iter().chain([more]).collect())
+        let steps = cached.into_iter().chain([Step::Write(writes, timestamp)]);
+        let steps: Vec<Step> = steps.collect();
+        let shown = is_plain_after(steps.clone());
+        let flushed = is_plain_after(steps.into_iter().chain([Step::Flush]).collect());
+        (shown, flushed)
     };
     let cell = |column, byte| vec![Write::Cell(0, column, Some((byte, 0)))];
     let shown = |values: &[(ColumnId, u8)]| {
         let values = values.iter().map(|(column, byte)| (*column, value(*byte)));
         Some(Some((vec![int(0)], values.collect())))
     };
-    // Later, earlier, at the same time, in another column, and of another row.
-    assert_eq!(after_write(cell(V, 4), 6), shown(&[(V, 4)]));
-    assert_eq!(after_write(cell(V, 4), 4), shown(&[(V, 3)]));
-    assert_eq!(after_write(cell(V, 4), 5), shown(&[(V, 4)]));
-    assert_eq!(after_write(cell(V, 2), 5), shown(&[(V, 3)]));
-    assert_eq!(after_write(cell(W, 2), 6), shown(&[(V, 3), (W, 2)]));
+    // Later, earlier, at the same time, and in another column.
+    for (write, timestamp, expected) in [
+        (cell(V, 4), 6, &[(V, 4)][..]),
+        (cell(V, 4), 4, &[(V, 3)]),
+        (cell(V, 4), 5, &[(V, 4)]),
+        (cell(V, 2), 5, &[(V, 3)]),
+        (cell(W, 2), 6, &[(V, 3), (W, 2)]),
+    ] {
+        let expected = shown(expected);
+        assert_eq!(after_write(write, timestamp), (expected.clone(), expected));
+    }
+    // Of another row of the partition, of which an sstable may know anything.
     let other = vec![Write::Cell(1, V, Some((4, 0)))];
-    assert_eq!(after_write(other, 6), shown(&[(V, 3)]));
+    assert_eq!(after_write(other, 6), (shown(&[(V, 3)]), None));
     // Something is deleted, or ends some time.
     for write in [
         Write::Cell(0, V, None),
@@ -115,7 +125,7 @@ fn what_a_memtable_adds_to_a_cached_row_is_shown_with_it() {
         Write::RangeDeleted(1, 2),
         Write::PartitionDeleted,
     ] {
-        assert_eq!(after_write(vec![write], 6), None);
+        assert_eq!(after_write(vec![write], 6), (None, None));
     }
 }
 
