@@ -71,7 +71,7 @@ pub(crate) struct CachedRow {
     /// The columns that were read, sorted.
     pub(crate) columns: Rc<[ColumnId]>,
     /// All that came to the table up to this number is in the row, but for what `unread` says.
-    pub(crate) covers: u64,
+    pub(crate) covers: Cell<u64>,
     /// Sources that were passed over, as what was known was later, have nothing later than this;
     /// [`NO_TIMESTAMP`] if there are none. Who reads has to find that what he knows is still later.
     pub(crate) unread: i64,
@@ -105,7 +105,7 @@ impl CachedRow {
             row: packed,
             around,
             columns,
-            covers,
+            covers: Cell::new(covers),
             unread: NO_TIMESTAMP,
             has_others,
         })

@@ -54,28 +54,34 @@ impl CachedTable {
 
     /// May an entry still be used?
     fn believes(&self, cached: &CachedRow, wall_seconds: impl FnOnce() -> u32) -> bool {
-        cached.covers >= self.forgotten && cached.is_current(wall_seconds)
+        cached.covers.get() >= self.forgotten && cached.is_current(wall_seconds)
     }
 
-    /// What `with` makes of a row that is known up to `number`, with all of `columns`, if all of it is to be seen:
-    /// it and nothing around it is deleted or expires, and nothing that was left out could change that. It is given
-    /// `None` if the entry is not such a one; without an entry there is nothing.
+    /// What `with` makes of a row that is known with all of `columns`, if all of it is to be seen: it and nothing around
+    /// it is deleted or expires, and nothing that was left out could change that. It is given `None` if the entry is not
+    /// such a one; without an entry there is nothing. `is_all` says of the number up to which a row is known whether
+    /// that is all, and then it is known up to `settled`, too.
     pub(crate) fn with_plain<T>(
         &self,
         (key, clustering): (&DecoratedKey, &Clustering),
-        (columns, number): (&[ColumnId], u64),
+        columns: &[ColumnId],
+        (is_all, settled): (impl FnOnce(u64) -> bool, u64),
         wall_seconds: impl FnOnce() -> u32,
         with: impl FnOnce(Option<&PackedRow>) -> T,
     ) -> Option<T> {
         let has = |cached: &CachedRow, column| cached.columns.binary_search(column).is_ok();
         let is_plain = |cached: &CachedRow| {
             cached.is_plain
-                && cached.covers >= number
                 && (*cached.columns == *columns || columns.iter().all(|column| has(cached, column)))
                 && self.believes(cached, wall_seconds)
+                && is_all(cached.covers.get())
         };
         self.rows.get(self.place(key, clustering), |cached| {
-            with(is_plain(cached).then_some(&cached.row))
+            let is_plain = is_plain(cached);
+            if is_plain {
+                cached.covers.set(cached.covers.get().max(settled));
+            }
+            with(is_plain.then_some(&cached.row))
         })
     }
 
@@ -97,11 +103,11 @@ impl CachedTable {
         wall_seconds: impl FnOnce() -> u32,
     ) -> Option<Behind> {
         let behind = |cached: &CachedRow| {
-            let is_behind = cached.covers < number && self.believes(cached, wall_seconds);
+            let is_behind = cached.covers.get() < number && self.believes(cached, wall_seconds);
             is_behind.then(|| Behind {
                 known: Known::of(cached, clustering, |_| true),
                 columns: cached.columns.clone(),
-                covers: cached.covers,
+                covers: cached.covers.get(),
             })
         };
         self.rows.peek(self.place(key, clustering), behind)?
@@ -223,7 +229,7 @@ impl Reading<'_> {
                 ..Start::nothing(clustering.clone())
             };
         }
-        let is_behind = cached.covers < self.view.number;
+        let is_behind = cached.covers.get() < self.view.number;
         // Other columns may be what the row lives by.
         let all = is_behind || !cached.row.liveness.is_live(self.command.now_seconds);
         let wanted = |column| all || asked.binary_search(&column).is_ok();
@@ -233,7 +239,7 @@ impl Reading<'_> {
                 has_others,
                 ..Known::of(cached, clustering, wanted)
             },
-            covered: cached.covers,
+            covered: cached.covers.get(),
             columns: all.then(|| cached.columns.clone()),
         }
     }

@@ -105,7 +105,11 @@ enum Write {
 #[derive(Clone, Debug)]
 enum Step {
     Write(Vec<Write>, i64),
+    /// To another partition.
+    WriteElsewhere,
     Flush,
+    /// A write while a memtable is flushed.
+    WriteBesideFlush(Vec<Write>, i64),
     Compact,
     Truncate,
     Alter,
@@ -141,7 +145,10 @@ fn step() -> impl Strategy<Value = Step> {
     let rows = prop_oneof![3 => (0..ROWS).prop_map(|row| (row, row)), 1 => Just((0, ROWS - 1))];
     prop_oneof![
         8 => (prop::collection::vec(write(), 1..4), 1i64..12).prop_map(|(w, t)| Step::Write(w, t)),
+        2 => Just(Step::WriteElsewhere),
         4 => Just(Step::Flush),
+        2 => (prop::collection::vec(write(), 1..3), 1i64..12)
+            .prop_map(|(w, t)| Step::WriteBesideFlush(w, t)),
         1 => Just(Step::Compact),
         1 => Just(Step::Truncate),
         1 => Just(Step::Alter),
@@ -219,6 +226,21 @@ fn update(table: &Arc<Table>, writes: &[Write], timestamp: i64) -> PartitionUpda
         }
     }
     update
+}
+
+/// A write of another partition.
+fn elsewhere(table: &Arc<Table>) -> PartitionUpdate {
+    let mut update = update(table, &[Write::Marker(0, 0)], 1);
+    update.key = DecoratedKey::new(int(2));
+    update
+}
+
+/// Begins to write all memtables.
+fn begin_flush(env: &Env, store: &Store) -> io::Task<()> {
+    let store = store.clone();
+    env.spawn(io::TaskGroup::Foreground, async move {
+        store.flush(None).await.expect("it can be flushed");
+    })
 }
 
 fn command(table: &Arc<Table>, row: u8, columns: &[ColumnId], now_seconds: u32) -> ReadCommand {
@@ -321,6 +343,23 @@ async fn expected(env: &Env, command: &ReadCommand, all: &PartitionUpdate) -> Re
     content(page.expect("memory is read without a drive"))
 }
 
+/// Rows that are shown without a read are as they should be.
+async fn check_shown(
+    env: &Env,
+    store: &Store,
+    table: &Arc<Table>,
+    all: &PartitionUpdate,
+) -> Result<(), TestCaseError> {
+    for row in 0..ROWS {
+        let command = command(table, row, &[V, W], FAR);
+        if let Some(shown) = shown_plain(env, store, &command, row) {
+            let expected = expected(env, &command, all).await;
+            prop_assert_eq!(shown, values_of(&expected, &[V, W]));
+        }
+    }
+    Ok(())
+}
+
 /// Takes the steps; gives how many reads of those the cache answered.
 async fn live(
     env: Env,
@@ -343,7 +382,25 @@ async fn live(
                 let applied = store.apply(Mutation { updates }).await;
                 applied.expect("the write is taken");
             }
+            Step::WriteElsewhere => {
+                let updates = vec![elsewhere(&table)];
+                store.apply(Mutation { updates }).await.expect("taken");
+            }
             Step::Flush => store.flush(None).await.expect("it can be flushed"),
+            Step::WriteBesideFlush(writes, timestamp) => {
+                let flush = begin_flush(&env, &store);
+                env.yield_now().await;
+                let written = update(&table, writes, *timestamp);
+                all.merge(written.clone());
+                let updates = vec![written];
+                store.apply(Mutation { updates }).await.expect("taken");
+                for _ in 0..8 {
+                    check_shown(&env, &store, &table, &all).await?;
+                    env.yield_now().await;
+                }
+                flush.await;
+                check_shown(&env, &store, &table, &all).await?;
+            }
             Step::Compact => store.compact(table.id).await.expect("it can be compacted"),
             Step::Truncate => {
                 store.truncate(table.id).await.expect("it can be truncated");

@@ -12,6 +12,7 @@ use model::{CellRef, Clustering, ColumnId, DecoratedKey, PackedRow, murmur3_x64_
 use super::TableStore;
 use crate::cache;
 use crate::memtable::MemPartition;
+use crate::sstable::SSTable;
 
 /// A row of which all is to be seen.
 #[derive(Clone, Copy, Debug)]
@@ -234,17 +235,40 @@ impl TableStore {
         show: &mut impl FnMut(Option<PlainRow<'_>>) -> bool,
     ) -> Option<bool> {
         let cached = self.cached.borrow();
-        let wanted = (columns, self.number.get());
-        cached
-            .as_ref()?
-            .with_plain(place, wanted, wall_seconds, |cached| {
-                let Some(cached) = cached else { return false };
-                let source = match known {
-                    Some(known) => Source::Both(known, cached, place.1),
-                    None => Source::Cached(cached, place.1),
-                };
-                show(Some(PlainRow(source)))
-            })
+        let cached = cached.as_ref()?;
+        let number = self.number.get();
+        // What memtables know is shown with it.
+        let is_known = |covers| covers >= number || !self.may_be_in_sstables_since(covers, place.0);
+        let up_to = (is_known, self.settled());
+        cached.with_plain(place, columns, up_to, wall_seconds, |cached| {
+            let Some(cached) = cached else { return false };
+            let source = match known {
+                Some(known) => Source::Both(known, cached, place.1),
+                None => Source::Cached(cached, place.1),
+            };
+            show(Some(PlainRow(source)))
+        })
+    }
+
+    /// All that has this number or a lower one lies in sstables.
+    fn settled(&self) -> u64 {
+        let flushing = self.flushing.borrow();
+        let first = flushing
+            .iter()
+            .filter_map(|memtable| memtable.number())
+            .min();
+        first.map_or(self.number.get(), |first| first - 1)
+    }
+
+    /// May sstables with a higher number than `known` know of a partition?
+    fn may_be_in_sstables_since(&self, known: u64, key: &DecoratedKey) -> bool {
+        let sstables = self.sstables.borrow();
+        let is_later = |sstable: &&SSTable| sstable.number().is_none_or(|number| number > known);
+        let mut later = sstables.iter().filter(is_later).peekable();
+        later.peek().is_some() && {
+            let hash = murmur3_x64_128(key.key());
+            later.any(|sstable| sstable.may_contain(key, hash))
+        }
     }
 
     pub(super) fn may_be_in_sstables(&self, key: &DecoratedKey) -> bool {
