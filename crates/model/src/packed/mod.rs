@@ -164,6 +164,11 @@ impl PackedRow {
         self.0[0] & PLAIN != 0
     }
 
+    /// Its marker.
+    pub fn marker(&self) -> Liveness {
+        self.read().head.liveness
+    }
+
     /// The columns that it has something in, and what: an empty value may be one, or none. The cells of a collection
     /// come one by one.
     pub fn values(&self) -> PackedValues<'_> {

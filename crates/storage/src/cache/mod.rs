@@ -23,7 +23,8 @@
 //! not believed.
 //!
 //! A flush takes what it writes into the entries that know everything else: rows that are read and
-//! written all the time would otherwise be read from each new sstable once.
+//! written all the time would otherwise be read from each new sstable once. And rows of which its memtable has all
+//! that there is come here as they lie, if they were asked for more than once while they were there.
 //!
 //! **What stays.** `quick_cache`: Clock-PRO with two references as in S3-FIFO (Yang et al., *FIFO
 //! queues are all you need for cache eviction*, SOSP 2023). A row comes here when it is asked for the
@@ -31,24 +32,25 @@
 //! compactions and repairs do not come here.
 
 mod doorkeeper;
-mod packed_row;
+mod place;
+mod row;
 #[cfg(test)]
 mod tests;
 
 use std::cell::{Cell, RefCell};
-use std::hash::{BuildHasher, Hash, Hasher};
+use std::hash::BuildHasher;
 use std::rc::Rc;
 
-use bytes::Bytes;
-use model::{Clustering, ColumnId, DecoratedKey, DeletionTime, NO_TIMESTAMP, Row, Token};
+use model::{ColumnId, PackedRow, Row};
+use quick_cache::Weighter;
 use quick_cache::unsync::{Cache, DefaultLifecycle};
-use quick_cache::{Equivalent, Weighter};
 
-pub(crate) use packed_row::PackedRow;
+pub(crate) use place::PlaceOf;
+pub(crate) use row::CachedRow;
 
 use doorkeeper::Doorkeeper;
+use place::{Place, Seed};
 
-use crate::memtable::allocated;
 use crate::sstable::ChunkCache;
 
 /// Rows with more bytes of key and values than one part in so many of the cache are not kept.
@@ -61,186 +63,13 @@ const EXPECTED: usize = 1024;
 /// How many different lists of columns entries may have.
 const MOST_LISTS: usize = 64;
 
-/// A row that was read.
-#[derive(Debug)]
-pub(crate) struct CachedRow {
-    /// Marker, deletion and cells of [`CachedRow::columns`], and nothing of other columns.
-    pub(crate) row: PackedRow,
-    /// What is deleted around the row: its partition, or a range.
-    pub(crate) around: DeletionTime,
-    /// The columns that were read, sorted.
-    pub(crate) columns: Rc<[ColumnId]>,
-    /// All that came to the table up to this number is in the row, but for what `unread` says.
-    pub(crate) covers: Cell<u64>,
-    /// Sources that were passed over, as what was known was later, have nothing later than this;
-    /// [`NO_TIMESTAMP`] if there are none. Who reads has to find that what he knows is still later.
-    pub(crate) unread: i64,
-    /// Did the row have cells or deletions of other columns? Then they may be what it lives by.
-    pub(crate) has_others: bool,
-    /// Seconds since 1970 until which it may be used.
-    pub(crate) until: u32,
-    /// Is all of it to be seen, whenever that is, and nothing else?
-    pub(crate) is_plain: bool,
-}
-
-impl CachedRow {
-    /// A row as it was read from everything up to `covers`, with the seconds after which deletions
-    /// of its table may be purged. `None` if it is too large for `cache`.
-    pub(crate) fn new(
-        cache: &RowCache,
-        key: &DecoratedKey,
-        (row, around): (&Row, DeletionTime),
-        columns: &[ColumnId],
-        covers: u64,
-        gc_grace: u32,
-    ) -> Option<CachedRow> {
-        let packed = PackedRow::new(key, row, columns, cache.largest())?;
-        let columns = cache.shared_columns(columns)?;
-        let is_other = |column: &ColumnId| columns.binary_search(column).is_err();
-        let has_others = row.cells.iter().any(|cell| is_other(&cell.column))
-            || row.complex_deletions.iter().any(|d| is_other(&d.column));
-        Some(CachedRow {
-            is_plain: around.is_live() && packed.is_plain(),
-            until: packed.keeps_until(around, gc_grace),
-            row: packed,
-            around,
-            columns,
-            covers: Cell::new(covers),
-            unread: NO_TIMESTAMP,
-            has_others,
-        })
-    }
-
-    /// What was read for it was less than all: sources with nothing later than `unread` were passed over, or other
-    /// columns, if it `has_others`.
-    pub(crate) fn leaves_out(&mut self, unread: i64, has_others: bool) {
-        self.unread = unread;
-        self.has_others |= has_others;
-        // What is left out of a row that has its marker is other columns, and they change nothing.
-        self.is_plain &= unread == NO_TIMESTAMP;
-    }
-
-    /// May it be used now? Most need not know what time it is.
-    pub(crate) fn is_current(&self, wall_seconds: impl FnOnce() -> u32) -> bool {
-        self.until == u32::MAX || self.until >= wall_seconds()
-    }
-}
-
-/// Where a row lies.
-struct Place {
-    table: u64,
-    token: Token,
-    key_length: u32,
-    /// Key and clustering, a part of the row's own memory.
-    bytes: Bytes,
-}
-
-/// The same, to look for.
-#[derive(Clone, Copy)]
-pub(crate) struct PlaceOf<'p> {
-    /// The table's number.
-    pub(crate) table: u64,
-    /// The partition.
-    pub(crate) key: &'p DecoratedKey,
-    /// The row; recognised by its bytes, even where others are equal in the order of the table.
-    pub(crate) clustering: &'p Clustering,
-}
-
-impl PlaceOf<'_> {
-    fn is(&self, place: &Place) -> bool {
-        let key = self.key.key();
-        place.table == self.table
-            && place.token == self.key.token()
-            && place.key_length as usize == key.len()
-            && packed_row::is_place(&place.bytes, key, self.clustering)
-    }
-}
-
-impl Equivalent<Place> for PlaceOf<'_> {
-    fn equivalent(&self, place: &Place) -> bool {
-        self.is(place)
-    }
-}
-
-impl PartialEq for Place {
-    fn eq(&self, other: &Place) -> bool {
-        (self.table, self.token, self.key_length) == (other.table, other.token, other.key_length)
-            && self.bytes == other.bytes
-    }
-}
-
-impl Eq for Place {}
-
-/// The token is a good hash of the key.
-fn hash_partition(table: u64, token: Token, hasher: &mut impl Hasher) {
-    hasher.write_u64(table ^ token.0 as u64);
-}
-
-fn hash_value(value: &[u8], hasher: &mut impl Hasher) {
-    hasher.write_u64(value.len() as u64);
-    hasher.write(value);
-}
-
-impl Hash for Place {
-    fn hash<H: Hasher>(&self, hasher: &mut H) {
-        hash_partition(self.table, self.token, hasher);
-        let clustering = &self.bytes[self.key_length as usize..];
-        packed_row::place_values(clustering).for_each(|value| hash_value(value, hasher));
-    }
-}
-
-impl Hash for PlaceOf<'_> {
-    fn hash<H: Hasher>(&self, hasher: &mut H) {
-        hash_partition(self.table, self.key.token(), hasher);
-        let values = self.clustering.0.iter();
-        values.for_each(|value| hash_value(value, hasher));
-    }
-}
-
-/// Begins with a number that nobody outside knows, so that nobody can choose clusterings that
-/// collide.
-#[derive(Clone, Copy)]
-struct Seed(u64);
-
-impl BuildHasher for Seed {
-    type Hasher = PlaceHasher;
-
-    fn build_hasher(&self) -> PlaceHasher {
-        PlaceHasher(self.0)
-    }
-}
-
-/// Multiplies and folds, a word at a time.
-struct PlaceHasher(u64);
-
-impl Hasher for PlaceHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        let (words, rest) = bytes.as_chunks::<8>();
-        for word in words {
-            self.write_u64(u64::from_le_bytes(*word));
-        }
-        let mut last = [0; 8];
-        last[..rest.len()].copy_from_slice(rest);
-        self.write_u64(u64::from_le_bytes(last));
-    }
-
-    fn write_u64(&mut self, value: u64) {
-        let product = u128::from(self.0 ^ value) * 0x9e37_79b9_7f4a_7c15;
-        self.0 = (product >> 64) as u64 ^ product as u64;
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
 /// What an entry takes besides its slot, which the cache counts as a whole.
 #[derive(Clone, Copy)]
 struct Bytewise;
 
 impl Weighter<Place, Box<CachedRow>> for Bytewise {
-    fn weight(&self, _: &Place, cached: &Box<CachedRow>) -> u64 {
-        (allocated(size_of::<CachedRow>()) + cached.row.heap_bytes()) as u64
+    fn weight(&self, place: &Place, cached: &Box<CachedRow>) -> u64 {
+        (place.heap_bytes() + cached.bytes()) as u64
     }
 }
 
@@ -270,6 +99,8 @@ pub(crate) struct RowCache {
     asked: Doorkeeper,
     /// The lists of columns of entries, each once.
     columns: RefCell<Vec<Rc<[ColumnId]>>>,
+    /// Where rows are laid out.
+    scratch: RefCell<Vec<u8>>,
     seed: u64,
     chunks: ChunkCache,
     /// Bytes for rows and chunks together.
@@ -310,6 +141,7 @@ impl RowCache {
             entries: RefCell::new(empty(rows_of(shared), seed)),
             asked: Doorkeeper::new(rows_of(shared) / EXPECTED),
             columns: RefCell::default(),
+            scratch: RefCell::default(),
             seed,
             chunks,
             shared: Cell::new(shared),
@@ -377,13 +209,7 @@ impl RowCache {
         if known.is_some_and(|known| known.covers > cached.covers) {
             return;
         }
-        let place = Place {
-            table: place.table,
-            token: place.key.token(),
-            key_length: place.key.key().len() as u32,
-            bytes: cached.row.place(),
-        };
-        entries.insert(place, Box::new(cached));
+        entries.insert(place.kept(), Box::new(cached));
         self.account(&mut entries);
     }
 
@@ -400,6 +226,11 @@ impl RowCache {
         let forgotten = std::mem::replace(&mut *entries, empty(self.capacity(), self.seed));
         self.account(&mut entries);
         Forgotten(forgotten)
+    }
+
+    /// A row, laid out in one piece.
+    fn packed(&self, row: &Row) -> PackedRow {
+        PackedRow::new(row, &mut self.scratch.borrow_mut())
     }
 
     /// A list of columns that entries share; `None` if there are too many different ones.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use model::{Cell, Liveness, NO_DELETION_TIME, NO_TTL};
+use model::{Cell, Clustering, DecoratedKey, DeletionTime, Liveness, NO_DELETION_TIME, NO_TTL};
 use proptest::prelude::*;
 
 use super::*;
@@ -40,18 +40,15 @@ fn row(clustering: Clustering, timestamp: i64, length: usize) -> Row {
 /// Puts a row, if it is not too large.
 fn put(cache: &RowCache, (table, key): (u64, &DecoratedKey), row: &Row, covers: u64) -> bool {
     let of = (row, DeletionTime::LIVE);
-    let cached = CachedRow::new(cache, key, of, &[COLUMN], covers, 0);
+    let place = PlaceOf {
+        table,
+        key,
+        clustering: &row.clustering,
+    };
+    let cached = CachedRow::new(cache, place, of, &[COLUMN], covers, 0);
     let fits = cached.is_some();
-    let clustering = &row.clustering;
     if let Some(cached) = cached {
-        cache.put(
-            PlaceOf {
-                table,
-                key,
-                clustering,
-            },
-            cached,
-        );
+        cache.put(place, cached);
     }
     fits
 }
@@ -62,9 +59,7 @@ fn get(cache: &RowCache, table: u64, key: &DecoratedKey, clustering: &Clustering
         key,
         clustering,
     };
-    cache.get(place, |cached| {
-        cached.row.unpack(clustering.clone(), |_| true)
-    })
+    cache.get(place, |cached| cached.row.unpack())
 }
 
 /// Rows and chunks together never have more than they share.
@@ -212,7 +207,12 @@ fn places_do_not_mix() {
 #[test]
 fn a_row_is_used_as_long_as_none_of_its_deletions_may_be_purged() {
     let until = |row: &Row, around: DeletionTime| {
-        let cached = CachedRow::new(&cache(), &key(1), (row, around), &[COLUMN], 1, 50);
+        let place = PlaceOf {
+            table: 1,
+            key: &key(1),
+            clustering: &row.clustering,
+        };
+        let cached = CachedRow::new(&cache(), place, (row, around), &[COLUMN], 1, 50);
         cached.expect("it is small").until
     };
     let live = row(Clustering::EMPTY, 1, 1);

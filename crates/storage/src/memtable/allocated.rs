@@ -1,7 +1,7 @@
 //! What memory takes beside what is asked for.
 
 /// Reference counts beside what they count.
-pub(super) const COUNTS: usize = 2 * size_of::<usize>();
+pub(crate) const COUNTS: usize = 2 * size_of::<usize>();
 
 /// Bytes that an allocator takes for a piece of so many: it has four sizes for each power of two,
 /// as mimalloc (`mi_bin`) and jemalloc do.

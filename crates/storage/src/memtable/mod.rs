@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use model::{DecoratedKey, PartitionBound, PartitionUpdate, Table};
 
-pub(crate) use allocated::allocated;
+pub(crate) use allocated::{COUNTS, allocated};
 pub(crate) use growth::{Growth, most_growth, most_growth_of};
 pub use measured::MeasuredMemtable;
 pub(crate) use partition::MemPartition;

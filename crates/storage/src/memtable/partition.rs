@@ -1,5 +1,6 @@
 //! A partition in memory.
 
+use std::cell::Cell;
 use std::ops::Range;
 
 use bytes::Bytes;
@@ -33,7 +34,12 @@ pub(crate) struct MemPartition {
     rows: Tree<MemRow>,
     /// What most partitions do not have.
     rest: Option<Box<Rest>>,
+    /// How often rows of it were asked for by themselves; [`ASKED_AGAIN`] is as often as anything.
+    asked: Cell<u8>,
 }
+
+/// Who asks for the second time has a reason to: the same as of the cache of rows.
+const ASKED_AGAIN: u8 = 2;
 
 #[derive(Clone, Debug)]
 struct Rest {
@@ -51,7 +57,21 @@ impl MemPartition {
             key: SmallVec::from_slice(key),
             rows: Tree::default(),
             rest: None,
+            asked: Cell::new(0),
         }
+    }
+
+    /// A row of it was asked for.
+    pub(crate) fn note_asked(&self) {
+        let asked = self.asked.get();
+        if asked < ASKED_AGAIN {
+            self.asked.set(asked + 1);
+        }
+    }
+
+    /// Were rows of it asked for more than once?
+    pub(crate) fn is_asked_again(&self) -> bool {
+        self.asked.get() >= ASKED_AGAIN
     }
 
     /// The serialized key.
@@ -142,7 +162,7 @@ impl MemPartition {
     }
 
     /// The row of a number.
-    pub(super) fn row_at(&self, index: usize) -> Option<&MemRow> {
+    pub(crate) fn row_at(&self, index: usize) -> Option<&MemRow> {
         self.rows.get(index)
     }
 

@@ -3,12 +3,13 @@
 use std::rc::Rc;
 
 use model::{
-    Clustering, ColumnId, DecoratedKey, DeletionTime, NO_TIMESTAMP, Row, Table, murmur3_x64_128,
+    Clustering, ColumnId, DecoratedKey, DeletionTime, NO_TIMESTAMP, PackedRow, Row, Table,
+    murmur3_x64_128,
 };
 
 use super::single_row::Known;
 use super::{ReadCounters, Reading, View};
-use crate::cache::{CachedRow, PackedRow, PlaceOf, RowCache};
+use crate::cache::{CachedRow, PlaceOf, RowCache};
 use crate::memtable::Memtable;
 use crate::sstable::SSTable;
 
@@ -105,7 +106,7 @@ impl CachedTable {
         let behind = |cached: &CachedRow| {
             let is_behind = cached.covers.get() < number && self.believes(cached, wall_seconds);
             is_behind.then(|| Behind {
-                known: Known::of(cached, clustering, |_| true),
+                known: Known::of(cached, |_| true),
                 columns: cached.columns.clone(),
                 covers: cached.covers.get(),
             })
@@ -123,11 +124,27 @@ impl CachedTable {
     ) {
         let (row, around) = (&known.row, known.around());
         let gc_grace = table.options.gc_grace_seconds.max(0) as u32;
-        let cached = CachedRow::new(&self.rows, key, (row, around), columns, covers, gc_grace);
+        let place = self.place(key, &row.clustering);
+        let cached = CachedRow::new(&self.rows, place, (row, around), columns, covers, gc_grace);
         let Some(mut cached) = cached else { return };
         cached.leaves_out(known.unread, known.has_others);
         if cached.is_current(wall_seconds) {
-            self.rows.put(self.place(key, &row.clustering), cached);
+            self.rows.put(place, cached);
+        }
+    }
+
+    /// Shares a row with a memtable, as [`CachedRow::shared`].
+    pub(crate) fn share(
+        &self,
+        (key, row): (&DecoratedKey, &PackedRow),
+        columns: &[ColumnId],
+        covers: u64,
+    ) {
+        let clustering = row.to_clustering();
+        let place = self.place(key, &clustering);
+        let cached = CachedRow::shared(&self.rows, place, row, columns, covers);
+        if let Some(cached) = cached {
+            self.rows.put(place, cached);
         }
     }
 }
@@ -231,13 +248,13 @@ impl Reading<'_> {
         }
         let is_behind = cached.covers.get() < self.view.number;
         // Other columns may be what the row lives by.
-        let all = is_behind || !cached.row.liveness.is_live(self.command.now_seconds);
+        let all = is_behind || !cached.row.marker().is_live(self.command.now_seconds);
         let wanted = |column| all || asked.binary_search(&column).is_ok();
         let has_others = cached.has_others || (!all && cached.columns.len() > asked.len());
         Start {
             known: Known {
                 has_others,
-                ..Known::of(cached, clustering, wanted)
+                ..Known::of(cached, wanted)
             },
             covered: cached.covers.get(),
             columns: all.then(|| cached.columns.clone()),
@@ -277,9 +294,11 @@ impl Reading<'_> {
 
 impl Known {
     /// What the cache has of a row, with the columns that are wanted.
-    fn of(cached: &CachedRow, clustering: &Clustering, wanted: impl Fn(ColumnId) -> bool) -> Known {
+    fn of(cached: &CachedRow, wanted: impl Fn(ColumnId) -> bool) -> Known {
+        let mut row = cached.row.unpack();
+        row.cells.retain(|cell| wanted(cell.column));
         Known {
-            row: cached.row.unpack(clustering.clone(), wanted),
+            row,
             partition: cached.around,
             range: DeletionTime::LIVE,
             found: true,

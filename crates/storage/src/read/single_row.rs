@@ -212,6 +212,7 @@ impl<'r> Reading<'r> {
             if !View::is_covered(memtable, start.covered)
                 && let Some(partition) = memtable.get(key)
             {
+                partition.note_asked();
                 start.known.add_memory(&partition, &self.view.table);
             }
         }

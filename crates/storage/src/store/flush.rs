@@ -14,7 +14,7 @@ use io::{Env, oneshot};
 use model::{Row, Table, TableId};
 
 use super::Inner;
-use super::table::{TableStore, add};
+use super::table::{HandOver, TableStore, add};
 use crate::Unfiltered;
 use crate::error::FlushError;
 use crate::memtable::{MemStream, Memtable};
@@ -326,10 +326,14 @@ impl Inner {
         let all = std::rc::Rc::new([model::Slice::ALL]);
         let unbounded = model::PartitionBound::Unbounded;
         let progress = Progress::new(self, memtable);
+        let cache = HandOver::new(table, memtable, schema.clone());
         let mut at = None;
         while let Some(partition) = memtable.next(&unbounded, &unbounded, at.as_ref()) {
             let key = partition.key();
             at = Some(key.clone());
+            if let Some(cache) = &cache {
+                cache.partition(&key, &partition);
+            }
             let stream = MemStream::new(partition, schema.clone(), all.clone(), false);
             // A merge of one: what a deletion covers must not reach the file, as readers of a
             // single sstable, Cassandra's too, take it that nothing in it is covered.
@@ -339,7 +343,9 @@ impl Inner {
                 let now = || self.now_seconds();
                 let written = |row: &Row| {
                     progress.add_item();
-                    table.refresh_cached(memtable, (&key, &row.clustering), now);
+                    if let Some(cache) = &cache {
+                        cache.row((&key, &row.clustering), now);
+                    }
                 };
                 write_partition((&mut writer, &mut partition), &schema, written, &self.env).await?;
             }

@@ -1,5 +1,6 @@
 //! One table on one shard: its memtables and sstables.
 
+mod hand_over;
 mod plain_partition;
 mod plain_row;
 
@@ -10,7 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use io::{Env, Notify};
-use model::{Clustering, DecoratedKey, ShardId, Sharder, Table};
+use model::{ShardId, Sharder, Table};
 use smallvec::SmallVec;
 
 use super::compact::TableCompaction;
@@ -24,6 +25,7 @@ use crate::sstable::{
     folder as sstable_folder,
 };
 use crate::tally::Tally;
+pub(crate) use hand_over::HandOver;
 pub use plain_partition::PlainRows;
 pub use plain_row::PlainRow;
 
@@ -221,23 +223,6 @@ impl TableStore {
             cached: self.cached.borrow().clone(),
             most_tombstones: u64::MAX,
             index: None,
-        }
-    }
-
-    /// A row of a memtable that is being flushed: what the cache has of it is to know that too.
-    pub(crate) fn refresh_cached(
-        &self,
-        memtable: &Memtable,
-        place: (&DecoratedKey, &Clustering),
-        wall_seconds: impl Fn() -> u32,
-    ) {
-        let Some(number) = memtable.number() else {
-            return;
-        };
-        let of = |cached: &CachedTable| cached.behind(place, number, &wall_seconds);
-        let behind = self.cached.borrow().as_ref().and_then(of);
-        if let Some(behind) = behind {
-            self.view().refresh(place.0, behind, number, wall_seconds);
         }
     }
 

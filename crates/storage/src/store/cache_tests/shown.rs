@@ -90,7 +90,7 @@ fn plain_rows_are_shown_where_they_lie() {
                 Step::WriteElsewhere,
                 Step::WriteBesideFlush(vec![], 2),
             ],
-            Some(shown),
+            Some(shown.clone()),
         ),
         (
             vec![
@@ -99,6 +99,21 @@ fn plain_rows_are_shown_where_they_lie() {
                 read(),
                 read(),
                 write(vec![Write::Marker(1, 0)], 2),
+                Step::Flush,
+            ],
+            None,
+        ),
+        // Or it was asked for twice while it was in the memtable, and that had all of it.
+        (vec![write(whole(), 1), read(), Step::Flush], None),
+        (
+            vec![write(whole(), 1), read(), read(), Step::Flush],
+            Some(shown),
+        ),
+        (
+            vec![
+                write(vec![Write::Cell(0, W, Some((2, 0)))], 1),
+                Step::Flush,
+                write(whole(), 2),
                 Step::Flush,
             ],
             None,
@@ -182,6 +197,46 @@ fn what_a_memtable_adds_to_a_cached_row_is_shown_with_it() {
     ] {
         assert_eq!(after_write(vec![write], 6), [None, None, None]);
     }
+}
+
+#[test]
+fn what_is_written_within_a_flush_is_shown_with_what_is_flushed() {
+    let read = || Step::Read(0, Vec::new(), 0);
+    let whole = vec![Write::Marker(0, 0), Write::Cell(0, V, Some((1, 0)))];
+    let cell = |column, byte| vec![Write::Cell(0, column, Some((byte, 0)))];
+    let value = |byte: u8| Bytes::from(vec![byte; usize::from(byte)]);
+    let shown = |values: &[(ColumnId, u8)]| {
+        let values = values.iter().map(|(column, byte)| (*column, value(*byte)));
+        Some(Some((vec![int(0)], values.collect())))
+    };
+    // In two memtables, and nowhere else.
+    let first = Step::Write(whole.clone(), 1);
+    let two =
+        |writes, time| is_plain_after(vec![first.clone(), Step::WriteBesideFlush(writes, time)]);
+    assert_eq!(two(cell(W, 2), 2), shown(&[(V, 1), (W, 2)]));
+    assert_eq!(two(cell(V, 2), 2), shown(&[(V, 2)]));
+    assert_eq!(two(cell(V, 2), 0), shown(&[(V, 1)]));
+    assert_eq!(two(vec![Write::RowDeleted(0)], 2), None);
+    assert_eq!(two(vec![Write::Cell(0, V, None)], 2), None);
+    // The cache has what was flushed before.
+    let before = [Step::Write(whole, 1), Step::Flush, read(), read()];
+    let three = |(second, then), (third, last)| {
+        let later = [
+            Step::Write(second, then),
+            Step::WriteBesideFlush(third, last),
+        ];
+        is_plain_after(before.iter().cloned().chain(later).collect())
+    };
+    let both = shown(&[(V, 3), (W, 2)]);
+    assert_eq!(three((cell(W, 2), 2), (cell(V, 3), 3)), both);
+    assert_eq!(three((cell(V, 3), 3), (cell(W, 2), 2)), both);
+    assert_eq!(three((cell(V, 3), 3), (cell(V, 2), 2)), shown(&[(V, 3)]));
+    assert_eq!(three((cell(V, 2), 2), (cell(V, 3), 3)), shown(&[(V, 3)]));
+    assert_eq!(three((cell(V, 4), 0), (cell(V, 3), 0)), shown(&[(V, 1)]));
+    assert_eq!(
+        three((vec![Write::RowDeleted(0)], 2), (cell(V, 3), 3)),
+        None
+    );
 }
 
 #[test]

@@ -10,21 +10,16 @@ use std::iter::Peekable;
 use model::{CellRef, Clustering, ColumnId, DecoratedKey, PackedRow, murmur3_x64_128};
 
 use super::TableStore;
-use crate::cache;
 use crate::memtable::MemPartition;
 use crate::sstable::SSTable;
 
 /// A row of which all is to be seen.
 #[derive(Clone, Copy, Debug)]
-pub struct PlainRow<'r>(Source<'r>);
-
-#[derive(Clone, Copy, Debug)]
-enum Source<'r> {
-    Memtable(&'r PackedRow),
-    /// With the clustering that was asked for, which is that of the row byte for byte.
-    Cached(&'r cache::PackedRow, &'r Clustering),
-    /// The cache has all but what came to the memtable since; with the clustering that was asked for.
-    Both(&'r PackedRow, &'r cache::PackedRow, &'r Clustering),
+pub struct PlainRow<'r> {
+    row: &'r PackedRow,
+    /// What was known of it before that, the later first: in a memtable that is flushed, and in the cache, where it lies
+    /// under the clustering that was asked for byte for byte.
+    before: [Option<&'r PackedRow>; 2],
 }
 
 /// One of two iterators over the same.
@@ -53,44 +48,57 @@ where
     A: Iterator<Item = CellRef<'r>>,
     B: Iterator<Item = CellRef<'r>>,
 {
-    type Item = (ColumnId, &'r [u8]);
+    type Item = CellRef<'r>;
 
-    fn next(&mut self) -> Option<(ColumnId, &'r [u8])> {
+    fn next(&mut self) -> Option<CellRef<'r>> {
         let Merged(ours, theirs) = self;
-        let cell = match (ours.peek(), theirs.peek()) {
+        match (ours.peek(), theirs.peek()) {
             (Some(our), Some(their)) if our.column == their.column => {
                 let (our, their) = (ours.next()?, theirs.next()?);
-                if their.wins_over(&our) { their } else { our }
+                Some(if their.wins_over(&our) { their } else { our })
             }
-            (Some(our), Some(their)) if our.column > their.column => theirs.next()?,
-            (Some(_), _) => ours.next()?,
-            (None, _) => theirs.next()?,
-        };
-        Some((cell.column, cell.value))
+            (Some(our), Some(their)) if our.column > their.column => theirs.next(),
+            (Some(_), _) => ours.next(),
+            (None, _) => theirs.next(),
+        }
+    }
+}
+
+impl<'r> From<&'r PackedRow> for PlainRow<'r> {
+    fn from(row: &'r PackedRow) -> PlainRow<'r> {
+        let before = [None; 2];
+        PlainRow { row, before }
     }
 }
 
 impl<'r> PlainRow<'r> {
+    /// With what was known before all that it has.
+    fn since(self, earlier: &'r PackedRow) -> PlainRow<'r> {
+        let before = match self.before {
+            [None, _] => [Some(earlier), None],
+            [later, _] => [later, Some(earlier)],
+        };
+        PlainRow { before, ..self }
+    }
+
     /// The values of its clustering.
     pub fn clustering(self) -> impl Iterator<Item = &'r [u8]> {
-        match self.0 {
-            Source::Memtable(row) => Either::A(row.clustering()),
-            Source::Cached(_, clustering) | Source::Both(_, _, clustering) => {
-                Either::B(clustering.values())
-            }
-        }
+        let [first, second] = self.before;
+        second.or(first).unwrap_or(self.row).clustering()
     }
 
     /// Its columns, in their order, and what they have: also some that nobody asked for.
     pub fn values(self) -> impl Iterator<Item = (ColumnId, &'r [u8])> {
-        match self.0 {
-            Source::Memtable(row) => Either::A(row.values()),
-            Source::Cached(row, _) => Either::B(Either::A(row.values())),
-            Source::Both(row, cached, _) => {
-                let (ours, theirs) = (row.cell_refs(), cached.cell_refs());
-                Either::B(Either::B(Merged(ours.peekable(), theirs.peekable())))
+        let cells = |row: &'r PackedRow| row.cell_refs().peekable();
+        let merged = match self.before {
+            [None, _] => return Either::A(self.row.values()),
+            [Some(before), None] => Either::A(Merged(cells(self.row), cells(before))),
+            [Some(before), Some(first)] => {
+                let later = Merged(cells(self.row), cells(before));
+                Either::B(Merged(later.peekable(), cells(first)))
             }
-        }
+        };
+        Either::B(merged.map(|cell| (cell.column, cell.value)))
     }
 }
 
@@ -160,14 +168,21 @@ impl TableStore {
     fn with_plain_row(
         &self,
         place: RowPlace<'_>,
-        known: Option<&MemPartition>,
+        active: Option<&MemPartition>,
         (columns, wall_seconds): (&[ColumnId], impl FnOnce() -> u32),
         show: &mut impl FnMut(Option<PlainRow<'_>>) -> bool,
     ) -> Option<Found> {
-        self.known_once(place.0, known, |known| match known {
-            Some(partition) => self.in_memtable(partition, place, (columns, wall_seconds), show),
-            None => self.beside_memtables(place, (columns, wall_seconds), show),
-        })?
+        let flushing = self.flushing.borrow();
+        let mut flushed = flushing.iter().filter_map(|memtable| memtable.get(place.0));
+        let (flushed, another) = (flushed.next(), flushed.next());
+        if another.is_some() {
+            return None;
+        }
+        let asked = (columns, wall_seconds);
+        match [active, flushed.as_deref()] {
+            [None, None] => self.beside_memtables(place, asked, show),
+            known => self.in_memtables(known, place, asked, show),
+        }
     }
 
     /// What `with` makes of a partition that one memtable knows of at most: that of the active one, which is given, or of
@@ -202,26 +217,39 @@ impl TableStore {
         shown.then_some(Found::Absent)
     }
 
-    /// Of a partition that one memtable knows of.
-    fn in_memtable(
+    /// Of a partition that two memtables know of at most, the later first.
+    fn in_memtables(
         &self,
-        partition: &MemPartition,
+        known: [Option<&MemPartition>; 2],
         place: RowPlace<'_>,
         asked: (&[ColumnId], impl FnOnce() -> u32),
         show: &mut impl FnMut(Option<PlainRow<'_>>) -> bool,
     ) -> Option<Found> {
         let table = self.schema.borrow();
-        let row = partition.plain_row(table.comparator(), place.1)?;
+        let mut row: Option<PlainRow<'_>> = None;
+        for partition in known.into_iter().flatten() {
+            let Some(earlier) = partition.plain_row(table.comparator(), place.1)? else {
+                continue;
+            };
+            row = Some(match row {
+                None => PlainRow::from(earlier),
+                // Rows that are equal in the order of their table may differ in their bytes.
+                Some(row) if row.clustering().eq(earlier.clustering()) => row.since(earlier),
+                Some(_) => return None,
+            });
+        }
         if self.may_be_in_sstables(place.0) {
             let shown = self.recalled(row, place, asked, show)?;
             return shown.then_some(Found::Recalled);
         }
-        let in_memtable = |row| PlainRow(Source::Memtable(row));
-        let shown = show(row.map(in_memtable));
+        let shown = show(row);
         let found = match row {
             Some(_) => Found::There,
             None => Found::Absent,
         };
+        for partition in known.into_iter().flatten() {
+            partition.note_asked();
+        }
         shown.then_some(found)
     }
 
@@ -229,7 +257,7 @@ impl TableStore {
     /// the cache has nothing of it.
     fn recalled(
         &self,
-        known: Option<&PackedRow>,
+        known: Option<PlainRow<'_>>,
         place: RowPlace<'_>,
         (columns, wall_seconds): (&[ColumnId], impl FnOnce() -> u32),
         show: &mut impl FnMut(Option<PlainRow<'_>>) -> bool,
@@ -242,11 +270,10 @@ impl TableStore {
         let up_to = (is_known, self.settled());
         cached.with_plain(place, columns, up_to, wall_seconds, |cached| {
             let Some(cached) = cached else { return false };
-            let source = match known {
-                Some(known) => Source::Both(known, cached, place.1),
-                None => Source::Cached(cached, place.1),
-            };
-            show(Some(PlainRow(source)))
+            show(Some(match known {
+                Some(known) => known.since(cached),
+                None => PlainRow::from(cached),
+            }))
         })
     }
 
