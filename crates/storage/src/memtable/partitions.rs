@@ -31,6 +31,14 @@ impl Partitions {
         self.by_token.len() + self.others.len()
     }
 
+    /// Drops some of them; `false` if there were none.
+    pub(super) fn drop_some(&mut self) -> bool {
+        match self.by_token.pop_leaf() {
+            Some(dropped) => !dropped.is_empty(),
+            None => self.others.pop_first().is_some(),
+        }
+    }
+
     /// The partition of a key, whose token this is.
     pub(super) fn get(&self, token: Token, key: &[u8]) -> Option<&Rc<MemPartition>> {
         let found = self.by_token.get(token)?;

@@ -144,6 +144,25 @@ impl<V> TokenMap<V> {
         }
     }
 
+    /// Takes out some that lie side by side, at most [`LEAF`]; `None` if there are no more.
+    pub(super) fn pop_leaf(&mut self) -> Option<Vec<(Token, V)>> {
+        loop {
+            let branch = self.branches.last_mut()?;
+            branch.starts.pop();
+            match branch.leaves.pop() {
+                Some(Leaf(list)) if list.is_empty() => {}
+                Some(Leaf(list)) => {
+                    self.len -= list.len();
+                    return Some(list);
+                }
+                None => {
+                    self.starts.pop();
+                    self.branches.pop();
+                }
+            }
+        }
+    }
+
     /// What the leaf of a token has from it on: the next ones, unless there are none in that leaf.
     pub(super) fn next_in_leaf(&self, token: Token) -> &[(Token, V)] {
         let guess = self.guess(token);
@@ -259,6 +278,15 @@ mod tests {
                 let next = expected.range(token..).take(near.len());
                 prop_assert!(near.eq(next.map(|(token, number)| (*token, *number))));
             }
+            while let Some(leaf) = map.pop_leaf() {
+                prop_assert!(leaf.len() <= LEAF && !leaf.is_empty());
+                for (token, number) in leaf {
+                    prop_assert_eq!(expected.remove(&token.0), Some(number));
+                }
+                prop_assert_eq!(map.len(), expected.len());
+            }
+            prop_assert!(expected.is_empty());
+            prop_assert_eq!(*map.get_or_insert_with(Token(1), || 1), 1);
         }
     }
 

@@ -26,6 +26,8 @@ use crate::sstable::{
 
 /// How long to wait before a flush that failed is tried again.
 const RETRY: Duration = Duration::from_secs(1);
+/// How long a memtable that was written waits for those who still read it.
+const READERS: Duration = Duration::from_secs(1);
 
 /// How many items pass between two looks at the time.
 const ITEMS_A_LOOK: u32 = 64;
@@ -130,7 +132,11 @@ impl Inner {
                 let _ = waiter.send(result);
             }
             match failure {
-                None => {}
+                None => {
+                    if let Some(memtable) = job.memtable {
+                        self.let_go(memtable).await;
+                    }
+                }
                 Some(error @ FlushError::Unwritable(_)) => self.set_aside(job, &error).await,
                 Some(error) => {
                     self.flush_failed(job, &error);
@@ -232,6 +238,20 @@ impl Inner {
         self.note_flush(table.table().id).await;
         self.compaction_work.notify_one();
         Ok(())
+    }
+
+    /// Drops a memtable bit by bit, and the next one is written when that is done: a full one takes a quarter of a second, in
+    /// which nobody would be answered. Of those who read it still after a while the last one drops it.
+    async fn let_go(&self, memtable: Rc<Memtable>) {
+        let until = self.env.now() + READERS;
+        while Rc::strong_count(&memtable) > 1 && self.env.now() < until {
+            self.env.sleep(READERS / 100).await;
+        }
+        if let Some(mut memtable) = Rc::into_inner(memtable) {
+            while memtable.drop_some() {
+                self.env.maybe_yield().await;
+            }
+        }
     }
 
     /// A name for the sstable of a memtable, if the table still holds that. A truncation notes up to
