@@ -32,6 +32,7 @@
 //! compactions and repairs do not come here.
 
 mod doorkeeper;
+mod parts;
 mod place;
 mod row;
 #[cfg(test)]
@@ -43,12 +44,12 @@ use std::rc::Rc;
 
 use model::{ColumnId, PackedRow, Row};
 use quick_cache::Weighter;
-use quick_cache::unsync::{Cache, DefaultLifecycle};
 
 pub(crate) use place::PlaceOf;
 pub(crate) use row::CachedRow;
 
 use doorkeeper::Doorkeeper;
+use parts::{Part, Parts};
 use place::{Place, Seed};
 
 use crate::sstable::ChunkCache;
@@ -73,40 +74,29 @@ impl Weighter<Place, Box<CachedRow>> for Bytewise {
     }
 }
 
-type Entries =
-    Cache<Place, Box<CachedRow>, Bytewise, Seed, DefaultLifecycle<Place, Box<CachedRow>>>;
-
-fn empty(capacity: usize, seed: u64) -> Entries {
-    let expected = (capacity / EXPECTED).max(16);
-    let lifecycle = DefaultLifecycle::default();
-    Cache::with(expected, capacity as u64, Bytewise, Seed(seed), lifecycle)
-}
-
 /// Rows that the cache holds no more, but that are still in memory.
-pub(crate) struct Forgotten(Entries);
+pub(crate) struct Forgotten(Vec<Part>);
 
 impl Forgotten {
     /// Drops them one by one, as they are taken.
     pub(crate) fn drops(&mut self) -> impl Iterator<Item = ()> {
-        self.0.drain().map(drop)
+        self.0.iter_mut().flat_map(|part| part.drain().map(drop))
     }
 }
 
 /// The cache of the rows of a shard. It shares its memory with the cache of chunks: what rows do
 /// not take, chunks may.
 pub(crate) struct RowCache {
-    entries: RefCell<Entries>,
+    entries: Parts,
     asked: Doorkeeper,
     /// The lists of columns of entries, each once.
     columns: RefCell<Vec<Rc<[ColumnId]>>>,
     /// Where rows are laid out.
     scratch: RefCell<Vec<u8>>,
-    seed: u64,
+    seed: Seed,
     chunks: ChunkCache,
     /// Bytes for rows and chunks together.
     shared: Cell<usize>,
-    /// Bytes that slots took when it was last looked how much is left for rows.
-    slots: Cell<usize>,
     tables: Cell<u64>,
     hits: Cell<u64>,
     misses: Cell<u64>,
@@ -137,15 +127,15 @@ impl RowCache {
     /// rows, as a row that is asked for again takes a fraction of its chunk. `seed` chooses where
     /// rows lie.
     pub(crate) fn new(shared: usize, chunks: ChunkCache, seed: u64) -> RowCache {
+        let seed = Seed(seed);
         RowCache {
-            entries: RefCell::new(empty(rows_of(shared), seed)),
+            entries: Parts::new(rows_of(shared), seed),
             asked: Doorkeeper::new(rows_of(shared) / EXPECTED),
             columns: RefCell::default(),
             scratch: RefCell::default(),
             seed,
             chunks,
             shared: Cell::new(shared),
-            slots: Cell::new(0),
             tables: Cell::new(0),
             hits: Cell::new(0),
             misses: Cell::new(0),
@@ -160,9 +150,8 @@ impl RowCache {
     /// Changes how many bytes rows and chunks share; frees what is too much.
     pub(crate) fn set_shared(&self, shared: usize) {
         self.shared.set(shared);
-        let mut entries = self.entries.borrow_mut();
-        entries.set_capacity(self.capacity().saturating_sub(self.slots.get()) as u64);
-        self.account(&mut entries);
+        self.entries.set_capacity(self.capacity());
+        self.account();
     }
 
     /// Bytes for rows.
@@ -182,7 +171,8 @@ impl RowCache {
         place: PlaceOf<'_>,
         with: impl FnOnce(&CachedRow) -> T,
     ) -> Option<T> {
-        self.entries.borrow().get(&place).map(|cached| with(cached))
+        self.entries
+            .with(place, |part| part.get(&place).map(|cached| with(cached)))
     }
 
     /// The same, but that does not count as asking for it.
@@ -192,39 +182,35 @@ impl RowCache {
         with: impl FnOnce(&CachedRow) -> T,
     ) -> Option<T> {
         self.entries
-            .borrow()
-            .peek(&place)
-            .map(|cached| with(cached))
+            .with(place, |part| part.peek(&place).map(|cached| with(cached)))
     }
 
     /// Was a row that is not here asked for before, not too long ago? From now on it was.
     pub(crate) fn is_asked_again(&self, place: PlaceOf<'_>) -> bool {
-        self.asked.is_asked_again(Seed(self.seed).hash_one(place))
+        self.asked.is_asked_again(self.seed.hash_one(place))
     }
 
     /// Keeps a row, unless what is kept of it covers more.
     pub(crate) fn put(&self, place: PlaceOf<'_>, cached: CachedRow) {
-        let mut entries = self.entries.borrow_mut();
-        let known = entries.peek(&place);
-        if known.is_some_and(|known| known.covers > cached.covers) {
-            return;
-        }
-        entries.insert(place.kept(), Box::new(cached));
-        self.account(&mut entries);
+        self.entries.with_mut(place, |part| {
+            let known = part.peek(&place);
+            if known.is_none_or(|known| known.covers <= cached.covers) {
+                part.insert(place.kept(), Box::new(cached));
+            }
+        });
+        self.account();
     }
 
     /// Forgets a row.
     pub(crate) fn remove(&self, place: PlaceOf<'_>) {
-        let mut entries = self.entries.borrow_mut();
-        entries.remove(&place);
-        self.account(&mut entries);
+        self.entries.with_mut(place, |part| part.remove(&place));
+        self.account();
     }
 
     /// Forgets all rows; gives them, to be dropped a few at a time.
     pub(crate) fn forget_all(&self) -> Forgotten {
-        let mut entries = self.entries.borrow_mut();
-        let forgotten = std::mem::replace(&mut *entries, empty(self.capacity(), self.seed));
-        self.account(&mut entries);
+        let forgotten = self.entries.take();
+        self.account();
         Forgotten(forgotten)
     }
 
@@ -248,16 +234,11 @@ impl RowCache {
         })
     }
 
-    /// Gives rows what slots leave them, and chunks what rows leave them.
-    fn account(&self, entries: &mut Entries) {
-        let slots = entries.memory_used().total();
-        // Slots grow by doubling, so this is rare.
-        if self.slots.replace(slots) != slots {
-            entries.set_capacity(self.capacity().saturating_sub(slots) as u64);
-        }
-        let rows = slots + entries.weight() as usize;
+    /// Gives chunks what rows leave them.
+    fn account(&self) {
         let shared = self.shared.get();
-        self.chunks.set_capacity(shared.saturating_sub(rows));
+        self.chunks
+            .set_capacity(shared.saturating_sub(self.entries.size()));
     }
 
     /// The most bytes of key and values that a row may have.
@@ -273,13 +254,12 @@ impl RowCache {
 
     /// What it did and holds.
     pub(crate) fn stats(&self) -> RowCacheStats {
-        let entries = self.entries.borrow();
         RowCacheStats {
             hits: self.hits.get(),
             misses: self.misses.get(),
-            size: entries.memory_used().total() + entries.weight() as usize,
+            size: self.entries.size(),
             capacity: self.capacity(),
-            entries: entries.len(),
+            entries: self.entries.len(),
         }
     }
 }
