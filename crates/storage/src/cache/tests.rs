@@ -152,6 +152,29 @@ proptest! {
 }
 
 #[test]
+fn many_parts_are_one_cache() {
+    let shared = 64 << 20;
+    let cache = RowCache::new(shared, ChunkCache::new(shared), 7);
+    let row = row(Clustering::EMPTY, 1, 100);
+    let rows = 0..10_000u32;
+    for number in rows.clone() {
+        assert!(put(&cache, (1, &key(number)), &row, 1));
+    }
+    let stats = cache.stats();
+    assert_eq!(stats.entries, rows.len());
+    assert!(stats.size >= rows.len() * 100 && stats.size <= stats.capacity);
+    let found = |number: &u32| get(&cache, 1, &key(*number), &Clustering::EMPTY).is_some();
+    assert_eq!(rows.clone().filter(found).count(), rows.len());
+    // With little room most go, of all parts alike, and what slots take stays.
+    cache.set_shared(shared / 32);
+    let left = rows.clone().filter(found).count();
+    assert!((500..5_000).contains(&left), "{left} are left");
+    assert!(cache.stats().size <= cache.stats().capacity);
+    assert_eq!(cache.forget_all().drops().count(), left);
+    assert_eq!((cache.stats().entries, rows.filter(found).count()), (0, 0));
+}
+
+#[test]
 fn rows_that_are_read_again_stay_when_many_pass_by() {
     let cache = cache();
     let hot = 0..20u32;
