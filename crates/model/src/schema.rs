@@ -331,6 +331,13 @@ impl Table {
         self.regulars.iter().map(|id| self.known(*id))
     }
 
+    /// The ids of the regular columns, sorted, as reads want them.
+    pub fn regular_ids(&self) -> Vec<ColumnId> {
+        let mut ids = self.regulars.clone();
+        ids.sort_unstable();
+        ids
+    }
+
     /// A digest of its columns: two tables with the same one have the same columns under the same
     /// numbers, on whatever node and whatever ids these have there.
     pub fn form(&self) -> u64 {

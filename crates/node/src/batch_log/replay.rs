@@ -158,10 +158,8 @@ async fn read(
     table: &Arc<Table>,
     partitions: PartitionSelection,
 ) -> Result<Vec<Partition>, ReadError> {
-    let mut columns: Vec<_> = table.regulars().map(|column| column.id).collect();
-    columns.sort_unstable();
     let command = ReadCommand {
-        columns,
+        columns: table.regular_ids(),
         partitions,
         clustering: ClusteringSelection {
             slices: vec![Slice::ALL],

@@ -34,8 +34,6 @@ pub(crate) struct SavedProposal {
 
 /// Reads the row of a partition of another table. Of all times: what has expired is in it.
 pub(crate) fn paxos_read(table: &Arc<Table>, key: &DecoratedKey, of: TableId) -> ReadCommand {
-    let mut columns: Vec<_> = table.regulars().map(|column| column.id).collect();
-    columns.sort_unstable();
     ReadCommand {
         table: table.clone(),
         partitions: PartitionSelection::Key(key.clone()),
@@ -43,7 +41,7 @@ pub(crate) fn paxos_read(table: &Arc<Table>, key: &DecoratedKey, of: TableId) ->
             slices: vec![Slice::of_prefix(clustering(of))],
             reversed: false,
         },
-        columns,
+        columns: table.regular_ids(),
         filters: Vec::new(),
         limits: DataLimits {
             rows: u32::MAX,

@@ -19,10 +19,8 @@ pub(super) fn command(
     partitions: PartitionSelection,
     slices: Vec<Slice>,
 ) -> ReadCommand {
-    let mut columns: Vec<_> = table.regulars().map(|column| column.id).collect();
-    columns.sort_unstable();
     ReadCommand {
-        columns,
+        columns: table.regular_ids(),
         partitions,
         clustering: ClusteringSelection {
             slices,

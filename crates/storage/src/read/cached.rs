@@ -4,7 +4,6 @@ use std::rc::Rc;
 
 use model::{
     Clustering, ColumnId, DecoratedKey, DeletionTime, NO_TIMESTAMP, PackedRow, Row, Table,
-    murmur3_x64_128,
 };
 
 use super::single_row::Known;
@@ -60,13 +59,13 @@ impl CachedTable {
 
     /// What `with` makes of a row that is known with all of `columns`, if all of it is to be seen: it and nothing around
     /// it is deleted or expires, and nothing that was left out could change that. It is given `None` if the entry is not
-    /// such a one; without an entry there is nothing. `is_all` says of the number up to which a row is known whether
-    /// that is all, and then it is known up to `settled`, too.
+    /// such a one; without an entry there is nothing. `known_up_to` is told
+    /// up to which number the entry knows all of the row, and says up to which one that is so now, or that it does not.
     pub(crate) fn with_plain<T>(
         &self,
         (key, clustering): (&DecoratedKey, &Clustering),
         columns: &[ColumnId],
-        (is_all, settled): (impl FnOnce(u64) -> bool, u64),
+        known_up_to: impl FnOnce(u64) -> Option<u64>,
         wall_seconds: impl FnOnce() -> u32,
         with: impl FnOnce(Option<&PackedRow>) -> T,
     ) -> Option<T> {
@@ -75,14 +74,16 @@ impl CachedTable {
             cached.is_plain
                 && (*cached.columns == *columns || columns.iter().all(|column| has(cached, column)))
                 && self.believes(cached, wall_seconds)
-                && is_all(cached.covers.get())
         };
         self.rows.get(self.place(key, clustering), |cached| {
-            let is_plain = is_plain(cached);
-            if is_plain {
-                cached.covers.set(cached.covers.get().max(settled));
-            }
-            with(is_plain.then_some(&cached.row))
+            let covers = match is_plain(cached) {
+                true => known_up_to(cached.covers.get()),
+                false => None,
+            };
+            with(covers.map(|covers| {
+                cached.covers.set(covers);
+                &cached.row
+            }))
         })
     }
 
@@ -187,8 +188,8 @@ impl View {
         let is_between = |source: Option<u64>| {
             source.is_some_and(|source| behind.covers < source && source <= number)
         };
-        let mut sstables = self.sstables.iter().filter(|s| is_between(s.number()));
-        if sstables.any(|sstable| sstable.may_contain(key, murmur3_x64_128(key.key()))) {
+        let sstables = self.sstables.iter().filter(|s| is_between(s.number()));
+        if SSTable::any_may_contain(sstables, key) {
             return;
         }
         let mut known = behind.known;

@@ -95,8 +95,7 @@ impl View {
         }
         let slices = &command.clustering.slices;
         single_row(slices, &command.columns, &self.table)?;
-        let mut columns: Vec<ColumnId> = self.table.regulars().map(|c| c.id).collect();
-        columns.sort_unstable();
+        let columns = self.table.regular_ids();
         let row = single_row(slices, &columns, &self.table)?;
         Some((row, columns))
     }

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use io::Env;
-use model::{DecoratedKey, Slice, Table};
+use model::{DecoratedKey, Slice, Table, murmur3_x64_128};
 
 use super::chunk_cache::Held;
 use super::chunked_file::ChunkedFile;
@@ -209,6 +209,18 @@ impl SSTable {
     /// Which shard of how many wrote it; `None` if Cassandra did.
     pub fn origin(&self) -> Option<ShardOrigin> {
         self.inner.origin
+    }
+
+    /// Can any of these hold something of a key? It is hashed if there are some at all.
+    pub(crate) fn any_may_contain<'s>(
+        sstables: impl Iterator<Item = &'s SSTable>,
+        key: &DecoratedKey,
+    ) -> bool {
+        let mut sstables = sstables.peekable();
+        sstables.peek().is_some() && {
+            let hash = murmur3_x64_128(key.key());
+            sstables.any(|sstable| sstable.may_contain(key, hash))
+        }
     }
 
     /// Can it hold something of the key whose hash ([`murmur3_x64_128`]) this is? Never wrong if

@@ -47,6 +47,29 @@ fn after<T: Send + 'static>(
     })
 }
 
+/// A row that is written, flushed, and asked for twice, so that the cache has it; and then this.
+fn cached_and(writes: &[Write], timestamp: i64, then: impl IntoIterator<Item = Step>) -> Vec<Step> {
+    let read = || Step::Read(0, Vec::new(), 0);
+    let cached = [
+        Step::Write(writes.to_vec(), timestamp),
+        Step::Flush,
+        read(),
+        read(),
+    ];
+    cached.into_iter().chain(then).collect()
+}
+
+/// The first row, shown with these values: each byte so many times as it says.
+fn shown(values: &[(ColumnId, u8)]) -> Option<Values> {
+    let value = |byte: u8| Bytes::from(vec![byte; usize::from(byte)]);
+    let values = values.iter().map(|(column, byte)| (*column, value(*byte)));
+    Some(Some((vec![int(0)], values.collect())))
+}
+
+fn cell(column: ColumnId, byte: u16) -> Vec<Write> {
+    vec![Write::Cell(0, column, Some((byte, 0)))]
+}
+
 /// Whether a row is shown without a read after steps.
 fn is_plain_after(steps: Vec<Step>) -> Option<Values> {
     after(steps, |env, store, asked| shown_plain(env, store, asked, 0))
@@ -65,42 +88,26 @@ fn plain_rows_are_shown_where_they_lie() {
         (vec![write(vec![Write::Marker(1, 0)], 1)], Some(None)),
         // An sstable has it, and the cache does once it was asked for twice.
         (vec![write(whole(), 1), Step::Flush], None),
-        (
-            vec![write(whole(), 1), Step::Flush, read(), read()],
-            Some(shown.clone()),
-        ),
+        (cached_and(&whole(), 1, []), Some(shown.clone())),
         // Whatever is flushed then, unless it may be of its partition.
         (
-            vec![
-                write(whole(), 1),
-                Step::Flush,
-                read(),
-                read(),
-                Step::WriteElsewhere,
-                Step::Flush,
-            ],
+            cached_and(&whole(), 1, [Step::WriteElsewhere, Step::Flush]),
             Some(shown.clone()),
         ),
         (
-            vec![
-                write(whole(), 1),
-                Step::Flush,
-                read(),
-                read(),
-                Step::WriteElsewhere,
-                Step::WriteBesideFlush(vec![], 2),
-            ],
+            cached_and(
+                &whole(),
+                1,
+                [Step::WriteElsewhere, Step::WriteBesideFlush(vec![], 2)],
+            ),
             Some(shown.clone()),
         ),
         (
-            vec![
-                write(whole(), 1),
-                Step::Flush,
-                read(),
-                read(),
-                write(vec![Write::Marker(1, 0)], 2),
-                Step::Flush,
-            ],
+            cached_and(
+                &whole(),
+                1,
+                [write(vec![Write::Marker(1, 0)], 2), Step::Flush],
+            ),
             None,
         ),
         // Or it was asked for twice while it was in the memtable, and that had all of it.
@@ -136,12 +143,7 @@ fn plain_rows_are_shown_where_they_lie() {
         ),
         (vec![write(vec![Write::RowDeleted(0)], 1)], None),
         (
-            vec![
-                write(vec![Write::Marker(0, 0), Write::Cell(0, V, None)], 1),
-                Step::Flush,
-                read(),
-                read(),
-            ],
+            cached_and(&[Write::Marker(0, 0), Write::Cell(0, V, None)], 1, []),
             None,
         ),
     ];
@@ -153,22 +155,13 @@ fn plain_rows_are_shown_where_they_lie() {
 
 #[test]
 fn what_a_memtable_adds_to_a_cached_row_is_shown_with_it() {
-    let value = |byte: u8| Bytes::from(vec![byte; usize::from(byte)]);
     // Before the memtable is flushed, within that, and behind it.
     let after_write = |writes: Vec<Write>, timestamp| {
         let whole = vec![Write::Marker(0, 0), Write::Cell(0, V, Some((3, 0)))];
-        let read = || Step::Read(0, Vec::new(), 0);
-        let cached = [Step::Write(whole, 5), Step::Flush, read(), read()];
-        let steps = cached.into_iter().chain([Step::Write(writes, timestamp)]);
-        let steps: Vec<Step> = steps.collect();
+        let steps = cached_and(&whole, 5, [Step::Write(writes, timestamp)]);
         let then = |step| is_plain_after(steps.iter().cloned().chain(step).collect());
         let within = Step::WriteBesideFlush(Vec::new(), 7);
         [None, Some(within), Some(Step::Flush)].map(then)
-    };
-    let cell = |column, byte| vec![Write::Cell(0, column, Some((byte, 0)))];
-    let shown = |values: &[(ColumnId, u8)]| {
-        let values = values.iter().map(|(column, byte)| (*column, value(*byte)));
-        Some(Some((vec![int(0)], values.collect())))
     };
     // Later, earlier, at the same time, and in another column.
     for (write, timestamp, expected) in [
@@ -201,14 +194,7 @@ fn what_a_memtable_adds_to_a_cached_row_is_shown_with_it() {
 
 #[test]
 fn what_is_written_within_a_flush_is_shown_with_what_is_flushed() {
-    let read = || Step::Read(0, Vec::new(), 0);
     let whole = vec![Write::Marker(0, 0), Write::Cell(0, V, Some((1, 0)))];
-    let cell = |column, byte| vec![Write::Cell(0, column, Some((byte, 0)))];
-    let value = |byte: u8| Bytes::from(vec![byte; usize::from(byte)]);
-    let shown = |values: &[(ColumnId, u8)]| {
-        let values = values.iter().map(|(column, byte)| (*column, value(*byte)));
-        Some(Some((vec![int(0)], values.collect())))
-    };
     // In two memtables, and nowhere else.
     let first = Step::Write(whole.clone(), 1);
     let two =
@@ -219,13 +205,12 @@ fn what_is_written_within_a_flush_is_shown_with_what_is_flushed() {
     assert_eq!(two(vec![Write::RowDeleted(0)], 2), None);
     assert_eq!(two(vec![Write::Cell(0, V, None)], 2), None);
     // The cache has what was flushed before.
-    let before = [Step::Write(whole, 1), Step::Flush, read(), read()];
     let three = |(second, then), (third, last)| {
         let later = [
             Step::Write(second, then),
             Step::WriteBesideFlush(third, last),
         ];
-        is_plain_after(before.iter().cloned().chain(later).collect())
+        is_plain_after(cached_and(&whole, 1, later))
     };
     let both = shown(&[(V, 3), (W, 2)]);
     assert_eq!(three((cell(W, 2), 2), (cell(V, 3), 3)), both);

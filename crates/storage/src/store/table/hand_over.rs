@@ -9,11 +9,12 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use model::{Clustering, ColumnId, DecoratedKey, Table, murmur3_x64_128};
+use model::{Clustering, ColumnId, DecoratedKey, Table};
 
 use super::TableStore;
 use crate::memtable::{MemPartition, MemRow, Memtable};
 use crate::read::CachedTable;
+use crate::sstable::SSTable;
 
 /// Of partitions with more rows it is not known which of them were asked for.
 const FEW_ROWS: usize = 8;
@@ -40,17 +41,12 @@ impl<'t> HandOver<'t> {
         store.cached.borrow().as_ref()?;
         // Rows may have cells of columns that are gone.
         let is_whole = table.has_single_cells() && table.dropped.is_empty();
-        let columns = is_whole.then(|| {
-            let mut columns: Vec<ColumnId> = table.regulars().map(|column| column.id).collect();
-            columns.sort();
-            columns
-        });
         Some(HandOver {
             number: memtable.number()?,
             store,
             memtable,
+            columns: is_whole.then(|| table.regular_ids()),
             table,
-            columns,
         })
     }
 
@@ -76,7 +72,7 @@ impl<'t> HandOver<'t> {
 
     /// A row is written: what the cache has of it is to know that too.
     pub(crate) fn row(&self, place: (&DecoratedKey, &Clustering), wall_seconds: impl Fn() -> u32) {
-        let of = |cached| CachedTable::behind(cached, place, self.number, &wall_seconds);
+        let of = |cached: &CachedTable| cached.behind(place, self.number, &wall_seconds);
         let behind = self.store.cached.borrow().as_ref().and_then(of);
         if let Some(behind) = behind {
             let view = self.store.view();
@@ -100,13 +96,8 @@ impl<'t> HandOver<'t> {
             return false;
         }
         let sstables = store.sstables.borrow();
-        if sstables.is_empty() {
-            return true;
-        }
-        let hash = murmur3_x64_128(key.key());
-        let mut before = sstables
-            .iter()
-            .filter(|sstable| sstable.number().is_none_or(|number| number < self.number));
-        !before.any(|sstable| sstable.may_contain(key, hash))
+        let is_before =
+            |sstable: &&SSTable| sstable.number().is_none_or(|number| number < self.number);
+        !SSTable::any_may_contain(sstables.iter().filter(is_before), key)
     }
 }

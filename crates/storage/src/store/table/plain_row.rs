@@ -6,8 +6,9 @@
 //! to a read.
 
 use std::iter::Peekable;
+use std::rc::Rc;
 
-use model::{CellRef, Clustering, ColumnId, DecoratedKey, PackedRow, murmur3_x64_128};
+use model::{CellRef, Clustering, ColumnId, DecoratedKey, PackedRow};
 
 use super::TableStore;
 use crate::memtable::MemPartition;
@@ -172,12 +173,7 @@ impl TableStore {
         (columns, wall_seconds): (&[ColumnId], impl FnOnce() -> u32),
         show: &mut impl FnMut(Option<PlainRow<'_>>) -> bool,
     ) -> Option<Found> {
-        let flushing = self.flushing.borrow();
-        let mut flushed = flushing.iter().filter_map(|memtable| memtable.get(place.0));
-        let (flushed, another) = (flushed.next(), flushed.next());
-        if another.is_some() {
-            return None;
-        }
+        let flushed = self.flushed_once(place.0)?;
         let asked = (columns, wall_seconds);
         match [active, flushed.as_deref()] {
             [None, None] => self.beside_memtables(place, asked, show),
@@ -193,13 +189,19 @@ impl TableStore {
         active: Option<&MemPartition>,
         with: impl FnOnce(Option<&MemPartition>) -> T,
     ) -> Option<T> {
+        match (active, self.flushed_once(key)?) {
+            (active, None) => Some(with(active)),
+            (None, Some(partition)) => Some(with(Some(&partition))),
+            (Some(_), Some(_)) => None,
+        }
+    }
+
+    /// What memtables that are flushed know of a partition, if one of them does. `None` if several do.
+    fn flushed_once(&self, key: &DecoratedKey) -> Option<Option<Rc<MemPartition>>> {
         let flushing = self.flushing.borrow();
         let mut flushed = flushing.iter().filter_map(|memtable| memtable.get(key));
-        match (active, flushed.next()) {
-            (active, None) => Some(with(active)),
-            (None, Some(partition)) if flushed.next().is_none() => Some(with(Some(&partition))),
-            (_, Some(_)) => None,
-        }
+        let (one, another) = (flushed.next(), flushed.next());
+        another.is_none().then_some(one)
     }
 
     /// Of a partition that no memtable knows of.
@@ -264,17 +266,27 @@ impl TableStore {
     ) -> Option<bool> {
         let cached = self.cached.borrow();
         let cached = cached.as_ref()?;
-        let number = self.number.get();
         // What memtables know is shown with it.
-        let is_known = |covers| covers >= number || !self.may_be_in_sstables_since(covers, place.0);
-        let up_to = (is_known, self.settled());
-        cached.with_plain(place, columns, up_to, wall_seconds, |cached| {
+        let known_up_to = |covers| self.known_up_to(covers, place.0);
+        cached.with_plain(place, columns, known_up_to, wall_seconds, |cached| {
             let Some(cached) = cached else { return false };
             show(Some(match known {
                 Some(known) => known.since(cached),
                 None => PlainRow::from(cached),
             }))
         })
+    }
+
+    /// Of a partition all is known up to the number `covers`, but for what memtables have. Up to which one, if the sstables
+    /// that came since know nothing of it? `None` if they may.
+    fn known_up_to(&self, covers: u64, key: &DecoratedKey) -> Option<u64> {
+        if covers >= self.number.get() {
+            return Some(covers);
+        }
+        let sstables = self.sstables.borrow();
+        let is_later = |sstable: &&SSTable| sstable.number().is_none_or(|number| number > covers);
+        let may_be_there = SSTable::any_may_contain(sstables.iter().filter(is_later), key);
+        (!may_be_there).then(|| covers.max(self.settled()))
     }
 
     /// All that has this number or a lower one lies in sstables.
@@ -287,26 +299,8 @@ impl TableStore {
         first.map_or(self.number.get(), |first| first - 1)
     }
 
-    /// May sstables with a higher number than `known` know of a partition?
-    fn may_be_in_sstables_since(&self, known: u64, key: &DecoratedKey) -> bool {
-        let sstables = self.sstables.borrow();
-        let is_later = |sstable: &&SSTable| sstable.number().is_none_or(|number| number > known);
-        let mut later = sstables.iter().filter(is_later).peekable();
-        later.peek().is_some() && {
-            let hash = murmur3_x64_128(key.key());
-            later.any(|sstable| sstable.may_contain(key, hash))
-        }
-    }
-
     pub(super) fn may_be_in_sstables(&self, key: &DecoratedKey) -> bool {
-        let sstables = self.sstables.borrow();
-        if sstables.is_empty() {
-            return false;
-        }
-        let hash = murmur3_x64_128(key.key());
-        sstables
-            .iter()
-            .any(|sstable| sstable.may_contain(key, hash))
+        SSTable::any_may_contain(self.sstables.borrow().iter(), key)
     }
 
     /// Counts reads of rows, as if they had gone the long way.
