@@ -1,5 +1,5 @@
 //! A read of a row that the cache knows allocates its answer and nothing else, and waits for
-//! nothing.
+//! nothing. One that is shown where it lies allocates nothing at all.
 
 #[allow(dead_code, reason = "benches and tests each use a part of it")]
 #[path = "../benches/shapes/mod.rs"]
@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 
 use allocation_counter::{AllocationInfo, measure};
 use io::Env;
-use model::{ReadCommand, ReadPage};
+use model::{Mutation, ReadCommand, ReadPage};
 use shapes::Shape;
 use storage::Store;
 
@@ -33,6 +33,29 @@ fn read_at_once(store: &Store, command: &ReadCommand) -> (ReadPage, AllocationIn
     (page.expect("it was read"), allocations)
 }
 
+/// The write of the row's first column, later than all that was written before.
+fn overwrite(shape: &Shape, row: u64) -> Mutation {
+    Mutation {
+        updates: vec![shape.overwrite(row, 2)],
+    }
+}
+
+/// How many cells a row has that is shown where it lies, in the cache, in the memtable or in both.
+fn shown_at_once(env: &Env, store: &Store, shape: &Shape, row: u64) -> (Option<usize>, u64) {
+    let (key, clustering) = (shape.key(row), shape.clustering(row));
+    let command = stored::command(shape, row);
+    let (table, columns) = (shape.table.id, &command.columns);
+    let mut cells = None;
+    let allocations = measure(|| {
+        let places = [(&key, &clustering)];
+        store.with_plain_rows(table, &places, columns, env.now(), |row| {
+            cells = row.map(|row| row.values().count());
+            true
+        });
+    });
+    (cells, allocations.count_total)
+}
+
 async fn check(env: Env, dir: std::path::PathBuf) {
     // A row of ten columns with a partition of its own, and one of a partition of many.
     for (shape, folder) in Shape::all().iter().skip(1).zip(["ycsb", "wide"]) {
@@ -50,20 +73,26 @@ async fn check(env: Env, dir: std::path::PathBuf) {
             command.columns.len()
         );
         // The answer: a list of partitions, in it a list of rows, in it one of cells. Values are
-        // parts of the entry.
-        assert_eq!(allocations.count_total, 3, "{folder}");
+        // parts of the entry, which is shared with the cache: the fourth says how many do.
+        assert_eq!(allocations.count_total, 4, "{folder}");
         assert_eq!(
-            allocations.count_current, 3,
+            allocations.count_current, 4,
             "{folder}: all of it is the answer"
         );
+        let cells = Some(command.columns.len());
+        assert_eq!(shown_at_once(&env, &store, shape, 7), (cells, 0));
         // With something in the memtable, of another partition, it is the same.
-        let updates = vec![shape.overwrite(50, 2)];
-        let written = store.apply(model::Mutation { updates }).await;
+        let written = store.apply(overwrite(shape, 50)).await;
         written.expect("there is room");
         if folder == "ycsb" {
             let (again, allocations) = read_at_once(&store, &command);
-            assert_eq!((again, allocations.count_total), (first, 3));
+            assert_eq!((again, allocations.count_total), (first, 4));
+            assert_eq!(shown_at_once(&env, &store, shape, 7), (cells, 0));
         }
+        // And with a part of the row there.
+        let written = store.apply(overwrite(shape, 7)).await;
+        written.expect("there is room");
+        assert_eq!(shown_at_once(&env, &store, shape, 7), (cells, 0));
         store.drain().await.expect("it is drained");
     }
 }
