@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code)] // The one crate that may; every block says why it is sound.
 
+mod arenas;
 mod buffer;
 mod clock;
 mod code;
@@ -27,6 +28,7 @@ mod sync;
 mod task;
 mod timer;
 
+pub use arenas::Arenas;
 pub use buffer::{AlignedBuf, DIRECT_ALIGNMENT};
 pub use code::lock_code;
 pub use driver::{DriverChoice, DriverReport};

@@ -33,7 +33,12 @@ use clap::Parser;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// What it gives out.
+static MEMORY: io::Arenas = io::Arenas::new();
+
 fn main() -> ExitCode {
+    // Before anything is allocated.
+    let memory = MEMORY.reserve().map(|()| &MEMORY);
     let arguments = sstable_tools::spell_out(nodetool::spell_out(std::env::args_os()));
     // Cassandra's tools have one code for all that is wrong with a command line.
     let tools = ["nodetool", "sstable"];
@@ -47,7 +52,7 @@ fn main() -> ExitCode {
     };
     let result = match command {
         command::Command::Start(options) => {
-            start::start(*options).map_err(|error| error.to_string())
+            start::start(*options, memory).map_err(|error| error.to_string())
         }
         command::Command::Cluster(options) => {
             local_cluster::run(&options).map_err(|error| error.to_string())

@@ -76,8 +76,11 @@ pub(crate) enum StartError {
     Drain(#[from] node::DrainError),
 }
 
-/// Starts a node, waits for a signal, drains.
-pub(crate) fn start(options: StartOptions) -> Result<(), StartError> {
+/// Starts a node, waits for a signal, drains. `memory` is what the allocator gives out, or why it asks the system for it.
+pub(crate) fn start(
+    options: StartOptions,
+    memory: std::io::Result<&'static io::Arenas>,
+) -> Result<(), StartError> {
     let logs = logging::start();
     let options = match &options.config {
         Some(path) => {
@@ -90,6 +93,9 @@ pub(crate) fn start(options: StartOptions) -> Result<(), StartError> {
     stop_with_parent()?;
     limits::raise_open_files()?;
     limits::lock_code();
+    if let Err(error) = memory.and_then(|memory| memory.keep_ready(settings.memory)) {
+        tracing::info!("memory comes from the system as it is needed: {error}");
+    }
     let folder = DataFolder::lock(&settings.data)?;
     check_ports(&settings)?;
     let control = Control::start(http_listeners(&settings)?).map_err(StartError::Control)?;

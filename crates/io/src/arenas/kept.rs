@@ -1,0 +1,127 @@
+//! What the allocator gave back, but the process keeps.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use super::SLICE;
+
+/// Slices of an arena that nobody uses and that are still there. It may be asked while somebody allocates.
+///
+/// A slice belongs to whoever gives it back until that is done, and to whoever takes it from then on, so that what is said
+/// of it comes one after the other; only the number of all is everybody's.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    /// A bit for each slice. Made before anything is kept.
+    slices: OnceLock<Box<[AtomicU64]>>,
+    count: AtomicUsize,
+    /// The most there may be, more or less: several may be given back at the same time.
+    most: AtomicUsize,
+}
+
+impl Kept {
+    pub(super) const fn new() -> Kept {
+        Kept {
+            slices: OnceLock::new(),
+            count: AtomicUsize::new(0),
+            most: AtomicUsize::new(0),
+        }
+    }
+
+    /// From now on so many bytes are kept at most, of an arena of so many.
+    pub(super) fn keep(&self, arena: usize, most: usize) {
+        let words = arena.div_ceil(SLICE).div_ceil(64);
+        self.slices
+            .get_or_init(|| (0..words).map(|_| AtomicU64::new(0)).collect());
+        self.most.store(most / SLICE, Ordering::Relaxed);
+    }
+
+    /// Slices that nobody uses any more. Are they kept?
+    pub(super) fn put(&self, first: usize, count: usize) -> bool {
+        let Some(slices) = self.slices.get() else {
+            return false;
+        };
+        if self.count.load(Ordering::Relaxed) + count > self.most.load(Ordering::Relaxed) {
+            return false;
+        }
+        let set = |(word, mask): (usize, u64)| {
+            let before = slices
+                .get(word)
+                .map(|w| w.fetch_or(mask, Ordering::Relaxed));
+            before.map_or(0, |before| (mask & !before).count_ones() as usize)
+        };
+        let put: usize = masks(first, count).map(set).sum();
+        self.count.fetch_add(put, Ordering::Relaxed);
+        true
+    }
+
+    /// Slices that are used from now on, whether they were kept or not.
+    pub(super) fn take(&self, first: usize, count: usize) {
+        let Some(slices) = self.slices.get() else {
+            return;
+        };
+        let clear = |(word, mask): (usize, u64)| {
+            let before = slices
+                .get(word)
+                .map(|w| w.fetch_and(!mask, Ordering::Relaxed));
+            before.map_or(0, |before| (mask & before).count_ones() as usize)
+        };
+        let taken: usize = masks(first, count).map(clear).sum();
+        self.count.fetch_sub(taken, Ordering::Relaxed);
+    }
+}
+
+/// The words of so many bits from the first on, and which of their bits these are.
+fn masks(first: usize, count: usize) -> impl Iterator<Item = (usize, u64)> {
+    let end = first + count;
+    (first / 64..end.div_ceil(64)).map(move |word| {
+        let from = first.saturating_sub(word * 64);
+        let to = (end - word * 64).min(64);
+        (word, (u64::MAX >> (64 - (to - from))) << from)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn nothing_is_kept_unless_it_was_said() {
+        let kept = Kept::new();
+        assert!(!kept.put(0, 1));
+        kept.take(0, 1);
+        kept.keep(1000 * SLICE, 0);
+        assert!(!kept.put(0, 1));
+    }
+
+    proptest! {
+        #[test]
+        fn masks_are_the_bits(first in 0usize..1000, count in 1usize..300) {
+            let bits = masks(first, count).flat_map(|(word, mask)| {
+                (0..64).filter(move |bit| mask >> bit & 1 == 1).map(move |bit| word * 64 + bit)
+            });
+            prop_assert!(bits.eq(first..first + count));
+        }
+
+        /// Slices are given back and taken in any order: those are counted that were kept and not taken since.
+        #[test]
+        fn what_is_kept_is_counted(moves in prop::collection::vec((any::<bool>(), 0usize..190, 1usize..20), 1..100)) {
+            const MOST: usize = 60;
+            let kept = Kept::new();
+            kept.keep(210 * SLICE, MOST * SLICE);
+            let mut there = std::collections::BTreeSet::new();
+            for (puts, first, count) in moves {
+                let range = first..first + count;
+                if puts {
+                    let fits = there.len() + count <= MOST;
+                    prop_assert_eq!(kept.put(first, count), fits);
+                    there.extend(range.filter(|_| fits));
+                } else {
+                    kept.take(first, count);
+                    there.retain(|slice| !range.contains(slice));
+                }
+                prop_assert_eq!(kept.count.load(Ordering::Relaxed), there.len());
+            }
+        }
+    }
+}

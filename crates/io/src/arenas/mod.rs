@@ -1,0 +1,338 @@
+//! The memory that the allocator gives out, made ready before somebody waits for it.
+//!
+//! Where memory is touched for the first time, the kernel has to find and to clear it, and with huge pages that is 2 MiB in
+//! one go. It is a tenth of a millisecond on a machine of its own and ten in a virtual one whose host has to find them, too;
+//! and a shard that grows a memtable or a cache does nothing else meanwhile. So the allocator, mimalloc, has all of its memory
+//! from here (`mi_manage_memory`) and says which of it it begins to use; and a thread that runs only while the processor has
+//! nothing else to do touches what comes next. What the allocator gives back, as a memtable that was flushed, stays as it is
+//! for what it takes next, up to a bound.
+//!
+//! Seastar's prefaulting threads and the JVM's `-XX:+AlwaysPreTouch`, which Cassandra sets, are for the same; they take all
+//! memory at start. Here a process has what it needs, and a little more.
+
+mod kept;
+
+use std::ffi::{c_int, c_void};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+// For what it links.
+use libmimalloc_sys as _;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
+
+use kept::Kept;
+
+/// Bytes that the allocator takes and gives back at least, and multiples of it (`MI_ARENA_SLICE_SIZE`).
+const SLICE: usize = 64 << 10;
+/// Bytes of a huge page.
+const HUGE_PAGE: usize = 2 << 20;
+/// The allocator has memory in multiples of this (`MI_ARENA_MIN_SIZE`).
+const CHUNK: usize = 32 << 20;
+/// Bytes of one arena of the allocator. What it keeps about 16 GiB does not fit its own bounds.
+const ARENA: usize = 15 << 30;
+/// There are no more arenas than that. Memory beyond them the allocator asks the system for.
+const MOST: usize = 64;
+
+/// What part of the memory of a process is made ready beyond what it ever used.
+const READY_SHARE: usize = 128;
+/// What part of the memory of a process it keeps though the allocator gave it back.
+const KEPT_SHARE: usize = 32;
+/// How long nothing is looked at when all is ready.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// What the allocator calls when it begins to use memory and when it gives it back (`mi_commit_fun_t`): whether it
+/// begins, what memory, whether that is all zeros if it is known, and whose it is. It says: was it done?
+type CommitFunction =
+    unsafe extern "C" fn(bool, *mut c_void, usize, *mut bool, *mut c_void) -> bool;
+
+unsafe extern "C" {
+    /// Gives the allocator memory to give out (`mimalloc.h`).
+    fn mi_manage_memory(
+        start: *mut c_void,
+        size: usize,
+        is_committed: bool,
+        is_pinned: bool,
+        is_zero: bool,
+        numa_node: c_int,
+        exclusive: bool,
+        commit: CommitFunction,
+        commit_argument: *const c_void,
+        arena_id: *mut *mut c_void,
+    ) -> bool;
+}
+
+/// The memory of a process's allocator. There is one in a process, as there is one allocator.
+#[derive(Debug)]
+pub struct Arenas {
+    region: OnceLock<Region>,
+    /// Of each arena.
+    used: [Used; MOST],
+    /// What was given back and is still there.
+    kept: Kept,
+}
+
+/// How far an arena is in use, in bytes from its start. The allocator goes from its start to its end, if not in order.
+#[derive(Debug)]
+struct Used {
+    /// What the allocator keeps there about it.
+    own: AtomicUsize,
+    /// Up to the last that was ever used.
+    most: AtomicUsize,
+}
+
+impl Used {
+    const fn new() -> Used {
+        Used {
+            own: AtomicUsize::new(0),
+            most: AtomicUsize::new(0),
+        }
+    }
+
+    /// Up to where it is in use; `None` if it is not.
+    fn most(&self) -> Option<usize> {
+        let most = self.most.load(Ordering::Relaxed);
+        (most > self.own.load(Ordering::Relaxed)).then_some(most)
+    }
+}
+
+/// Addresses that belong to the allocator as long as the process lives.
+#[derive(Clone, Copy, Debug)]
+struct Region {
+    start: usize,
+    bytes: usize,
+}
+
+impl Region {
+    /// As many addresses as the machine has memory, and some, none of which takes any yet.
+    fn reserve() -> std::io::Result<Region> {
+        let installed = usize::try_from(rustix::system::sysinfo().totalram).unwrap_or(usize::MAX);
+        let arenas = installed.div_ceil(ARENA).clamp(1, MOST);
+        let bytes = arenas * ARENA;
+        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+        let flags = flags | MapFlags::NORESERVE;
+        // SAFETY: nothing else is at addresses that the kernel chooses.
+        let mapped =
+            unsafe { mmap_anonymous(std::ptr::null_mut(), bytes + CHUNK, protection, flags) }?;
+        let start = mapped.expose_provenance().next_multiple_of(CHUNK);
+        let region = Region { start, bytes };
+        // Without huge pages it works as well, only slower.
+        let _ = region.advise(0, bytes, Advice::LinuxHugepage);
+        Ok(region)
+    }
+
+    /// Gives one arena of it to the allocator.
+    fn manage(self, arena: usize, owner: &'static Arenas) -> bool {
+        let start = std::ptr::with_exposed_provenance_mut(self.start + arena * ARENA);
+        let argument = std::ptr::from_ref(owner).cast();
+        let id = std::ptr::null_mut();
+        // SAFETY: the region is mapped for good, readable, writable and nobody else's, and all zeros as it is new;
+        // `commit` takes the owner for its argument, which lives as long.
+        unsafe {
+            mi_manage_memory(
+                start, ARENA, false, false, true, -1, false, commit, argument, id,
+            )
+        }
+    }
+
+    /// Tells the kernel something about a part of it.
+    fn advise(self, from: usize, bytes: usize, advice: Advice) -> rustix::io::Result<()> {
+        assert!(from + bytes <= self.bytes, "it is a part of the region");
+        let start = std::ptr::with_exposed_provenance_mut(self.start + from);
+        // SAFETY: the region is mapped as long as the process lives, and is the allocator's. Neither huge pages nor
+        // touching change what is in memory, and it gets rid of what nobody uses only (see `Arenas::given_back`).
+        unsafe { madvise(start, bytes, advice) }
+    }
+}
+
+impl Default for Arenas {
+    fn default() -> Arenas {
+        Arenas::new()
+    }
+}
+
+impl Arenas {
+    /// Without memory yet.
+    pub const fn new() -> Arenas {
+        Arenas {
+            region: OnceLock::new(),
+            used: [const { Used::new() }; MOST],
+            kept: Kept::new(),
+        }
+    }
+
+    /// Gives the allocator its memory. To be called before anything is allocated: what was allocated before lies
+    /// elsewhere, and the allocator goes on there until that is full.
+    ///
+    /// # Errors
+    ///
+    /// The system does not let the process have as many addresses as the machine has memory (`ulimit -v`,
+    /// `vm.overcommit_memory=2`), or it was called before. The allocator asks the system for memory then.
+    pub fn reserve(&'static self) -> std::io::Result<()> {
+        let refused = || std::io::Error::from(std::io::ErrorKind::AddrInUse);
+        let region = Region::reserve()?;
+        self.region.set(region).map_err(|_| refused())?;
+        for arena in 0..region.bytes / ARENA {
+            if !region.manage(arena, self) {
+                return Err(refused());
+            }
+            let used = &self.used[arena];
+            used.own
+                .store(used.most.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// From now on memory is ready before the allocator uses it, of a process that has so many bytes in all.
+    ///
+    /// # Errors
+    ///
+    /// The system does not start a thread.
+    pub fn keep_ready(&'static self, memory: u64) -> std::io::Result<()> {
+        let Some(region) = self.region.get().copied() else {
+            return Ok(());
+        };
+        let memory = usize::try_from(memory).unwrap_or(usize::MAX);
+        self.kept.keep(region.bytes, memory / KEPT_SHARE);
+        let thread = std::thread::Builder::new().name("memory".to_owned());
+        let touch = move || self.touch_ahead(region, memory / READY_SHARE);
+        thread.spawn(touch).map(drop)
+    }
+
+    /// Touches so much of what comes after what is used, for good.
+    fn touch_ahead(&self, region: Region, ahead: usize) {
+        run_when_idle();
+        let mut ready = [0; MOST];
+        loop {
+            let arenas = self.used.iter().enumerate();
+            let in_use = arenas.filter_map(|(arena, used)| Some((arena, used.most()?)));
+            let count = in_use.clone().count();
+            for (arena, used) in in_use {
+                let own = self.used[arena].own.load(Ordering::Relaxed);
+                let from = usize::max(ready[arena], own / HUGE_PAGE * HUGE_PAGE);
+                let to = (used + (ahead / count).next_multiple_of(HUGE_PAGE)).min(ARENA);
+                ready[arena] = touch(region, arena * ARENA, from, to);
+            }
+            // This is no shard, and has no clock of one.
+            #[allow(clippy::disallowed_methods)]
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// The allocator begins to use this.
+    fn taken(&self, from: usize, bytes: usize) {
+        if let Some(used) = self.used.get(from / ARENA) {
+            used.most.fetch_max(from % ARENA + bytes, Ordering::Relaxed);
+        }
+        self.kept.take(from / SLICE, bytes / SLICE);
+    }
+
+    /// The allocator has no use for this any more: it holds it for nobody else meanwhile, and says so before it uses it again.
+    fn given_back(&self, region: Region, from: usize, bytes: usize) {
+        if !self.kept.put(from / SLICE, bytes / SLICE) {
+            // If it is not taken back, it stays.
+            let _ = region.advise(from, bytes, Advice::LinuxDontNeed);
+        }
+    }
+}
+
+/// Touches an arena, which begins there in its region, from one place up to another; says how far it came. What is there already
+/// stays as it is.
+fn touch(region: Region, arena: usize, mut from: usize, to: usize) -> usize {
+    // Before Linux 5.14 there is no such advice; and there may be no memory.
+    let touched = |from| {
+        region
+            .advise(arena + from, HUGE_PAGE, Advice::LinuxPopulateWrite)
+            .is_ok()
+    };
+    while from + HUGE_PAGE <= to && touched(from) {
+        from += HUGE_PAGE;
+    }
+    from
+}
+
+/// What the allocator calls. It is in the middle of an allocation: nothing here allocates.
+///
+/// # Safety
+///
+/// `argument` is the [`Arenas`] that it was told with, whose memory this is.
+unsafe extern "C" fn commit(
+    begins: bool,
+    start: *mut c_void,
+    bytes: usize,
+    _is_zero: *mut bool,
+    argument: *mut c_void,
+) -> bool {
+    // SAFETY: as the caller says; they are shared, and live as long as the process.
+    let arenas: &'static Arenas = unsafe { &*argument.cast_const().cast() };
+    let Some(region) = arenas.region.get() else {
+        return false;
+    };
+    let from = start.addr().wrapping_sub(region.start);
+    match begins {
+        true => arenas.taken(from, bytes),
+        false => arenas.given_back(*region, from, bytes),
+    }
+    true
+}
+
+/// The thread gives way to every other one that wants its processor (`SCHED_IDLE`, sched(7)).
+fn run_when_idle() {
+    // SAFETY: it only reads the parameter, which is valid, and changes nothing but this thread's turn.
+    let result = unsafe {
+        let parameter: libc::sched_param = std::mem::zeroed();
+        libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameter)
+    };
+    // Every thread may be more modest than it was.
+    debug_assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static ARENAS: Arenas = Arenas::new();
+
+    /// Does the process have this page of memory?
+    fn is_resident(address: usize) -> bool {
+        let mut page = 0u8;
+        let start = std::ptr::with_exposed_provenance_mut(address & !0xfff);
+        // SAFETY: one page is asked for, and there is a byte for it.
+        let result = unsafe { libc::mincore(start, 4096, &raw mut page) };
+        assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+        page & 1 == 1
+    }
+
+    #[test]
+    fn what_the_allocator_takes_next_is_there() {
+        ARENAS.reserve().unwrap();
+        assert!(ARENAS.reserve().is_err(), "there is one allocator");
+        let region = *ARENAS.region.get().unwrap();
+        // Tests have the system's allocator, so this is the first that mimalloc gives.
+        let bytes = 10 << 20;
+        // SAFETY: what is allocated is not used.
+        let given = unsafe { libmimalloc_sys::mi_malloc(bytes) }.addr();
+        assert!(given >= region.start && given + bytes <= region.start + region.bytes);
+        let used = ARENAS.used[0].most().unwrap();
+        assert!(
+            given + bytes <= region.start + used && used < 128 << 20,
+            "{used}"
+        );
+        let others = || ARENAS.used[1..].iter().filter_map(Used::most);
+        assert_eq!(others().next(), None);
+        assert!(!is_resident(given + bytes / 2), "nobody touched it");
+        let memory = 8 << 20;
+        ARENAS.keep_ready(memory * READY_SHARE as u64).unwrap();
+        let last = (region.start + used + memory as usize) / HUGE_PAGE * HUGE_PAGE - HUGE_PAGE;
+        let mut tries = 0;
+        while !is_resident(last) {
+            tries += 1;
+            assert!(tries < 3000, "nobody touches it");
+            // There are no shards whose clock this could be.
+            #[allow(clippy::disallowed_methods)]
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert!(is_resident(given + bytes / 2));
+        assert!(!is_resident(last + 2 * HUGE_PAGE), "no more than that");
+    }
+}
