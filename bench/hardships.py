@@ -336,7 +336,7 @@ def cached(bench, data, name):
     """What rows take that are on the drive, and in the cache: Cassandra has none unless a table asks for it."""
     subject = bench.subject
     others, of_others = row_cache(subject)
-    told_by(subject, "flush")
+    subject.nodes[0].told_by("flush")
     # Rows are kept when they are asked for the second time.
     bench.run(subject, "run", "c", *data.arguments(), "--distribution", "uniform", "--threads", 64, "--warmup", "0s",
               "--operations", 5 * data.records)
@@ -348,20 +348,10 @@ def cached(bench, data, name):
 
 def row_cache(server):
     """How many rows are in Helenus's cache, and the bytes that they take."""
-    told = re.search(r"Row Cache *: entries (\d+), size ([\d.]+) (\w+)", told_by(server, "info"))
+    told = re.search(r"Row Cache *: entries (\d+), size ([\d.]+) (\w+)", server.nodes[0].told_by("info"))
     if not told:
         fail("nodetool info says nothing of the row cache")
     return int(told[1]), float(told[2]) * {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[told[3]]
-
-
-def told_by(server, verb):
-    """What Helenus's nodetool says."""
-    node = server.nodes[0]
-    command = [node.binary, "nodetool", "-h", node.address, verb]
-    told = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-    if told.returncode:
-        fail(f"{' '.join(map(str, command))} failed")
-    return told.stdout
 
 
 def held_by(server):

@@ -1,5 +1,6 @@
 """The servers that are compared: one node or several, each a process with an address, a folder and, where
 they are asked for, a cgroup of its own. For the scripts beside this file."""
+import contextlib
 import datetime
 import os
 import pathlib
@@ -7,6 +8,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 from cgroup import Cgroup
@@ -220,6 +222,31 @@ class Helenus(Node):
             self.process.kill()
             self.process.wait()
         self.pid = None
+
+    def told_by(self, verb):
+        """What its nodetool says."""
+        command = [self.binary, "nodetool", "-h", self.address, verb]
+        told = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+        if told.returncode:
+            fail(f"{' '.join(map(str, command))} failed")
+        return told.stdout
+
+    @contextlib.contextmanager
+    def flushed_each(self, seconds):
+        """Has its memtables flushed so often meanwhile."""
+        ended = threading.Event()
+
+        def flush():
+            while not ended.wait(seconds):
+                self.told_by("flush")
+
+        thread = threading.Thread(target=flush)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
 
     @staticmethod
     def version():
