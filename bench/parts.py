@@ -219,7 +219,9 @@ def steady(bench):
         figures = bench.measure(server, "a", data, threads, bench.options.duration)
         rate = max(1, int(figures["ops_per_second"] * bench.options.share))
         is_subject = server is bench.subject
-        flushes = server.nodes[0].flushed_each(FLUSH_STEADY) if is_subject else contextlib.nullcontext()
+        flushes = contextlib.nullcontext()
+        if is_subject:
+            flushes = server.nodes[0].flushed_each(FLUSH_STEADY, data.keyspace)
         with flushes:
             figures = bench.measure(server, "a", data, IN_FLIGHT_STEADY, bench.options.steady, rate)
         bench.keep("steady", f"A at {bench.options.share:.0%} of its own peak", "steady", server, 1, IN_FLIGHT_STEADY, figures)

@@ -223,22 +223,22 @@ class Helenus(Node):
             self.process.wait()
         self.pid = None
 
-    def told_by(self, verb):
+    def told_by(self, *words):
         """What its nodetool says."""
-        command = [self.binary, "nodetool", "-h", self.address, verb]
+        command = [self.binary, "nodetool", "-h", self.address, *words]
         told = subprocess.run(command, stdout=subprocess.PIPE, text=True)
         if told.returncode:
             fail(f"{' '.join(map(str, command))} failed")
         return told.stdout
 
     @contextlib.contextmanager
-    def flushed_each(self, seconds):
-        """Has its memtables flushed so often meanwhile."""
+    def flushed_each(self, seconds, keyspace):
+        """Has the memtables of a keyspace flushed so often meanwhile."""
         ended = threading.Event()
 
         def flush():
             while not ended.wait(seconds):
-                self.told_by("flush")
+                self.told_by("flush", keyspace)
 
         thread = threading.Thread(target=flush)
         thread.start()
