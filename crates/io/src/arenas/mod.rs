@@ -115,10 +115,7 @@ impl Region {
         let mapped =
             unsafe { mmap_anonymous(std::ptr::null_mut(), bytes + CHUNK, protection, flags) }?;
         let start = mapped.expose_provenance().next_multiple_of(CHUNK);
-        let region = Region { start, bytes };
-        // Without huge pages it works as well, only slower.
-        let _ = region.advise(0, bytes, Advice::LinuxHugepage);
-        Ok(region)
+        Ok(Region { start, bytes })
     }
 
     /// Gives one arena of it to the allocator.
@@ -192,6 +189,8 @@ impl Arenas {
         let Some(region) = self.region.get().copied() else {
             return Ok(());
         };
+        // Only now: a command that ends at once has no use for 2 MiB where it needs 4 KiB. Without them it works as well.
+        let _ = region.advise(0, region.bytes, Advice::LinuxHugepage);
         let memory = usize::try_from(memory).unwrap_or(usize::MAX);
         self.kept.keep(region.bytes, memory / KEPT_SHARE);
         let thread = std::thread::Builder::new().name("memory".to_owned());
