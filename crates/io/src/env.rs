@@ -21,6 +21,9 @@ use crate::timer::{TimerKey, Timers};
 
 /// How long a task may run before [`Env::maybe_yield`] gives way.
 pub const TIME_SLICE: Duration = Duration::from_micros(500);
+/// The same for what works in the background: a request that comes meanwhile waits for the rest of it, and a few dozen clients that
+/// each wait for an answer leave a shard so often that it is as if they had the smaller share.
+const BACKGROUND_SLICE: Duration = Duration::from_micros(50);
 
 /// How many operations on sockets a task may do without waiting before it has to give way.
 const SOCKET_OPERATIONS: u32 = 128;
@@ -57,6 +60,8 @@ pub(crate) struct EnvInner {
 /// What is left of the running task's turn.
 pub(crate) struct Slice {
     began: Cell<Instant>,
+    /// How long the task that runs may go on.
+    pub(crate) length: Cell<Duration>,
     operations: Cell<u32>,
 }
 
@@ -104,6 +109,7 @@ impl Env {
                 to_ring: RefCell::default(),
                 slice: Slice {
                     began: Cell::new(Instant::from_nanos(0)),
+                    length: Cell::new(TIME_SLICE),
                     operations: Cell::new(SOCKET_OPERATIONS),
                 },
                 backend: parts.backend,
@@ -208,7 +214,7 @@ impl Env {
         YieldNow { yielded: false }.await;
     }
 
-    /// Gives way if the task has used up its time slice ([`TIME_SLICE`]). Loops over many rows call
+    /// Gives way if the task has used up its time slice ([`TIME_SLICE`], a tenth in the background). Loops over many rows call
     /// it for every one.
     pub async fn maybe_yield(&self) {
         if self.slice_is_used_up() {
@@ -218,7 +224,9 @@ impl Env {
 
     fn slice_is_used_up(&self) -> bool {
         match &self.inner.backend {
-            Backend::Real(real) => real.clock.now() - self.inner.slice.began.get() > TIME_SLICE,
+            Backend::Real(real) => {
+                real.clock.now() - self.inner.slice.began.get() > self.inner.slice.length.get()
+            }
             Backend::Sim(sim) => sim.slice_is_over(),
         }
     }
@@ -246,6 +254,10 @@ impl Env {
     ) -> Option<Instant> {
         let (group, task) = self.inner.executor.next()?;
         self.inner.slice.began.set(now);
+        self.inner.slice.length.set(match group {
+            TaskGroup::Foreground => TIME_SLICE,
+            TaskGroup::Flush | TaskGroup::Compaction | TaskGroup::Maintenance => BACKGROUND_SLICE,
+        });
         self.inner.slice.operations.set(SOCKET_OPERATIONS);
         self.inner.executor.run(group, task);
         let end = after();

@@ -14,7 +14,7 @@ use crate::doorbell::Doorbell;
 use crate::drive::Drive;
 use crate::driver::pool::Pool;
 use crate::driver::{Driver, DriverChoice, DriverReport};
-use crate::env::{Backend, Env, EnvParts, TIME_SLICE};
+use crate::env::{Backend, Env, EnvParts};
 use crate::group::TaskGroup;
 use crate::instant::Instant;
 use crate::mesh::IMPATIENCE;
@@ -329,7 +329,7 @@ fn run_tasks(env: &Env, real: &RealShard) -> Instant {
             Some(end) => now = end,
             None => break,
         }
-        if now - began > TIME_SLICE {
+        if now - began > env.inner.slice.length.get() {
             break;
         }
     }
