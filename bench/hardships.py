@@ -7,7 +7,6 @@ import pathlib
 import re
 import statistics
 import subprocess
-import time
 
 from cgroup import Cgroup, limit_cores
 from measurements import CASSANDRA as PEER
@@ -17,8 +16,6 @@ from servers import ROOT, Limit, Server, fail, say
 from turns import Data
 
 IDLE, CONNECTS = 5000, 10_000
-# Seconds until a server has done what it does when it has nothing else to do.
-REST = 5
 # A cgroup's share of two cores, and its memory.
 CORES, MEMORY = 1.5, 2 << 30
 # Of what is offered in an overload there may be so many operations under way.
@@ -358,8 +355,7 @@ def held_by(server):
     """Bytes: of a Java process those of its heap that are alive, of another one its resident memory."""
     node = server.nodes[0]
     if server.name != PEER:
-        # It makes memory ready ahead of its use, always as much, but only when it has nothing else to do.
-        time.sleep(REST)
+        # At rest it has made as much memory ready ahead of its use as before.
         return server.memory_mib() * (1 << 20)
     jcmd = pathlib.Path(os.readlink(f"/proc/{node.pid}/exe")).with_name("jcmd")
     for command in ("GC.run", "GC.heap_info"):

@@ -21,9 +21,6 @@ use crate::timer::{TimerKey, Timers};
 
 /// How long a task may run before [`Env::maybe_yield`] gives way.
 pub const TIME_SLICE: Duration = Duration::from_micros(500);
-/// The same for what works in the background: a request that comes meanwhile waits for the rest of it, and a few dozen clients that
-/// each wait for an answer leave a shard so often that it is as if they had the smaller share.
-const BACKGROUND_SLICE: Duration = Duration::from_micros(50);
 
 /// How many operations on sockets a task may do without waiting before it has to give way.
 const SOCKET_OPERATIONS: u32 = 128;
@@ -254,10 +251,7 @@ impl Env {
     ) -> Option<Instant> {
         let (group, task) = self.inner.executor.next()?;
         self.inner.slice.began.set(now);
-        self.inner.slice.length.set(match group {
-            TaskGroup::Foreground => TIME_SLICE,
-            TaskGroup::Flush | TaskGroup::Compaction | TaskGroup::Maintenance => BACKGROUND_SLICE,
-        });
+        self.inner.slice.length.set(group.time_slice());
         self.inner.slice.operations.set(SOCKET_OPERATIONS);
         self.inner.executor.run(group, task);
         let end = after();

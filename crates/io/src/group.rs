@@ -10,6 +10,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::env::TIME_SLICE;
+
 /// What a task works for, and so how much of the shard's time it gets when there is not enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TaskGroup {
@@ -50,6 +52,16 @@ impl TaskGroup {
             TaskGroup::Flush => 400,
             TaskGroup::Compaction => 200,
             TaskGroup::Maintenance => 100,
+        }
+    }
+
+    /// How long one of its tasks may run before it gives way.
+    pub(crate) fn time_slice(self) -> Duration {
+        match self {
+            TaskGroup::Foreground => TIME_SLICE,
+            // A request that comes meanwhile waits for the rest of it, and a few dozen clients that each wait for an answer
+            // leave a shard so often that it is as if they had the smaller share.
+            TaskGroup::Flush | TaskGroup::Compaction | TaskGroup::Maintenance => TIME_SLICE / 10,
         }
     }
 

@@ -9,7 +9,7 @@ use super::SLICE;
 ///
 /// A slice belongs to whoever gives it back until that is done, and to whoever takes it from then on, so that what is said
 /// of it comes one after the other; only the number of all is everybody's.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Kept {
     /// A bit for each slice. Made before anything is kept.
     slices: OnceLock<Box<[AtomicU64]>>,
@@ -37,36 +37,30 @@ impl Kept {
 
     /// Slices that nobody uses any more. Are they kept?
     pub(super) fn put(&self, first: usize, count: usize) -> bool {
-        let Some(slices) = self.slices.get() else {
-            return false;
-        };
         if self.count.load(Ordering::Relaxed) + count > self.most.load(Ordering::Relaxed) {
             return false;
         }
-        let set = |(word, mask): (usize, u64)| {
-            let before = slices
-                .get(word)
-                .map(|w| w.fetch_or(mask, Ordering::Relaxed));
-            before.map_or(0, |before| (mask & !before).count_ones() as usize)
-        };
-        let put: usize = masks(first, count).map(set).sum();
+        let set = |word: &AtomicU64, mask| !word.fetch_or(mask, Ordering::Relaxed);
+        let put = self.change(first, count, set);
         self.count.fetch_add(put, Ordering::Relaxed);
         true
     }
 
     /// Slices that are used from now on, whether they were kept or not.
     pub(super) fn take(&self, first: usize, count: usize) {
-        let Some(slices) = self.slices.get() else {
-            return;
-        };
-        let clear = |(word, mask): (usize, u64)| {
-            let before = slices
-                .get(word)
-                .map(|w| w.fetch_and(!mask, Ordering::Relaxed));
-            before.map_or(0, |before| (mask & before).count_ones() as usize)
-        };
-        let taken: usize = masks(first, count).map(clear).sum();
+        let clear = |word: &AtomicU64, mask: u64| word.fetch_and(!mask, Ordering::Relaxed);
+        let taken = self.change(first, count, clear);
         self.count.fetch_sub(taken, Ordering::Relaxed);
+    }
+
+    /// Changes bits of these slices, word by word; how many of those that were asked for `change` says are others than they were.
+    fn change(&self, first: usize, count: usize, change: impl Fn(&AtomicU64, u64) -> u64) -> usize {
+        let slices = self.slices.get().map_or(&[][..], |slices| slices);
+        let changed = masks(first, count).map(|(word, mask)| {
+            let changed = slices.get(word).map_or(0, |word| change(word, mask));
+            (changed & mask).count_ones() as usize
+        });
+        changed.sum()
     }
 }
 
