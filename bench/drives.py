@@ -1,8 +1,10 @@
 """Drives for what is compared: one that is made of memory, and what the one under a folder does. For the
 scripts beside this file."""
+import mmap
 import os
 import pathlib
 import subprocess
+import time
 
 from servers import fail
 
@@ -57,6 +59,7 @@ class Drive:
         block = pathlib.Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}").resolve()
         # A partition has the queue of its drive.
         folders = [block / "queue", block.parent / "queue"]
+        self.folder = folder
         self.file = next((f / "read_ahead_kb" for f in folders if f.is_dir()), None)
         self.before, self.note = None, None
         try:
@@ -78,6 +81,27 @@ class Drive:
         # Documentation/block/stat.rst
         fields = (self.file.parent.parent / "stat").read_text().split()
         return int(fields[0]), int(fields[3])
+
+    def synced_writes(self, seconds):
+        """Writes 8 KiB after 8 KiB, each until the drive has it, over what was written before and past the page cache, as a
+        commit log does. The seconds that each took."""
+        length, size = 8 << 10, 32 << 20
+        # Anonymous memory is aligned to pages.
+        block = mmap.mmap(-1, length)
+        block.write(os.urandom(length))
+        path, took = self.folder / "synced", []
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_DIRECT | os.O_DSYNC)
+        try:
+            for place in range(0, size, length):
+                os.pwrite(file, block, place)
+            end = time.monotonic() + seconds
+            while (begun := time.monotonic()) < end:
+                os.pwrite(file, block, len(took) * length % size)
+                took.append(time.monotonic() - begun)
+        finally:
+            os.close(file)
+            path.unlink()
+        return took
 
     def restore(self):
         if self.before:

@@ -20,6 +20,8 @@ ONE_EACH, MANY_EACH = (64, 64), (1024, 32)
 IN_FLIGHT_STEADY = 2048
 # Seconds. Helenus's memtables have room for ten minutes and more on most machines; Cassandra's have not.
 FLUSH_STEADY = 60
+# Seconds, one flush at least and what follows it.
+PEAK_STEADY = 90
 
 
 def records_of(bench):
@@ -216,19 +218,36 @@ def steady(bench):
     fill(bench, data, servers)
     for server in servers:
         threads = bench.find_peak(server, "a", data)
-        figures = bench.measure(server, "a", data, threads, bench.options.duration)
-        rate = max(1, int(figures["ops_per_second"] * bench.options.share))
         is_subject = server is bench.subject
         flushes = contextlib.nullcontext()
         if is_subject:
             flushes = server.nodes[0].flushed_each(FLUSH_STEADY, data.keyspace)
         with flushes:
+            # A peak that is held: what is done at once and left for the background has to be done within it.
+            figures = bench.measure(server, "a", data, threads, min(PEAK_STEADY, bench.options.steady))
+            bench.keep("steady", "A, as much as comes", "peak", server, 1, threads, figures)
+            rate = max(1, int(figures["ops_per_second"] * bench.options.share))
             figures = bench.measure(server, "a", data, IN_FLIGHT_STEADY, bench.options.steady, rate)
         bench.keep("steady", f"A at {bench.options.share:.0%} of its own peak", "steady", server, 1, IN_FLIGHT_STEADY, figures)
         if is_subject:
             p999 = figures["latency"]["p999"] / 1000
             hold(bench, "steady", f"p99.9 of {server.name} over {bench.options.steady} s", [p999], 5, True, "ms")
             beside_the_limit(bench, data, IN_FLIGHT_STEADY, rate)
+            beside_the_drive(bench)
+
+
+def beside_the_drive(bench):
+    """What the drive takes by itself: a server that says a write is done when the drive has it is not faster."""
+    bench.rest()
+    try:
+        took = sorted(bench.drive.synced_writes(min(60, bench.options.steady)))
+    except OSError as error:
+        bench.notes.append(f"steady: how long the drive by itself takes is not known: {error}")
+        return
+    late = sum(seconds for seconds in took if seconds > 0.005) / sum(took)
+    bench.notes.append(f"steady: the drive by itself takes {1000 * took[len(took) // 2]:.2f} ms for 8 KiB that are synced (median), "
+                       f"{1000 * took[-1 - len(took) // 1000]:.1f} (p99.9), {1000 * took[-1]:.0f} (at most); {late:.1%} of the "
+                       "time it was busy with writes of more than 5 ms")
 
 
 def beside_the_limit(bench, data, threads, rate):

@@ -54,6 +54,12 @@ class Bench:
                 one.thaw()
                 one.meet()
 
+    def rest(self):
+        """Lets no server run, until it is somebody's turn."""
+        for server in self.servers:
+            server.freeze()
+        os.sync()
+
     def run(self, server, *arguments, prefix=()):
         """Runs the client against `server`; gives its figures."""
         self.turn(server)

@@ -35,9 +35,9 @@ const ARENA: usize = 15 << 30;
 const MOST: usize = 64;
 
 /// What part of the memory of a process is made ready beyond what it ever used.
-const READY_SHARE: usize = 128;
+const READY_SHARE: usize = 32;
 /// What part of the memory of a process it keeps though the allocator gave it back.
-const KEPT_SHARE: usize = 32;
+const KEPT_SHARE: usize = 8;
 /// How long nothing is looked at when all is ready.
 const PAUSE: Duration = Duration::from_millis(20);
 

@@ -428,6 +428,7 @@ impl<'i> Progress<'i> {
         let part = done.min(self.items) as f64 / self.items as f64;
         let bytes = (self.bytes as f64 * part) as usize;
         self.inner.memory.flushes(bytes, self.inner.env.now());
+        self.inner.set_flush_pace();
     }
 
     /// All is written.

@@ -11,8 +11,8 @@
 //! the largest memtable is flushed: the other half is what writers fill meanwhile. Where the drive
 //! does not follow, writes are let in at the rate at which what is left lasts until the flush is over
 //! (`inflow`), so that all are slowed alike and early; at the limit they wait in turn, and are refused
-//! after a while. From when they are slowed
-//! a flush leaves the drive to nobody else ([`Env::set_hurry`](io::Env::set_hurry)). For a write that
+//! after a while. A flush has the more of the shard the less memory is left (`flush_pace`), and from when
+//! writers are slowed it leaves the drive to nobody else ([`Env::set_hurry`](io::Env::set_hurry)). For a write that
 //! needs more than that half, the largest memtables are flushed until there is room for it. One that
 //! there can never be room for is refused at once.
 
@@ -78,6 +78,8 @@ pub(super) struct Memory {
     pub(super) waiting: Cell<usize>,
     /// Was it said that flushes cannot wait?
     hurries: Cell<bool>,
+    /// What flushes have of the shard's time; none was said yet.
+    pub(super) flush_shares: Cell<u64>,
     /// Held by the first of those who wait: a large write is not overtaken by small ones.
     turn: Semaphore,
     /// The segment that the log wrote to when it was last asked whether it is too large.
@@ -104,6 +106,7 @@ impl Memory {
             freed: Notify::new(),
             waiting: Cell::new(0),
             hurries: Cell::new(false),
+            flush_shares: Cell::new(0),
             turn: Semaphore::new(1),
             looked_at_log: Cell::new(0),
         }
@@ -165,7 +168,7 @@ impl Memory {
         self.pressure.borrow().held_back()
     }
 
-    fn committed(&self) -> usize {
+    pub(super) fn committed(&self) -> usize {
         self.used() + self.reserved.get()
     }
 
@@ -192,6 +195,11 @@ impl Memory {
     /// So much is left where writers need not be slowed.
     fn plenty(&self) -> usize {
         self.limit / 4
+    }
+
+    /// Where memtables take so much writers are slowed.
+    pub(super) fn slowed_at(&self) -> usize {
+        self.limit - self.plenty()
     }
 
     /// How long a write should wait although there is room.

@@ -23,6 +23,7 @@ mod cassandra;
 mod compact;
 mod faults;
 mod flush;
+mod flush_pace;
 #[cfg(test)]
 mod flush_tests;
 mod folder;
