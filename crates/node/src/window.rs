@@ -7,8 +7,9 @@
 
 use std::cell::Cell;
 
-/// Requests that may be under way at once, however small their answers.
-const MAX_REQUESTS: usize = 256;
+/// Requests that may be under way at once, however small their answers: as many as Cassandra's driver for Java has on a
+/// connection unless it is told otherwise. With fewer, reads wait unread behind writes that wait for the drive.
+const MAX_REQUESTS: usize = 1024;
 /// Bytes that the answers to all requests under way may be taken to have.
 const BUDGET: usize = 4 << 20;
 /// What an answer is taken to have before there was one.

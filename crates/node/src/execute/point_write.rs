@@ -21,7 +21,7 @@ use crate::clients::Client;
 use crate::coordinator;
 use crate::error::RequestError;
 use crate::metrics::RequestKind;
-use crate::shard::Shard;
+use crate::shard::{MEMORY_OF_EACH_REQUEST, Shard};
 use crate::statements::Statement;
 use crate::views;
 
@@ -260,7 +260,8 @@ impl<A: Answers> Writing<A> {
         asked: Writes<'_>,
         (began, answers): (Instant, A),
     ) -> Option<Writing<A>> {
-        let bytes = asked.iter().map(|asked| asked.envelope.body.len()).sum();
+        let bodies = asked.iter().map(|asked| asked.envelope.body.len());
+        let bytes = bodies.map(|body| MEMORY_OF_EACH_REQUEST + body).sum();
         let memory = shard.request_memory.try_acquire(bytes)?;
         let mut writing = Writing {
             writes: shard.store.begin_writes(asked.len(), began),

@@ -2,11 +2,11 @@
 //!
 //! As long as there is memory for what is written meanwhile, a flush has time, and requests do not wait for it: it has
 //! [`LEAST`] shares of the shard's time. From where the largest memtable is flushed for its size, half of what memtables may
-//! take, they grow with what memtables take, up to [`MOST`], as many as the requests of clients have, where writers begin to
-//! be slowed (`inflow`):
+//! take, they grow with what memtables take, and are [`MOST`], as many as the requests of clients have, half-way from there to
+//! where writers begin to be slowed (`inflow`):
 //!
 //! ```text
-//! shares = LEAST + (MOST - LEAST) × (used - half) / (slowed - half)
+//! shares = LEAST + (MOST - LEAST) × (used - half) / (all - half)
 //! ```
 //!
 //! Who writes faster than memtables are flushed so fills memory until the shares that follow from it are enough for both, and
@@ -22,11 +22,10 @@ const LEAST: u64 = 100;
 /// The most shares there are.
 const MOST: u64 = 1000;
 
-/// The shares of flushes where memtables take `used` bytes, of which `half` are what they should take and `slowed` are where
-/// writers are slowed.
-fn shares(used: usize, half: usize, slowed: usize) -> u64 {
+/// The shares of flushes where memtables take `used` bytes, which should be `half`; from `all` on they are the most.
+fn shares(used: usize, half: usize, all: usize) -> u64 {
     let over = used.saturating_sub(half) as f64;
-    let part = (over / slowed.saturating_sub(half).max(1) as f64).min(1.0);
+    let part = (over / all.saturating_sub(half).max(1) as f64).min(1.0);
     LEAST + ((MOST - LEAST) as f64 * part) as u64
 }
 
@@ -37,7 +36,10 @@ impl Inner {
         let log_is_full = self.log.total_bytes() > self.config.commitlog.total_bytes;
         let shares = match log_is_full || memory.waiting.get() > 0 {
             true => MOST,
-            false => shares(memory.committed(), memory.flush_at, memory.slowed_at()),
+            false => {
+                let half_way = memory.flush_at.midpoint(memory.slowed_at());
+                shares(memory.committed(), memory.flush_at, half_way)
+            }
         };
         if memory.flush_shares.replace(shares) != shares {
             self.env.set_shares(TaskGroup::Flush, shares);
@@ -52,12 +54,12 @@ mod tests {
     const LIMIT: usize = 1 << 30;
 
     fn shares_at(used: f64) -> u64 {
-        shares((LIMIT as f64 * used) as usize, LIMIT / 2, LIMIT / 4 * 3)
+        shares((LIMIT as f64 * used) as usize, LIMIT / 2, LIMIT / 8 * 5)
     }
 
     #[test]
     fn shares_grow_with_what_memtables_take() {
-        let used = [0.0, 0.5, 0.625, 0.75, 1.0];
+        let used = [0.0, 0.5, 0.5625, 0.625, 1.0];
         assert_eq!(used.map(shares_at), [100, 100, 550, 1000, 1000]);
         assert_eq!(shares(1, 0, 0), MOST, "there is no memory at all");
     }
@@ -90,7 +92,7 @@ mod tests {
 
     #[test]
     fn memory_lasts_where_a_flush_is_faster_than_writers() {
-        for (ratio, least, bound) in [(2.0, 0.75, 0.95), (4.0, 0.6, 0.8), (20.0, 0.5, 0.65)] {
+        for (ratio, least, bound) in [(2.0, 0.75, 0.9), (4.0, 0.6, 0.75), (20.0, 0.5, 0.6)] {
             let most = fills(0.02, 0.02 * ratio);
             assert!((least..bound).contains(&most), "{ratio}: {most}");
         }
