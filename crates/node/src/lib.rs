@@ -40,6 +40,7 @@ mod read_warnings;
 mod remote;
 mod replica;
 mod report;
+mod request_memory;
 mod response_buffers;
 mod scan;
 mod session;

@@ -30,7 +30,8 @@ use crate::clients::Client;
 use crate::error::RequestError;
 use crate::execute::{self, AtOnce, Call, TOGETHER};
 use crate::metrics::RequestKind;
-use crate::shard::{MEMORY_OF_EACH_REQUEST, Shard};
+use crate::request_memory::memory_of;
+use crate::shard::Shard;
 use crate::trace::{Trace, Traced};
 use arrivals::Arrivals;
 use elsewhere::Elsewhere;
@@ -303,18 +304,6 @@ async fn memory_for(shard: &Shard, client: &Client, request: &Envelope) -> Optio
     }
 }
 
-/// How many bytes a request takes: what any does, its own, and what is made of the text of statements,
-/// which is more than 100 times as much where it is all short values and less where it has long ones. One that
-/// would take more than `most` counts as that, or it would have to wait until it is alone.
-fn memory_of(envelope: &Envelope, most: usize) -> usize {
-    const BYTES_A_CHARACTER: usize = 64;
-    let (body, text) = (envelope.body.len(), wire::text_length(envelope));
-    // Longer ones have long values: statements are no more than so many tokens.
-    let text = text.min(cql::MAX_TOKENS * 2);
-    let needed = MEMORY_OF_EACH_REQUEST + body + text * BYTES_A_CHARACTER;
-    needed.min(most).max(body)
-}
-
 /// A request under way: counted until it is dropped.
 struct UnderWay {
     shard: Rc<Shard>,
@@ -481,36 +470,5 @@ async fn read_and_forget(stream: &TcpStream, limit: usize) {
             Ok(0) | Err(_) => return,
             Ok(count) => total += count,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use wire::{Header, Version};
-
-    use super::*;
-
-    #[test]
-    fn text_takes_more_memory_than_values() {
-        let request = |opcode, text: usize, values: usize| {
-            let mut body = (text as u32).to_be_bytes().to_vec();
-            body.resize(4 + text + values, b'1');
-            Envelope {
-                header: Header {
-                    version: Version::V4,
-                    flags: Flags::default(),
-                    stream: 1,
-                    opcode,
-                },
-                body: body.into(),
-            }
-        };
-        let most = 16 << 20;
-        let needed = |envelope| memory_of(&envelope, most);
-        let values = MEMORY_OF_EACH_REQUEST + 1104;
-        assert_eq!(needed(request(Opcode::Execute, 100, 1000)), values);
-        assert_eq!(needed(request(Opcode::Query, 100, 1000)), values + 6400);
-        assert_eq!(needed(request(Opcode::Query, 4 << 20, 0)), most);
-        assert_eq!(needed(request(Opcode::Prepare, 16 << 20, 0)), most + 4);
     }
 }

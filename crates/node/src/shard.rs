@@ -135,8 +135,6 @@ pub(crate) struct ShardGone(u16);
 
 /// How much of a shard's memory prepared statements may take: one part in so many.
 const STATEMENTS_SHARE: u64 = 64;
-/// Bytes that a request under way takes beside its own: the task, and what waits for answers.
-pub(crate) const MEMORY_OF_EACH_REQUEST: usize = 1 << 10;
 /// How much requests under way may take: one part in so many.
 const REQUESTS_SHARE: u64 = 16;
 /// How many traces may be written at once: where writes are slow, those beyond are

@@ -21,7 +21,8 @@ use crate::clients::Client;
 use crate::coordinator;
 use crate::error::RequestError;
 use crate::metrics::RequestKind;
-use crate::shard::{MEMORY_OF_EACH_REQUEST, Shard};
+use crate::request_memory::memory_of;
+use crate::shard::Shard;
 use crate::statements::Statement;
 use crate::views;
 
@@ -260,9 +261,9 @@ impl<A: Answers> Writing<A> {
         asked: Writes<'_>,
         (began, answers): (Instant, A),
     ) -> Option<Writing<A>> {
-        let bodies = asked.iter().map(|asked| asked.envelope.body.len());
-        let bytes = bodies.map(|body| MEMORY_OF_EACH_REQUEST + body).sum();
-        let memory = shard.request_memory.try_acquire(bytes)?;
+        let envelopes = asked.iter().map(|asked| asked.envelope);
+        let needed = envelopes.map(|envelope| memory_of(envelope, shard.most_memory_of_request));
+        let memory = shard.request_memory.try_acquire(needed.sum())?;
         let mut writing = Writing {
             writes: shard.store.begin_writes(asked.len(), began),
             unanswered: VecDeque::with_capacity(asked.len()),

@@ -11,11 +11,12 @@ use io::{Instant, Permit, TaskGroup};
 use smallvec::SmallVec;
 use wire::Envelope;
 
-use super::{UnderWay, answer, memory_of};
+use super::{UnderWay, answer};
 use crate::clients::Client;
 use crate::execute::{self, Answered, Owners, TOGETHER};
 use crate::message::{ShardReply, ShardRequest};
 use crate::metrics::RequestKind;
+use crate::request_memory::memory_of;
 use crate::shard::Shard;
 
 /// Brings requests together whose rows the same shard has, and those of the own one behind the others, who have time to

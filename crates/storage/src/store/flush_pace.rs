@@ -41,9 +41,7 @@ impl Inner {
                 shares(memory.committed(), memory.flush_at, half_way)
             }
         };
-        if memory.flush_shares.replace(shares) != shares {
-            self.env.set_shares(TaskGroup::Flush, shares);
-        }
+        self.env.set_shares(TaskGroup::Flush, shares);
     }
 }
 

@@ -78,8 +78,6 @@ pub(super) struct Memory {
     pub(super) waiting: Cell<usize>,
     /// Was it said that flushes cannot wait?
     hurries: Cell<bool>,
-    /// What flushes have of the shard's time; none was said yet.
-    pub(super) flush_shares: Cell<u64>,
     /// Held by the first of those who wait: a large write is not overtaken by small ones.
     turn: Semaphore,
     /// The segment that the log wrote to when it was last asked whether it is too large.
@@ -106,7 +104,6 @@ impl Memory {
             freed: Notify::new(),
             waiting: Cell::new(0),
             hurries: Cell::new(false),
-            flush_shares: Cell::new(0),
             turn: Semaphore::new(1),
             looked_at_log: Cell::new(0),
         }
