@@ -85,7 +85,7 @@ fn int(n: u8) -> Bytes {
     Bytes::copy_from_slice(&u32::from(n).to_be_bytes())
 }
 
-fn clustering(values: &[u8]) -> Clustering {
+pub(crate) fn clustering(values: &[u8]) -> Clustering {
     Clustering(values.iter().map(|n| int(*n)).collect())
 }
 

@@ -2,9 +2,10 @@
 //!
 //! `DIR/commitlog` holds the segments of all shards. [`format`] says what is in a file,
 //! [`record`] what a group's payload is; [`log`] appends and lets go, [`writer`] brings groups to
-//! the drive, [`release`] removes segments, [`replay`] reads them at start, and [`truncation`]
-//! keeps what replay must not bring back. [`window`] is the part of a file that a replay has in
-//! memory. [`cassandra`] reads what a Cassandra left. [`single`] is a mutation outside of a log.
+//! the drive, into the files that [`segment_file`] makes, [`release`] removes segments, [`replay`]
+//! reads them at start, and [`truncation`] keeps what replay must not bring back. [`window`] is the
+//! part of a file that a replay has in memory. [`cassandra`] reads what a Cassandra left. [`single`]
+//! is a mutation outside of a log.
 
 mod archive;
 mod cassandra;
@@ -13,6 +14,7 @@ mod log;
 mod record;
 mod release;
 mod replay;
+mod segment_file;
 mod single;
 mod state;
 mod truncation;

@@ -1,16 +1,20 @@
 //! What the store has of its commit log: when a write is acknowledged, and how long the log becomes.
 
+use std::cell::{Cell, RefCell};
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use io::Env;
-use model::{Mutation, Table, TableId};
+use io::sim::{Crash, SimConfig, Simulation};
+use model::{Mutation, Slice, Table, TableId};
 
-use super::tests::{config, open_with, schema};
+use super::tests::{command, config, open_with, schema};
 use super::*;
 use crate::FailurePolicies;
-use crate::testing::{Saying, TempDir, run, table, update};
+use crate::testing::{Saying, TempDir, clustering, run, table, update};
 use model::Order;
 
 /// A store whose log has this mode, in an empty folder.
@@ -51,6 +55,123 @@ fn periodic_writes_wait_for_a_drive_that_lags() {
         store.apply_to_drive(write(4)).await.expect("applied");
         assert_eq!(pending(), 0, "it is not for the period to say");
     });
+}
+
+const ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// A store whose log is brought to the drive between its segments, which are small, and not before.
+async fn rarely_synced(env: &Env, table: &Arc<Table>) -> Store {
+    let mut config = config("/".into());
+    config.memory = 1 << 26;
+    config.commitlog.sync = crate::CommitlogSync::Periodic {
+        every: Duration::from_secs(3600),
+        lag_block: Duration::from_secs(3600),
+    };
+    open_with(env, config, &schema(table)).await
+}
+
+/// Writes that come one after the other, each in a block of the log, as soon as the last one is acknowledged and
+/// a while is over.
+async fn write_on(
+    env: &Env,
+    store: &Store,
+    table: &Arc<Table>,
+    acknowledged: impl Fn(u16, Duration),
+) {
+    for number in 0..u16::MAX {
+        let written = Saying::Written(number.to_be_bytes(), 1, 7);
+        let updates = vec![update(table, &[written])];
+        let begun = env.now();
+        store.apply(Mutation { updates }).await.expect("applied");
+        acknowledged(number, env.now() - begun);
+        env.sleep(Duration::from_micros(200)).await;
+    }
+}
+
+#[test]
+fn periodic_writes_do_not_wait_between_two_segments() {
+    let mut world = Simulation::new(1, SimConfig::default());
+    let node = world.add_node(ADDRESS, 1, 1 << 30);
+    let longest = Rc::new(Cell::new(Duration::ZERO));
+    let segments = Rc::new(Cell::new(0));
+    let (most, found) = (longest.clone(), segments.clone());
+    world.start(node, move |env: Env| {
+        let (longest, segments) = (longest.clone(), segments.clone());
+        async move {
+            let table = table(Order::Ascending);
+            let store = rarely_synced(&env, &table).await;
+            let acknowledged = |number, took| {
+                // The first one makes the first segment.
+                if number > 0 {
+                    longest.set(longest.get().max(took));
+                }
+                segments.set(store.stats().commitlog.written_bytes >> 17);
+            };
+            write_on(&env, &store, &table, acknowledged).await;
+        }
+    });
+    assert!(world.run_until(Duration::from_secs(60), |_| found.get() >= 40));
+    // A write to the simulated drive takes up to 80 µs, a sync of it up to a millisecond.
+    assert!(most.get() < Duration::from_micros(200), "{:?}", most.get());
+}
+
+#[test]
+fn of_periodic_writes_a_power_failure_takes_only_the_last() {
+    let mut lost_some = 0;
+    for seed in 0..60 {
+        let mut world = Simulation::new(seed, SimConfig::default());
+        let node = world.add_node(ADDRESS, 1, 1 << 30);
+        // How many were acknowledged, and how many of these the drive did not have.
+        let counts = Rc::new(Cell::new((0u64, 0u64)));
+        let told = counts.clone();
+        world.start(node, move |env: Env| {
+            let counts = counts.clone();
+            async move {
+                let table = table(Order::Ascending);
+                let store = rarely_synced(&env, &table).await;
+                let acknowledged = |number, _| {
+                    let pending = store.stats().commitlog.pending_records;
+                    counts.set((u64::from(number) + 1, pending));
+                };
+                write_on(&env, &store, &table, acknowledged).await;
+            }
+        });
+        world.run_until(Duration::from_secs(10), |_| told.get().0 > 1);
+        // A segment is full after 8 ms.
+        world.run_for(Duration::from_micros(5_000 + seed * 1_117));
+        world.crash(node, Crash::Power);
+        let (acknowledged, pending) = told.get();
+
+        let found = Rc::new(RefCell::new(None));
+        let finds = found.clone();
+        world.start(node, move |env: Env| {
+            let found = found.clone();
+            async move {
+                let table = table(Order::Ascending);
+                let store = rarely_synced(&env, &table).await;
+                let all = command(&table, vec![Slice::ALL], false);
+                let page = store.read(&all).await.expect("readable");
+                let rows = page.partitions.iter().flat_map(|partition| &partition.rows);
+                *found.borrow_mut() =
+                    Some(rows.map(|row| row.clustering.clone()).collect::<Vec<_>>());
+            }
+        });
+        assert!(
+            world.run_to_end(node, Duration::from_secs(10)),
+            "seed {seed}"
+        );
+        let found = finds.borrow_mut().take().expect("seed {seed}: it was read");
+        let count = found.len() as u64;
+        assert!(
+            count + pending >= acknowledged,
+            "seed {seed}: {count}, {pending}, {acknowledged}"
+        );
+        let first = (0..count as u16).map(|number| number.to_be_bytes());
+        let first: Vec<_> = first.map(|[a, b]| clustering(&[a, b])).collect();
+        assert!(found == first, "seed {seed}: there is a gap");
+        lost_some += u32::from(count < acknowledged);
+    }
+    assert!(lost_some > 20, "{lost_some} of 60 lost anything");
 }
 
 #[test]
