@@ -26,6 +26,7 @@ mod sstable_tools;
 mod start;
 
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use clap::Parser;
 
@@ -36,9 +37,25 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// What it gives out.
 static MEMORY: io::Arenas = io::Arenas::new();
 
+/// Did it get it?
+static RESERVED: OnceLock<std::io::Result<()>> = OnceLock::new();
+
+/// Called by the loader, before the runtime of the language allocates its first words: for these the allocator would ask the
+/// system for a gibibyte, and take all from there until it is full.
+#[used]
+// SAFETY: the section has the addresses of functions without arguments, which are called on the only thread, in any order; this
+// one asks nothing of what others prepare.
+#[allow(unsafe_code)]
+#[unsafe(link_section = ".init_array")]
+static BEFORE_MAIN: extern "C" fn() = reserve_memory;
+
+extern "C" fn reserve_memory() {
+    let _ = RESERVED.set(MEMORY.reserve());
+}
+
 fn main() -> ExitCode {
-    // Before anything is allocated.
-    let memory = MEMORY.reserve().map(|()| &MEMORY);
+    let reserved = RESERVED.get_or_init(|| MEMORY.reserve());
+    let memory = reserved.as_ref().map(|()| &MEMORY);
     let arguments = sstable_tools::spell_out(nodetool::spell_out(std::env::args_os()));
     // Cassandra's tools have one code for all that is wrong with a command line.
     let tools = ["nodetool", "sstable"];

@@ -79,7 +79,7 @@ pub(crate) enum StartError {
 /// Starts a node, waits for a signal, drains. `memory` is what the allocator gives out, or why it asks the system for it.
 pub(crate) fn start(
     options: StartOptions,
-    memory: std::io::Result<&'static io::Arenas>,
+    memory: Result<&'static io::Arenas, &'static std::io::Error>,
 ) -> Result<(), StartError> {
     let logs = logging::start();
     let options = match &options.config {
@@ -93,7 +93,13 @@ pub(crate) fn start(
     stop_with_parent()?;
     limits::raise_open_files()?;
     limits::lock_code();
-    if let Err(error) = memory.and_then(|memory| memory.keep_ready(settings.memory)) {
+    let ready = match memory {
+        Ok(memory) => memory
+            .keep_ready(settings.memory)
+            .map_err(|error| error.to_string()),
+        Err(error) => Err(error.to_string()),
+    };
+    if let Err(error) = ready {
         tracing::info!("memory comes from the system as it is needed: {error}");
     }
     let folder = DataFolder::lock(&settings.data)?;

@@ -1,9 +1,15 @@
 //! What the allocator gave back, but the process keeps.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicIsize, AtomicU64, AtomicUsize, Ordering};
 
 use super::SLICE;
+
+/// What part of its memory a process keeps though the allocator gave it back, however much is in use beside it.
+const LEAST_SHARE: usize = 8;
+/// What part of it is kept as long as what is in use and what is kept are no more than all. Free memory in between does
+/// not suit all that is taken next, so that this comes on top of it at worst.
+const MOST_SHARE: usize = 4;
 
 /// Slices of an arena that nobody uses and that are still there. It may be asked while somebody allocates.
 ///
@@ -14,8 +20,10 @@ pub(super) struct Kept {
     /// A bit for each slice. Made before anything is kept.
     slices: OnceLock<Box<[AtomicU64]>>,
     count: AtomicUsize,
-    /// The most there may be, more or less: several may be given back at the same time.
-    most: AtomicUsize,
+    /// How many slices are in use.
+    used: AtomicIsize,
+    /// How many the process may have in all.
+    memory: AtomicUsize,
 }
 
 impl Kept {
@@ -23,21 +31,31 @@ impl Kept {
         Kept {
             slices: OnceLock::new(),
             count: AtomicUsize::new(0),
-            most: AtomicUsize::new(0),
+            used: AtomicIsize::new(0),
+            memory: AtomicUsize::new(0),
         }
     }
 
-    /// From now on so many bytes are kept at most, of an arena of so many.
-    pub(super) fn keep(&self, arena: usize, most: usize) {
+    /// From now on a part of so many bytes is kept, which the process may have in all, of an arena of so many.
+    pub(super) fn keep(&self, arena: usize, memory: usize) {
         let words = arena.div_ceil(SLICE).div_ceil(64);
         self.slices
             .get_or_init(|| (0..words).map(|_| AtomicU64::new(0)).collect());
-        self.most.store(most / SLICE, Ordering::Relaxed);
+        self.memory.store(memory / SLICE, Ordering::Relaxed);
+    }
+
+    /// How many slices may be kept, more or less: several may be given back at the same time.
+    fn most(&self, used: isize) -> usize {
+        let memory = self.memory.load(Ordering::Relaxed);
+        let unused = memory.saturating_sub(usize::try_from(used).unwrap_or(0));
+        unused.clamp(memory / LEAST_SHARE, memory / MOST_SHARE)
     }
 
     /// Slices that nobody uses any more. Are they kept?
     pub(super) fn put(&self, first: usize, count: usize) -> bool {
-        if self.count.load(Ordering::Relaxed) + count > self.most.load(Ordering::Relaxed) {
+        let given = count as isize;
+        let used = self.used.fetch_sub(given, Ordering::Relaxed) - given;
+        if self.count.load(Ordering::Relaxed) + count > self.most(used) {
             return false;
         }
         let set = |word: &AtomicU64, mask| !word.fetch_or(mask, Ordering::Relaxed);
@@ -51,6 +69,7 @@ impl Kept {
         let clear = |word: &AtomicU64, mask: u64| word.fetch_and(!mask, Ordering::Relaxed);
         let taken = self.change(first, count, clear);
         self.count.fetch_sub(taken, Ordering::Relaxed);
+        self.used.fetch_add(count as isize, Ordering::Relaxed);
     }
 
     /// Changes bits of these slices, word by word; how many of those that were asked for `change` says are others than they were.
@@ -82,10 +101,10 @@ mod tests {
     #[test]
     fn nothing_is_kept_unless_it_was_said() {
         let kept = Kept::new();
+        kept.take(0, 2);
         assert!(!kept.put(0, 1));
-        kept.take(0, 1);
         kept.keep(1000 * SLICE, 0);
-        assert!(!kept.put(0, 1));
+        assert!(!kept.put(1, 1));
     }
 
     proptest! {
@@ -97,24 +116,30 @@ mod tests {
             prop_assert!(bits.eq(first..first + count));
         }
 
-        /// Slices are given back and taken in any order: those are counted that were kept and not taken since.
+        /// Slices are taken and given back in any order: those are counted that are in use, and those that were kept and
+        /// not taken since, which are no more than may be.
         #[test]
-        fn what_is_kept_is_counted(moves in prop::collection::vec((any::<bool>(), 0usize..190, 1usize..20), 1..100)) {
-            const MOST: usize = 60;
+        fn what_is_kept_is_counted(moves in prop::collection::vec((0usize..190, 1usize..20), 1..200)) {
+            const MEMORY: usize = 120;
             let kept = Kept::new();
-            kept.keep(210 * SLICE, MOST * SLICE);
+            kept.keep(210 * SLICE, MEMORY * SLICE);
+            let mut used = std::collections::BTreeSet::new();
             let mut there = std::collections::BTreeSet::new();
-            for (puts, first, count) in moves {
+            for (first, count) in moves {
                 let range = first..first + count;
-                if puts {
-                    let fits = there.len() + count <= MOST;
+                if range.clone().all(|slice| used.contains(&slice)) {
+                    used.retain(|slice| !range.contains(slice));
+                    let most = MEMORY.saturating_sub(used.len()).clamp(MEMORY / 8, MEMORY / 4);
+                    let fits = there.len() + count <= most;
                     prop_assert_eq!(kept.put(first, count), fits);
                     there.extend(range.filter(|_| fits));
-                } else {
+                } else if range.clone().all(|slice| !used.contains(&slice)) {
                     kept.take(first, count);
+                    used.extend(range.clone());
                     there.retain(|slice| !range.contains(slice));
                 }
                 prop_assert_eq!(kept.count.load(Ordering::Relaxed), there.len());
+                prop_assert_eq!(kept.used.load(Ordering::Relaxed), used.len() as isize);
             }
         }
     }

@@ -8,7 +8,8 @@
 //! for what it takes next, up to a bound.
 //!
 //! Seastar's prefaulting threads and the JVM's `-XX:+AlwaysPreTouch`, which Cassandra sets, are for the same; they take all
-//! memory at start. Here a process has what it needs, and a little more.
+//! memory at start. Here a process has what it needs, and up to a quarter of what it may have beside it, if nobody else
+//! on the machine is short of it: memory that was touched while there was nothing to do costs nobody anything.
 
 mod kept;
 
@@ -35,10 +36,12 @@ const ARENA: usize = 15 << 30;
 /// There are no more arenas than that. Memory beyond them the allocator asks the system for.
 const MOST: usize = 64;
 
-/// What part of the memory of a process is made ready beyond what it ever used.
-const READY_SHARE: usize = 32;
-/// What part of the memory of a process it keeps though the allocator gave it back.
-const KEPT_SHARE: usize = 8;
+/// What part of the memory of a process is made ready beyond what it ever used, as long as that is no more than all of it.
+const READY_SHARE: usize = 4;
+/// What part it is at least, unless the machine has none.
+const LEAST_READY_SHARE: usize = 32;
+/// What part of the machine's memory is left to others.
+const OTHERS_SHARE: usize = 8;
 /// How long nothing is looked at when all is ready.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -48,6 +51,9 @@ type CommitFunction =
     unsafe extern "C" fn(bool, *mut c_void, usize, *mut bool, *mut c_void) -> bool;
 
 unsafe extern "C" {
+    /// Prepares the allocator, if nobody has. It allocates nothing.
+    fn mi_process_init();
+
     /// Gives the allocator memory to give out (`mimalloc.h`).
     fn mi_manage_memory(
         start: *mut c_void,
@@ -174,6 +180,8 @@ impl Arenas {
     pub fn reserve(&'static self) -> std::io::Result<()> {
         let refused = || std::io::Error::from(std::io::ErrorKind::AddrInUse);
         let region = Region::reserve()?;
+        // SAFETY: it may be called at any time.
+        unsafe { mi_process_init() };
         self.region.set(region).map_err(|_| refused())?;
         for arena in 0..region.bytes / ARENA {
             if !region.manage(arena, self) {
@@ -198,7 +206,7 @@ impl Arenas {
         // Only now: a command that ends at once has no use for 2 MiB where it needs 4 KiB. Without them it works as well.
         let _ = region.advise(0, region.bytes, Advice::LinuxHugepage);
         let memory = usize::try_from(memory).unwrap_or(usize::MAX);
-        self.kept.keep(region.bytes, memory / KEPT_SHARE);
+        self.kept.keep(region.bytes, memory);
         if !region.can_touch() {
             let unsupported = std::io::ErrorKind::Unsupported;
             return Err(std::io::Error::new(
@@ -207,27 +215,42 @@ impl Arenas {
             ));
         }
         let thread = std::thread::Builder::new().name("memory".to_owned());
-        let touch = move || self.touch_ahead(region, memory / READY_SHARE);
+        let touch = move || self.touch_ahead(region, memory);
         thread.spawn(touch).map(drop)
     }
 
-    /// Touches so much of what comes after what is used, for good.
-    fn touch_ahead(&self, region: Region, ahead: usize) {
+    /// Touches what comes after what is used, of a process that has so many bytes in all, for good.
+    fn touch_ahead(&self, region: Region, memory: usize) {
         run_when_idle();
         let mut ready = [0; MOST];
         loop {
+            let mut is_done = true;
             let arenas = self.used.iter().enumerate();
             let in_use = arenas.filter_map(|(arena, used)| Some((arena, used.most()?)));
             let count = in_use.clone().count();
+            let all = in_use.clone().map(|(_, used)| used).sum();
             for (arena, used) in in_use {
                 let own = self.used[arena].own.load(Ordering::Relaxed);
                 let from = usize::max(ready[arena], own / HUGE_PAGE * HUGE_PAGE);
-                let to = (used + (ahead / count).next_multiple_of(HUGE_PAGE)).min(ARENA);
-                ready[arena] = touch(region, arena * ARENA, from, to);
+                let up_to = |ahead: usize| {
+                    let ahead = (ahead / count).next_multiple_of(HUGE_PAGE);
+                    (used + ahead).min(ARENA)
+                };
+                let least = up_to(memory / LEAST_READY_SHARE);
+                let mut to = up_to(ahead(memory, all));
+                if to > usize::max(from, least) && is_machine_short() {
+                    to = least;
+                }
+                // Then what is used and what the machine has is looked at again.
+                let piece = to.min(from + CHUNK);
+                ready[arena] = touch(region, arena * ARENA, from, piece);
+                is_done &= ready[arena] < from + CHUNK;
             }
-            // This is no shard, and has no clock of one.
-            #[allow(clippy::disallowed_methods)]
-            std::thread::sleep(PAUSE);
+            if is_done {
+                // This is no shard, and has no clock of one.
+                #[allow(clippy::disallowed_methods)]
+                std::thread::sleep(PAUSE);
+            }
         }
     }
 
@@ -246,6 +269,27 @@ impl Arenas {
             let _ = region.advise(from, bytes, Advice::LinuxDontNeed);
         }
     }
+}
+
+/// How much is to be ready beyond what is used, in bytes, of a process that may have so many.
+fn ahead(memory: usize, used: usize) -> usize {
+    let unused = memory.saturating_sub(used);
+    unused.clamp(memory / LEAST_READY_SHARE, memory / READY_SHARE)
+}
+
+/// Has the machine little memory left for others? If it does not say so, no.
+fn is_machine_short() -> bool {
+    let Ok(told) = std::fs::read_to_string("/proc/meminfo") else {
+        return false;
+    };
+    let kib = |name| {
+        let line = told.lines().find_map(|line| line.strip_prefix(name));
+        let count = line.and_then(|line| line.split_whitespace().next());
+        count.and_then(|count| count.parse::<usize>().ok())
+    };
+    let (all, available) = (kib("MemTotal:"), kib("MemAvailable:"));
+    all.zip(available)
+        .is_some_and(|(all, available)| available < all / OTHERS_SHARE)
 }
 
 /// Touches an arena, which begins there in its region, from one place up to another; says how far it came. What is there already
@@ -316,6 +360,15 @@ mod tests {
     }
 
     #[test]
+    fn a_quarter_is_ready_at_most_and_never_more_than_all() {
+        assert_eq!(ahead(6400, 0), 1600);
+        assert_eq!(ahead(6400, 4800), 1600);
+        assert_eq!(ahead(6400, 5600), 800);
+        assert_eq!(ahead(6400, 6400), 200);
+        assert_eq!(ahead(6400, 7000), 200);
+    }
+
+    #[test]
     fn what_the_allocator_takes_next_is_there() {
         ARENAS.reserve().unwrap();
         assert!(ARENAS.reserve().is_err(), "there is one allocator");
@@ -333,13 +386,19 @@ mod tests {
         let others = || ARENAS.used[1..].iter().filter_map(Used::most);
         assert_eq!(others().next(), None);
         assert!(!is_resident(given + bytes / 2), "nobody touched it");
-        let memory = 8 << 20;
         if !region.can_touch() {
             eprintln!("not tested: this kernel touches no memory ahead");
             return;
         }
-        ARENAS.keep_ready(memory * READY_SHARE as u64).unwrap();
-        let last = (region.start + used + memory as usize) / HUGE_PAGE * HUGE_PAGE - HUGE_PAGE;
+        // A quarter, wherever the allocator is by then.
+        let all = 128 << 20;
+        let memory = ahead(all, used);
+        if is_machine_short() {
+            eprintln!("not tested: this machine has no memory");
+            return;
+        }
+        ARENAS.keep_ready(all as u64).unwrap();
+        let last = (region.start + used + memory) / HUGE_PAGE * HUGE_PAGE - HUGE_PAGE;
         let mut tries = 0;
         while !is_resident(last) {
             tries += 1;
