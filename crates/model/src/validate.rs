@@ -97,6 +97,9 @@ impl CqlType {
         let CqlType::Udt { definition, .. } = self else {
             return Ok(());
         };
+        if is_plain_tuple(value, definition.fields.iter().map(|(_, ty)| ty)) {
+            return Ok(());
+        }
         let mut components = Components::tuple(value, definition.fields.len());
         for (i, (name, ty)) in definition.fields.iter().enumerate() {
             match components.next() {
@@ -167,7 +170,40 @@ fn validate_entries(value: &[u8], keys: &CqlType, values: &CqlType) -> Result<()
     components.finish("map")
 }
 
+/// Are all bytes of this length a value of the type?
+fn plain_length(ty: &CqlType) -> Option<usize> {
+    match ty {
+        CqlType::Boolean | CqlType::Tinyint => Some(1),
+        CqlType::Smallint => Some(2),
+        CqlType::Int | CqlType::Float | CqlType::Date => Some(4),
+        CqlType::Bigint | CqlType::Counter | CqlType::Double => Some(8),
+        CqlType::Timestamp | CqlType::Time => Some(8),
+        CqlType::Uuid => Some(16),
+        _ => None,
+    }
+}
+
+/// Is it of as many components as there are types, each of which has the one length that its type has? Points in time are,
+/// and come by the thousand.
+fn is_plain_tuple<'t>(value: &[u8], types: impl IntoIterator<Item = &'t CqlType>) -> bool {
+    let mut rest = value;
+    for ty in types {
+        let Some((len, behind)) = rest.split_first_chunk::<4>() else {
+            return false;
+        };
+        let len = u32::from_be_bytes(*len) as usize;
+        match behind.get(len..) {
+            Some(behind) if plain_length(ty) == Some(len) => rest = behind,
+            _ => return false,
+        }
+    }
+    rest.is_empty()
+}
+
 fn validate_tuple(value: &[u8], types: &[CqlType]) -> Result<(), ValueError> {
+    if is_plain_tuple(value, types) {
+        return Ok(());
+    }
     let mut components = Components::tuple(value, types.len());
     for (i, ty) in types.iter().enumerate() {
         match components.next() {
@@ -221,7 +257,80 @@ fn is_lenient_utf8(mut value: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    const PLAIN: [CqlType; 11] = [
+        CqlType::Boolean,
+        CqlType::Tinyint,
+        CqlType::Smallint,
+        CqlType::Int,
+        CqlType::Float,
+        CqlType::Date,
+        CqlType::Bigint,
+        CqlType::Double,
+        CqlType::Timestamp,
+        CqlType::Time,
+        CqlType::Uuid,
+    ];
+
+    /// A component of a tuple: its type, and its bytes, mostly as many as that has.
+    fn component() -> impl Strategy<Value = (CqlType, Option<Vec<u8>>)> {
+        let types = prop_oneof![
+            8 => prop::sample::select(PLAIN.to_vec()),
+            1 => Just(CqlType::Text),
+        ];
+        let bytes = prop::collection::vec(any::<u8>(), 0..20);
+        (types, bytes, 0..20).prop_map(|(ty, mut bytes, whole)| {
+            if let (Some(length), 2..) = (plain_length(&ty), whole) {
+                bytes.resize(length, 7);
+            }
+            (ty, (whole > 0).then_some(bytes))
+        })
+    }
+
+    /// As [`validate_tuple`], each component by itself.
+    fn validates(value: &[u8], types: &[CqlType]) -> bool {
+        let mut components = Components::tuple(value, types.len());
+        let mut pairs = types.iter().zip(components.by_ref());
+        let valid = pairs.all(|(ty, component)| match component {
+            Component::Null => true,
+            Component::Value(value) => ty.validate(value).is_ok(),
+            Component::Malformed(_) => false,
+        });
+        valid && components.finish_tuple("tuple").is_ok()
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_plain_is_valid(components in prop::collection::vec(component(), 0..6), cut in 0usize..40) {
+            let mut value = Vec::new();
+            let (types, parts): (Vec<_>, Vec<_>) = components.into_iter().unzip();
+            for part in parts {
+                let len = part.as_ref().map_or(-1, |part| part.len() as i32);
+                value.extend(len.to_be_bytes());
+                value.extend(part.unwrap_or_default());
+            }
+            if cut < 20 {
+                value.truncate(value.len().saturating_sub(cut));
+            }
+            prop_assert_eq!(validate_tuple(&value, &types).is_ok(), validates(&value, &types));
+        }
+    }
+
+    #[test]
+    fn points_in_time_are_plain() {
+        let types = [CqlType::Double, CqlType::Bigint];
+        let value = [&[0, 0, 0, 8], &[1; 8][..], &[0, 0, 0, 8], &[2; 8]].concat();
+        assert!(is_plain_tuple(&value, &types));
+        assert!(
+            !is_plain_tuple(&value[..12], &types),
+            "Cassandra takes it, but it is shorter"
+        );
+        assert!(!is_plain_tuple(&value, &types[..1]), "something follows");
+        assert!(!is_plain_tuple(&value, &[CqlType::Double, CqlType::Text]));
+    }
 
     #[test]
     fn classes_of_cassandra_1_have_the_lengths_of_their_values() {
