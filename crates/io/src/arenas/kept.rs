@@ -3,12 +3,11 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicIsize, AtomicU64, AtomicUsize, Ordering};
 
-use super::SLICE;
+use super::{SLICE, plenty};
 
 /// What part of its memory a process keeps though the allocator gave it back, however much is in use beside it.
 const LEAST_SHARE: usize = 8;
-/// What part of it is kept as long as what is in use and what is kept are no more than all. Free memory in between does
-/// not suit all that is taken next, so that this comes on top of it at worst.
+/// What part of it is kept as long as what is in use and what is kept are far from all ([`super::plenty`]).
 const MOST_SHARE: usize = 4;
 
 /// Slices of an arena that nobody uses and that are still there. It may be asked while somebody allocates.
@@ -47,7 +46,7 @@ impl Kept {
     /// How many slices may be kept, more or less: several may be given back at the same time.
     fn most(&self, used: isize) -> usize {
         let memory = self.memory.load(Ordering::Relaxed);
-        let unused = memory.saturating_sub(usize::try_from(used).unwrap_or(0));
+        let unused = plenty(memory).saturating_sub(usize::try_from(used).unwrap_or(0));
         unused.clamp(memory / LEAST_SHARE, memory / MOST_SHARE)
     }
 
@@ -129,7 +128,7 @@ mod tests {
                 let range = first..first + count;
                 if range.clone().all(|slice| used.contains(&slice)) {
                     used.retain(|slice| !range.contains(slice));
-                    let most = MEMORY.saturating_sub(used.len()).clamp(MEMORY / 8, MEMORY / 4);
+                    let most = plenty(MEMORY).saturating_sub(used.len()).clamp(MEMORY / 8, MEMORY / 4);
                     let fits = there.len() + count <= most;
                     prop_assert_eq!(kept.put(first, count), fits);
                     there.extend(range.filter(|_| fits));
