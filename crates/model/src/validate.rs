@@ -173,12 +173,13 @@ fn validate_entries(value: &[u8], keys: &CqlType, values: &CqlType) -> Result<()
 /// Are all bytes of this length a value of the type?
 fn plain_length(ty: &CqlType) -> Option<usize> {
     match ty {
-        CqlType::Boolean | CqlType::Tinyint => Some(1),
+        CqlType::Boolean | CqlType::Int | CqlType::Float | CqlType::Uuid => ty.fixed_length(),
+        CqlType::Bigint | CqlType::Double | CqlType::Timestamp => ty.fixed_length(),
+        // Which are not fixed by Cassandra's word.
+        CqlType::Tinyint => Some(1),
         CqlType::Smallint => Some(2),
-        CqlType::Int | CqlType::Float | CqlType::Date => Some(4),
-        CqlType::Bigint | CqlType::Counter | CqlType::Double => Some(8),
-        CqlType::Timestamp | CqlType::Time => Some(8),
-        CqlType::Uuid => Some(16),
+        CqlType::Date => Some(4),
+        CqlType::Time => Some(8),
         _ => None,
     }
 }

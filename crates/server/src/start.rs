@@ -93,13 +93,12 @@ pub(crate) fn start(
     stop_with_parent()?;
     limits::raise_open_files()?;
     limits::lock_code();
-    let ready = match memory {
-        Ok(memory) => memory
-            .keep_ready(settings.memory)
-            .map_err(|error| error.to_string()),
-        Err(error) => Err(error.to_string()),
+    let ready = memory.map(|memory| memory.keep_ready(settings.memory));
+    let refused = match &ready {
+        Ok(ready) => ready.as_ref().err(),
+        Err(error) => Some(*error),
     };
-    if let Err(error) = ready {
+    if let Some(error) = refused {
         tracing::info!("memory comes from the system as it is needed: {error}");
     }
     let folder = DataFolder::lock(&settings.data)?;

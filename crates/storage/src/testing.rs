@@ -1,5 +1,6 @@
 //! What tests of the engine share: a shard, a folder, random writes.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -30,11 +31,14 @@ pub(crate) fn run<T: Send + 'static, F: Future<Output = T> + 'static>(
     results.recv().expect("the body's result")
 }
 
+/// Where a simulated node is.
+pub(crate) const ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
 /// Runs one shard in virtual time, on a drive of its own.
 pub(crate) fn simulate<F: Future<Output = ()> + 'static>(body: impl Fn(Env) -> F) {
     const LIMIT: Duration = Duration::from_secs(30 * 24 * 3600);
     let mut simulation = Simulation::new(1, SimConfig::default());
-    let node = simulation.add_node([10, 0, 0, 1].into(), 1, 1 << 28);
+    let node = simulation.add_node(ADDRESS, 1, 1 << 28);
     simulation.start(node, body);
     assert!(simulation.run_to_end(node, LIMIT), "it ends");
 }

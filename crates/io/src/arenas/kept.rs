@@ -3,12 +3,10 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicIsize, AtomicU64, AtomicUsize, Ordering};
 
-use super::{SLICE, plenty};
+use super::{SLICE, beside};
 
 /// What part of its memory a process keeps though the allocator gave it back, however much is in use beside it.
 const LEAST_SHARE: usize = 8;
-/// What part of it is kept as long as what is in use and what is kept are far from all ([`super::plenty`]).
-const MOST_SHARE: usize = 4;
 
 /// Slices of an arena that nobody uses and that are still there. It may be asked while somebody allocates.
 ///
@@ -46,8 +44,7 @@ impl Kept {
     /// How many slices may be kept, more or less: several may be given back at the same time.
     fn most(&self, used: isize) -> usize {
         let memory = self.memory.load(Ordering::Relaxed);
-        let unused = plenty(memory).saturating_sub(usize::try_from(used).unwrap_or(0));
-        unused.clamp(memory / LEAST_SHARE, memory / MOST_SHARE)
+        beside(usize::try_from(used).unwrap_or(0), memory, LEAST_SHARE)
     }
 
     /// Slices that nobody uses any more. Are they kept?
@@ -128,7 +125,7 @@ mod tests {
                 let range = first..first + count;
                 if range.clone().all(|slice| used.contains(&slice)) {
                     used.retain(|slice| !range.contains(slice));
-                    let most = plenty(MEMORY).saturating_sub(used.len()).clamp(MEMORY / 8, MEMORY / 4);
+                    let most = (MEMORY / 4 * 3).saturating_sub(used.len()).clamp(MEMORY / 8, MEMORY / 4);
                     let fits = there.len() + count <= most;
                     prop_assert_eq!(kept.put(first, count), fits);
                     there.extend(range.filter(|_| fits));

@@ -36,10 +36,9 @@ const ARENA: usize = 15 << 30;
 /// There are no more arenas than that. Memory beyond them the allocator asks the system for.
 const MOST: usize = 64;
 
-/// What part of the memory of a process is made ready beyond what it ever used, as long as both are far from all of it
-/// ([`plenty`]).
-const READY_SHARE: usize = 4;
-/// What part it is at least, unless the machine has none.
+/// What part of its memory a process has ready, and keeps, for the sake of speed, as long as there is plenty ([`beside`]).
+const MOST_SHARE: usize = 4;
+/// What part of it is ready beyond what was ever used at least, unless the machine has none.
 const LEAST_READY_SHARE: usize = 32;
 /// What part of the machine's memory is left to others.
 const OTHERS_SHARE: usize = 8;
@@ -238,7 +237,7 @@ impl Arenas {
                     (used + ahead).min(ARENA)
                 };
                 let least = up_to(memory / LEAST_READY_SHARE);
-                let mut to = up_to(ahead(memory, all));
+                let mut to = up_to(beside(all, memory, LEAST_READY_SHARE));
                 if to > usize::max(from, least) && is_machine_short() {
                     to = least;
                 }
@@ -272,16 +271,12 @@ impl Arenas {
     }
 }
 
-/// Up to what of its memory a process has it for the sake of speed alone: three quarters. Beyond that what is ready, and what is
-/// kept, would be in the way of those who give something back when the process has more than it may.
-fn plenty(memory: usize) -> usize {
-    memory / 4 * 3
-}
-
-/// How much is to be ready beyond what is used, in bytes, of a process that may have so many.
-fn ahead(memory: usize, used: usize) -> usize {
-    let unused = plenty(memory).saturating_sub(used);
-    unused.clamp(memory / LEAST_READY_SHARE, memory / READY_SHARE)
+/// How much a process that may have so much memory has beside what it uses, for the sake of speed alone: a quarter, as long as
+/// both are no more than three quarters, and then less, down to one part in so many. Else it would be in the way of those who
+/// give something back when the process has more than it may.
+fn beside(used: usize, memory: usize, least_share: usize) -> usize {
+    let unused = (memory / 4 * 3).saturating_sub(used);
+    unused.clamp(memory / least_share, memory / MOST_SHARE)
 }
 
 /// Has the machine little memory left for others? If it does not say so, no.
@@ -368,11 +363,12 @@ mod tests {
 
     #[test]
     fn a_quarter_is_ready_as_long_as_there_is_plenty() {
-        assert_eq!(ahead(6400, 0), 1600);
-        assert_eq!(ahead(6400, 3200), 1600);
-        assert_eq!(ahead(6400, 4000), 800);
-        assert_eq!(ahead(6400, 4800), 200);
-        assert_eq!(ahead(6400, 7000), 200);
+        let ahead = |used| beside(used, 6400, LEAST_READY_SHARE);
+        assert_eq!(ahead(0), 1600);
+        assert_eq!(ahead(3200), 1600);
+        assert_eq!(ahead(4000), 800);
+        assert_eq!(ahead(4800), 200);
+        assert_eq!(ahead(7000), 200);
     }
 
     #[test]
@@ -399,7 +395,7 @@ mod tests {
         }
         // A quarter, wherever the allocator is by then.
         let all = 128 << 20;
-        let memory = ahead(all, used);
+        let memory = beside(used, all, LEAST_READY_SHARE);
         if is_machine_short() {
             eprintln!("not tested: this machine has no memory");
             return;

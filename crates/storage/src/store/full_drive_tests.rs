@@ -1,7 +1,6 @@
 //! The commit log on a drive that has no room, or does not let it make a file.
 
 use std::cell::{Cell, RefCell};
-use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,10 +13,8 @@ use model::{Keyspace, Mutation, Order, Slice, Table, TableId};
 use super::tests::{command, config, open_with, schema};
 use super::*;
 use crate::error::WriteError;
-use crate::testing::{Saying, TempDir, run, table, update};
+use crate::testing::{ADDRESS, Saying, TempDir, run, table, update};
 use crate::{CommitFailurePolicy, FailurePolicies, Verdict};
-
-const ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// So many rows of partition `a`.
 fn rows(table: &Arc<Table>, a: u8, count: usize) -> Mutation {

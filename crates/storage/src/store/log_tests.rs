@@ -1,7 +1,6 @@
 //! What the store has of its commit log: when a write is acknowledged, and how long the log becomes.
 
 use std::cell::{Cell, RefCell};
-use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use model::{Mutation, Slice, Table, TableId};
 use super::tests::{command, config, open_with, schema};
 use super::*;
 use crate::FailurePolicies;
-use crate::testing::{Saying, TempDir, clustering, run, table, update};
+use crate::testing::{ADDRESS, Saying, TempDir, clustering, run, table, update};
 use model::Order;
 
 /// A store whose log has this mode, in an empty folder.
@@ -57,17 +56,16 @@ fn periodic_writes_wait_for_a_drive_that_lags() {
     });
 }
 
-const ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-
-/// A store whose log is brought to the drive between its segments, which are small, and not before.
-async fn rarely_synced(env: &Env, table: &Arc<Table>) -> Store {
+/// A store of a table whose log is brought to the drive between its segments, which are small, and not before.
+async fn rarely_synced(env: &Env) -> (Store, Arc<Table>) {
+    let table = table(Order::Ascending);
     let mut config = config("/".into());
     config.memory = 1 << 26;
     config.commitlog.sync = crate::CommitlogSync::Periodic {
         every: Duration::from_secs(3600),
         lag_block: Duration::from_secs(3600),
     };
-    open_with(env, config, &schema(table)).await
+    (open_with(env, config, &schema(&table)).await, table)
 }
 
 /// Writes that come one after the other, each in a block of the log, as soon as the last one is acknowledged and
@@ -98,8 +96,7 @@ fn periodic_writes_do_not_wait_between_two_segments() {
     world.start(node, move |env: Env| {
         let (longest, segments) = (longest.clone(), segments.clone());
         async move {
-            let table = table(Order::Ascending);
-            let store = rarely_synced(&env, &table).await;
+            let (store, table) = rarely_synced(&env).await;
             let acknowledged = |number, took| {
                 // The first one makes the first segment.
                 if number > 0 {
@@ -127,8 +124,7 @@ fn of_periodic_writes_a_power_failure_takes_only_the_last() {
         world.start(node, move |env: Env| {
             let counts = counts.clone();
             async move {
-                let table = table(Order::Ascending);
-                let store = rarely_synced(&env, &table).await;
+                let (store, table) = rarely_synced(&env).await;
                 let acknowledged = |number, _| {
                     let pending = store.stats().commitlog.pending_records;
                     counts.set((u64::from(number) + 1, pending));
@@ -147,8 +143,7 @@ fn of_periodic_writes_a_power_failure_takes_only_the_last() {
         world.start(node, move |env: Env| {
             let found = found.clone();
             async move {
-                let table = table(Order::Ascending);
-                let store = rarely_synced(&env, &table).await;
+                let (store, table) = rarely_synced(&env).await;
                 let all = command(&table, vec![Slice::ALL], false);
                 let page = store.read(&all).await.expect("readable");
                 let rows = page.partitions.iter().flat_map(|partition| &partition.rows);
@@ -160,7 +155,7 @@ fn of_periodic_writes_a_power_failure_takes_only_the_last() {
             world.run_to_end(node, Duration::from_secs(10)),
             "seed {seed}"
         );
-        let found = finds.borrow_mut().take().expect("seed {seed}: it was read");
+        let found = finds.borrow_mut().take().expect("it was read");
         let count = found.len() as u64;
         assert!(
             count + pending >= acknowledged,
