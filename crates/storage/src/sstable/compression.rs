@@ -5,12 +5,15 @@
 //! become smaller than `max_compressed_length` is stored as it is. `CompressionInfo.db` says how
 //! and where each chunk starts (`org.apache.cassandra.io.compress.CompressionMetadata`).
 
+mod lz4;
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::Write as _;
 
 use flate2::{Decompress, FlushDecompress, Status};
 
+use self::lz4::Lz4Encoder;
 use super::error::DecodeError;
 use super::input::{Input, write_short_bytes};
 use super::version::Version;
@@ -278,6 +281,7 @@ impl CompressionInfo {
 /// Compresses chunks; keeps its working memory.
 pub(crate) struct Compressor {
     algorithm: Algorithm,
+    lz4: Option<Lz4Encoder>,
     zstd: Option<zstd::bulk::Compressor<'static>>,
     snappy: snap::raw::Encoder,
 }
@@ -290,6 +294,7 @@ impl Compressor {
         };
         Ok(Compressor {
             algorithm,
+            lz4: (algorithm == Algorithm::Lz4).then(Lz4Encoder::new),
             zstd,
             snappy: snap::raw::Encoder::new(),
         })
@@ -302,6 +307,11 @@ impl Compressor {
             Algorithm::Noop => out.extend(chunk),
             Algorithm::Lz4 => {
                 out.extend((chunk.len() as u32).to_le_bytes());
+                if chunk.len() <= lz4::LONGEST {
+                    let lz4 = self.lz4.as_mut().expect("made for this algorithm");
+                    lz4.compress(chunk, out);
+                    return Ok(());
+                }
                 let bound = lz4_flex::block::get_maximum_output_size(chunk.len());
                 out.resize(start + 4 + bound, 0);
                 let len = lz4_flex::block::compress_into(chunk, &mut out[start + 4..])
