@@ -242,7 +242,7 @@ def storm(bench):
     figures = bench.measure(subject, "c", data, threads, bench.options.duration)
     rate = min(int(figures["ops_per_second"] * 0.3), READS_BESIDE_STORM * bench.client_threads())
     servers = [server for server in bench.servers if server.name != PEER]
-    done, slower = ({server.name: [] for server in servers} for _ in range(2))
+    ratios_of = {server.name: [] for server in servers}
 
     def calm_and_windy(server, turn):
         calm = bench.measure(server, "c", data, threads, bench.options.duration, rate, prefix=first)
@@ -251,21 +251,21 @@ def storm(bench):
         with bench.beside(server, "storm", "--rate", CONNECTS, "--duration", f"{seconds}s") as connects:
             windy = bench.measure(server, "c", data, threads, bench.options.duration, rate, prefix=first)
         bench.keep("storm", f"among {CONNECTS:,} connects a second", "fixed", server, turn, threads, windy)
-        done[server.name].append(windy["ops_per_second"] / calm["ops_per_second"])
-        slower[server.name].append(windy["latency"]["p99"] / calm["latency"]["p99"])
         say(f"storm: {connects['ops_per_second']:,.0f} connects a second were answered by {server.name}")
         if connects["ops_per_second"] < 0.95 * CONNECTS:
             bench.notes.append(f"storm: {connects['ops_per_second']:,.0f} connects a second, not {CONNECTS:,}, with {server.name}")
+        return windy["ops_per_second"] / calm["ops_per_second"], windy["latency"]["p99"] / calm["latency"]["p99"]
 
     for turn in range(bench.options.rounds):
         for server in servers:
-            calm_and_windy(server, turn + 1)
-    hold(bench, "storm", "reads done among connects beside calm ones", done[subject.name], 0.99, False)
-    hold(bench, "storm", "p99 of reads among connects beside calm ones", slower[subject.name], 2, True)
-    for server in servers[1:]:
+            ratios_of[server.name].append(calm_and_windy(server, turn + 1))
+    done, slower = zip(*ratios_of.pop(subject.name))
+    hold(bench, "storm", "reads done among connects beside calm ones", list(done), 0.99, False)
+    hold(bench, "storm", "p99 of reads among connects beside calm ones", list(slower), 2, True)
+    for name, of_limit in ratios_of.items():
         # What nobody could be below who shares the machine with the client.
-        ratio = statistics.median(slower[server.name])
-        bench.notes.append(f"storm: p99 of reads among connects beside calm ones is {ratio:.2f} with {server.name}")
+        ratio = statistics.median(slower for _, slower in of_limit)
+        bench.notes.append(f"storm: p99 of reads among connects beside calm ones is {ratio:.2f} with {name}")
 
 
 def before_others(bench):

@@ -307,16 +307,8 @@ impl Compressor {
             Algorithm::Noop => out.extend(chunk),
             Algorithm::Lz4 => {
                 out.extend((chunk.len() as u32).to_le_bytes());
-                if chunk.len() <= lz4::LONGEST {
-                    let lz4 = self.lz4.as_mut().expect("made for this algorithm");
-                    lz4.compress(chunk, out);
-                    return Ok(());
-                }
-                let bound = lz4_flex::block::get_maximum_output_size(chunk.len());
-                out.resize(start + 4 + bound, 0);
-                let len = lz4_flex::block::compress_into(chunk, &mut out[start + 4..])
-                    .map_err(std::io::Error::other)?;
-                out.truncate(start + 4 + len);
+                let lz4 = self.lz4.as_mut().expect("made for this algorithm");
+                lz4.compress(chunk, out);
             }
             Algorithm::Snappy => {
                 out.resize(start + snap::raw::max_compress_len(chunk.len()), 0);

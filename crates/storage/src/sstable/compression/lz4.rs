@@ -8,8 +8,9 @@
 //! Here five or six bytes have to be the same, whichever gives less ([`Lz4Encoder::compress`]).
 //! docs/performance.md has what that is worth: it is smaller, and faster to write and to read.
 
-/// Longer blocks have offsets that this encoder does not write: 16 bits reach any place of a block of this length.
-pub(super) const LONGEST: usize = 1 << 16;
+/// 16 bits, which places and offsets have here, reach any place of a block of this length. What is longer is left to
+/// `lz4_flex`, which looks for five bytes there, too.
+const LONGEST: usize = 1 << 16;
 
 /// A block ends with so many bytes that no match may reach into.
 const LITERALS_AT_END: usize = 5;
@@ -34,14 +35,14 @@ const PATIENCE: u32 = 5;
 const TRIAL_EACH: u32 = 64;
 
 /// The most bytes that a block of so many can become.
-pub(super) const fn bound(length: usize) -> usize {
+const fn bound(length: usize) -> usize {
     length + length / 255 + 16
 }
 
 /// Compresses blocks; keeps its working memory, and what it learned of the data.
 pub(super) struct Lz4Encoder {
     /// Where bytes with this hash were last seen.
-    table: Box<[u16]>,
+    table: Box<[u16; 1 << TABLE_BITS]>,
     /// Whether matches begin with five bytes, not with six.
     short: bool,
     until_trial: u32,
@@ -50,18 +51,21 @@ pub(super) struct Lz4Encoder {
 impl Lz4Encoder {
     pub(super) fn new() -> Lz4Encoder {
         Lz4Encoder {
-            table: vec![0; 1 << TABLE_BITS].into_boxed_slice(),
+            table: Box::new([0; 1 << TABLE_BITS]),
             short: false,
             until_trial: 0,
         }
     }
 
-    /// Appends `block`, of at most [`LONGEST`] bytes, compressed, to `out`.
+    /// Appends `block`, compressed, to `out`.
     ///
     /// Matches of six bytes are the faster ones, and the smaller ones of binary data; prose loses a twentieth by
     /// them. Now and then both are tried, and five stays where it saves more than a sixty-fourth.
     pub(super) fn compress(&mut self, block: &[u8], out: &mut Vec<u8>) {
-        assert!(block.len() <= LONGEST, "a block of {} bytes", block.len());
+        if block.len() > LONGEST {
+            out.extend(lz4_flex::block::compress(block));
+            return;
+        }
         if self.until_trial > 0 {
             self.until_trial -= 1;
             match self.short {
@@ -96,7 +100,7 @@ impl Lz4Encoder {
         let Some(last) = block.len().checked_sub(MARGIN) else {
             return write_literals(block, out, to);
         };
-        let table: &mut [u16] = &mut self.table[..1 << TABLE_BITS];
+        let table = &mut *self.table;
         table.fill(0);
         let match_end = block.len() - LITERALS_AT_END;
         // What is not written yet begins here.
@@ -296,7 +300,7 @@ mod tests {
     #[test]
     fn every_length_comes_back() {
         let mut encoder = Lz4Encoder::new();
-        for length in (0..400).chain([16 << 10, LONGEST - 1, LONGEST]) {
+        for length in (0..400).chain([16 << 10, LONGEST - 1, LONGEST, LONGEST + 1, 1 << 20]) {
             for block in [points(length), prose(length), vec![7; length]] {
                 compressed(&mut encoder, &block);
             }
