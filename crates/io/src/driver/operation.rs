@@ -164,6 +164,16 @@ impl Operations {
         }
     }
 
+    /// Operations that nobody will ever complete use the drive no more, as far as others go.
+    pub(crate) fn give_up_passages(&self) {
+        let mut slab = self.slab.borrow_mut();
+        let held = |(_, operation): (usize, &mut Operation)| operation.passage.take();
+        let passages: Vec<_> = slab.iter_mut().filter_map(held).collect();
+        drop(slab);
+        // They wake who waits for the drive.
+        drop(passages);
+    }
+
     /// How many the kernel has.
     pub(crate) fn under_way(&self) -> usize {
         let slab = self.slab.borrow();
@@ -256,5 +266,43 @@ impl Drop for Completion {
             }
             State::Abandoned => unreachable!("it is dropped once"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::drive::Way;
+    use crate::group::TaskGroup;
+    use crate::sim::{SimConfig, Simulation};
+
+    /// A fresh drive has room for one piece of a group.
+    const PIECE: usize = 256 << 10;
+
+    #[test]
+    fn what_is_left_to_the_kernel_is_in_nobodys_way() {
+        let mut simulation = Simulation::new(1, SimConfig::default());
+        let node = simulation.add_node([10, 0, 0, 1].into(), 1, 1 << 30);
+        simulation.start(node, |env| async move {
+            let of_task = env.clone();
+            let task = env.spawn(TaskGroup::Flush, async move {
+                let env = of_task;
+                let operations = Rc::new(Operations::default());
+                let nothing = std::fs::File::open("/dev/null").expect("it is there");
+                let handle = Handle::Socket(Rc::new(nothing.into()));
+                let passage = env.pass(Way::Write, PIECE).await;
+                drop(operations.begin_passing(handle, Buffer::None, Some(passage)));
+                let next = env.timeout(Duration::from_secs(1), env.pass(Way::Write, PIECE));
+                assert!(next.await.is_err(), "it is under way");
+                operations.give_up_passages();
+                let next = env.timeout(Duration::from_secs(1), env.pass(Way::Write, PIECE));
+                assert!(next.await.is_ok(), "nobody waits for it any more");
+                assert_eq!(operations.under_way(), 1);
+            });
+            task.await;
+        });
+        assert!(simulation.run_to_end(node, Duration::from_secs(60)));
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use io::{AlignedBuf, Env, File, OpenOptions, TaskGroup};
 
-use crate::harness::{Driver, Folder, pattern, run};
+use crate::harness::{Driver, Folder, pattern, run, run_one};
 
 /// Of one request, in bytes: more than a piece.
 const LENGTH: usize = 3 << 19;
@@ -94,4 +94,37 @@ pub(crate) fn who_gives_up_waiting_for_the_drive_harms_nobody(driver: Driver) {
         }
         assert!(env.background_window() > 0);
     });
+}
+
+pub(crate) fn a_shard_ends_after_what_its_drive_has_begun(driver: Driver) {
+    // So much takes a drive longer than anything else that ends with a shard.
+    const DIRTY: usize = 128 << 20;
+    if driver != Driver::IoUring {
+        // Others have a thread that syncs, which owns the file.
+        return;
+    }
+    let name = format!("helenus-io-{}-{driver:?}", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let of_shard = path.clone();
+    run_one(driver, move |env| {
+        let path = of_shard.clone();
+        async move {
+            let options = OpenOptions {
+                write: true,
+                create: true,
+                ..OpenOptions::default()
+            };
+            let file = env.open(&path, options).await.unwrap();
+            let bytes = vec![7; DIRTY];
+            file.write_all_at(bytes, 0).await.0.unwrap();
+            let syncing = async move { file.sync_all().await };
+            env.spawn(TaskGroup::Foreground, syncing).detach();
+            env.sleep(Duration::from_millis(1)).await;
+        }
+    });
+    let open = std::fs::read_dir("/proc/self/fd").unwrap();
+    let mut names = open.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+    let left = names.any(|name| name == path);
+    let _ = std::fs::remove_file(&path);
+    assert!(!left, "the file is left to the kernel");
 }

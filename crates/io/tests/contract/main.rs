@@ -41,6 +41,7 @@ contract!(
     tasks::a_notification_is_not_lost_with_who_waited,
     drive::the_background_reads_what_it_wrote,
     drive::who_gives_up_waiting_for_the_drive_harms_nobody,
+    drive::a_shard_ends_after_what_its_drive_has_begun,
     group::groups_share_the_time,
     group::a_long_loop_gives_way,
     files::what_is_written_is_read,

@@ -20,6 +20,7 @@ use slab::Slab;
 
 use super::file::OpenFile;
 use super::operation::{Buffer, Completion, Direction, Handle, Operations, Transfer};
+use crate::clock::Clock;
 use crate::doorbell::Doorbell;
 use buffers::Buffers;
 use socket::Receiving;
@@ -32,6 +33,11 @@ pub(crate) const NAME: &str = "io_uring";
 const SUBMISSIONS: u32 = 512;
 /// Places for what is done and was not looked at; the kernel keeps what does not fit.
 const COMPLETIONS: u32 = 4096;
+
+/// Drives may be slow; one that does not answer for so long hangs.
+const DRIVE_HANGS: Duration = Duration::from_secs(30);
+/// How long what the kernel is asked to end may take, until it is asked once more.
+const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 /// What a number that comes back from the kernel is the number of, in its upper byte.
 mod tag {
@@ -257,20 +263,28 @@ impl Inner {
         self.operations.under_way() == 0 && self.receiving.borrow().is_empty()
     }
 
-    /// Ends all that the kernel still does, so that it touches no memory that is given back.
+    /// Ends all that the kernel still does, so that it touches no memory that is given back. What a
+    /// drive has begun cannot be ended, only waited for.
     fn end_everything(&self) -> bool {
-        // Drives may be slow; beyond half a minute they hang.
-        for _ in 0..300 {
-            if self.is_idle() {
-                return true;
-            }
-            let all = opcode::AsyncCancel2::new(CancelBuilder::any());
-            self.push(all.build().user_data(tag::IGNORED));
-            if self.turn(Some(Duration::from_millis(100))).is_err() {
+        let clock = Clock::new();
+        let (mut now, mut asked) = (clock.now(), None);
+        let end = now + DRIVE_HANGS;
+        while !self.is_idle() {
+            if now >= end {
                 return false;
             }
+            if asked.is_none_or(|asked| now >= asked + ASK_AGAIN) {
+                let all = opcode::AsyncCancel2::new(CancelBuilder::any());
+                self.push(all.build().user_data(tag::IGNORED));
+                asked = Some(now);
+            }
+            // It ends with anything that is done, and what was asked for is done at once.
+            if self.turn(Some(ASK_AGAIN)).is_err() {
+                return false;
+            }
+            now = clock.now();
         }
-        self.is_idle()
+        true
     }
 }
 
@@ -278,6 +292,8 @@ impl Drop for Inner {
     fn drop(&mut self) {
         if !self.end_everything() {
             tracing::warn!("the kernel has not ended all I/O; its buffers are left to it");
+            // Other shards live on, and nothing here would ever give them room on the drive again.
+            self.operations.give_up_passages();
             std::mem::forget(self.operations.clone());
             let nothing = Slab::new();
             std::mem::forget(self.receiving.replace(nothing));
