@@ -1,6 +1,7 @@
 //! What `cargo xtask tidy` checks. Each check is a function from what it looks at to faults.
 
 mod docs;
+mod features;
 mod floors;
 mod sizes;
 mod words;
@@ -43,6 +44,9 @@ pub(crate) fn check(root: &Path) -> Result<Report, String> {
     sizes::check(&files, &mut report);
     words::check(&files, &mut report);
     docs::check(&files, &crates, &mut report);
+    let [server, sim] = features::PROGRAMS
+        .map(|name| Ok::<_, String>((name, output(root, "cargo", &features::tree(name))?)));
+    features::check([server?, sim?], &mut report);
     Ok(report)
 }
 
