@@ -1,7 +1,7 @@
 # Helenus: `make run` starts a node, `make test` proves it. `make help` lists everything.
 #
-# Every part of the proof is a target of its own; tests/all.sh runs them one after another, says
-# which it had to skip for want of a toolchain, and prints what each of them counted.
+# Every part of the proof is a target of its own; tests/all.sh runs them, says which it
+# had to skip for want of a toolchain, and prints what each of them counted.
 SHELL := /bin/bash
 .SHELLFLAGS := -eo pipefail -c
 .DEFAULT_GOAL := help
@@ -67,7 +67,7 @@ test-long: ## the long forms: 2,000 sequences, 200 kills, half an hour of kills 
 	$(MAKE) test-corpus-reverse REVERSE=
 
 ##  parts of `make test`
-.PHONY: format tidy lint unit sim binary bench-report python protocol cqlsh java go rust cluster-drivers differential differential-recorded describe crash crash-cluster sstables test-corpus test-corpus-reverse in-place
+.PHONY: format tidy lint unit binaries sim binary bench-report python protocol cqlsh java go rust cluster-drivers differential differential-recorded describe crash crash-cluster sstables test-corpus test-corpus-reverse in-place
 
 format: ## cargo fmt --check
 	cargo fmt --all --check
@@ -81,6 +81,10 @@ lint: ## clippy, warnings denied
 
 unit: ## unit and property tests of every crate, fuzz corpora replayed
 	cargo test --workspace --no-fail-fast
+
+# So that parts that run beside each other find them.
+binaries: build drivers ## what the parts below run: the server, the simulator, the Python drivers
+	cargo build --release -q -p sim
 
 sim: ## SEEDS=N WORLDS=M: worlds of the storage engine, and of clusters, under simulation, with crashes and failing drives and networks
 	cargo run --release -q -p sim -- --seeds $(SEEDS)
@@ -150,7 +154,7 @@ in-place: $(PYTHON)/.installed $(HELENUS) ## a Cassandra's folder is opened in p
 	$(PYTHON)/bin/python -m in_place
 
 ##  beside `make test`
-.PHONY: fuzz compare soak wide bench-check bench-record valgrind tools clean
+.PHONY: fuzz compare soak wide bench-check bench-record valgrind drivers tools clean
 
 fuzz: ## SECONDS=N: each fuzz target for so long
 	tests/fuzz.sh $(SECONDS)
@@ -182,7 +186,9 @@ valgrind:
 		$$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends valgrind; \
 	}
 
-tools: $(PYTHON)/.installed $(PYTHON_SCYLLA)/.installed ## the Python drivers, into .tools
+drivers: $(PYTHON)/.installed $(PYTHON_SCYLLA)/.installed ## the Python drivers, into .tools
+
+tools: drivers ## the same, and Cassandra's jars
 	tests/cassandra/run.sh fetch
 
 clean: ## what builds and tests left behind

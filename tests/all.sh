@@ -1,5 +1,10 @@
 #!/usr/bin/env bash
-# Everything that this project calls a test, part by part (each is a target of the Makefile).
+# Everything that this project calls a test, part by part (each is a target of the Makefile); or only
+# the parts that are named: tests/all.sh [PART...].
+#
+# First what keeps all processors busy, one part after the other. Then two lanes beside each other,
+# as most of their parts wait more than they work. Those that have a Cassandra are in one, as two at a
+# time would take much memory, with what makes both take about as long.
 #
 # A part whose toolchain is missing is skipped and named at the end; with CI=true that is a failure.
 # A part that fails does not stop the others. The last lines are the parts' own counts.
@@ -7,33 +12,39 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 
 # part -> the commands it needs
-parts=(
+first=(
     "format cargo"
     "tidy cargo"
     "lint cargo"
     "unit cargo"
+    "bench-report cargo python3"
+    "binaries cargo python3"
+)
+one=(
     "sim cargo"
-    "binary cargo python3"
-    "bench-report python3"
     "protocol cargo python3"
     "python cargo python3"
     "cqlsh cargo python3"
     "rust cargo python3"
     "go cargo python3 go"
-    "java cargo python3 java mvn"
     "cluster-drivers cargo python3"
     "differential-recorded cargo python3"
     "crash cargo python3"
     "crash-cluster cargo python3"
     "test-corpus cargo python3"
+)
+other=(
+    "java cargo python3 java mvn"
     "sstables cargo python3 java mvn"
     "test-corpus-reverse cargo python3 java mvn"
     "in-place cargo python3 java mvn"
     "differential cargo python3 java mvn"
+    "binary cargo python3"
 )
+named=("$@")
 logs=.cache/test-logs
 mkdir -p "$logs"
-summary=() skipped=() failed=()
+rm -f "$logs"/*.log "$logs"/*.result
 
 # The line in which a runner says what it counted.
 counts() {
@@ -49,35 +60,61 @@ counts() {
     esac
 }
 
-for entry in "${parts[@]}"; do
-    read -r part needs <<<"$entry"
-    missing=
-    for tool in $needs; do
-        command -v "$tool" >/dev/null || missing="$missing $tool"
+is_named() {
+    [ ${#named[@]} -eq 0 ] && return
+    local name
+    for name in "${named[@]}"; do
+        [ "$name" = "$1" ] && return
     done
-    if [ -n "$missing" ]; then
-        skipped+=("$part (no$missing)")
-        continue
-    fi
-    echo "=== $part"
-    began=$SECONDS
-    if make --no-print-directory "$part" 2>&1 | tee "$logs/$part.log"; then
+    return 1
+}
+
+# Runs parts one after the other. What one prints is shown in one piece when it is over.
+run() {
+    local entry part needs tool missing began verdict
+    for entry in "$@"; do
+        read -r part needs <<<"$entry"
+        is_named "$part" || continue
+        missing=
+        for tool in $needs; do
+            command -v "$tool" >/dev/null || missing="$missing $tool"
+        done
+        if [ -n "$missing" ]; then
+            echo "skipped $part (no$missing)" >"$logs/$part.result"
+            continue
+        fi
+        echo "... $part"
+        began=$SECONDS
         verdict=ok
-    else
-        verdict=FAILED
-        failed+=("$part")
-    fi
-    summary+=("$(printf '%-19s %-7s %5d s  %s' "$part" "$verdict" $((SECONDS - began)) "$(counts "$part" "$logs/$part.log" | cut -c1-160)")")
-done
+        make --no-print-directory "$part" >"$logs/$part.log" 2>&1 || verdict=FAILED
+        printf '%s %-21s %-7s %5d s  %s\n' "$verdict" "$part" "$verdict" $((SECONDS - began)) \
+            "$(counts "$part" "$logs/$part.log" | cut -c1-160)" >"$logs/$part.result"
+        (
+            flock 9
+            echo "=== $part"
+            cat "$logs/$part.log"
+        ) 9>"$logs/shown"
+    done
+}
+
+run "${first[@]}"
+run "${one[@]}" &
+run "${other[@]}" &
+wait
 
 echo
 echo "=== make test: $SECONDS s"
-printf '%s\n' "${summary[@]}"
-code=0
-if [ ${#failed[@]} -gt 0 ]; then
-    echo "failed: ${failed[*]}"
-    code=1
-fi
+code=0 skipped=()
+for entry in "${first[@]}" "${one[@]}" "${other[@]}"; do
+    result=$logs/${entry%% *}.result
+    [ -e "$result" ] || continue
+    read -r verdict line <"$result"
+    case $verdict in
+        skipped) skipped+=("$line") ;;
+        *) echo "$line" ;;
+    esac
+    [ "$verdict" = FAILED ] && code=1
+done
 if [ ${#skipped[@]} -gt 0 ]; then
     printf 'skipped: %s\n' "${skipped[@]}"
     if [ "${CI:-}" = true ]; then
