@@ -13,7 +13,7 @@
 
 mod kept;
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_int, c_long, c_void};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -45,6 +45,13 @@ const OTHERS_SHARE: usize = 8;
 /// How long nothing is looked at when all is ready.
 const PAUSE: Duration = Duration::from_millis(20);
 
+/// `mi_option_generic_collect` of `mimalloc.h`: after how many allocations that are not small the allocator looks through all
+/// pages of a thread for what others gave back of them, 10,000 unless it is told otherwise.
+const GENERIC_COLLECT: c_int = 34;
+/// With gigabytes that look takes milliseconds, in which a shard answers nobody, and at 50,000 requests a second it came twenty
+/// times a second. Where memory is asked for its pages are looked at anyway; this is the most that the allocator takes.
+const RARELY: c_long = 1_000_000;
+
 /// What the allocator calls when it begins to use memory and when it gives it back (`mi_commit_fun_t`): whether it
 /// begins, what memory, whether that is all zeros if it is known, and whose it is. It says: was it done?
 type CommitFunction =
@@ -53,6 +60,9 @@ type CommitFunction =
 unsafe extern "C" {
     /// Prepares the allocator, if nobody has. It allocates nothing.
     fn mi_process_init();
+
+    /// Sets an option of the allocator, by its number (`mimalloc.h`).
+    fn mi_option_set(option: c_int, value: c_long);
 
     /// Gives the allocator memory to give out (`mimalloc.h`).
     fn mi_manage_memory(
@@ -180,8 +190,11 @@ impl Arenas {
     pub fn reserve(&'static self) -> std::io::Result<()> {
         let refused = || std::io::Error::from(std::io::ErrorKind::AddrInUse);
         let region = Region::reserve()?;
-        // SAFETY: it may be called at any time.
-        unsafe { mi_process_init() };
+        // SAFETY: both may be called at any time, and no other thread allocates yet.
+        unsafe {
+            mi_process_init();
+            mi_option_set(GENERIC_COLLECT, RARELY);
+        }
         self.region.set(region).map_err(|_| refused())?;
         for arena in 0..region.bytes / ARENA {
             if !region.manage(arena, self) {
@@ -359,6 +372,27 @@ mod tests {
         let result = unsafe { libc::mincore(start, 4096, &raw mut page) };
         assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
         page & 1 == 1
+    }
+
+    unsafe extern "C" {
+        /// The value of an option (`mimalloc.h`).
+        fn mi_option_get(option: c_int) -> c_long;
+    }
+
+    #[test]
+    fn options_have_the_numbers_that_the_allocator_knows_them_by() {
+        /// `mi_option_page_reclaim_on_free` and `mi_option_page_full_retain` come behind it.
+        const NEXT: [c_int; 2] = [GENERIC_COLLECT + 1, GENERIC_COLLECT + 2];
+        // SAFETY: they only read and write numbers.
+        let (asked, next) = unsafe {
+            (
+                mi_option_get(GENERIC_COLLECT),
+                NEXT.map(|option| mi_option_get(option)),
+            )
+        };
+        // Another test may have set it by now.
+        assert!([10_000, RARELY].contains(&asked), "{asked}");
+        assert_eq!(next, [0, 2]);
     }
 
     #[test]
