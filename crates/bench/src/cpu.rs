@@ -1,4 +1,5 @@
-//! How much CPU time processes took, and which of their threads (`/proc/PID/stat`).
+//! How much CPU time processes took, and which of their threads (`/proc/PID/stat`); and how much a hypervisor
+//! did not give the machine (`/proc/stat`).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,6 +22,7 @@ pub(crate) struct Snapshots {
     /// If its processes are known.
     server: Option<Snapshot>,
     client: Snapshot,
+    machine: MachineTime,
 }
 
 impl Snapshots {
@@ -35,7 +37,13 @@ impl Snapshots {
         Ok(Snapshots {
             server: processes.transpose()?,
             client: take(&[std::process::id()])?,
+            machine: MachineTime::take(),
         })
+    }
+
+    /// The share of the machine's time from `self` to `later` that it had none ([`MachineTime`]).
+    pub(crate) fn stolen_until(&self, later: &Snapshots) -> f64 {
+        self.machine.stolen_until(later.machine)
     }
 
     /// What server and client used from `self` to `later`.
@@ -45,6 +53,40 @@ impl Snapshots {
             server.map(|(before, after)| before.usage_until(after)),
             self.client.usage_until(&later.client),
         )
+    }
+}
+
+/// What all cores of the machine did up to one moment, in clock ticks. Where they are a hypervisor's it may let
+/// others have them, or keep a limit: nothing runs then, and whoever waits waits for that. A machine that does not
+/// say so has nothing stolen.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct MachineTime {
+    all: u64,
+    stolen: u64,
+}
+
+impl MachineTime {
+    /// Reads the counters.
+    pub(crate) fn take() -> MachineTime {
+        let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+        MachineTime::parse(&stat).unwrap_or_default()
+    }
+
+    /// `proc_stat(5)`: of the first line the eighth number is what was stolen; those behind it are parts of others.
+    fn parse(stat: &str) -> Option<MachineTime> {
+        let numbers = stat.lines().next()?.strip_prefix("cpu ")?;
+        let numbers = numbers.split_whitespace().take(8).map(str::parse);
+        let numbers: Vec<u64> = numbers.collect::<Result<_, _>>().ok()?;
+        Some(MachineTime {
+            all: numbers.iter().sum(),
+            stolen: *numbers.get(7)?,
+        })
+    }
+
+    /// The share of the time from `self` to `later` that was stolen.
+    pub(crate) fn stolen_until(self, later: MachineTime) -> f64 {
+        let all = later.all.saturating_sub(self.all);
+        later.stolen.saturating_sub(self.stolen) as f64 / all.max(1) as f64
     }
 }
 
@@ -153,6 +195,17 @@ mod tests {
         let stat = "42 (a) b(c)) S 1 2 3 4 5 6 7 8 9 10 100 23 0 0 20 0 1";
         assert_eq!(parse(stat), Some(("a) b(c)".to_owned(), 123)));
         assert_eq!(parse("42 (x) S 1"), None);
+    }
+
+    #[test]
+    fn what_is_stolen_is_a_part_of_all() {
+        let at = |stat| MachineTime::parse(stat).unwrap();
+        let before = at("cpu  10 0 5 80 3 0 1 1 7 0\ncpu0 1 2 3\n");
+        let later = at("cpu  50 0 10 120 3 0 2 15 9 0\n");
+        assert_eq!(before.stolen_until(later), 0.14);
+        assert_eq!(later.stolen_until(later), 0.0);
+        assert!(MachineTime::parse("cpu  1 2 3").is_none());
+        assert!(MachineTime::take().all > 0);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
+use crate::cpu::MachineTime;
 use crate::measurement::{Counts, Recorder};
 use crate::report::{self, Interval};
 
@@ -46,6 +47,7 @@ impl Progress {
     ) {
         let start = Instant::now();
         let mut last = start;
+        let mut machine = MachineTime::take();
         loop {
             let end = duration.map(|duration| start + duration);
             let next = end.map_or(last + self.every, |end| end.min(last + self.every));
@@ -61,8 +63,10 @@ impl Progress {
             let now = Instant::now();
             self.line(phase, &interval, now - last);
             let at = now.saturating_duration_since(self.measured_since);
+            let before = std::mem::replace(&mut machine, MachineTime::take());
+            let stolen = before.stolen_until(machine);
             self.intervals
-                .push(Interval::new(at, now - last, &interval));
+                .push(Interval::new(at, now - last, &interval, stolen));
             counts.add(&interval);
             last = now;
             if finished {

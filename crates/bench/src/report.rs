@@ -33,6 +33,8 @@ pub(crate) struct Report {
     client_cpu: Usage,
     /// The share of its cores that the client used.
     client_load: f64,
+    /// The share of the machine's time in which a hypervisor let it wait: what waited then waited for that.
+    stolen: f64,
     /// What came of each stretch of the time.
     intervals: Vec<Interval>,
 }
@@ -98,6 +100,8 @@ pub(crate) struct Outcome {
     pub(crate) since_begun: Option<Latency>,
     /// CPU time of the server, if its processes are known, and of the client.
     pub(crate) usage: (Option<Usage>, Usage),
+    /// The share of the machine's time in which a hypervisor let it wait.
+    pub(crate) stolen: f64,
     pub(crate) intervals: Vec<Interval>,
 }
 
@@ -108,15 +112,18 @@ pub(crate) struct Interval {
     ops_per_second: f64,
     errors: u64,
     latency: Latency,
+    stolen: f64,
 }
 
 impl Interval {
-    pub(crate) fn new(at: Duration, length: Duration, counts: &Counts) -> Interval {
+    /// `stolen` of the machine's time (see [`Report`]).
+    pub(crate) fn new(at: Duration, length: Duration, counts: &Counts, stolen: f64) -> Interval {
         Interval {
             at: at.as_secs_f64(),
             ops_per_second: counts.operations() as f64 / length.as_secs_f64().max(1e-9),
             errors: counts.failed(),
             latency: counts.all(),
+            stolen,
         }
     }
 }
@@ -166,6 +173,7 @@ impl Report {
             }),
             client_load: client.seconds / seconds / cores as f64,
             client_cpu: client,
+            stolen: outcome.stolen,
             intervals: outcome.intervals,
         }
     }
@@ -250,6 +258,13 @@ fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
 
 /// What one must know before one believes the figures.
 fn print_doubts(report: &Report, out: &mut impl Write) -> io::Result<()> {
+    if report.stolen > 0.005 {
+        writeln!(
+            out,
+            "note: a hypervisor let the machine wait for {:.1} % of the time: latencies are of that, too",
+            report.stolen * 100.0
+        )?;
+    }
     if report.client_load > 0.9 {
         writeln!(
             out,

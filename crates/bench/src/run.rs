@@ -123,7 +123,7 @@ fn measure(load: &Arc<Load>, plan: &Plan) -> Result<Report, String> {
         &mut counts,
     );
     let elapsed = start.elapsed();
-    let usage = before.usage_until(&Snapshots::take(&options.measuring.pids)?);
+    let after = Snapshots::take(&options.measuring.pids)?;
     load.gate.stop();
     clients.join()?;
     progress.end();
@@ -137,7 +137,8 @@ fn measure(load: &Arc<Load>, plan: &Plan) -> Result<Report, String> {
             due,
             counts,
             since_begun: None,
-            usage,
+            usage: before.usage_until(&after),
+            stolen: before.stolen_until(&after),
             intervals: progress.intervals,
         },
     ))

@@ -64,7 +64,7 @@ fn measure(options: &StormOptions) -> Result<Report, String> {
     storm.gate.limit_to(due);
     let mut progress = Progress::new(options.measuring.progress);
     let (counts, elapsed) = storm.blow(&mut progress)?;
-    let usage = before.usage_until(&Snapshots::take(&options.measuring.pids)?);
+    let after = Snapshots::take(&options.measuring.pids)?;
     progress.end();
     Ok(Report::new(
         Setting {
@@ -79,7 +79,8 @@ fn measure(options: &StormOptions) -> Result<Report, String> {
             due,
             counts,
             since_begun: Some(drained(&storm.since_begun).all()),
-            usage,
+            usage: before.usage_until(&after),
+            stolen: before.stolen_until(&after),
             intervals: progress.intervals,
         },
     ))
