@@ -3,7 +3,7 @@ import contextlib
 import statistics
 
 from measurements import CASSANDRA as PEER
-from measurements import LIMIT, Target, cpu, items_per_cpu_second, latency, ops, ratios
+from measurements import LIMIT, Target, cpu, items_per_cpu_second, latency, ops, ratios, undisturbed
 from servers import say
 from turns import Data
 
@@ -232,8 +232,21 @@ def steady(bench):
         if is_subject:
             p999 = figures["latency"]["p999"] / 1000
             hold(bench, "steady", f"p99.9 of {server.name} over {bench.options.steady} s", [p999], 5, True, "ms")
+            beside_the_hypervisor(bench, server, figures)
             beside_the_limit(bench, data, IN_FLIGHT_STEADY, rate)
             beside_the_drive(bench)
+
+
+def beside_the_hypervisor(bench, server, figures):
+    """What is left of latency where the machine itself never stood still."""
+    calm, others = undisturbed(figures["intervals"])
+    if not others:
+        return
+    p999 = [f"{statistics.median(interval['latency']['p999'] for interval in some) / 1000:.1f} ms" if some else "not known"
+            for some in (calm, others)]
+    bench.notes.append(f"steady: a hypervisor let the machine wait in {len(others)} of {len(calm) + len(others)} seconds, "
+                       f"{figures['stolen']:.1%} of all time; p99.9 of a second of {server.name} is {p999[0]} without, and "
+                       f"{p999[1]} with (medians)")
 
 
 def beside_the_drive(bench):

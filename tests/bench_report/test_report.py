@@ -5,6 +5,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import types
 import xml.etree.ElementTree
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench"
 sys.path.insert(0, str(BENCH))
 
+import parts  # noqa: E402
 import plots  # noqa: E402
 import report  # noqa: E402
 from measurements import Run, Target  # noqa: E402
@@ -199,6 +201,20 @@ def test_bars_are_as_high_as_their_values():
                if element.get("fill") != "white"}
     assert heights[plots.KNOWN["Cassandra"].colour] == pytest.approx(4 * heights[plots.KNOWN["Helenus"].colour], 0.01)
     assert "100" in words_of(svg) and "25" in words_of(svg)
+
+
+def test_it_is_told_when_the_machine_stood_still():
+    bench, server = types.SimpleNamespace(notes=[]), types.SimpleNamespace(name="Helenus")
+    second = lambda p999, stolen: {"latency": {"p999": p999}, "stolen": stolen}
+    run = {"stolen": 0.025, "intervals": [second(2000, 0), second(3000, 0), second(2500, 0), second(21000, 0.1)]}
+    parts.beside_the_hypervisor(bench, server, run)
+    assert bench.notes == ["steady: a hypervisor let the machine wait in 1 of 4 seconds, 2.5% of all time; "
+                           "p99.9 of a second of Helenus is 2.5 ms without, and 21.0 ms with (medians)"]
+    parts.beside_the_hypervisor(bench, server, {"stolen": 1.0, "intervals": [second(21000, 1.0)]})
+    assert "is not known without, and 21.0 ms with" in bench.notes[1]
+    # What was measured before it was counted says nothing of it.
+    parts.beside_the_hypervisor(bench, server, {"intervals": [{"latency": {"p999": 1}}]})
+    assert len(bench.notes) == 2
 
 
 def test_many_bars_take_several_rows_inside_the_drawing():
