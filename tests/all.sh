@@ -97,6 +97,15 @@ run() {
     done
 }
 
+for part in "${named[@]}"; do
+    case " ${first[*]%% *} ${one[*]%% *} ${other[*]%% *} " in
+        *" $part "*) ;;
+        *)
+            echo "error: there is no part \"$part\"; there are ${first[*]%% *} ${one[*]%% *} ${other[*]%% *}" >&2
+            exit 2
+            ;;
+    esac
+done
 run "${first[@]}"
 run "${one[@]}" &
 run "${other[@]}" &
@@ -104,17 +113,23 @@ wait
 
 echo
 echo "=== make test: $SECONDS s"
-code=0 skipped=()
+code=0 skipped=() failed=()
 for entry in "${first[@]}" "${one[@]}" "${other[@]}"; do
-    result=$logs/${entry%% *}.result
-    [ -e "$result" ] || continue
-    read -r verdict line <"$result"
+    part=${entry%% *}
+    is_named "$part" || continue
+    # Without one its lane did not come to it, or to its end.
+    verdict=FAILED line="$part did not end"
+    [ -e "$logs/$part.result" ] && read -r verdict line <"$logs/$part.result"
     case $verdict in
         skipped) skipped+=("$line") ;;
         *) echo "$line" ;;
     esac
-    [ "$verdict" = FAILED ] && code=1
+    [ "$verdict" = FAILED ] && failed+=("$part")
 done
+if [ ${#failed[@]} -gt 0 ]; then
+    echo "failed: ${failed[*]}"
+    code=1
+fi
 if [ ${#skipped[@]} -gt 0 ]; then
     printf 'skipped: %s\n' "${skipped[@]}"
     if [ "${CI:-}" = true ]; then
