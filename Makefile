@@ -73,7 +73,7 @@ format: ## cargo fmt --check
 	cargo fmt --all --check
 	cd tests/clients/rust && cargo fmt --check
 
-tidy: ## the house's own rules: floors, sizes, docs
+tidy: ## the house's own rules: floors, sizes, docs, features of what is built twice
 	cargo xtask tidy
 
 lint: ## clippy, warnings denied

@@ -63,12 +63,6 @@ class Target:
 STOLEN = 0.005
 
 
-def undisturbed(intervals):
-    """Parts the intervals of a run into those in which a hypervisor let the machine wait for nothing, and the others."""
-    return ([interval for interval in intervals if not interval.get("stolen")],
-            [interval for interval in intervals if interval.get("stolen")])
-
-
 def ops(run):
     return run.figures["ops_per_second"]
 

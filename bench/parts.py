@@ -3,7 +3,7 @@ import contextlib
 import statistics
 
 from measurements import CASSANDRA as PEER
-from measurements import LIMIT, Target, cpu, items_per_cpu_second, latency, ops, ratios, undisturbed
+from measurements import LIMIT, Target, cpu, items_per_cpu_second, latency, ops, ratios
 from servers import say
 from turns import Data
 
@@ -239,7 +239,9 @@ def steady(bench):
 
 def beside_the_hypervisor(bench, server, figures):
     """What is left of latency where the machine itself never stood still."""
-    calm, others = undisturbed(figures["intervals"])
+    calm, others = [], []
+    for interval in figures["intervals"]:
+        (others if interval.get("stolen") else calm).append(interval)
     if not others:
         return
     p999 = [f"{statistics.median(interval['latency']['p999'] for interval in some) / 1000:.1f} ms" if some else "not known"

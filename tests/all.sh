@@ -17,7 +17,7 @@ first=(
     "tidy cargo"
     "lint cargo"
     "unit cargo"
-    "bench-report cargo python3"
+    "bench-report python3"
     "binaries cargo python3"
 )
 one=(
@@ -41,6 +41,7 @@ other=(
     "differential cargo python3 java mvn"
     "binary cargo python3"
 )
+parts=("${first[@]}" "${one[@]}" "${other[@]}")
 named=("$@")
 logs=.cache/test-logs
 mkdir -p "$logs"
@@ -98,13 +99,10 @@ run() {
 }
 
 for part in "${named[@]}"; do
-    case " ${first[*]%% *} ${one[*]%% *} ${other[*]%% *} " in
-        *" $part "*) ;;
-        *)
-            echo "error: there is no part \"$part\"; there are ${first[*]%% *} ${one[*]%% *} ${other[*]%% *}" >&2
-            exit 2
-            ;;
-    esac
+    if [[ " ${parts[*]%% *} " != *" $part "* ]]; then
+        echo "error: there is no part \"$part\"; there are ${parts[*]%% *}" >&2
+        exit 2
+    fi
 done
 run "${first[@]}"
 run "${one[@]}" &
@@ -114,7 +112,7 @@ wait
 echo
 echo "=== make test: $SECONDS s"
 code=0 skipped=() failed=()
-for entry in "${first[@]}" "${one[@]}" "${other[@]}"; do
+for entry in "${parts[@]}"; do
     part=${entry%% *}
     is_named "$part" || continue
     # Without one its lane did not come to it, or to its end.

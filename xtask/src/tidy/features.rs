@@ -10,7 +10,6 @@ pub(crate) const PROGRAMS: [&str; 2] = ["server", "sim"];
 
 /// What `cargo tree` is to print of one of them: a line for each crate, `NAME VERSION ...[FEATURES]`.
 pub(crate) fn tree(program: &str) -> [&str; 10] {
-    let format = "{p} [{f}]";
     [
         "tree",
         "--package",
@@ -21,7 +20,7 @@ pub(crate) fn tree(program: &str) -> [&str; 10] {
         "none",
         "--no-dedupe",
         "--format",
-        format,
+        "{p} [{f}]",
     ]
 }
 
