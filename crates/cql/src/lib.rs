@@ -24,9 +24,9 @@ pub use lexer::MAX_TOKENS;
 pub use parser::{parse, parse_term, parse_type, parse_within};
 pub use plan::{
     BatchLimits, BatchPlan, CasRequest, CasResult, ModifyPlan, Paging, PartitionPlan, Plan,
-    PointPlan, Position, RowSink, RowsShown, SelectPlan, SelectRun, TruncatePlan, can_forget,
-    cas_of_batch, check_batch, merge_counter_mutations, merge_mutations, refused_vector, view_rows,
-    warn_of_no_grace,
+    PointPlan, PointUpdate, Position, RowSink, RowsShown, SelectPlan, SelectRun, TruncatePlan,
+    can_forget, cas_of_batch, check_batch, merge_counter_mutations, merge_mutations,
+    refused_vector, view_rows, warn_of_no_grace,
 };
 pub use prepare::{Context, Prepared, prepare, prepare_statement, prepare_within};
 pub use read_text::read_text;

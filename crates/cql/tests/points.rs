@@ -291,6 +291,27 @@ fn a_row_gets_what_its_values_say() {
     }
 }
 
+#[test]
+fn long_values_are_written_at_once_as_well() {
+    let mut memory = with_tables();
+    let prepared = prepared(&memory, "INSERT INTO ks.one (k, v, w) VALUES (?, ?, ?)");
+    let Plan::Modify(modify) = &prepared.plan else {
+        panic!("it writes");
+    };
+    for length in [0, 1, 8 << 10, (8 << 10) + 1, 1 << 20] {
+        let (long, one) = (vec![b'w'; length], number(1));
+        let values = [&b"k"[..], &one, &long].map(Value::Bytes);
+        let update = at_once(modify, &values, (1_000_000, 1));
+        let update = update.expect("there is nothing unusual about it");
+        assert_eq!(update.rows[0].cells[1].value, long);
+        // The same in the usual way.
+        let answer = memory.execute(&prepared, &values, None, None);
+        answer.unwrap_or_else(|error| panic!("{error}"));
+        // There is no time before this one.
+        assert_eq!(at_once(modify, &values, (i64::MIN, 1)), None);
+    }
+}
+
 fn number(value: i32) -> [u8; 4] {
     value.to_be_bytes()
 }

@@ -40,6 +40,7 @@ mod read;
 mod real;
 pub mod record;
 mod row;
+mod row_update;
 mod schema;
 mod size;
 pub mod temporal;
@@ -77,6 +78,7 @@ pub use read::{
     PartitionVersion, ReadCommand, ReadPage, Resume, RowFilter, Scanned, VersionPage,
 };
 pub use row::{Cell, CellRef, ComplexDeletion, RangeTombstone, Row};
+pub use row_update::RowUpdate;
 pub use schema::{
     CompactForm, Function, Keyspace, Schema, Table, TableId, TableOptions, Unserved, UnservedTable,
     UnservedType, UnservedView, UserType,

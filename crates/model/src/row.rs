@@ -70,6 +70,18 @@ impl Cell {
 }
 
 impl CellRef<'_> {
+    /// The cell with bytes of its own.
+    pub fn to_cell(&self) -> Cell {
+        Cell {
+            column: self.column,
+            path: self.path.map(Bytes::copy_from_slice),
+            timestamp: self.timestamp,
+            ttl: self.ttl,
+            local_deletion_time: self.local_deletion_time,
+            value: Bytes::copy_from_slice(self.value),
+        }
+    }
+
     /// As [`Cell::is_live`].
     #[inline]
     pub fn is_live(&self, now_seconds: u32) -> bool {

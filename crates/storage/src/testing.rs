@@ -11,7 +11,8 @@ use io::Env;
 use io::sim::{SimConfig, Simulation};
 use model::{
     Bound, BoundKind, Cell, Clustering, Column, ColumnId, ColumnKind, CqlType, DecoratedKey,
-    DeletionTime, Order, PartitionUpdate, RangeTombstone, Slice, Table, TableId, TableOptions,
+    DeletionTime, Order, PartitionUpdate, RangeTombstone, RowUpdate, Slice, Table, TableId,
+    TableOptions,
 };
 use proptest::prelude::*;
 
@@ -192,4 +193,21 @@ pub(crate) fn update(table: &Arc<Table>, sayings: &[Saying]) -> PartitionUpdate 
         }
     }
     update
+}
+
+/// A write of one row, as memtables lay it out.
+pub(crate) fn row_update() -> impl Strategy<Value = RowUpdate> {
+    let saying = |place| {
+        prop_oneof![
+            1 => (1i64..9).prop_map(move |t| Saying::Deleted(place, t)),
+            6 => (1i64..9, any::<u8>()).prop_map(move |(t, v)| Saying::Written(place, t, v)),
+            2 => (1i64..9).prop_map(move |t| Saying::Marked(place, t)),
+        ]
+    };
+    let place = (0u8..4, 0u8..3).prop_map(|(a, b)| [a, b]);
+    let sayings = place.prop_flat_map(move |place| prop::collection::vec(saying(place), 1..4));
+    sayings.prop_filter_map("nothing is left of it", |sayings| {
+        let said = update(&table(Order::Ascending), &sayings);
+        RowUpdate::of(&said, &mut Vec::new())
+    })
 }

@@ -59,6 +59,7 @@ pub use modify::ModifyPlan;
 pub use nearest::refused_vector;
 pub(crate) use operation::Action;
 pub use point::{PartitionPlan, PointPlan, RowsShown};
+pub use point_write::PointUpdate;
 pub use position::Position;
 pub(crate) use restriction::column_of;
 pub use run::{Paging, RowSink, SelectRun};

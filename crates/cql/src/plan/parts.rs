@@ -8,6 +8,53 @@ pub(super) fn has_parts(ty: &CqlType) -> bool {
     ty.is_multi_cell() && matches!(ty, CqlType::Set { .. } | CqlType::Map { .. })
 }
 
+/// An element of a set, or an entry of a map.
+pub(super) struct Part<'v> {
+    /// The element or the key.
+    pub(super) path: &'v [u8],
+    /// The value of the key; an element has none.
+    pub(super) value: &'v [u8],
+}
+
+/// The parts of a set or a map, one after the other, in its order.
+pub(super) enum Parts<'v> {
+    Elements(collection::Parts<'v, 1>),
+    Entries(collection::Parts<'v, 2>),
+}
+
+impl Parts<'_> {
+    /// How many are left at most.
+    pub(super) fn most(&self) -> usize {
+        match self {
+            Parts::Elements(elements) => elements.most(),
+            Parts::Entries(entries) => entries.most(),
+        }
+    }
+}
+
+impl<'v> Iterator for Parts<'v> {
+    type Item = Result<Part<'v>, ValueError>;
+
+    fn next(&mut self) -> Option<Result<Part<'v>, ValueError>> {
+        Some(match self {
+            Parts::Elements(elements) => elements.next()?.map(|[path]| Part { path, value: &[] }),
+            Parts::Entries(entries) => entries.next()?.map(|[path, value]| Part { path, value }),
+        })
+    }
+}
+
+/// The parts of a value of a type that [`has_parts`].
+///
+/// # Errors
+/// The value is none of the type.
+pub(super) fn each_part<'v>(ty: &CqlType, value: &'v [u8]) -> Result<Parts<'v>, ValueError> {
+    debug_assert!(has_parts(ty));
+    Ok(match ty {
+        CqlType::Map { .. } => Parts::Entries(collection::each_entry(value)?),
+        _ => Parts::Elements(collection::each_element(value)?),
+    })
+}
+
 /// Appends the cells of a set or map of the type, which are `like` this one but for path and value. They share the
 /// memory of `value`, and are in its order.
 ///
@@ -18,29 +65,19 @@ pub(super) fn push_parts(
     like: &Cell,
     (ty, value): (&CqlType, &Bytes),
 ) -> Result<(), ValueError> {
-    debug_assert!(has_parts(ty));
-    let cell = |path: &[u8], part: Bytes| Cell {
-        path: Some(value.slice_ref(path)),
-        value: part,
-        ..like.clone()
-    };
-    match ty {
-        CqlType::Map { .. } => {
-            let entries = collection::each_entry(value)?;
-            cells.reserve_exact(entries.most());
-            for entry in entries {
-                let [key, of] = entry?;
-                cells.push(cell(key, value.slice_ref(of)));
-            }
-        }
-        _ => {
-            let elements = collection::each_element(value)?;
-            cells.reserve_exact(elements.most());
-            for element in elements {
-                let [element] = element?;
-                cells.push(cell(element, Bytes::new()));
-            }
-        }
+    let parts = each_part(ty, value)?;
+    cells.reserve_exact(parts.most());
+    for part in parts {
+        let part = part?;
+        let of = match part.value {
+            [] => Bytes::new(),
+            bytes => value.slice_ref(bytes),
+        };
+        cells.push(Cell {
+            path: Some(value.slice_ref(part.path)),
+            value: of,
+            ..like.clone()
+        });
     }
     Ok(())
 }

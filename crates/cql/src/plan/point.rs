@@ -101,23 +101,20 @@ impl Given {
         }
     }
 
-    /// Its bytes, in the order of its type, to keep; `None` if they are no value of it.
-    pub(super) fn ordered(&self, bytes: &[u8], share: impl Fn(&[u8]) -> Bytes) -> Option<Bytes> {
+    /// Its bytes, in the order of its type; `None` if they are no value of it.
+    pub(super) fn in_order<'g>(&self, bytes: &'g [u8]) -> Option<Cow<'g, [u8]>> {
         match self {
             Given::Bound {
                 ty,
                 keeps_order: false,
                 ..
-            } => match ordered(ty, bytes).ok()? {
-                Cow::Borrowed(bytes) => Some(share(bytes)),
-                Cow::Owned(bytes) => Some(bytes.into()),
-            },
-            _ => Some(self.shared(bytes, share)),
+            } => ordered(ty, bytes).ok(),
+            _ => Some(Cow::Borrowed(bytes)),
         }
     }
 
     /// Its bytes, to keep.
-    fn shared(&self, bytes: &[u8], share: impl Fn(&[u8]) -> Bytes) -> Bytes {
+    pub(super) fn shared(&self, bytes: &[u8], share: impl Fn(&[u8]) -> Bytes) -> Bytes {
         match self {
             Given::Written(value) => value.clone(),
             Given::Bound { .. } => share(bytes),

@@ -3,20 +3,43 @@
 //! What [`super::point`] is to SELECT: the most frequent statement's short cut. Whatever is unusual about an execution
 //! is left to [`super::write`], which says what it comes to.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use model::{
-    Cell, ColumnId, CqlType, DecoratedKey, NO_DELETION_TIME, NO_TTL, PartitionUpdate, Row,
+    Cell, CellRef, Clustering, ColumnId, CqlType, DecoratedKey, DeletionTime, NO_DELETION_TIME,
+    NO_TIMESTAMP, NO_TTL, PackedRow, PartitionUpdate, Row, RowUpdate, RowWriter,
 };
+use smallvec::SmallVec;
 
-use crate::term::Value;
+use crate::term::{Value, is_ordered_once};
 
 use super::modify::ModifyPlan;
 use super::operation::{Action, ColumnAction};
-use super::parts::{has_parts, push_parts};
+use super::parts::{Part, each_part, has_parts, push_parts};
 use super::point::{Given, PointPlan};
 use super::restrictions::StatementKind;
 use super::row_builder::{ListClock, WriteTime};
 use super::write::check_clustering;
+
+/// What an execution writes.
+#[derive(Debug)]
+pub enum PointUpdate {
+    /// A row, as memtables lay it out.
+    Row(RowUpdate),
+    /// A row with values that do not lie side by side there.
+    Long(PartitionUpdate),
+}
+
+impl PointUpdate {
+    /// In the form that all writes have.
+    pub fn unpack(self) -> PartitionUpdate {
+        match self {
+            PointUpdate::Row(update) => update.unpack(),
+            PointUpdate::Long(update) => update,
+        }
+    }
+}
 
 /// Which row is written, and what.
 #[derive(Clone, Debug)]
@@ -35,7 +58,12 @@ struct GivenColumn {
     given: Given,
     /// Its type, if it is a set or map of many cells.
     parts: Option<CqlType>,
+    /// Does who goes along those see whether they are in order?
+    order_is_seen: bool,
 }
+
+/// Parts of a set or map that are not in its order.
+struct OutOfOrder;
 
 impl GivenColumn {
     /// `None` if an action does anything but give the column a value, or if it takes more than the value to say what
@@ -51,43 +79,189 @@ impl GivenColumn {
         Some(GivenColumn {
             id: column.id,
             given: Given::of(value)?,
+            order_is_seen: parts.as_ref().is_some_and(is_ordered_once),
             parts,
         })
     }
 
-    /// Gives the row its value, as the usual way does (`RowBuilder::set_value`).
-    fn write(
-        &self,
-        row: &mut Row,
-        values: &[Value<'_>],
-        share: impl Fn(&[u8]) -> Bytes,
-        time: &WriteTime,
-    ) -> Option<()> {
-        let assigned = match self.given.assigned(values)? {
-            Value::Bytes(bytes) => Some(self.given.ordered(bytes, share)?),
-            Value::Null => None,
-            Value::Unset => return Some(()),
-        };
-        let cell = |value: Bytes, deleted_at: u32| Cell {
-            column: self.id,
-            path: None,
-            timestamp: time.timestamp,
-            ttl: time.ttl,
-            local_deletion_time: deleted_at,
+    /// What it is given, in the order of its type.
+    fn assigned<'v>(&'v self, values: &[Value<'v>]) -> Option<Assigned<'v>> {
+        Some(match self.given.assigned(values)? {
+            Value::Bytes(bytes) if self.order_is_seen => Assigned::AsSent(bytes),
+            Value::Bytes(bytes) => Assigned::Value(self.given.in_order(bytes)?),
+            Value::Null => Assigned::Null,
+            Value::Unset => Assigned::Unset,
+        })
+    }
+}
+
+/// What a column is given.
+enum Assigned<'v> {
+    Value(Cow<'v, [u8]>),
+    /// A set or a map whose parts may be in any order, and several times the same; mostly they are not.
+    AsSent(&'v [u8]),
+    Null,
+    Unset,
+}
+
+/// A row and what its columns are given, as the usual way gives it to them (`RowBuilder::set_value`).
+struct Written<'v> {
+    /// All but the cells.
+    head: Row,
+    columns: SmallVec<[(&'v GivenColumn, Assigned<'v>); 16]>,
+    time: WriteTime,
+    /// Is there a column that is given nothing?
+    deletes: bool,
+}
+
+impl<'v> Written<'v> {
+    /// Nothing yet.
+    fn new(clustering: Clustering, time: WriteTime) -> Written<'v> {
+        Written {
+            head: Row::new(clustering),
+            columns: SmallVec::new(),
+            time,
+            deletes: false,
+        }
+    }
+
+    fn give(&mut self, column: &'v GivenColumn, assigned: Assigned<'v>) {
+        if matches!(assigned, Assigned::Unset) {
+            return;
+        }
+        if column.parts.is_some() {
+            let deletion = self.time.before();
+            self.head.add_complex_deletion(column.id, deletion);
+        }
+        self.deletes |= matches!(assigned, Assigned::Null);
+        self.columns.push((column, assigned));
+    }
+
+    fn is_empty(&self) -> bool {
+        self.head.is_empty() && self.columns.is_empty()
+    }
+
+    /// A cell of a column.
+    fn cell<'c>(&self, column: ColumnId, path: Option<&'c [u8]>, value: &'c [u8]) -> CellRef<'c> {
+        CellRef {
+            column,
+            path,
+            timestamp: self.time.timestamp,
+            ttl: NO_TTL,
+            local_deletion_time: NO_DELETION_TIME,
             value,
-        };
-        match (&self.parts, assigned) {
-            (Some(ty), assigned) => {
-                row.add_complex_deletion(self.id, time.before());
-                if let Some(value) = assigned {
-                    let like = cell(Bytes::new(), NO_DELETION_TIME);
-                    push_parts(&mut row.cells, &like, (ty, &value)).ok()?;
+        }
+    }
+
+    /// The cell of a column that is given nothing, if that takes one: a deletion of all cells says it of several.
+    fn tombstone(&self, column: &GivenColumn) -> Option<CellRef<'static>> {
+        column.parts.is_none().then(|| CellRef {
+            local_deletion_time: self.time.now_seconds,
+            ..self.cell(column.id, None, &[])
+        })
+    }
+
+    /// The row in one piece, with its least times; `None` if it has values that should not lie so, or a map that is
+    /// none.
+    fn packed(
+        &self,
+        scratch: &mut Vec<u8>,
+    ) -> Result<Option<(PackedRow, DeletionTime)>, OutOfOrder> {
+        let mut writer = PackedRow::writer_below(&self.head, self.time.timestamp, scratch);
+        for (column, assigned) in &self.columns {
+            let value: &[u8] = match assigned {
+                Assigned::Value(value) => value,
+                Assigned::AsSent(value) => value,
+                Assigned::Null | Assigned::Unset => {
+                    let tombstone = self.tombstone(column);
+                    tombstone.iter().for_each(|cell| writer.put(cell));
+                    continue;
                 }
+            };
+            let Some(ty) = &column.parts else {
+                writer.put(&self.cell(column.id, None, value));
+                continue;
+            };
+            if self
+                .pack_parts(&mut writer, (column.id, ty), value)?
+                .is_none()
+            {
+                return Ok(None);
             }
-            (None, Some(value)) => row.cells.push(cell(value, NO_DELETION_TIME)),
-            (None, None) => row.cells.push(cell(Bytes::new(), time.now_seconds)),
+        }
+        Ok((!writer.is_long()).then(|| (writer.into_row(), self.least_times())))
+    }
+
+    /// Of all that it says and deletes.
+    fn least_times(&self) -> DeletionTime {
+        match self.head.complex_deletions.first() {
+            Some(complex) => complex.deletion,
+            None if self.deletes => self.time.deletion(),
+            None => DeletionTime {
+                local_deletion_time: NO_DELETION_TIME,
+                ..self.time.deletion()
+            },
+        }
+    }
+
+    /// `None` if the value is none of the type.
+    fn pack_parts<'c>(
+        &self,
+        writer: &mut RowWriter<'_, 'c>,
+        (column, ty): (ColumnId, &CqlType),
+        value: &'c [u8],
+    ) -> Result<Option<()>, OutOfOrder> {
+        let (Ok(parts), Some(path_type)) = (each_part(ty, value), ty.path_type()) else {
+            return Ok(None);
+        };
+        writer.reserve(parts.most());
+        let mut before: Option<&[u8]> = None;
+        for part in parts {
+            let Ok(Part { path, value }) = part else {
+                return Ok(None);
+            };
+            if before.is_some_and(|before| path_type.compare(before, path).is_ge()) {
+                return Err(OutOfOrder);
+            }
+            before = Some(path);
+            writer.put(&self.cell(column, Some(path), value));
+        }
+        Ok(Some(()))
+    }
+
+    /// Puts sets and maps into their order; `None` if one is none.
+    fn put_in_order(&mut self) -> Option<()> {
+        for (column, assigned) in &mut self.columns {
+            if let Assigned::AsSent(value) = assigned {
+                *assigned = Assigned::Value(column.given.in_order(value)?);
+            }
         }
         Some(())
+    }
+
+    /// The row with each value in a place of its own, where all are in order; `share` gives bytes to keep.
+    fn unpacked(mut self, share: impl Fn(&[u8]) -> Bytes) -> Option<Row> {
+        let columns = std::mem::take(&mut self.columns);
+        let mut cells = Vec::with_capacity(columns.len());
+        for (column, assigned) in columns {
+            let value = match assigned {
+                Assigned::Value(Cow::Owned(value)) => value.into(),
+                Assigned::Value(Cow::Borrowed(value)) | Assigned::AsSent(value) => {
+                    column.given.shared(value, &share)
+                }
+                Assigned::Null | Assigned::Unset => {
+                    cells.extend(self.tombstone(column).map(|cell| cell.to_cell()));
+                    continue;
+                }
+            };
+            let like = self.cell(column.id, None, &[]).to_cell();
+            match &column.parts {
+                Some(ty) => push_parts(&mut cells, &like, (ty, &value)).ok()?,
+                None => cells.push(Cell { value, ..like }),
+            }
+        }
+        self.head.cells = cells;
+        Some(self.head)
     }
 }
 
@@ -127,29 +301,46 @@ impl PointWrite {
         values: &[Value<'_>],
         share: impl Fn(&[u8]) -> Bytes,
         (timestamp, now_seconds): (i64, u32),
-    ) -> Option<PartitionUpdate> {
+        scratch: &mut Vec<u8>,
+    ) -> Option<PointUpdate> {
         let clustering = self.place.clustering(values, &share)?;
         check_clustering(&plan.table, &clustering).ok()?;
+        if timestamp == NO_TIMESTAMP {
+            // There is no time before it, which deletions would have.
+            return None;
+        }
         let time = WriteTime {
             timestamp,
             ttl: NO_TTL,
             now_seconds,
             lists: ListClock::Request,
         };
-        let mut row = Row::new(clustering);
+        let mut written = Written::new(clustering, time);
         if self.marks {
-            row.liveness = time.liveness();
+            written.head.liveness = time.liveness();
         }
-        row.cells.reserve_exact(self.columns.len());
         for column in &self.columns {
-            column.write(&mut row, values, &share, &time)?;
+            written.give(column, column.assigned(values)?);
         }
-        if row.is_empty() {
+        if written.is_empty() {
             return None;
         }
-        let mut update = PartitionUpdate::new(plan.table.clone(), key);
-        update.rows.push(row);
-        Some(update)
+        let table = plan.table.clone();
+        let packed = match written.packed(scratch) {
+            Ok(packed) => packed,
+            Err(OutOfOrder) => {
+                written.put_in_order()?;
+                written.packed(scratch).ok()?
+            }
+        };
+        if let Some((row, least)) = packed {
+            let update = RowUpdate::new(table, key, row, least);
+            return Some(PointUpdate::Row(update));
+        }
+        written.put_in_order()?;
+        let mut update = PartitionUpdate::new(table, key);
+        update.rows.push(written.unpacked(share)?);
+        Some(PointUpdate::Long(update))
     }
 }
 
@@ -170,16 +361,18 @@ impl ModifyPlan {
         self.point.as_ref()?.place.key(values, share)
     }
 
-    /// What it writes there, at a time in microseconds and in seconds since 1970; `None` as before.
+    /// What it writes there, at a time in microseconds and in seconds since 1970; `None` as before. `scratch` is memory
+    /// to lay it out in.
     pub fn point_update(
         &self,
         key: DecoratedKey,
         values: &[Value<'_>],
         share: impl Fn(&[u8]) -> Bytes,
         times: (i64, u32),
-    ) -> Option<PartitionUpdate> {
+        scratch: &mut Vec<u8>,
+    ) -> Option<PointUpdate> {
         self.point
             .as_ref()?
-            .update((self, key), values, share, times)
+            .update((self, key), values, share, times, scratch)
     }
 }

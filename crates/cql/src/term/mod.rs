@@ -14,7 +14,7 @@ mod request;
 pub(crate) use assign::TermArgument;
 pub(crate) use expression::{Bound, BoundList, Expression};
 pub(crate) use literal::preferred_type;
-pub(crate) use order::ordered;
+pub(crate) use order::{is_ordered_once, ordered};
 pub(crate) use prepare::{Analysis, MarkerSpec, constant, operation_of, prepare, value_of};
 pub use request::{Request, Value, Values};
 

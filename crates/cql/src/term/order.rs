@@ -19,14 +19,12 @@ pub(crate) fn ordered<'v>(ty: &CqlType, value: &'v [u8]) -> Result<Cow<'v, [u8]>
     match ty {
         // Drivers whose sets and maps have an order mostly send this one, and some of them much at once.
         CqlType::Set { element, .. }
-            if !has_order(element) && increases(element, collection::each_element(value)) =>
+            if is_ordered_once(ty) && increases(element, collection::each_element(value)) =>
         {
             Ok(Cow::Borrowed(value))
         }
-        CqlType::Map { key, value: of, .. }
-            if !has_order(key)
-                && !has_order(of)
-                && increases(key, collection::each_entry(value)) =>
+        CqlType::Map { key, .. }
+            if is_ordered_once(ty) && increases(key, collection::each_entry(value)) =>
         {
             Ok(Cow::Borrowed(value))
         }
@@ -89,6 +87,15 @@ fn increases<'v, const N: usize>(ty: &CqlType, parts: Result<Parts<'v, N>, Value
         before = Some(key);
     }
     true
+}
+
+/// Is a value of the type in its order if its elements or keys rise, as nothing in them has an order?
+pub(crate) fn is_ordered_once(ty: &CqlType) -> bool {
+    match ty {
+        CqlType::Set { element, .. } => !has_order(element),
+        CqlType::Map { key, value, .. } => !has_order(key) && !has_order(value),
+        _ => false,
+    }
 }
 
 fn has_order(ty: &CqlType) -> bool {

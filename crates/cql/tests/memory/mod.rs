@@ -137,7 +137,9 @@ pub(crate) fn at_once(
     times: (i64, u32),
 ) -> Option<PartitionUpdate> {
     let key = modify.point_key(values, Bytes::copy_from_slice)?;
-    modify.point_update(key, values, Bytes::copy_from_slice, times)
+    let update =
+        modify.point_update(key, values, Bytes::copy_from_slice, times, &mut Vec::new())?;
+    Some(update.unpack())
 }
 
 /// What a write of one row says at once is what it says in the usual way, if that is no error.

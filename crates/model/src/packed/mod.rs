@@ -52,7 +52,29 @@ const CELL_TTL: u8 = 2;
 const CELL_DELETION_TIME: u8 = 4;
 const CELL_VALUE: u8 = 8;
 
+/// Rows up to this many bytes of values are laid out in one piece, and anew with every write.
+const SMALL: usize = 8 << 10;
+
+/// So are those whose cells are shorter than this in the mean: going along them costs as much as
+/// copying them. Of others a write should not copy the rest.
+const SHORT: usize = 512;
+
+/// What is larger than this has no room in the layout.
+const MOST: usize = 1 << 30;
+
 impl PackedRow {
+    /// Should a row with so many bytes of values in so many cells lie in one piece, where it may be written to?
+    pub fn suits(bytes: usize, cells: usize) -> bool {
+        bytes <= SMALL
+            || bytes <= SHORT.saturating_mul(cells) && bytes.saturating_add(32 * cells) <= MOST
+    }
+
+    /// Would cells of so many bytes of values each be short enough for [`PackedRow::suits`] by far, however many there
+    /// are?
+    pub fn suits_by_far(bytes: usize, cells: usize) -> bool {
+        bytes < SHORT / 2 * cells.max(1)
+    }
+
     /// Lays out a row of less than 4 GiB; `scratch` is memory to do it in.
     pub fn new(row: &Row, scratch: &mut Vec<u8>) -> PackedRow {
         let base = base_of(row);
@@ -93,8 +115,27 @@ impl PackedRow {
         if other.cells.iter().any(counts) {
             return Err(other);
         }
+        let cells = std::mem::take(&mut other.cells);
+        self.merge_cells(other, cells.iter().map(Cell::borrowed), table, scratch);
+        Ok(())
+    }
+
+    /// As [`PackedRow::merge`], of one that has no counters and is laid out.
+    pub fn merge_packed(&mut self, other: &PackedRow, table: &Table, scratch: &mut Vec<u8>) {
+        let mut cells = other.read();
+        let head = std::mem::replace(&mut cells.head, Row::new(Clustering::EMPTY));
+        self.merge_cells(head, cells, table, scratch);
+    }
+
+    /// Takes in another version of the row, of which `other` has all but the cells.
+    fn merge_cells<'v>(
+        &mut self,
+        other: Row,
+        theirs: impl Iterator<Item = CellRef<'v>>,
+        table: &Table,
+        scratch: &mut Vec<u8>,
+    ) {
         let mut known = self.read();
-        let theirs = std::mem::take(&mut other.cells);
         let mut head = std::mem::replace(&mut known.head, Row::new(Clustering::EMPTY));
         head.merge(other, table);
         let base = match head.liveness.is_empty() {
@@ -104,7 +145,7 @@ impl PackedRow {
         let mut writer = RowWriter::new(scratch, &head, base, |out| {
             out.extend_from_slice(known.clustering);
         });
-        let mut theirs = theirs.iter().map(Cell::borrowed).peekable();
+        let mut theirs = theirs.peekable();
         for ours in known {
             let mut stays = ours;
             while let Some(cell) = theirs.peek() {
@@ -120,7 +161,18 @@ impl PackedRow {
         }
         theirs.for_each(|cell| writer.put_unless_deleted(&cell, &head));
         *self = writer.into_row();
-        Ok(())
+    }
+
+    /// Lays out a row cell by cell: one of which `head` has all but the cells, none of which its deletions cover.
+    /// `base` and `scratch` are as in [`PackedRow::writer`].
+    pub fn writer_below<'o, 'v>(
+        head: &Row,
+        base: i64,
+        scratch: &'o mut Vec<u8>,
+    ) -> RowWriter<'o, 'v> {
+        debug_assert!(head.cells.is_empty());
+        let clustering = head.clustering.values();
+        RowWriter::new(scratch, head, base, |out| put_clustering(out, clustering))
     }
 
     /// The row. Its values share the memory of this one.
@@ -204,7 +256,20 @@ impl PackedRow {
 
     /// How many cells it has.
     pub fn cells(&self) -> usize {
-        self.read().cells_left()
+        self.values().left()
+    }
+
+    /// All but its clustering and its cells.
+    pub fn head(&self) -> Row {
+        self.read().head
+    }
+
+    /// Is it a row that should lie in one piece where it may be written to ([`PackedRow::suits`])?
+    pub fn suits_whole(&self) -> bool {
+        let mut behind_flags = &self.0[1..];
+        let values_at = u32::from_be_bytes(read::fixed(&mut behind_flags)) as usize;
+        let bytes = self.0.len() - values_at;
+        PackedRow::suits(bytes, 0) || PackedRow::suits(bytes, self.cells())
     }
 
     fn read(&self) -> Parts<'_> {

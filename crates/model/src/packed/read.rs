@@ -175,6 +175,13 @@ pub struct PackedValues<'p> {
     values: &'p [u8],
 }
 
+impl PackedValues<'_> {
+    /// How many are left.
+    pub fn left(&self) -> usize {
+        self.cells
+    }
+}
+
 impl<'p> Iterator for PackedValues<'p> {
     type Item = (ColumnId, &'p [u8]);
 
@@ -206,7 +213,7 @@ impl<'p> Iterator for PackedValues<'p> {
 // What is read here was written here, so it never ends too early; if it did, the rest would be
 // zeros.
 
-fn fixed<const N: usize>(rest: &mut &[u8]) -> [u8; N] {
+pub(super) fn fixed<const N: usize>(rest: &mut &[u8]) -> [u8; N] {
     match rest.split_first_chunk::<N>() {
         Some((taken, left)) => {
             *rest = left;

@@ -105,8 +105,13 @@ impl<'o, 'v> RowWriter<'o, 'v> {
 
     /// With room for so many cells.
     pub(super) fn with_capacity(mut self, cells: usize) -> Self {
-        self.values.reserve(cells);
+        self.reserve(cells);
         self
+    }
+
+    /// Makes room for so many more cells.
+    pub fn reserve(&mut self, cells: usize) {
+        self.values.reserve(cells);
     }
 
     /// Appends a cell: behind those of columns before its own, and of its own behind those of lesser paths.
@@ -141,6 +146,11 @@ impl<'o, 'v> RowWriter<'o, 'v> {
     /// Has nothing been laid out that says that the row is there?
     pub fn is_empty(&self) -> bool {
         self.head[0] & LIVENESS == 0 && self.number == 0
+    }
+
+    /// Has it values that should not lie in one piece ([`PackedRow::suits`])?
+    pub fn is_long(&self) -> bool {
+        !PackedRow::suits(self.value_bytes, self.number as usize)
     }
 
     /// The row.

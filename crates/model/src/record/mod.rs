@@ -26,7 +26,7 @@ use crate::{ColumnId, DeletionTime, Partition, PartitionUpdate, RangeTombstone, 
 
 pub use input::Input;
 pub use read::read_content;
-pub use write::{write_bytes, write_content};
+pub use write::{write_bytes, write_content, write_only_row};
 
 /// Why bytes are no record: a bug, damage, or a version unknown to us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

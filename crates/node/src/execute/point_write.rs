@@ -10,9 +10,9 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use cql::ModifyPlan;
+use cql::{ModifyPlan, PointUpdate};
 use io::{Elapsed, Instant, Permit, TaskGroup};
-use model::{DecoratedKey, Mutation, PartitionUpdate, Token};
+use model::{DecoratedKey, Mutation, Token};
 use storage::{BegunWrites, WriteError};
 use wire::{Consistency, Envelope, Execute, Header, ResponseWriter, WriteType};
 
@@ -132,7 +132,12 @@ impl<'e> Asked<'e> {
     }
 
     /// What it writes; `None` if anything is unusual about that.
-    fn update(self, shard: &Shard, modify: &ModifyPlan) -> Option<PartitionUpdate> {
+    fn update(
+        self,
+        shard: &Shard,
+        modify: &ModifyPlan,
+        scratch: &mut Vec<u8>,
+    ) -> Option<PointUpdate> {
         let parameters = &self.execute.parameters;
         let now = shard.timestamps.next(&shard.env);
         let seconds = || u32::try_from(now / 1_000_000).unwrap_or(0);
@@ -141,7 +146,7 @@ impl<'e> Asked<'e> {
             parameters.now_in_seconds.unwrap_or_else(seconds),
         );
         let share = |bytes: &[u8]| self.envelope.body.slice_ref(bytes);
-        modify.point_update(self.key, &parameters.values, share, times)
+        modify.point_update(self.key, &parameters.values, share, times, scratch)
     }
 }
 
@@ -273,6 +278,7 @@ impl<A: Answers> Writing<A> {
             _memory: memory,
             shard: shard.clone(),
         };
+        let mut scratch = Vec::new();
         for asked in asked {
             if !writing.answers.has_room() {
                 break;
@@ -282,17 +288,27 @@ impl<A: Answers> Writing<A> {
                 token: asked.key.token(),
                 consistency: asked.execute.parameters.consistency,
             };
-            let Some(update) = asked.update(shard, modify) else {
+            let Some(update) = asked.update(shard, modify, &mut scratch) else {
                 break;
             };
-            let updates = vec![update];
-            if writing.writes.begin(Mutation { updates }).is_err() {
+            if !writing.begin_one(update) {
                 break;
             }
             writing.answers.begin();
             writing.unanswered.push_back(unanswered);
         }
         (!writing.unanswered.is_empty()).then_some(writing)
+    }
+
+    /// Begins a write; `false` if it has to wait for anything but the log.
+    fn begin_one(&mut self, update: PointUpdate) -> bool {
+        match update {
+            PointUpdate::Row(update) => self.writes.begin_row(update).is_ok(),
+            PointUpdate::Long(update) => {
+                let updates = vec![update];
+                self.writes.begin(Mutation { updates }).is_ok()
+            }
+        }
     }
 
     /// Answers each when it is written, or when the time of all is up.

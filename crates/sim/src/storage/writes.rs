@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::{DecoratedKey, Table};
+use model::{DecoratedKey, Mutation, RowUpdate, Table};
 use storage::WriteError;
 
 use super::client::Client;
@@ -61,7 +61,15 @@ impl Client {
             let moment = self.world.some_moment(&self.env, &mut self.random);
             let mutation = operation::mutation(&mut self.random, &key, &[table], moment);
             let id = self.world.oracle.borrow_mut().begin(&mutation);
-            match begun.begin(mutation) {
+            let laid_out = match self.random.chance(50) {
+                true => laid_out(&mutation),
+                false => None,
+            };
+            let begins = match laid_out {
+                Some(update) => begun.begin_row(update).map_err(|_| mutation),
+                None => begun.begin(mutation),
+            };
+            match begins {
                 Ok(()) => at_once.push((key, id)),
                 Err(mutation) => later.push((key, id, mutation)),
             }
@@ -111,5 +119,13 @@ impl Client {
             Err(error) => return Err(format!("a write failed: {error}")),
         }
         Ok(())
+    }
+}
+
+/// A write as it is begun where it comes from a client, if it is of one row.
+fn laid_out(mutation: &Mutation) -> Option<RowUpdate> {
+    match &mutation.updates[..] {
+        [update] => RowUpdate::of(update, &mut Vec::new()),
+        _ => None,
     }
 }

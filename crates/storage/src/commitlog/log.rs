@@ -24,9 +24,10 @@ use std::task::Poll;
 use std::time::Duration;
 
 use io::{Env, Notify, Semaphore, TaskGroup};
-use model::{Mutation, PartitionUpdate, Sharder, TableId};
+use model::{PartitionUpdate, Sharder, TableId};
 
 use super::format::{Position, SegmentName};
+use super::logged::Logged;
 use super::state::{Reach, Segment, State};
 use super::writer::Writer;
 use super::{AppendError, CommitLogConfig, CommitlogSync, LogStats};
@@ -145,9 +146,10 @@ impl CommitLog {
         CommitLog { inner }
     }
 
-    /// Appends a mutation to the log in memory and counts it as not flushed. Never waits; refuses
+    /// Appends to the log in memory and counts what is appended as not flushed. Never waits; refuses
     /// when too much is under way to the drive.
-    pub(crate) fn append(&self, mutation: &Mutation) -> Result<Ticket, AppendError> {
+    pub(crate) fn append<'m>(&self, logged: impl Into<Logged<'m>>) -> Result<Ticket, AppendError> {
+        let logged = logged.into();
         let inner = &*self.inner;
         let mut state = inner.state.borrow_mut();
         if let Some(reason) = &state.failed {
@@ -159,7 +161,7 @@ impl CommitLog {
         if state.pending_bytes > inner.config.pending_bytes {
             return Err(AppendError::Overloaded);
         }
-        state.write_record(mutation, inner.config.segment_bytes)?;
+        state.write_record(logged, inner.config.segment_bytes)?;
         state.appended += 1;
         state.stats.records += 1;
         let sequence = state.appended;
@@ -174,9 +176,7 @@ impl CommitLog {
             bytes: inner.config.segment_bytes,
             ..Segment::default()
         });
-        for update in &mutation.updates {
-            entry.count(update);
-        }
+        logged.count(entry);
         drop(state);
         inner.work.notify_one();
         Ok(Ticket { segment, sequence })

@@ -1,7 +1,7 @@
 //! The commit log: what makes an acknowledged write survive.
 //!
 //! `DIR/commitlog` holds the segments of all shards. [`format`] says what is in a file,
-//! [`record`] what a group's payload is; [`log`] appends and lets go, [`writer`] brings groups to
+//! [`record`] what a group's payload is, and [`logged`] what becomes a record; [`log`] appends and lets go, [`writer`] brings groups to
 //! the drive, into the files that [`segment_file`] makes, [`release`] removes segments, [`replay`]
 //! reads them at start, and [`truncation`] keeps what replay must not bring back. [`window`] is the
 //! part of a file that a replay has in memory. [`cassandra`] reads what a Cassandra left. [`single`]
@@ -11,6 +11,7 @@ mod archive;
 mod cassandra;
 mod format;
 mod log;
+mod logged;
 mod record;
 mod release;
 mod replay;

@@ -16,9 +16,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 pub use model::record::RecordError;
-use model::record::{Ids, Input, ReadColumns, read_content, write_bytes, write_content};
+use model::record::{
+    Ids, Input, ReadColumns, read_content, write_bytes, write_content, write_only_row,
+};
 use model::{
-    Column, ColumnId, ColumnKind, DecoratedKey, Mutation, PartitionUpdate, Table, TableId, vint,
+    Column, ColumnId, ColumnKind, DecoratedKey, Mutation, PartitionUpdate, RowUpdate, Table,
+    TableId, vint,
 };
 
 /// The kind byte of a schema record.
@@ -153,6 +156,16 @@ pub(super) fn write_mutation(out: &mut Vec<u8>, mutation: &Mutation, numbers: &[
     end_record(out, body);
 }
 
+/// Appends the record of the mutation that `update` is all of.
+pub(super) fn write_row_update(out: &mut Vec<u8>, update: &RowUpdate, number: u32) {
+    let body = begin_record(out, MUTATION);
+    write_bytes(out, update.key.key());
+    vint::write_unsigned(out, 1);
+    vint::write_unsigned(out, u64::from(number));
+    write_only_row(out, &update.row);
+    end_record(out, body);
+}
+
 /// Reads the body of a mutation record; `declared` holds what the segment declared so far.
 pub(super) fn read_mutation(
     body: Bytes,
@@ -200,7 +213,7 @@ pub(super) fn split_record(payload: &mut Bytes) -> Result<(u8, Bytes), RecordErr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{saying, table, update};
+    use crate::testing::{row_update, saying, table, update};
     use model::{Mutation, Order, PartitionUpdate, TableOptions};
     use proptest::prelude::*;
 
@@ -261,6 +274,15 @@ mod tests {
             prop_assert_eq!(cells(&read.updates[0]), expected);
             let statics = read.updates[0].static_row.iter().flat_map(|row| &row.cells);
             prop_assert_eq!(statics.count(), 0);
+        }
+
+        #[test]
+        fn a_row_that_is_laid_out_makes_the_record_of_its_mutation(update in row_update()) {
+            let mutation = Mutation { updates: vec![update.clone().unpack()] };
+            let (mut expected, mut written) = (Vec::new(), Vec::new());
+            write_mutation(&mut expected, &mutation, &[7]);
+            write_row_update(&mut written, &update, 7);
+            prop_assert_eq!(written, expected);
         }
 
         #[test]

@@ -8,9 +8,10 @@ use std::task::Waker;
 use std::time::Duration;
 
 use io::Instant;
-use model::{Mutation, NO_TIMESTAMP, PartitionUpdate, Row, Table, TableId};
+use model::{NO_TIMESTAMP, PartitionUpdate, Row, Table, TableId};
 
 use super::format::{BLOCK, GROUP_HEADER, Position, SegmentName};
+use super::logged::Logged;
 use super::{AppendError, LogStats, record};
 
 /// How often the log may give up what was under way, with `commit_failure_policy: ignore`.
@@ -95,9 +96,13 @@ impl Segment {
 
     /// Counts an update that is not flushed yet.
     pub(super) fn count(&mut self, update: &PartitionUpdate) {
-        *self.dirty.entry(update.table.id).or_default() += 1;
-        let timestamp = min_timestamp(update);
-        let oldest = self.oldest.entry(update.table.id).or_insert(timestamp);
+        self.count_of(update.table.id, min_timestamp(update));
+    }
+
+    /// Counts an update of a table that is not flushed yet, whose lowest timestamp is this.
+    pub(super) fn count_of(&mut self, table: TableId, timestamp: i64) {
+        *self.dirty.entry(table).or_default() += 1;
+        let oldest = self.oldest.entry(table).or_insert(timestamp);
         *oldest = timestamp.min(*oldest);
     }
 }
@@ -182,11 +187,11 @@ impl State {
         }
     }
 
-    /// Writes the record of a mutation into the open group, with the schema records it needs
+    /// Writes the record of what is logged into the open group, with the schema records it needs
     /// before it; begins a new group or segment where it does not fit.
     pub(super) fn write_record(
         &mut self,
-        mutation: &Mutation,
+        logged: Logged<'_>,
         segment_bytes: u64,
     ) -> Result<(), AppendError> {
         // As in Cassandra, half a segment is the most that one mutation may take, wherever it comes to
@@ -196,12 +201,12 @@ impl State {
             bytes: bytes as u64,
             limit,
         };
-        match self.try_write(mutation, segment_bytes, limit) {
+        match self.try_write(logged, segment_bytes, limit) {
             Ok(()) => return Ok(()),
             Err(bytes) if bytes as u64 > limit => return Err(too_large(bytes)),
             Err(_) => self.begin_segment(segment_bytes),
         }
-        let again = self.try_write(mutation, segment_bytes, limit);
+        let again = self.try_write(logged, segment_bytes, limit);
         again.map_err(too_large)
     }
 
@@ -209,13 +214,13 @@ impl State {
     /// would take otherwise, and leaves all as it was.
     fn try_write(
         &mut self,
-        mutation: &Mutation,
+        logged: Logged<'_>,
         segment_bytes: u64,
         limit: u64,
     ) -> Result<(), usize> {
         self.open_group();
         let declared_before = self.next_number;
-        let (start, record) = self.encode(mutation);
+        let (start, record) = self.encode(logged);
         let group = self.groups.back_mut().expect("opened above");
         let needed = (GROUP_HEADER + group.bytes.len() - record).next_multiple_of(BLOCK);
         if needed as u64 <= limit && group.offset + group.len_in_file() <= segment_bytes {
@@ -230,29 +235,24 @@ impl State {
     }
 
     /// Encodes into the open group; gives where that began, and where behind the schema records that
-    /// it needs the mutation itself does.
-    fn encode(&mut self, mutation: &Mutation) -> (usize, usize) {
+    /// it needs the record itself does.
+    fn encode(&mut self, logged: Logged<'_>) -> (usize, usize) {
         let group = self.groups.back_mut().expect("a group is open");
         let start = group.bytes.len();
-        let mut numbers: smallvec::SmallVec<[u32; 4]> = smallvec::SmallVec::new();
-        for update in &mutation.updates {
-            let table = &update.table;
+        let record = logged.write(&mut group.bytes, |out, table| {
             let known = self
                 .declared
                 .get(&table.id)
                 .filter(|(_, declared)| Arc::ptr_eq(declared, table))
                 .map(|(number, _)| *number);
-            let number = known.unwrap_or_else(|| {
+            known.unwrap_or_else(|| {
                 let number = self.next_number;
                 self.next_number += 1;
                 self.declared.insert(table.id, (number, table.clone()));
-                record::write_schema(&mut group.bytes, number, table);
+                record::write_schema(out, number, table);
                 number
-            });
-            numbers.push(number);
-        }
-        let record = group.bytes.len();
-        record::write_mutation(&mut group.bytes, mutation, &numbers);
+            })
+        });
         (start, record)
     }
 

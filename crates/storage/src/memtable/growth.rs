@@ -1,7 +1,7 @@
 //! By how much a write makes memtables grow at most: known before it is logged, so that there is
 //! room for it when it is.
 
-use model::{Cell, Clustering, Mutation, PartitionUpdate, RangeTombstone, Row};
+use model::{Cell, Clustering, Mutation, PartitionUpdate, RangeTombstone, Row, RowUpdate};
 
 use super::partition::PLACE;
 use super::row::MemRow;
@@ -53,8 +53,24 @@ pub(crate) fn most_growth_of(update: &PartitionUpdate) -> usize {
     beside_rows(update) + rows(update).map(of_row).sum::<usize>()
 }
 
+/// The same, of one row that is laid out already.
+pub(crate) fn most_growth_of_row(update: &RowUpdate) -> usize {
+    let row = &update.row;
+    // Its length is more than all values together, and than the cells of its columns.
+    let of_values = 64 * row.clustering().len() + row.len() / 4 * 5;
+    let complex = update.table.columns().count();
+    PARTITION
+        + update.key.key().len()
+        + ROW
+        + of_values
+        + 2 * size_of::<Cell>() * row.cells()
+        + 64 * complex
+}
+
+/// Of a row beside its values.
+const ROW: usize = size_of::<Row>() + 256;
+
 fn of_row(row: &Row) -> usize {
-    const ROW: usize = size_of::<Row>() + 256;
     let cell = |cell: &Cell| {
         let path = cell.path.as_ref().map_or(0, |path| path.len());
         2 * size_of::<Cell>() + (path + cell.value.len()) / 4 * 5
@@ -95,7 +111,7 @@ mod tests {
 
     use super::*;
     use crate::memtable::Memtable;
-    use crate::testing::{Saying, saying, table, update};
+    use crate::testing::{Saying, row_update, saying, table, update};
 
     /// Takes an update in; gives by what that makes the memtable grow, and what was expected.
     fn apply(memtable: &Memtable, update: PartitionUpdate) -> (isize, usize) {
@@ -174,6 +190,28 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn rows_that_are_laid_out_are_taken_in_like_others(updates in vec(row_update(), 1..12)) {
+            let (table, laid_out, usual) = (table(Order::Ascending), Memtable::default(), Memtable::default());
+            for written in updates {
+                let most = most_growth_of_row(&written);
+                usual.apply(written.clone().unpack(), &table, None);
+                let grown = laid_out.apply_row(written, &table, None);
+                prop_assert!(grown <= most as isize, "{grown} of {most}");
+                prop_assert_eq!(laid_out.bytes(), usual.bytes());
+                prop_assert_eq!(laid_out.items(), usual.items());
+                prop_assert_eq!(laid_out.updates(), usual.updates());
+                prop_assert_eq!(laid_out.times(), usual.times());
+                let all = |memtable: &Memtable| -> Vec<model::Row> {
+                    let key = update(&table, &[]).key;
+                    let partition = memtable.get(&key).expect("it is there");
+                    let rows = (0..partition.len()).filter_map(|i| partition.row_at(i));
+                    rows.map(|row| row.to_row()).collect()
+                };
+                prop_assert_eq!(all(&laid_out), all(&usual));
+            }
+        }
+
         #[test]
         fn no_write_takes_more_than_expected(updates in vec(vec(saying(), 1..12), 1..12)) {
             let table = table(Order::Ascending);

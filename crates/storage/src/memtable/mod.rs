@@ -23,10 +23,10 @@ use std::ops::Bound;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use model::{DecoratedKey, PartitionBound, PartitionUpdate, Table};
+use model::{DecoratedKey, NO_TTL, PartitionBound, PartitionUpdate, RowUpdate, Table};
 
 pub(crate) use allocated::{COUNTS, allocated};
-pub(crate) use growth::{Growth, most_growth, most_growth_of};
+pub(crate) use growth::{Growth, most_growth, most_growth_of, most_growth_of_row};
 pub use measured::MeasuredMemtable;
 pub(crate) use partition::MemPartition;
 pub(crate) use row::MemRow;
@@ -73,11 +73,7 @@ impl Memtable {
         table: &Table,
         segment: Option<SegmentName>,
     ) -> isize {
-        if let Some(segment) = segment {
-            *self.commits.borrow_mut().entry(segment).or_default() += 1;
-        }
-        self.updates.set(self.updates.get() + 1);
-        let mut times = self.times.get();
+        let mut times = self.begin(segment);
         times.update_deletion(&update.deletion);
         for row in update.static_row.iter().chain(&update.rows) {
             times.update_row(row);
@@ -86,14 +82,55 @@ impl Memtable {
             times.update_deletion(&range.deletion);
         }
         self.times.set(times);
+        self.change(
+            update,
+            |update| &update.key,
+            |partition, update, scratch| partition.apply(update, table, scratch),
+        )
+    }
 
+    /// The same, of a row that is laid out already.
+    pub(crate) fn apply_row(
+        &self,
+        update: RowUpdate,
+        table: &Table,
+        segment: Option<SegmentName>,
+    ) -> isize {
+        let mut times = self.begin(segment);
+        let least = update.least_times();
+        times.update(least.timestamp, NO_TTL, least.local_deletion_time);
+        self.times.set(times);
+        self.change(
+            update,
+            |update| &update.key,
+            |partition, update, scratch| partition.apply_packed(update.row, table, scratch),
+        )
+    }
+
+    /// Counts an update; gives the times of what was taken in so far.
+    fn begin(&self, segment: Option<SegmentName>) -> EncodingStatsCollector {
+        if let Some(segment) = segment {
+            *self.commits.borrow_mut().entry(segment).or_default() += 1;
+        }
+        self.updates.set(self.updates.get() + 1);
+        self.times.get()
+    }
+
+    /// Has the partition of an update changed, which is made if there is none; `change` gives by how many bytes it
+    /// grows. Gives by how many the memtable does.
+    fn change<U>(
+        &self,
+        update: U,
+        key: impl Fn(&U) -> &DecoratedKey,
+        change: impl FnOnce(&mut MemPartition, U, &mut Vec<u8>) -> isize,
+    ) -> isize {
         let mut partitions = self.partitions.borrow_mut();
         let mut grown = 0;
-        let key = &update.key;
+        let key = key(&update);
         let partition = partitions.get_or_insert(key.token(), key.key(), &mut grown);
         let mut scratch = self.scratch.borrow_mut();
         let rows = partition.len();
-        grown += partition.apply(update, table, &mut scratch);
+        grown += change(partition, update, &mut scratch);
         self.rows.set(self.rows.get() + partition.len() - rows);
         if scratch.capacity() > MOST_SCRATCH {
             *scratch = Vec::new();

@@ -248,6 +248,32 @@ impl MemPartition {
         grown
     }
 
+    /// Takes in a row that is laid out already; otherwise as [`MemPartition::apply`].
+    pub(super) fn apply_packed(
+        &mut self,
+        row: PackedRow,
+        table: &Table,
+        scratch: &mut Vec<u8>,
+    ) -> isize {
+        let mut grown = 0;
+        let comparator = table.comparator();
+        let rank = comparator.rank(row.clustering());
+        let (index, found) = self.rows.search(rank, |known| {
+            known.compare_values(comparator, row.clustering())
+        });
+        if found {
+            let merged = self.rows.change(index, &mut grown, |known| {
+                growth_of(known, |known| known.merge_packed(&row, table, scratch))
+            });
+            return grown + merged.unwrap_or(0);
+        }
+        let row = MemRow::Packed(row);
+        grown += row.bytes() as isize;
+        self.rows
+            .insert(index, row, |row| row.rank(comparator), &mut grown);
+        grown
+    }
+
     fn apply_row(&mut self, row: Row, table: &Table, scratch: &mut Vec<u8>, grown: &mut isize) {
         let comparator = table.comparator();
         let (index, found) = self.search(comparator, &row.clustering);
@@ -280,7 +306,12 @@ impl Rest {
 
 /// Gives the bytes that the row grew by.
 fn merge(known: &mut MemRow, row: Row, table: &Table, scratch: &mut Vec<u8>) -> isize {
+    growth_of(known, |known| known.merge(row, table, scratch))
+}
+
+/// The same, of any change.
+fn growth_of(known: &mut MemRow, change: impl FnOnce(&mut MemRow)) -> isize {
     let before = known.bytes();
-    known.merge(row, table, scratch);
+    change(known);
     known.bytes() as isize - before as isize
 }

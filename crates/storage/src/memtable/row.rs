@@ -11,21 +11,6 @@ use model::{
 
 use super::allocated::{COUNTS, allocated};
 
-/// Rows up to this many bytes of values are laid out in one piece, and anew with every write.
-const SMALL: usize = 8 << 10;
-
-/// So are those whose cells are shorter than this in the mean: going along them costs as much as
-/// copying them. Of others a write should not copy the rest.
-const SHORT: usize = 512;
-
-/// What is larger than this has no room in the layout.
-const MOST: usize = 1 << 30;
-
-/// Should a row with so many bytes of values in so many cells lie in one piece?
-fn is_packed(bytes: usize, cells: usize) -> bool {
-    bytes <= SMALL || bytes <= SHORT * cells && bytes + 32 * cells <= MOST
-}
-
 /// A row in memory; a clone shares it.
 #[derive(Clone, Debug)]
 pub(crate) enum MemRow {
@@ -44,7 +29,7 @@ impl MemRow {
     }
 
     fn of(mut row: Row, scratch: &mut Vec<u8>) -> MemRow {
-        if is_packed(value_bytes(&row), row.cells.len()) {
+        if PackedRow::suits(value_bytes(&row), row.cells.len()) {
             return MemRow::Packed(PackedRow::new(&row, scratch));
         }
         copy_values(&mut row);
@@ -58,7 +43,7 @@ impl MemRow {
         match self {
             MemRow::Packed(packed) => {
                 let bytes = packed.len() + value_bytes(&other);
-                let fits = bytes <= SMALL || is_packed(bytes, packed.cells() + other.cells.len());
+                let fits = suit(bytes, || packed.cells() + other.cells.len());
                 let left = match fits {
                     true => packed.merge(other, table, scratch).err(),
                     false => Some(other),
@@ -74,12 +59,23 @@ impl MemRow {
                 let row = Rc::make_mut(known);
                 row.merge(other, table);
                 // Later than it became large, so that rows do not change to and fro.
-                if is_packed(2 * value_bytes(row), row.cells.len()) {
+                if PackedRow::suits(2 * value_bytes(row), row.cells.len()) {
                     let row = std::mem::replace(row, Row::new(Clustering::EMPTY));
                     *self = MemRow::of(row, scratch);
                 }
             }
         }
+    }
+
+    /// Takes in another version of the row, which is laid out already.
+    pub(super) fn merge_packed(&mut self, other: &PackedRow, table: &Table, scratch: &mut Vec<u8>) {
+        if let MemRow::Packed(packed) = self {
+            let bytes = packed.len() + other.len();
+            if suit(bytes, || packed.cells() + other.cells()) {
+                return packed.merge_packed(other, table, scratch);
+            }
+        }
+        self.merge(other.unpack(), table, scratch);
     }
 
     /// Asks for its memory.
@@ -104,9 +100,18 @@ impl MemRow {
         comparator: &ClusteringComparator,
         clustering: &Clustering,
     ) -> Ordering {
+        self.compare_values(comparator, clustering.values())
+    }
+
+    /// The order of this row and the one of a clustering of these values in its partition.
+    pub(super) fn compare_values<'v>(
+        &self,
+        comparator: &ClusteringComparator,
+        values: impl ExactSizeIterator<Item = &'v [u8]>,
+    ) -> Ordering {
         match self {
-            MemRow::Packed(packed) => comparator.compare_values(packed.clustering(), clustering),
-            MemRow::Large(row) => comparator.compare(&row.clustering, clustering),
+            MemRow::Packed(packed) => comparator.compare_rows(packed.clustering(), values),
+            MemRow::Large(row) => comparator.compare_rows(row.clustering.values(), values),
         }
     }
 
@@ -133,14 +138,14 @@ impl MemRow {
     /// Bytes of memory that a row that is made of this one takes at most.
     pub(super) fn most_bytes(row: &Row) -> usize {
         let bytes = value_bytes(row);
-        if !is_packed(bytes, row.cells.len()) {
+        if !PackedRow::suits(bytes, row.cells.len()) {
             return row_bytes(row);
         }
         let packed = allocated(COUNTS + most_packed_len(row));
         // What is not packed takes in, as it is, what has cells of half the length.
-        match bytes >= SHORT / 2 * row.cells.len().max(1) {
-            true => packed.max(row_bytes(row)),
-            false => packed,
+        match PackedRow::suits_by_far(bytes, row.cells.len()) {
+            true => packed,
+            false => packed.max(row_bytes(row)),
         }
     }
 
@@ -151,6 +156,11 @@ impl MemRow {
             MemRow::Large(row) => row_bytes(row),
         }
     }
+}
+
+/// [`PackedRow::suits`] of so many cells, which are counted if they matter.
+fn suit(bytes: usize, cells: impl FnOnce() -> usize) -> bool {
+    PackedRow::suits(bytes, 0) || PackedRow::suits(bytes, cells())
 }
 
 /// Copies all values, each into a piece of its own.

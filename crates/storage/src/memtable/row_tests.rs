@@ -139,6 +139,24 @@ proptest! {
         prop_assert_eq!(packed.to_clustering(), row.clustering.clone());
         let values = row.cells.iter().map(|cell| (cell.column, &cell.value[..]));
         prop_assert!(packed.values().eq(values));
+        prop_assert_eq!(packed.cells(), row.cells.len());
+        prop_assert!(packed.cell_refs().eq(row.cells.iter().map(Cell::borrowed)));
+        let mut head = row.clone();
+        (head.clustering, head.cells) = (Clustering::EMPTY, Vec::new());
+        prop_assert_eq!(packed.head(), head);
+    }
+
+    #[test]
+    fn a_row_is_laid_out_cell_by_cell_as_at_once(row in row()) {
+        let mut head = row.clone();
+        head.cells.clear();
+        let mut scratch = vec![1, 2, 3];
+        let mut writer = PackedRow::writer_below(&head, 3, &mut scratch);
+        row.cells.iter().for_each(|cell| writer.put(&cell.borrowed()));
+        let is_long = writer.is_long();
+        let packed = writer.into_row();
+        prop_assert_eq!(packed.suits_whole(), !is_long);
+        prop_assert_eq!(packed.unpack(), row);
     }
 
     #[test]
@@ -177,7 +195,13 @@ proptest! {
         let reader = (known.clone(), expected.clone());
         expected.drop_shadowed();
         for row in rows {
+            let mut packed = known.clone();
             known.merge(row.clone(), &table, &mut scratch);
+            if row.cells.iter().all(|cell| cell.column != COUNTER) {
+                let other = PackedRow::new(&row, &mut scratch);
+                packed.merge_packed(&other, &table, &mut scratch);
+                prop_assert_eq!(packed.to_row(), known.to_row());
+            }
             expected.merge(row, &table);
             prop_assert_eq!(known.to_row(), expected.clone());
         }

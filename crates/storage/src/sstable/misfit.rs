@@ -6,7 +6,9 @@
 //! replayed: no client could read such a value as what it is meant to be, Cassandra refuses it when
 //! it is written, and a log that is kept for its sake would grow without end.
 
-use model::{Cell, Clustering, ColumnId, DecoratedKey, PartitionUpdate, Row, Slice, Table};
+use model::{
+    Cell, Clustering, ColumnId, DecoratedKey, PartitionUpdate, Row, RowUpdate, Slice, Table,
+};
 
 use super::encode::{EncodeError, MAX_CLUSTERING_VALUE, check_length};
 
@@ -38,6 +40,27 @@ pub fn check(update: &PartitionUpdate) -> Result<(), Misfit> {
         Some((place, error)) => Err(misfit(table, key, place, &error.to_string())),
         None => Ok(()),
     }
+}
+
+/// Does an sstable hold all values of an update?
+pub(crate) fn holds(update: &RowUpdate) -> bool {
+    let (table, row) = (&*update.table, &update.row);
+    let mut values = row.values();
+    // The cells of what is spread over several lie side by side, and say how long they are.
+    let mut spread = None;
+    of_key(&update.key).is_none()
+        && of_values(table, row.clustering()).is_none()
+        && values.all(|(column, value)| {
+            if value.is_empty() || spread == Some(column) {
+                return true;
+            }
+            // What was dropped is not written.
+            let column = table.column(column);
+            spread = column.filter(|c| c.ty.is_multi_cell()).map(|c| c.id);
+            column.is_none_or(|column| {
+                column.ty.is_multi_cell() || check_length(value, column.ty.fixed_length()).is_ok()
+            })
+        })
 }
 
 /// Takes all that no sstable can hold out of an update: cells, rows and deletions of ranges, or
@@ -133,7 +156,12 @@ fn of_row(table: &Table, row: &Row) -> Option<(Place, EncodeError)> {
 }
 
 fn of_clustering(table: &Table, clustering: &Clustering) -> Option<EncodeError> {
-    let mut values = table.clustering_key().zip(clustering.values());
+    of_values(table, clustering.values())
+}
+
+/// Of a clustering of these values.
+fn of_values<'v>(table: &Table, values: impl Iterator<Item = &'v [u8]>) -> Option<EncodeError> {
+    let mut values = table.clustering_key().zip(values);
     values.find_map(|(column, value)| {
         if value.len() > MAX_CLUSTERING_VALUE {
             return Some(EncodeError::TooLong(value.len()));

@@ -77,6 +77,7 @@ pub use message::{
 };
 pub use misfit::Misfit;
 pub use misfit::check as check_fits;
+pub(crate) use misfit::holds;
 pub(crate) use misfit::take_out as take_out_misfits;
 pub use partition::PartitionReader;
 pub use partition_limits::{PartitionLimit, PartitionLimits};

@@ -6,14 +6,15 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use io::Instant;
-use model::Mutation;
+use model::{Mutation, RowUpdate, TableId};
 
 use super::memory::most_growth_with;
 use super::table::TableStore;
 use super::{Inner, Store};
-use crate::commitlog::Ticket;
+use crate::commitlog::{AppendError, Ticket};
 use crate::error::WriteError;
-use crate::sstable::check_fits;
+use crate::memtable::most_growth_of_row;
+use crate::sstable::{check_fits, holds};
 
 /// Writes between the log and the memtables, in the order in which they were begun. Who drops them gives up those that
 /// are left: they are not visible, but may be after a restart.
@@ -24,8 +25,19 @@ pub struct BegunWrites {
 }
 
 struct Begun {
+    write: Write,
+    entered: Entered,
+}
+
+/// What is written.
+enum Write {
+    Mutation(Mutation),
+    Row(RowUpdate),
+}
+
+/// What a write has that is begun.
+struct Entered {
     table: Rc<TableStore>,
-    mutation: Mutation,
     ticket: Option<Ticket>,
     /// What it may come to take of memory, in bytes.
     reserved: usize,
@@ -47,41 +59,80 @@ impl BegunWrites {
     /// told why it cannot be: [`Store::apply`] does both.
     pub fn begin(&mut self, mutation: Mutation) -> Result<(), Mutation> {
         match self.try_begin(&mutation) {
-            Some((table, ticket, reserved)) => {
-                self.writes.push_back(Begun {
-                    table,
-                    mutation,
-                    ticket,
-                    reserved,
-                });
+            Some(entered) => {
+                let write = Write::Mutation(mutation);
+                self.writes.push_back(Begun { write, entered });
                 Ok(())
             }
             None => Err(mutation),
         }
     }
 
-    fn try_begin(&self, mutation: &Mutation) -> Option<(Rc<TableStore>, Option<Ticket>, usize)> {
-        let inner = &*self.inner;
+    /// The same, of one row that is laid out already.
+    pub fn begin_row(&mut self, update: RowUpdate) -> Result<(), RowUpdate> {
+        match self.try_begin_row(&update) {
+            Some(entered) => {
+                let write = Write::Row(update);
+                self.writes.push_back(Begun { write, entered });
+                Ok(())
+            }
+            None => Err(update),
+        }
+    }
+
+    fn try_begin(&self, mutation: &Mutation) -> Option<Entered> {
         let [update] = &mutation.updates[..] else {
             return None;
         };
-        let table = inner.table(update.table.id)?;
-        if inner.closed.get() || table.is_blocked() || check_fits(update).is_err() {
+        let table = self.free_table(update.table.id)?;
+        if check_fits(update).is_err() {
             return None;
         }
+        let inner = &*self.inner;
         let has_indexes = !table.indexes.borrow().is_empty();
         let entries = has_indexes.then(|| inner.entries_of(mutation)).flatten();
         let bytes = most_growth_with(mutation, entries.as_ref());
-        if !inner.memory.is_plentiful(bytes) {
+        self.enter(table, bytes, || inner.log.append(mutation))
+    }
+
+    fn try_begin_row(&self, update: &RowUpdate) -> Option<Entered> {
+        let table = self.free_table(update.table.id)?;
+        // Rows that do not lie in one piece, and entries of indexes, are made of the usual form.
+        if !update.row.suits_whole() || !table.indexes.borrow().is_empty() || !holds(update) {
+            return None;
+        }
+        let bytes = most_growth_of_row(update);
+        self.enter(table, bytes, || self.inner.log.append(update))
+    }
+
+    /// The table of an id, if nobody has to wait for it.
+    fn free_table(&self, id: TableId) -> Option<Rc<TableStore>> {
+        let table = self.inner.table(id)?;
+        (!self.inner.closed.get() && !table.is_blocked()).then_some(table)
+    }
+
+    /// Enters a table with a write that may come to take so many bytes of memory.
+    fn enter(
+        &self,
+        table: Rc<TableStore>,
+        bytes: usize,
+        append: impl FnOnce() -> Result<Ticket, AppendError>,
+    ) -> Option<Entered> {
+        let memory = &self.inner.memory;
+        if !memory.is_plentiful(bytes) {
             return None;
         }
         let ticket = match table.durable.get() {
-            true => Some(inner.log.append(mutation).ok()?),
+            true => Some(append().ok()?),
             false => None,
         };
-        inner.memory.set_aside(bytes);
+        memory.set_aside(bytes);
         table.enter();
-        Some((table, ticket, bytes))
+        Some(Entered {
+            table,
+            ticket,
+            reserved: bytes,
+        })
     }
 
     /// Are there none?
@@ -96,21 +147,18 @@ impl BegunWrites {
     /// The commit log failed. The write is given up then.
     pub async fn next(&mut self) -> Option<Result<(), WriteError>> {
         let inner = &*self.inner;
-        let acknowledged = match self.writes.front()?.ticket {
+        let acknowledged = match self.writes.front()?.entered.ticket {
             Some(ticket) => inner.log.acknowledge(ticket).await,
             None => Ok(()),
         };
         let write = self.writes.pop_front()?;
         if let Err(error) = acknowledged {
-            write.give_up(inner);
+            write.entered.give_up(inner);
             return Some(Err(error.into()));
         }
         let latency = inner.env.now() - self.began;
-        write
-            .table
-            .counters
-            .write_latency
-            .add(latency.as_micros() as u64);
+        let counters = &write.entered.table.counters;
+        counters.write_latency.add(latency.as_micros() as u64);
         write.finish(inner);
         Some(Ok(()))
     }
@@ -118,13 +166,25 @@ impl BegunWrites {
 
 impl Begun {
     fn finish(self, inner: &Inner) {
-        for update in self.mutation.updates {
-            inner.enter_memtable(&self.table, update, self.ticket);
+        let Entered {
+            table,
+            ticket,
+            reserved,
+        } = self.entered;
+        match self.write {
+            Write::Mutation(mutation) => {
+                for update in mutation.updates {
+                    inner.enter_memtable(&table, update, ticket);
+                }
+            }
+            Write::Row(update) => inner.enter_row(&table, update, ticket),
         }
-        inner.memory.give_back(self.reserved);
+        inner.memory.give_back(reserved);
         inner.relieve();
     }
+}
 
+impl Entered {
     fn give_up(self, inner: &Inner) {
         inner.give_up(&self.table, self.ticket);
         inner.memory.give_back(self.reserved);
@@ -134,7 +194,7 @@ impl Begun {
 impl Drop for BegunWrites {
     fn drop(&mut self) {
         for write in self.writes.drain(..) {
-            write.give_up(&self.inner);
+            write.entered.give_up(&self.inner);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What becomes of writes that are begun together.
 
-use model::{Mutation, Order, Slice};
+use model::{Mutation, Order, RowUpdate, Slice};
 
 use super::tests::{command, content, open, undying};
 use super::*;
@@ -54,6 +54,54 @@ fn they_are_visible_in_their_order_and_there_after_a_restart() {
         drop((begun, store));
         let store = open(&env, dir, &table).await;
         assert_eq!(rows(&store, &table).await, 3);
+    });
+}
+
+#[test]
+fn rows_that_are_laid_out_go_the_same_way() {
+    let folder = TempDir::new();
+    let dir = folder.0.clone();
+    run(move |env| async move {
+        let table = undying(Order::Ascending);
+        let store = open(&env, dir.clone(), &table).await;
+        let written = |row, value| write(&table, row, value).updates.remove(0);
+        let laid_out = |update| RowUpdate::of(&update, &mut Vec::new()).expect("it is one row");
+        let mut begun = store.begin_writes(4, env.now());
+        for (row, value) in [(0, 7), (1, 7), (0, 9), (0, 8)] {
+            let begins = begun.begin_row(laid_out(written(row, value)));
+            begins.expect("nothing is in its way");
+        }
+        assert_eq!(
+            rows(&store, &table).await,
+            0,
+            "the drive does not have them yet"
+        );
+        while let Some(result) = begun.next().await {
+            result.expect("it is written");
+        }
+        let all = command(&table, vec![Slice::ALL], false);
+        let page = content(store.read(&all).await.expect("it can be read"));
+        let values = |page: &model::ReadPage| -> Vec<u8> {
+            let rows = page.partitions.iter().flat_map(|partition| &partition.rows);
+            let last = |row: &model::Row| *row.cells[0].value.last().expect("it has a byte");
+            rows.map(last).collect()
+        };
+        assert_eq!(values(&page), [9, 7], "the later one stays");
+        assert_eq!(store.stats().tables[0].writes, 4);
+        let mut unknown = Table::clone(&table);
+        unknown.id = TableId::from_u128(0x77);
+        let mut other = written(1, 7);
+        other.table = Arc::new(unknown);
+        let other = begun.begin_row(laid_out(other));
+        other.expect_err("there is no such table");
+        drop((begun, store));
+        let store = open(&env, dir, &table).await;
+        let page = content(store.read(&all).await.expect("it can be read"));
+        assert_eq!(values(&page), [9, 7]);
+        store.drain().await.expect("drained");
+        let mut begun = store.begin_writes(1, env.now());
+        let closed = begun.begin_row(laid_out(written(1, 7)));
+        closed.expect_err("the store is closed");
     });
 }
 

@@ -1,8 +1,9 @@
 //! The way of a write: memory, the commit log, the memtable.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
-use model::{Mutation, PartitionUpdate};
+use model::{Mutation, PartitionUpdate, RowUpdate, Table};
 use smallvec::SmallVec;
 
 use super::table::{TableStore, add};
@@ -50,18 +51,40 @@ impl Inner {
         update: PartitionUpdate,
         ticket: Option<Ticket>,
     ) {
-        if table.dropped.get() {
-            return self.give_up(table, ticket);
-        }
-        table.leave();
-        let schema = table.table();
-        add(&table.counters.writes, 1);
+        let Some(schema) = self.arrive(table, ticket) else {
+            return;
+        };
         let segment = ticket.map(|ticket| ticket.segment);
         for index in table.indexes.borrow().iter() {
             self.add_entries(index, &update, segment);
         }
         let grown = table.active().apply(update, &schema, segment);
         self.memory.grow_active(grown);
+    }
+
+    /// The same, of a row that is laid out already.
+    pub(super) fn enter_row(&self, table: &TableStore, update: RowUpdate, ticket: Option<Ticket>) {
+        if !table.indexes.borrow().is_empty() {
+            // There were none when it began.
+            return self.enter_memtable(table, update.unpack(), ticket);
+        }
+        let Some(schema) = self.arrive(table, ticket) else {
+            return;
+        };
+        let segment = ticket.map(|ticket| ticket.segment);
+        let grown = table.active().apply_row(update, &schema, segment);
+        self.memory.grow_active(grown);
+    }
+
+    /// Has an update that had entered its table arrive there; `None` if that was dropped since.
+    fn arrive(&self, table: &TableStore, ticket: Option<Ticket>) -> Option<Arc<Table>> {
+        if table.dropped.get() {
+            self.give_up(table, ticket);
+            return None;
+        }
+        table.leave();
+        add(&table.counters.writes, 1);
+        Some(table.table())
     }
 
     /// Has an update leave its table that had entered it, and gives back what it counted in the log.
