@@ -303,8 +303,8 @@ impl Listener {
 
 impl TcpStream {
     /// Appends what has come, at least a byte, to `buffer`, as far as its spare capacity reaches (if
-    /// it has none, some is made). 0 means that the other side will send no more. Dropping the
-    /// future loses nothing but the buffer.
+    /// it has none, some is made). 0 means that the other side will send no more. What comes back may be other memory.
+    /// Dropping the future loses nothing but the buffer.
     pub async fn read(&self, mut buffer: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
         if buffer.capacity() == buffer.len() {
             buffer.reserve(READ_ROOM);

@@ -86,6 +86,11 @@ impl ProtocolError {
     }
 }
 
+/// For so many bytes of an envelope room is made before any of them has come, on the word of its header.
+const AHEAD: usize = 32 << 10;
+/// And for so many more for each that has.
+const AHEAD_OF_EACH: usize = 4;
+
 /// Which of the two kinds of messages is received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Receives {
@@ -255,6 +260,13 @@ pub(crate) fn envelope_length(bytes: &[u8]) -> Option<usize> {
     (bytes.len() >= total).then_some(total)
 }
 
+/// Makes room for the rest of an envelope of so many bytes, so that what has come of it is not copied each time that more
+/// comes; of a long one only as much as goes with what has come.
+fn make_room(input: &mut BytesMut, total: usize) {
+    let ahead = AHEAD + AHEAD_OF_EACH * input.len();
+    input.reserve(total.min(ahead).saturating_sub(input.len()));
+}
+
 /// What an envelope must keep to.
 struct Rules {
     receives: Receives,
@@ -312,6 +324,7 @@ impl Cutter {
         };
         let flags = Flags(bytes[1]);
         if input.len() < total {
+            make_room(input, total);
             return Ok(None);
         }
         let mut envelope = input.split_to(total);

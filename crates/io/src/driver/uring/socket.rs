@@ -24,8 +24,10 @@ use crate::driver::operation::{Buffer, Completion, Handle};
 const READ_AHEAD: usize = 64 << 10;
 /// How many handles of its descriptor a socket has that does nothing: its own and `Receiving`'s.
 const HANDLES: usize = 2;
-/// Buffers larger than this are given back once they are empty.
+/// Buffers larger than this are given back once they are empty, unless as much as [`WORTH_A_SWAP`] came at once.
 const KEEP_BUFFER: usize = 16 << 10;
+/// So many bytes are rather moved than copied.
+const WORTH_A_SWAP: usize = 4 << 10;
 
 /// What a socket has received, and whether it goes on.
 pub(super) struct Receiving {
@@ -45,6 +47,29 @@ struct Received {
     /// Nothing more will come: 0 at the end, else an errno.
     end: Option<i32>,
     reader: Option<Waker>,
+}
+
+impl Received {
+    /// Moves what has come to the spare capacity of `buffer`; gives how many bytes that are.
+    fn give(&mut self, buffer: &mut Vec<u8>) -> usize {
+        let waiting = self.bytes.len() - self.read;
+        let count = waiting.min(buffer.capacity() - buffer.len());
+        if count >= WORTH_A_SWAP && count == self.bytes.len() && buffer.is_empty() {
+            // All of it, so the memory may change hands, and nothing is copied. Who receives much goes on doing so.
+            std::mem::swap(buffer, &mut self.bytes);
+            return count;
+        }
+        buffer.extend_from_slice(&self.bytes[self.read..self.read + count]);
+        self.read += count;
+        if self.read == self.bytes.len() {
+            self.read = 0;
+            self.bytes.clear();
+            if self.bytes.capacity() > KEEP_BUFFER {
+                self.bytes = Vec::new();
+            }
+        }
+        count
+    }
 }
 
 impl super::Inner {
@@ -164,18 +189,7 @@ impl UringSocket {
         let mut state = self.receiving.state.borrow_mut();
         let waiting = state.bytes.len() - state.read;
         if waiting > 0 {
-            let count = waiting.min(buffer.capacity() - buffer.len());
-            let from = state.read;
-            buffer.extend_from_slice(&state.bytes[from..from + count]);
-            state.read += count;
-            if state.read == state.bytes.len() {
-                state.read = 0;
-                state.bytes.clear();
-                if state.bytes.capacity() > KEEP_BUFFER {
-                    state.bytes = Vec::new();
-                }
-            }
-            return Poll::Ready(Ok(count));
+            return Poll::Ready(Ok(state.give(buffer)));
         }
         match state.end {
             Some(0) => return Poll::Ready(Ok(0)),
@@ -280,5 +294,53 @@ impl Drop for UringSocket {
             let cancel = inner.operations.begin(handle, Buffer::None);
             self.push(opcode::AsyncCancel2::new(everything).build(), &cancel);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn received(bytes: &[u8]) -> Received {
+        Received {
+            bytes: bytes.to_vec(),
+            ..Received::default()
+        }
+    }
+
+    #[test]
+    fn much_that_comes_at_once_changes_hands() {
+        let mut state = received(&[7; WORTH_A_SWAP]);
+        let memory = state.bytes.as_ptr();
+        let mut buffer = Vec::with_capacity(2 * WORTH_A_SWAP);
+        assert_eq!(state.give(&mut buffer), WORTH_A_SWAP);
+        assert_eq!(
+            (&buffer[..], buffer.as_ptr()),
+            (&[7; WORTH_A_SWAP][..], memory)
+        );
+        assert!(state.bytes.is_empty() && state.bytes.capacity() == 2 * WORTH_A_SWAP);
+    }
+
+    #[test]
+    fn no_more_is_given_than_there_is_room_for() {
+        let bytes: Vec<u8> = (0..2 * WORTH_A_SWAP).map(|at| at as u8).collect();
+        let mut state = received(&bytes);
+        let mut all = Vec::new();
+        for (capacity, count) in [
+            (WORTH_A_SWAP, WORTH_A_SWAP),
+            (100, 100),
+            (8 * WORTH_A_SWAP, WORTH_A_SWAP - 100),
+        ] {
+            let mut buffer = Vec::with_capacity(capacity);
+            assert_eq!(state.give(&mut buffer), count);
+            all.extend(buffer);
+        }
+        assert_eq!(all, bytes);
+        // What is there already stays before it.
+        let (mut state, mut buffer) = (received(&bytes), vec![1]);
+        buffer.reserve(bytes.len());
+        assert_eq!(state.give(&mut buffer), bytes.len());
+        assert_eq!((buffer[0], &buffer[1..]), (1, &bytes[..]));
+        assert!(state.bytes.is_empty() && state.bytes.capacity() <= KEEP_BUFFER);
     }
 }
