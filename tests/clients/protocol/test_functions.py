@@ -153,14 +153,16 @@ def test_others_go_on_while_one_is_stopped(connect, bystander, table, body):
     thread = threading.Thread(target=lambda: errors.append(failure(connection, f"SELECT raw.hog(k) FROM {table} WHERE k = 4")))
     thread.start()
     # As many connections as there are shards and more: one at least is on the shard of the other.
-    others, slowest = [connect() for _ in range(4)], 0.0
+    others, waits = [connect() for _ in range(4)], []
     while thread.is_alive():
         for other in others:
             began = time.monotonic()
             other.query(f"SELECT k FROM {table} WHERE k = 4")
-            slowest = max(slowest, time.monotonic() - began)
+            waits.append(time.monotonic() - began)
     thread.join()
     [error] = errors
     assert error.code == FUNCTION_FAILURE
     assert "ran longer than 1500ms" in error.message or error.message == "not enough memory"
-    assert slowest < 0.5
+    # Who is held up by it waits until it is stopped, for 1.5 s. A machine that stands still for a moment is none of it.
+    waits.sort()
+    assert waits[len(waits) // 2] < 0.1 and waits[-1] < 1.2, (len(waits), waits[len(waits) // 2], waits[-5:])
