@@ -83,6 +83,8 @@ fn count(bench: &Path, profiles: &Path) -> Result<Vec<Count>, String> {
     let mut command = Command::new("valgrind");
     command
         .args(["-q", "--tool=callgrind", "--toggle-collect=*measured*"])
+        // Each profile is to be read without those before it.
+        .arg("--compress-strings=no")
         .arg(format!("--dump-after={COUNTED}"))
         .arg(format!("--callgrind-out-file={}", out.display()))
         .arg(bench);
