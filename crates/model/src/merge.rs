@@ -162,19 +162,22 @@ impl Row {
     pub fn add_complex_deletion(&mut self, column: ColumnId, deletion: DeletionTime) {
         merge_complex_deletions(
             &mut self.complex_deletions,
-            vec![ComplexDeletion { column, deletion }],
+            [ComplexDeletion { column, deletion }],
         );
     }
 }
 
-fn complex_deletion(deletions: &[ComplexDeletion], column: ColumnId) -> DeletionTime {
+pub(crate) fn complex_deletion(deletions: &[ComplexDeletion], column: ColumnId) -> DeletionTime {
     match deletions.binary_search_by_key(&column, |complex| complex.column) {
         Ok(i) => deletions[i].deletion,
         Err(_) => DeletionTime::LIVE,
     }
 }
 
-fn merge_complex_deletions(into: &mut Vec<ComplexDeletion>, other: Vec<ComplexDeletion>) {
+pub(crate) fn merge_complex_deletions(
+    into: &mut Vec<ComplexDeletion>,
+    other: impl IntoIterator<Item = ComplexDeletion>,
+) {
     for complex in other {
         match into.binary_search_by_key(&complex.column, |known| known.column) {
             Ok(i) => into[i].deletion = into[i].deletion.merge(complex.deletion),

@@ -16,7 +16,7 @@ pub struct RowUpdate {
     pub table: Arc<Table>,
     /// The partition.
     pub key: DecoratedKey,
-    /// The row, with no cells that its own deletions cover.
+    /// The row, with no cells that its own deletions cover, and values that are what the types of their columns say.
     pub row: PackedRow,
     /// The lowest timestamp of anything that it says, and when the first of what it deletes was deleted, or
     /// [`NO_DELETION_TIME`] if that is nothing.

@@ -16,8 +16,10 @@
 //!
 //! Numbers without a size are [`model::vint`]s. Most cells of a row are as old as its marker, so a cell
 //! takes four bytes beside its value. Values stand behind everything else, so that who goes along
-//! the cells does not touch them. Nothing of this leaves the process.
+//! the cells does not touch them. Nothing of this leaves the process but to its own commit log, from
+//! where [`crate::record::read_packed_row`] reads it.
 
+mod head;
 mod read;
 mod write;
 
@@ -29,6 +31,7 @@ use bytes::Bytes;
 use crate::{
     Cell, CellRef, Clustering, ColumnId, CqlType, Liveness, Row, Table, compare_cell_refs,
 };
+use head::{Head, HeadRef};
 use read::Parts;
 pub use read::{PackedClustering, PackedValues};
 pub use write::{RowWriter, most_packed_len};
@@ -38,19 +41,19 @@ use write::{base_of, put_clustering};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PackedRow(Arc<[u8]>);
 
-const LIVENESS: u8 = 1;
-const EXPIRING: u8 = 2;
-const DELETION: u8 = 4;
-const COMPLEX: u8 = 8;
-const PLAIN: u8 = 16;
+pub(crate) const LIVENESS: u8 = 1;
+pub(crate) const EXPIRING: u8 = 2;
+pub(crate) const DELETION: u8 = 4;
+pub(crate) const COMPLEX: u8 = 8;
+pub(crate) const PLAIN: u8 = 16;
 
 /// Behind flags and the place of the values.
 const CLUSTERING_AT: usize = 5;
 
-const CELL_PATH: u8 = 1;
-const CELL_TTL: u8 = 2;
-const CELL_DELETION_TIME: u8 = 4;
-const CELL_VALUE: u8 = 8;
+pub(crate) const CELL_PATH: u8 = 1;
+pub(crate) const CELL_TTL: u8 = 2;
+pub(crate) const CELL_DELETION_TIME: u8 = 4;
+pub(crate) const CELL_VALUE: u8 = 8;
 
 /// Rows up to this many bytes of values are laid out in one piece, and anew with every write.
 const SMALL: usize = 8 << 10;
@@ -79,7 +82,7 @@ impl PackedRow {
     pub fn new(row: &Row, scratch: &mut Vec<u8>) -> PackedRow {
         let base = base_of(row);
         let values = row.clustering.values();
-        let writer = RowWriter::new(scratch, row, base, |out| put_clustering(out, values));
+        let writer = RowWriter::new(scratch, row.into(), base, |out| put_clustering(out, values));
         let mut writer = writer.with_capacity(row.cells.len());
         row.cells
             .iter()
@@ -95,9 +98,10 @@ impl PackedRow {
         base: i64,
         scratch: &'o mut Vec<u8>,
     ) -> RowWriter<'o, 'v> {
-        let mut head = Row::new(Clustering::EMPTY);
-        head.liveness = marker;
-        RowWriter::new(scratch, &head, base, |out| put_clustering(out, clustering))
+        let head = Head::of_marker(marker);
+        RowWriter::new(scratch, head.borrowed(), base, |out| {
+            put_clustering(out, clustering);
+        })
     }
 
     /// Takes in another version of the row, as [`Row::merge`] does. Gives it back if that takes
@@ -116,51 +120,21 @@ impl PackedRow {
             return Err(other);
         }
         let cells = std::mem::take(&mut other.cells);
-        self.merge_cells(other, cells.iter().map(Cell::borrowed), table, scratch);
+        let mut known = self.read();
+        known.head.merge(HeadRef::from(&other));
+        let merged = merge_cells(known, cells.iter().map(Cell::borrowed), table, scratch);
+        *self = merged;
         Ok(())
     }
 
-    /// As [`PackedRow::merge`], of one that has no counters and is laid out.
-    pub fn merge_packed(&mut self, other: &PackedRow, table: &Table, scratch: &mut Vec<u8>) {
-        let mut cells = other.read();
-        let head = std::mem::replace(&mut cells.head, Row::new(Clustering::EMPTY));
-        self.merge_cells(head, cells, table, scratch);
-    }
-
-    /// Takes in another version of the row, of which `other` has all but the cells.
-    fn merge_cells<'v>(
-        &mut self,
-        other: Row,
-        theirs: impl Iterator<Item = CellRef<'v>>,
-        table: &Table,
-        scratch: &mut Vec<u8>,
-    ) {
-        let mut known = self.read();
-        let mut head = std::mem::replace(&mut known.head, Row::new(Clustering::EMPTY));
-        head.merge(other, table);
-        let base = match head.liveness.is_empty() {
-            true => known.base,
-            false => head.liveness.timestamp,
+    /// As [`PackedRow::merge`], of one that is laid out, and has no counters and no cells that its own deletions cover.
+    pub fn merge_packed(&mut self, other: PackedRow, table: &Table, scratch: &mut Vec<u8>) {
+        let (mut known, theirs) = (self.read(), other.read());
+        known.head.merge(theirs.head.borrowed());
+        *self = match is_covered(&known, &theirs, table) {
+            true => other,
+            false => merge_cells(known, theirs.cells, table, scratch),
         };
-        let mut writer = RowWriter::new(scratch, &head, base, |out| {
-            out.extend_from_slice(known.clustering);
-        });
-        let mut theirs = theirs.peekable();
-        for ours in known {
-            let mut stays = ours;
-            while let Some(cell) = theirs.peek() {
-                match compare_cell_refs(table, cell, &ours) {
-                    Ordering::Less => writer.put_unless_deleted(cell, &head),
-                    Ordering::Equal if cell.wins_over(&ours) => stays = *cell,
-                    Ordering::Equal => {}
-                    Ordering::Greater => break,
-                }
-                theirs.next();
-            }
-            writer.put_unless_deleted(&stays, &head);
-        }
-        theirs.for_each(|cell| writer.put_unless_deleted(&cell, &head));
-        *self = writer.into_row();
     }
 
     /// Lays out a row cell by cell: one of which `head` has all but the cells, none of which its deletions cover.
@@ -172,7 +146,9 @@ impl PackedRow {
     ) -> RowWriter<'o, 'v> {
         debug_assert!(head.cells.is_empty());
         let clustering = head.clustering.values();
-        RowWriter::new(scratch, head, base, |out| put_clustering(out, clustering))
+        RowWriter::new(scratch, head.into(), base, |out| {
+            put_clustering(out, clustering);
+        })
     }
 
     /// The row. Its values share the memory of this one.
@@ -183,11 +159,11 @@ impl PackedRow {
             [] => Bytes::new(),
             _ => shared.slice_ref(bytes),
         };
-        let mut parts = self.read();
-        let mut row = std::mem::replace(&mut parts.head, Row::new(Clustering::EMPTY));
+        let mut row = self.head();
         row.clustering.0.extend(self.clustering().map(part));
-        row.cells = Vec::with_capacity(parts.cells_left());
-        for cell in parts {
+        let cells = self.read().cells;
+        row.cells = Vec::with_capacity(cells.left());
+        for cell in cells {
             row.cells.push(Cell {
                 column: cell.column,
                 path: cell.path.map(part),
@@ -229,7 +205,7 @@ impl PackedRow {
 
     /// The cells, in their order.
     pub fn cell_refs(&self) -> impl Iterator<Item = CellRef<'_>> {
-        self.read()
+        self.read().cells
     }
 
     /// About as [`Row::answer_bytes`], of the columns that are `wanted`; of all of them it is [`PackedRow::len`].
@@ -261,7 +237,13 @@ impl PackedRow {
 
     /// All but its clustering and its cells.
     pub fn head(&self) -> Row {
-        self.read().head
+        let head = self.read().head;
+        Row {
+            liveness: head.liveness,
+            deletion: head.deletion,
+            complex_deletions: head.complex_deletions,
+            ..Row::new(Clustering::EMPTY)
+        }
     }
 
     /// Is it a row that should lie in one piece where it may be written to ([`PackedRow::suits`])?
@@ -275,6 +257,54 @@ impl PackedRow {
     fn read(&self) -> Parts<'_> {
         Parts::of(&self.0)
     }
+}
+
+/// The version of a row of which `known` has the merged head and the clustering, with the cells of both.
+fn merge_cells<'v>(
+    known: Parts<'v>,
+    theirs: impl Iterator<Item = CellRef<'v>>,
+    table: &Table,
+    scratch: &mut Vec<u8>,
+) -> PackedRow {
+    let head = known.head;
+    let base = match head.liveness.is_empty() {
+        true => known.base,
+        false => head.liveness.timestamp,
+    };
+    let mut writer = RowWriter::new(scratch, head.borrowed(), base, |out| {
+        out.extend_from_slice(known.clustering);
+    });
+    let mut theirs = theirs.peekable();
+    for ours in known.cells {
+        let mut stays = ours;
+        while let Some(cell) = theirs.peek() {
+            match compare_cell_refs(table, cell, &ours) {
+                Ordering::Less => writer.put_unless_deleted(cell, &head),
+                Ordering::Equal if cell.wins_over(&ours) => stays = *cell,
+                Ordering::Equal => {}
+                Ordering::Greater => break,
+            }
+            theirs.next();
+        }
+        writer.put_unless_deleted(&stays, &head);
+    }
+    theirs.for_each(|cell| writer.put_unless_deleted(&cell, &head));
+    writer.into_row()
+}
+
+/// Is all that `known` says, of which the head is merged already, said again by another version of its row, or deleted?
+/// Mostly that is seen by its first cell.
+fn is_covered(known: &Parts<'_>, theirs: &Parts<'_>, table: &Table) -> bool {
+    // Values that are the same in order may be others in bytes.
+    if known.head != theirs.head || known.clustering != theirs.clustering {
+        return false;
+    }
+    let (mut known_cells, mut theirs) = (known.cells.clone(), theirs.cells.clone());
+    known_cells.all(|ours| {
+        let place = |cell: &CellRef<'_>| compare_cell_refs(table, cell, &ours);
+        let covers = |cell: CellRef<'_>| place(&cell).is_eq() && !ours.wins_over(&cell);
+        known.head.deletes(&ours) || theirs.find(|cell| place(cell).is_ge()).is_some_and(covers)
+    })
 }
 
 /// What values that are read keep alive.

@@ -1,12 +1,12 @@
 //! Going along a packed row.
 
+use super::head::Head;
 use super::{
     CELL_DELETION_TIME, CELL_PATH, CELL_TTL, CELL_VALUE, CLUSTERING_AT, COMPLEX, DELETION,
     EXPIRING, LIVENESS,
 };
 use crate::{
-    CellRef, Clustering, ColumnId, ComplexDeletion, DeletionTime, NO_DELETION_TIME, NO_TTL, Row,
-    vint,
+    CellRef, ColumnId, ComplexDeletion, DeletionTime, Liveness, NO_DELETION_TIME, NO_TTL, vint,
 };
 
 /// The values of the clustering of a packed row, one after the other.
@@ -75,12 +75,18 @@ impl ExactSizeIterator for PackedClustering<'_> {}
 
 /// What a packed row says, the cells one after the other.
 pub(super) struct Parts<'p> {
-    /// The row without its clustering and its cells.
-    pub(super) head: Row,
+    pub(super) head: Head,
     /// The clustering as it is laid out.
     pub(super) clustering: &'p [u8],
     pub(super) base: i64,
-    cells: usize,
+    pub(super) cells: Cells<'p>,
+}
+
+/// The cells of a packed row, one after the other.
+#[derive(Clone)]
+pub(super) struct Cells<'p> {
+    base: i64,
+    left: usize,
     rest: &'p [u8],
     /// Of the cells in `rest`.
     values: &'p [u8],
@@ -98,7 +104,7 @@ impl<'p> Parts<'p> {
         }
         let clustering = &start[..start.len() - rest.len()];
         let base = i64::from_be_bytes(fixed(&mut rest));
-        let mut head = Row::new(Clustering::EMPTY);
+        let mut head = Head::of_marker(Liveness::NONE);
         if flags & LIVENESS != 0 {
             head.liveness.timestamp = time(&mut rest, base);
         }
@@ -117,27 +123,34 @@ impl<'p> Parts<'p> {
             });
             head.complex_deletions = complex.collect();
         }
-        let cells = u32::from_be_bytes(fixed(&mut rest));
+        let left = u32::from_be_bytes(fixed(&mut rest)) as usize;
+        let cells = Cells {
+            base,
+            left,
+            rest,
+            values,
+        };
         Parts {
             head,
             clustering,
             base,
-            cells: cells as usize,
-            rest,
-            values,
+            cells,
         }
-    }
-
-    pub(super) fn cells_left(&self) -> usize {
-        self.cells
     }
 }
 
-impl<'p> Iterator for Parts<'p> {
+impl Cells<'_> {
+    /// How many are left.
+    pub(super) fn left(&self) -> usize {
+        self.left
+    }
+}
+
+impl<'p> Iterator for Cells<'p> {
     type Item = CellRef<'p>;
 
     fn next(&mut self) -> Option<CellRef<'p>> {
-        self.cells = self.cells.checked_sub(1)?;
+        self.left = self.left.checked_sub(1)?;
         let rest = &mut self.rest;
         let column = ColumnId(number(rest) as u32);
         let flags = fixed::<1>(rest)[0];

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::head::{Head, HeadRef};
 use super::{
     CELL_DELETION_TIME, CELL_PATH, CELL_TTL, CELL_VALUE, CLUSTERING_AT, COMPLEX, DELETION,
     EXPIRING, LIVENESS, PLAIN, PackedRow,
@@ -20,7 +21,7 @@ pub(super) fn base_of(row: &Row) -> i64 {
 }
 
 /// Everything that comes before the cells.
-fn put_head(out: &mut Vec<u8>, row: &Row, base: i64, clustering: impl FnOnce(&mut Vec<u8>)) {
+fn put_head(out: &mut Vec<u8>, row: HeadRef<'_>, base: i64, clustering: impl FnOnce(&mut Vec<u8>)) {
     let Liveness {
         timestamp,
         ttl,
@@ -49,7 +50,7 @@ fn put_head(out: &mut Vec<u8>, row: &Row, base: i64, clustering: impl FnOnce(&mu
     }
     if !row.complex_deletions.is_empty() {
         vint::write_unsigned(out, row.complex_deletions.len() as u64);
-        for complex in &row.complex_deletions {
+        for complex in row.complex_deletions {
             vint::write_unsigned(out, u64::from(complex.column.0));
             put_deletion(out, complex.deletion, base);
         }
@@ -71,10 +72,10 @@ pub struct RowWriter<'o, 'v> {
 }
 
 impl<'o, 'v> RowWriter<'o, 'v> {
-    /// With all of `row` but clustering, which `clustering` appends, and cells.
+    /// With `row`, and the clustering, which `clustering` appends.
     pub(super) fn new(
         head: &'o mut Vec<u8>,
-        row: &Row,
+        row: HeadRef<'_>,
         base: i64,
         clustering: impl FnOnce(&mut Vec<u8>),
     ) -> RowWriter<'o, 'v> {
@@ -94,11 +95,8 @@ impl<'o, 'v> RowWriter<'o, 'v> {
     }
 
     /// Appends a cell, if no deletion of the row covers it.
-    pub(super) fn put_unless_deleted(&mut self, cell: &CellRef<'v>, row: &Row) {
-        let deleted = row.deletion.deletes(cell.timestamp)
-            || !row.complex_deletions.is_empty()
-                && row.complex_deletion(cell.column).deletes(cell.timestamp);
-        if !deleted {
+    pub(super) fn put_unless_deleted(&mut self, cell: &CellRef<'v>, row: &Head) {
+        if !row.deletes(cell) {
             self.put(cell);
         }
     }

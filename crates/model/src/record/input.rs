@@ -24,6 +24,11 @@ impl Input {
         self.bytes.slice(self.at..)
     }
 
+    /// How many bytes have been taken.
+    pub fn at(&self) -> usize {
+        self.at
+    }
+
     /// Has all been taken?
     pub fn is_empty(&self) -> bool {
         self.at == self.bytes.len()

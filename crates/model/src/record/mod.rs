@@ -19,14 +19,16 @@
 
 mod input;
 pub mod message;
+mod packed;
 mod read;
 mod write;
 
 use crate::{ColumnId, DeletionTime, Partition, PartitionUpdate, RangeTombstone, Row};
 
 pub use input::Input;
+pub use packed::read_packed_row;
 pub use read::read_content;
-pub use write::{write_bytes, write_content, write_only_row};
+pub use write::{write_bytes, write_content};
 
 /// Why bytes are no record: a bug, damage, or a version unknown to us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

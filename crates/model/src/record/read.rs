@@ -57,6 +57,12 @@ pub(super) fn room(count: u64) -> usize {
     count.min(MOST) as usize
 }
 
+/// Numbers of columns may have changed since a row was written: by them rows are sorted.
+pub(super) fn sort_by_columns(row: &mut Row) {
+    row.complex_deletions.sort_by_key(|c| c.column);
+    row.cells.sort_by_key(|c| c.column);
+}
+
 fn read_row(
     input: &mut Input,
     columns: &impl ReadColumns,
@@ -98,9 +104,7 @@ fn read_row(
             row.cells.push(cell);
         }
     }
-    // Numbers of columns may have changed since: by them rows are sorted.
-    row.complex_deletions.sort_by_key(|c| c.column);
-    row.cells.sort_by_key(|c| c.column);
+    sort_by_columns(&mut row);
     Ok(row)
 }
 

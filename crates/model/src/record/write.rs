@@ -5,8 +5,8 @@ use super::{
     ContentRef, ROW_COMPLEX, ROW_DELETION, ROW_LIVENESS, ROW_TTL, WriteColumns,
 };
 use crate::{
-    Bound, BoundKind, Cell, CellRef, Clustering, ComplexDeletion, DeletionTime, NO_DELETION_TIME,
-    NO_TTL, PackedRow, Row, vint,
+    Bound, BoundKind, Cell, Clustering, ComplexDeletion, DeletionTime, NO_DELETION_TIME, NO_TTL,
+    Row, vint,
 };
 
 /// Appends what is known of a partition.
@@ -38,41 +38,13 @@ pub fn write_content(out: &mut Vec<u8>, content: ContentRef<'_>, columns: &impl 
     }
 }
 
-/// Appends what is known of a partition of which that is one row, with the ids of columns as their numbers.
-pub fn write_only_row(out: &mut Vec<u8>, row: &PackedRow) {
-    // Flags, and a count of rows.
-    out.extend_from_slice(&[0, 1]);
-    // What the record has of a cell beside its layout: flags and a length, and its column.
-    out.reserve(row.len() + 4 * row.cells());
-    let head = row.head();
-    let complex = head.complex_deletions.iter();
-    let complex = complex.map(|complex| (complex.column.0, complex));
-    let cells = row.cell_refs();
-    let cells = cells.map(|cell| (cell.column.0, cell));
-    write_row_of(
-        out,
-        (&head, row.clustering()),
-        &mut 0,
-        (complex, row.cells(), cells),
-    );
-    // A count of range tombstones.
-    out.push(0);
-}
-
 fn write_row(out: &mut Vec<u8>, row: &Row, last_timestamp: &mut i64, columns: &impl WriteColumns) {
     if columns.keep_order() {
         let number = |column| columns.number(column).unwrap_or(u32::MAX);
         let complex = row.complex_deletions.iter();
         let complex = complex.map(|complex| (number(complex.column), complex));
-        let cells = row.cells.iter();
-        let cells = cells.map(|cell| (number(cell.column), cell.borrowed()));
-        let clustering = row.clustering.values();
-        return write_row_of(
-            out,
-            (row, clustering),
-            last_timestamp,
-            (complex, row.cells.len(), cells),
-        );
+        let cells = row.cells.iter().map(|cell| (number(cell.column), cell));
+        return write_row_of(out, row, last_timestamp, (complex, cells));
     }
     let complex = row.complex_deletions.iter();
     let complex = complex.filter_map(|c| Some((columns.number(c.column)?, c)));
@@ -83,26 +55,21 @@ fn write_row(out: &mut Vec<u8>, row: &Row, last_timestamp: &mut i64, columns: &i
     let mut cells: Vec<(u32, &Cell)> = cells.collect();
     // Those of one column stay in their order.
     cells.sort_by_key(|(number, _)| *number);
-    let count = cells.len();
-    let cells = cells.into_iter();
-    let cells = cells.map(|(number, cell)| (number, cell.borrowed()));
     write_row_of(
         out,
-        (row, row.clustering.values()),
+        row,
         last_timestamp,
-        (complex.into_iter(), count, cells),
+        (complex.into_iter(), cells.into_iter()),
     );
 }
 
-/// A row of which `row` has marker and deletion, with this clustering, and so many cells.
 fn write_row_of<'r>(
     out: &mut Vec<u8>,
-    (row, clustering): (&Row, impl ExactSizeIterator<Item = &'r [u8]>),
+    row: &Row,
     last_timestamp: &mut i64,
-    (complex, count, cells): (
+    (complex, cells): (
         impl ExactSizeIterator<Item = (u32, &'r ComplexDeletion)>,
-        usize,
-        impl Iterator<Item = (u32, CellRef<'r>)>,
+        impl ExactSizeIterator<Item = (u32, &'r Cell)>,
     ),
 ) {
     let mut flags = 0;
@@ -119,7 +86,7 @@ fn write_row_of<'r>(
         flags |= ROW_COMPLEX;
     }
     out.push(flags);
-    write_values(out, clustering);
+    write_clustering(out, &row.clustering);
     if flags & ROW_LIVENESS != 0 {
         out.extend_from_slice(&row.liveness.timestamp.to_le_bytes());
         *last_timestamp = row.liveness.timestamp;
@@ -138,13 +105,13 @@ fn write_row_of<'r>(
             write_deletion(out, &complex.deletion);
         }
     }
-    vint::write_unsigned(out, count as u64);
+    vint::write_unsigned(out, cells.len() as u64);
     for (number, cell) in cells {
-        write_cell(out, (number, &cell), last_timestamp);
+        write_cell(out, (number, cell), last_timestamp);
     }
 }
 
-fn write_cell(out: &mut Vec<u8>, (number, cell): (u32, &CellRef<'_>), last_timestamp: &mut i64) {
+fn write_cell(out: &mut Vec<u8>, (number, cell): (u32, &Cell), last_timestamp: &mut i64) {
     let mut flags = 0;
     if cell.path.is_some() {
         flags |= CELL_PATH;
@@ -169,10 +136,10 @@ fn write_cell(out: &mut Vec<u8>, (number, cell): (u32, &CellRef<'_>), last_times
     if flags & (CELL_TTL | CELL_DELETED) != 0 {
         out.extend_from_slice(&cell.local_deletion_time.to_le_bytes());
     }
-    if let Some(path) = cell.path {
+    if let Some(path) = &cell.path {
         write_bytes(out, path);
     }
-    write_bytes(out, cell.value);
+    write_bytes(out, &cell.value);
 }
 
 /// Appends a length and so many bytes.
@@ -182,12 +149,10 @@ pub fn write_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 pub(super) fn write_clustering(out: &mut Vec<u8>, clustering: &Clustering) {
-    write_values(out, clustering.values());
-}
-
-fn write_values<'v>(out: &mut Vec<u8>, values: impl ExactSizeIterator<Item = &'v [u8]>) {
-    vint::write_unsigned(out, values.len() as u64);
-    values.for_each(|value| write_bytes(out, value));
+    vint::write_unsigned(out, clustering.0.len() as u64);
+    for value in &clustering.0 {
+        write_bytes(out, value);
+    }
 }
 
 pub(super) fn write_bound(out: &mut Vec<u8>, bound: &Bound) {

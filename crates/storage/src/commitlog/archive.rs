@@ -164,11 +164,18 @@ mod tests {
         ] {
             assert!(of(other, b"\x1f\x8b").is_err(), "{other}");
         }
-        ours[8] = 2;
-        let crc = crc32fast::hash(&ours[..32]);
-        ours[32..36].copy_from_slice(&crc.to_le_bytes());
-        let error = of("monday", &ours).expect_err("it is of a later version");
-        assert!(error.contains("version 2"), "{error}");
+        for version in 1..=3 {
+            ours[8] = version;
+            let crc = crc32fast::hash(&ours[..32]);
+            ours[32..36].copy_from_slice(&crc.to_le_bytes());
+            let found = of("monday", &ours);
+            if version <= 2 {
+                found.expect("it is known");
+                continue;
+            }
+            let error = found.expect_err("it is of a later version");
+            assert!(error.contains("version 3"), "{error}");
+        }
         for beside in ["truncated-0of2", "helenus-0of2-000000000009.log.spare"] {
             assert_eq!(of(beside, b""), Ok(None));
             assert_eq!(of(beside, cassandras), Ok(None));

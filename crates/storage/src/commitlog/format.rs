@@ -27,8 +27,8 @@ use model::Sharder;
 /// What is written at once, at least, and what everything is aligned to.
 pub(super) const BLOCK: usize = 4096;
 
-/// The version of the format that we write.
-const VERSION: u16 = 1;
+/// The version of the format that we write. In the first one there were no records of rows.
+const VERSION: u16 = 2;
 const FILE_MAGIC: [u8; 8] = *b"HelenusL";
 const GROUP_MAGIC: [u8; 4] = *b"grp1";
 /// Bytes of a file's header that mean something.
@@ -97,7 +97,7 @@ impl SegmentHeader {
             return Err(HeaderError::Invalid);
         }
         let version = u16::from_le_bytes(field(header, 8));
-        if version != VERSION {
+        if !(1..=VERSION).contains(&version) {
             return Err(HeaderError::Version(version));
         }
         let shards = u16::from_le_bytes(field(header, 12));

@@ -5,6 +5,7 @@
 //! schema   = number vint, table id [16], column*            kind 1
 //! column   = id vint, kind u8, name, type (Java class)
 //! mutation = key, update count vint, update*                kind 2
+//! row      = number vint, key, the row as memtables lay it out (`model::PackedRow`)   kind 3
 //! update   = schema number vint, content ([`model::record`])
 //! ```
 //!
@@ -17,7 +18,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 pub use model::record::RecordError;
 use model::record::{
-    Ids, Input, ReadColumns, read_content, write_bytes, write_content, write_only_row,
+    Ids, Input, ReadColumns, read_content, read_packed_row, write_bytes, write_content,
 };
 use model::{
     Column, ColumnId, ColumnKind, DecoratedKey, Mutation, PartitionUpdate, RowUpdate, Table,
@@ -28,6 +29,8 @@ use model::{
 pub(super) const SCHEMA: u8 = 1;
 /// The kind byte of a mutation record.
 pub(super) const MUTATION: u8 = 2;
+/// The kind byte of the record of a mutation of one row by itself, which was laid out already.
+pub(super) const ROW: u8 = 3;
 
 /// A version of a table as a segment declares it, resolved against the table of today.
 #[derive(Clone, Debug)]
@@ -158,11 +161,10 @@ pub(super) fn write_mutation(out: &mut Vec<u8>, mutation: &Mutation, numbers: &[
 
 /// Appends the record of the mutation that `update` is all of.
 pub(super) fn write_row_update(out: &mut Vec<u8>, update: &RowUpdate, number: u32) {
-    let body = begin_record(out, MUTATION);
-    write_bytes(out, update.key.key());
-    vint::write_unsigned(out, 1);
+    let body = begin_record(out, ROW);
     vint::write_unsigned(out, u64::from(number));
-    write_only_row(out, &update.row);
+    write_bytes(out, update.key.key());
+    out.extend_from_slice(update.row.memory());
     end_record(out, body);
 }
 
@@ -180,11 +182,7 @@ pub(super) fn read_mutation(
         skipped: false,
     };
     for _ in 0..count {
-        let number = usize::try_from(input.vint()?).map_err(|_| RecordError::Undeclared)?;
-        let version = declared
-            .get(number)
-            .and_then(Option::as_ref)
-            .ok_or(RecordError::Undeclared)?;
+        let version = version(input.vint()?, declared)?;
         let content = read_content(&mut input, version)?;
         match &version.table {
             Some(table) => recorded.updates.push(PartitionUpdate {
@@ -198,6 +196,33 @@ pub(super) fn read_mutation(
         }
     }
     Ok(recorded)
+}
+
+/// Reads the body of the record of a row.
+pub(super) fn read_row(
+    body: Bytes,
+    declared: &[Option<Declared>],
+) -> Result<RecordedMutation, RecordError> {
+    let mut input = Input::new(body);
+    let version = version(input.vint()?, declared)?;
+    let key = DecoratedKey::new(input.bytes()?);
+    let row = read_packed_row(input.rest(), version)?;
+    let updates = version.table.iter().map(|table| PartitionUpdate {
+        rows: vec![row.clone()],
+        ..PartitionUpdate::new(table.clone(), key.clone())
+    });
+    Ok(RecordedMutation {
+        updates: updates.collect(),
+        skipped: version.table.is_none(),
+        key,
+    })
+}
+
+/// The version of a table that has a number.
+fn version(number: u64, declared: &[Option<Declared>]) -> Result<&Declared, RecordError> {
+    let number = usize::try_from(number).map_err(|_| RecordError::Undeclared)?;
+    let version = declared.get(number).and_then(Option::as_ref);
+    version.ok_or(RecordError::Undeclared)
 }
 
 /// Takes a record from the front of a group's payload: its kind and its body.
@@ -232,9 +257,25 @@ mod tests {
         let (number, declared) = read_schema(body, |_| Some(today.clone()))?;
         assert_eq!(number, 0);
         let (kind, body) = split_record(&mut payload)?;
-        assert_eq!(kind, MUTATION);
         assert!(payload.is_empty());
-        read_mutation(body, &[Some(declared)])
+        match kind {
+            ROW => read_row(body, &[Some(declared)]),
+            _ => read_mutation(body, &[Some(declared)]),
+        }
+    }
+
+    fn encoded_row(update: &RowUpdate) -> Vec<u8> {
+        let mut out = Vec::new();
+        write_schema(&mut out, 0, &update.table);
+        write_row_update(&mut out, update, 0);
+        out
+    }
+
+    fn cells(update: &PartitionUpdate) -> Vec<(ColumnId, Bytes)> {
+        let cells = update.rows.iter().flat_map(|row| &row.cells);
+        cells
+            .map(|cell| (cell.column, cell.value.clone()))
+            .collect()
     }
 
     /// The same table after other columns were dropped and added: `v` has another number.
@@ -263,10 +304,6 @@ mod tests {
 
             let today = renumbered(&table, &["s"]);
             let read = decoded(encoded(&mutation, &table), &today).expect("it is whole");
-            let cells = |update: &PartitionUpdate| -> Vec<(ColumnId, Bytes)> {
-                let cells = update.rows.iter().flat_map(|row| &row.cells);
-                cells.map(|cell| (cell.column, cell.value.clone())).collect()
-            };
             let expected: Vec<(ColumnId, Bytes)> = cells(&update)
                 .into_iter()
                 .map(|(column, value)| (ColumnId(column.0 + 10), value))
@@ -277,12 +314,38 @@ mod tests {
         }
 
         #[test]
-        fn a_row_that_is_laid_out_makes_the_record_of_its_mutation(update in row_update()) {
+        fn a_row_that_is_laid_out_reads_as_its_mutation_does(update in row_update()) {
             let mutation = Mutation { updates: vec![update.clone().unpack()] };
-            let (mut expected, mut written) = (Vec::new(), Vec::new());
-            write_mutation(&mut expected, &mutation, &[7]);
-            write_row_update(&mut written, &update, 7);
-            prop_assert_eq!(written, expected);
+            for today in [update.table.clone(), renumbered(&update.table, &[]), renumbered(&update.table, &["v"])] {
+                let expected = decoded(encoded(&mutation, &update.table), &today).expect("it is whole");
+                let read = decoded(encoded_row(&update), &today).expect("it is whole");
+                prop_assert_eq!(read.updates, expected.updates);
+                prop_assert_eq!((read.key, read.skipped), (expected.key, expected.skipped));
+            }
+            let read = decoded(encoded_row(&update), &update.table).expect("it is whole");
+            prop_assert_eq!(read.updates, mutation.updates);
+        }
+
+        #[test]
+        fn no_bytes_of_a_row_make_it_panic(
+            update in row_update(),
+            flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
+            cut in any::<prop::sample::Index>(),
+        ) {
+            let mut record = Vec::new();
+            write_schema(&mut record, 0, &update.table);
+            let (_, schema) = split_record(&mut Bytes::from(record)).expect("it is whole");
+            let declared = [Some(read_schema(schema, |_| Some(update.table.clone())).expect("whole").1)];
+            let mut record = Vec::new();
+            write_row_update(&mut record, &update, 0);
+            let mut body = record.split_off(5);
+            let part = Bytes::copy_from_slice(&body[..cut.index(body.len())]);
+            prop_assert!(read_row(part, &declared).is_err());
+            for (at, value) in flips {
+                let at = at.index(body.len());
+                body[at] = value;
+            }
+            let _ = read_row(Bytes::from(body), &declared);
         }
 
         #[test]

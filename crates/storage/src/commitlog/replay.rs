@@ -464,6 +464,7 @@ impl OpenSegment {
                 record::MUTATION => {
                     mutations.push(record::read_mutation(body, &self.declared)?);
                 }
+                record::ROW => mutations.push(record::read_row(body, &self.declared)?),
                 _ => return Err(RecordError::Unknown("kind of record")),
             }
         }

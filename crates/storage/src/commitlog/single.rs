@@ -2,7 +2,7 @@
 //! log.
 //!
 //! ```text
-//! version u8, schema record*, mutation record
+//! version u8, schema record*, mutation record or record of a row
 //! ```
 
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use model::{Mutation, Table, TableId};
 
-use super::record::{self, RecordError};
+use super::record::{self, RecordError, RecordedMutation};
 
 /// The version of this form, its first byte.
 const VERSION: u8 = 1;
@@ -58,14 +58,16 @@ pub fn decode_mutation(
                 }
                 declared.push(Some(table));
             }
-            record::MUTATION => {
-                let updates = record::read_mutation(body, &declared)?.updates;
-                return Ok((!updates.is_empty()).then_some(Mutation { updates }));
-            }
+            record::MUTATION => return Ok(what_is_left(record::read_mutation(body, &declared)?)),
+            record::ROW => return Ok(what_is_left(record::read_row(body, &declared)?)),
             _ => return Err(RecordError::Unknown("kind of record")),
         }
     }
     Err(RecordError::Short)
+}
+
+fn what_is_left(RecordedMutation { updates, .. }: RecordedMutation) -> Option<Mutation> {
+    (!updates.is_empty()).then_some(Mutation { updates })
 }
 
 #[cfg(test)]

@@ -263,7 +263,7 @@ impl MemPartition {
         });
         if found {
             let merged = self.rows.change(index, &mut grown, |known| {
-                growth_of(known, |known| known.merge_packed(&row, table, scratch))
+                growth_of(known, |known| known.merge_packed(row, table, scratch))
             });
             return grown + merged.unwrap_or(0);
         }

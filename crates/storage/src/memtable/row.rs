@@ -68,7 +68,7 @@ impl MemRow {
     }
 
     /// Takes in another version of the row, which is laid out already.
-    pub(super) fn merge_packed(&mut self, other: &PackedRow, table: &Table, scratch: &mut Vec<u8>) {
+    pub(super) fn merge_packed(&mut self, other: PackedRow, table: &Table, scratch: &mut Vec<u8>) {
         if let MemRow::Packed(packed) = self {
             let bytes = packed.len() + other.len();
             if suit(bytes, || packed.cells() + other.cells()) {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use model::{
     Cell, Clustering, Column, ColumnId, ColumnKind, ComplexDeletion, CqlType, DeletionTime,
-    EXPIRED_TTL, Liveness, NO_DELETION_TIME, NO_TTL, Order, PackedRow, Row, Table, TableId,
-    TableOptions, counter,
+    EXPIRED_TTL, Liveness, NO_DELETION_TIME, NO_TIMESTAMP, NO_TTL, Order, PackedRow, Row, Table,
+    TableId, TableOptions, counter,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -187,6 +187,30 @@ proptest! {
     }
 
     #[test]
+    fn a_row_that_is_written_again_takes_the_place_of_the_one_before(row in row(), more in row()) {
+        let (table, mut scratch) = (table(), Vec::new());
+        let (mut row, mut more) = (row, more);
+        row.cells.retain(|cell| cell.column != COUNTER);
+        more.cells.retain(|cell| cell.column != COUNTER);
+        let mut again = row.clone();
+        again.drop_shadowed();
+        again.merge(Row { clustering: row.clustering.clone(), ..more }, &table);
+        again.drop_shadowed();
+        let times = [&mut again.liveness.timestamp, &mut again.deletion.timestamp];
+        let times = times.into_iter().chain(again.complex_deletions.iter_mut().map(|c| &mut c.deletion.timestamp));
+        let times = times.chain(again.cells.iter_mut().map(|cell| &mut cell.timestamp));
+        times.filter(|time| **time != NO_TIMESTAMP).for_each(|time| *time = time.saturating_add(1_000));
+        let other = PackedRow::new(&again, &mut scratch);
+        let mut known = PackedRow::new(&row, &mut scratch);
+        known.merge_packed(other.clone(), &table, &mut scratch);
+        let mut expected = row;
+        expected.merge(again, &table);
+        expected.drop_shadowed();
+        prop_assert_eq!(known.unpack(), expected);
+        prop_assert_eq!(known.memory().as_ptr(), other.memory().as_ptr());
+    }
+
+    #[test]
     fn rows_in_memory_merge_as_rows_do(rows in vec(row(), 1..6)) {
         let (table, mut scratch) = (table(), Vec::new());
         let mut rows = rows.into_iter();
@@ -198,8 +222,10 @@ proptest! {
             let mut packed = known.clone();
             known.merge(row.clone(), &table, &mut scratch);
             if row.cells.iter().all(|cell| cell.column != COUNTER) {
-                let other = PackedRow::new(&row, &mut scratch);
-                packed.merge_packed(&other, &table, &mut scratch);
+                let mut other = row.clone();
+                other.drop_shadowed();
+                let other = PackedRow::new(&other, &mut scratch);
+                packed.merge_packed(other, &table, &mut scratch);
                 prop_assert_eq!(packed.to_row(), known.to_row());
             }
             expected.merge(row, &table);

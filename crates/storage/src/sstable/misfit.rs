@@ -42,25 +42,30 @@ pub fn check(update: &PartitionUpdate) -> Result<(), Misfit> {
     }
 }
 
-/// Does an sstable hold all values of an update?
+/// Does an sstable hold an update? Values in columns of their own are what their types ask for, as who lays out a row
+/// knows; what a key and a clustering may be is less than that.
 pub(crate) fn holds(update: &RowUpdate) -> bool {
+    debug_assert!(holds_cells(update), "a value that is none of its type");
+    of_key(&update.key).is_none() && of_values(&update.table, update.row.clustering()).is_none()
+}
+
+/// Are the values in columns of one cell as long as they have to be?
+fn holds_cells(update: &RowUpdate) -> bool {
     let (table, row) = (&*update.table, &update.row);
     let mut values = row.values();
     // The cells of what is spread over several lie side by side, and say how long they are.
     let mut spread = None;
-    of_key(&update.key).is_none()
-        && of_values(table, row.clustering()).is_none()
-        && values.all(|(column, value)| {
-            if value.is_empty() || spread == Some(column) {
-                return true;
-            }
-            // What was dropped is not written.
-            let column = table.column(column);
-            spread = column.filter(|c| c.ty.is_multi_cell()).map(|c| c.id);
-            column.is_none_or(|column| {
-                column.ty.is_multi_cell() || check_length(value, column.ty.fixed_length()).is_ok()
-            })
+    values.all(|(column, value)| {
+        if value.is_empty() || spread == Some(column) {
+            return true;
+        }
+        // What was dropped is not written.
+        let column = table.column(column);
+        spread = column.filter(|c| c.ty.is_multi_cell()).map(|c| c.id);
+        column.is_none_or(|column| {
+            column.ty.is_multi_cell() || check_length(value, column.ty.fixed_length()).is_ok()
         })
+    })
 }
 
 /// Takes all that no sstable can hold out of an update: cells, rows and deletions of ranges, or
