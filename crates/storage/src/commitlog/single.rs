@@ -73,7 +73,7 @@ fn what_is_left(RecordedMutation { updates, .. }: RecordedMutation) -> Option<Mu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{saying, table, update};
+    use crate::testing::{row_update, saying, table, update};
     use model::Order;
     use proptest::prelude::*;
 
@@ -86,6 +86,16 @@ mod tests {
             let read = decode_mutation(bytes.clone(), |_| Some(table.clone()));
             prop_assert_eq!(read, Ok(Some(mutation)));
             prop_assert_eq!(decode_mutation(bytes, |_| None), Ok(None));
+        }
+
+        #[test]
+        fn a_row_that_was_laid_out_reads_as_written(update in row_update()) {
+            let mut bytes = vec![VERSION];
+            record::write_schema(&mut bytes, 0, &update.table);
+            record::write_row_update(&mut bytes, &update, 0);
+            let table = update.table.clone();
+            let read = decode_mutation(Bytes::from(bytes), |_| Some(table.clone()));
+            prop_assert_eq!(read, Ok(Some(Mutation { updates: vec![update.unpack()] })));
         }
 
         #[test]
