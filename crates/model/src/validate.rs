@@ -1,6 +1,10 @@
 //! Are these bytes a value of the type? (`AbstractType.validate` and the `TypeSerializer`s; the
 //! messages are theirs.)
 
+mod plain;
+
+use plain::{is_plain_collection, is_plain_tuple};
+
 use crate::collection::{Component, Components, refuse_negative_count};
 use crate::value::{refuse, to_hex};
 use crate::{CqlType, ValueError, duration};
@@ -140,6 +144,9 @@ fn refuse_negative_counts(value: &[u8], kind: &str, parts: &[&CqlType]) -> Resul
 }
 
 fn validate_with_nulls(value: &[u8], element: &CqlType) -> Result<(), ValueError> {
+    if is_plain_collection(value, &[element]) {
+        return Ok(());
+    }
     let mut components = Components::checked(value, 1, "list")?;
     for component in components.by_ref() {
         match component {
@@ -152,6 +159,9 @@ fn validate_with_nulls(value: &[u8], element: &CqlType) -> Result<(), ValueError
 }
 
 fn validate_elements(value: &[u8], element: &CqlType, kind: &str) -> Result<(), ValueError> {
+    if is_plain_collection(value, &[element]) {
+        return Ok(());
+    }
     let mut components = Components::checked(value, 1, kind)?;
     while let Some(value) = components.next_value(kind)? {
         element.validate(value)?;
@@ -160,6 +170,9 @@ fn validate_elements(value: &[u8], element: &CqlType, kind: &str) -> Result<(), 
 }
 
 fn validate_entries(value: &[u8], keys: &CqlType, values: &CqlType) -> Result<(), ValueError> {
+    if is_plain_collection(value, &[keys, values]) {
+        return Ok(());
+    }
     let mut components = Components::checked(value, 2, "map")?;
     while let Some(key) = components.next_value("map")? {
         keys.validate(key)?;
@@ -168,37 +181,6 @@ fn validate_entries(value: &[u8], keys: &CqlType, values: &CqlType) -> Result<()
         }
     }
     components.finish("map")
-}
-
-/// Are all bytes of this length a value of the type?
-fn plain_length(ty: &CqlType) -> Option<usize> {
-    match ty {
-        CqlType::Boolean | CqlType::Int | CqlType::Float | CqlType::Uuid => ty.fixed_length(),
-        CqlType::Bigint | CqlType::Double | CqlType::Timestamp => ty.fixed_length(),
-        // Which are not fixed by Cassandra's word.
-        CqlType::Tinyint => Some(1),
-        CqlType::Smallint => Some(2),
-        CqlType::Date => Some(4),
-        CqlType::Time => Some(8),
-        _ => None,
-    }
-}
-
-/// Is it of as many components as there are types, each of which has the one length that its type has? Points in time are,
-/// and come by the thousand.
-fn is_plain_tuple<'t>(value: &[u8], types: impl IntoIterator<Item = &'t CqlType>) -> bool {
-    let mut rest = value;
-    for ty in types {
-        let Some((len, behind)) = rest.split_first_chunk::<4>() else {
-            return false;
-        };
-        let len = u32::from_be_bytes(*len) as usize;
-        match behind.get(len..) {
-            Some(behind) if plain_length(ty) == Some(len) => rest = behind,
-            _ => return false,
-        }
-    }
-    rest.is_empty()
 }
 
 fn validate_tuple(value: &[u8], types: &[CqlType]) -> Result<(), ValueError> {
@@ -260,6 +242,7 @@ fn is_lenient_utf8(mut value: &[u8]) -> bool {
 mod tests {
     use proptest::prelude::*;
 
+    use super::plain::plain_length;
     use super::*;
 
     const PLAIN: [CqlType; 11] = [
@@ -320,15 +303,45 @@ mod tests {
         }
     }
 
+    /// A map of points, some of which may be of other lengths, or null.
+    fn points() -> impl Strategy<Value = (CqlType, Vec<u8>)> {
+        let types = prop::sample::subsequence(PLAIN.to_vec(), 1..4);
+        let flips = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..2);
+        (types, 1usize..40, flips).prop_map(|(types, count, flips)| {
+            let component = |ty: &CqlType| {
+                let len = plain_length(ty).unwrap_or(0);
+                [&(len as u32).to_be_bytes()[..], &vec![0; len]].concat()
+            };
+            let point = types.iter().map(component).collect::<Vec<_>>().concat();
+            let head = [0, 0, 0, 4, 0, 0, 0, 9];
+            let entry = [&head[..], &(point.len() as u32).to_be_bytes(), &point].concat();
+            let mut map = [&(count as u32).to_be_bytes()[..], &entry.repeat(count)].concat();
+            for (at, byte) in flips {
+                let at = at.index(map.len());
+                map[at] = byte;
+            }
+            (CqlType::Tuple(types), map)
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn maps_are_valid_if_their_entries_are((tuple, map) in points()) {
+            let mut components = Components::checked(&map, 2, "map").expect("it has a count");
+            let mut parts = [&CqlType::Int, &tuple].into_iter().cycle();
+            let valid = components.by_ref().all(|component| match component {
+                Component::Value(value) => parts.next().is_some_and(|ty| ty.validate(value).is_ok()),
+                _ => false,
+            });
+            let valid = valid && components.finish("map").is_ok();
+            prop_assert_eq!(validate_entries(&map, &CqlType::Int, &tuple).is_ok(), valid);
+        }
+    }
+
     #[test]
-    fn points_in_time_are_plain() {
+    fn a_tuple_of_a_shorter_type_is_not_plain() {
         let types = [CqlType::Double, CqlType::Bigint];
         let value = [&[0, 0, 0, 8], &[1; 8][..], &[0, 0, 0, 8], &[2; 8]].concat();
-        assert!(is_plain_tuple(&value, &types));
-        assert!(
-            !is_plain_tuple(&value[..12], &types),
-            "Cassandra takes it, but it is shorter"
-        );
         assert!(!is_plain_tuple(&value, &types[..1]), "something follows");
         assert!(!is_plain_tuple(&value, &[CqlType::Double, CqlType::Text]));
     }

@@ -7,10 +7,11 @@
 //! `Cell.Serializer` describe it.
 
 use bytes::Bytes;
-use model::vint::{unsigned_len, write_unsigned};
+use model::vint::write_unsigned;
 use model::{
     Bound, BoundKind, Cell, Clustering, DeletionTime, Liveness, NO_DELETION_TIME, NO_TTL, Row,
 };
+use smallvec::SmallVec;
 
 use super::header::write_vint32;
 use super::input::{
@@ -80,17 +81,18 @@ pub(crate) enum EncodeError {
     NotInOrder,
 }
 
-/// Encodes the items of partitions. Keeps its working memory.
+/// Encodes the items of partitions.
 pub(crate) struct Encoder {
     layout: Layout,
-    body: Vec<u8>,
+    /// How many bytes the length of the item before took: mostly as many as that of the next one.
+    length_width: usize,
 }
 
 impl Encoder {
     pub(crate) fn new(layout: Layout) -> Encoder {
         Encoder {
             layout,
-            body: Vec::new(),
+            length_width: 1,
         }
     }
 
@@ -181,14 +183,9 @@ impl Encoder {
             return self.row_body(out, row, flags, columns, &present);
         };
 
-        let mut body = std::mem::take(&mut self.body);
-        body.clear();
-        let encoded = self.row_body(&mut body, row, flags, columns, &present);
-        self.body = body;
-        encoded?;
-        write_unsigned(out, (self.body.len() + unsigned_len(previous)) as u64);
-        write_unsigned(out, previous);
-        out.extend(&self.body);
+        let begun = Measured::begin(out, self.length_width, previous);
+        self.row_body(out, row, flags, columns, &present)?;
+        self.length_width = begun.end(out);
         Ok(())
     }
 
@@ -287,13 +284,9 @@ impl Encoder {
             deletions.for_each(|deletion| self.deletion(out, &deletion));
             return Ok(());
         };
-        let mut body = std::mem::take(&mut self.body);
-        body.clear();
-        deletions.for_each(|deletion| self.deletion(&mut body, &deletion));
-        write_unsigned(out, (body.len() + unsigned_len(previous)) as u64);
-        write_unsigned(out, previous);
-        out.extend(&body);
-        self.body = body;
+        let begun = Measured::begin(out, self.length_width, previous);
+        deletions.for_each(|deletion| self.deletion(out, &deletion));
+        self.length_width = begun.end(out);
         Ok(())
     }
 
@@ -322,6 +315,37 @@ impl Encoder {
     pub(super) fn deletion(&self, out: &mut Vec<u8>, deletion: &DeletionTime) {
         self.timestamp(out, deletion.timestamp);
         self.local_deletion_time(out, deletion.local_deletion_time);
+    }
+}
+
+/// The body of an item whose length, which stands before it, is not known yet.
+struct Measured {
+    /// Where the length stands.
+    at: usize,
+    /// How many bytes there is room for.
+    width: usize,
+}
+
+impl Measured {
+    /// Leaves so much room for the length. The body begins with `previous`, the length of the item before.
+    fn begin(out: &mut Vec<u8>, width: usize, previous: u64) -> Measured {
+        let at = out.len();
+        out.resize(at + width, 0);
+        write_unsigned(out, previous);
+        Measured { at, width }
+    }
+
+    /// Puts the length into its room, now that the body is there; gives how many bytes it took.
+    fn end(self, out: &mut Vec<u8>) -> usize {
+        let Measured { at, width } = self;
+        let end = out.len();
+        write_unsigned(out, (end - at - width) as u64);
+        let length: SmallVec<[u8; 9]> = out.drain(end..).collect();
+        match length.len() == width {
+            true => out[at..at + width].copy_from_slice(&length),
+            false => drop(out.splice(at..at + width, length.iter().copied())),
+        }
+        length.len()
     }
 }
 
