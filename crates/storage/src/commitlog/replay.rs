@@ -335,8 +335,14 @@ impl Replay {
         for later in of_writer.filter(|n| n.segment > name.segment) {
             let (mut file, header) = self.open_file(*later).await?;
             let same_run = |found: u64| run.map_or(found <= name.segment, |run| run == found);
-            if header.is_ok_and(|header| header.segment == later.segment && !same_run(header.run)) {
-                break;
+            match header {
+                Ok(header) if header.segment == later.segment && !same_run(header.run) => break,
+                // What it vouches for cannot be told.
+                Err(HeaderError::Version(version)) => {
+                    let path = self.dir.join(later.file_name());
+                    return Err(ReplayError::Version { path, version });
+                }
+                _ => {}
             }
             let from = Position {
                 segment: later.segment,

@@ -250,3 +250,32 @@ fn a_length_that_nothing_bears_out_takes_no_memory() {
     let (groups, error) = run(move |env| async move { read_bounded(&env, &path).await });
     assert_eq!((groups, error), (0, None));
 }
+
+#[test]
+fn a_run_of_a_later_version_is_named_before_the_torn_end_of_another() {
+    let table = table(Order::Ascending);
+    let group = |durable| (durable, payload(&table, true, 1, 7));
+    let read_with = |version: u8| {
+        let mut files = vec![(4, vec![0; LEN]), (5, vec![0; LEN])];
+        write_segment(&mut files[0].1, 4, 4, &[group(Position::default())]);
+        write_segment(&mut files[1].1, 5, 5, &[group(place(5, BLOCK))]);
+        let header = &mut files[1].1;
+        header[8] = version;
+        let crc = crc32fast::hash(&header[..32]);
+        header[32..36].copy_from_slice(&crc.to_le_bytes());
+        let dir = folder(&files);
+        let path = dir.0.clone();
+        run(move |env| async move { read(&env, &path, &[4, 5], WINDOW, false).await })
+    };
+    for version in [1, 2] {
+        let (groups, error) = read_with(version);
+        assert_eq!((groups.len(), error), (2, None), "version {version}");
+    }
+    let (groups, error) = read_with(3);
+    assert_eq!(groups.len(), 1);
+    let error = error.expect("it refuses");
+    assert!(
+        error.contains("version 3") && error.contains(&name(5).file_name()),
+        "{error}"
+    );
+}
