@@ -134,11 +134,8 @@ impl Row {
     }
 
     fn drop_covered_by(&mut self, deletion: DeletionTime) {
-        if deletion.deletes(self.liveness.timestamp) {
-            self.liveness = Liveness::NONE;
-        }
-        self.complex_deletions
-            .retain(|complex| complex.deletion.supersedes(&deletion));
+        let complex = &mut self.complex_deletions;
+        cover_head((&mut self.liveness, complex), deletion);
         self.cells.retain(|cell| !deletion.deletes(cell.timestamp));
     }
 
@@ -165,6 +162,17 @@ impl Row {
             [ComplexDeletion { column, deletion }],
         );
     }
+}
+
+/// Drops of the marker and the deletions of a row what a deletion around them covers.
+pub(crate) fn cover_head(
+    (liveness, complex_deletions): (&mut Liveness, &mut Vec<ComplexDeletion>),
+    deletion: DeletionTime,
+) {
+    if deletion.deletes(liveness.timestamp) {
+        *liveness = Liveness::NONE;
+    }
+    complex_deletions.retain(|complex| complex.deletion.supersedes(&deletion));
 }
 
 pub(crate) fn complex_deletion(deletions: &[ComplexDeletion], column: ColumnId) -> DeletionTime {

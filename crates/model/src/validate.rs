@@ -339,14 +339,6 @@ mod tests {
     }
 
     #[test]
-    fn a_tuple_of_a_shorter_type_is_not_plain() {
-        let types = [CqlType::Double, CqlType::Bigint];
-        let value = [&[0, 0, 0, 8], &[1; 8][..], &[0, 0, 0, 8], &[2; 8]].concat();
-        assert!(!is_plain_tuple(&value, &types[..1]), "something follows");
-        assert!(!is_plain_tuple(&value, &[CqlType::Double, CqlType::Text]));
-    }
-
-    #[test]
     fn classes_of_cassandra_1_have_the_lengths_of_their_values() {
         let date = CqlType::Custom("org.apache.cassandra.db.marshal.DateType".into());
         assert!(date.validate(&[0; 8]).is_ok() && date.validate(&[]).is_ok());

@@ -149,20 +149,25 @@ def test_others_go_on_while_one_is_stopped(connect, bystander, table, body):
     connection = connect()
     connection.query(function("hog", body))
     connection.query(f"INSERT INTO {table} (k, c) VALUES (4, 1)")
+    # As many connections as there are shards and more: one at least is on the shard of the other.
+    others = [connect() for _ in range(4)]
+    # A machine may stand still for a moment, but hardly each time; who is held up by a function is, each time.
+    assert any(slowest_beside_hog(connection, others, table) < 0.5 for _ in range(3))
+
+
+def slowest_beside_hog(connection, others, table) -> float:
+    """The longest that any of these waits for an answer until the function is stopped."""
     errors = []
     thread = threading.Thread(target=lambda: errors.append(failure(connection, f"SELECT raw.hog(k) FROM {table} WHERE k = 4")))
     thread.start()
-    # As many connections as there are shards and more: one at least is on the shard of the other.
-    others, waits = [connect() for _ in range(4)], []
-    while thread.is_alive() or not waits:
+    slowest = 0.0
+    while thread.is_alive():
         for other in others:
             began = time.monotonic()
             other.query(f"SELECT k FROM {table} WHERE k = 4")
-            waits.append(time.monotonic() - began)
+            slowest = max(slowest, time.monotonic() - began)
     thread.join()
     [error] = errors
     assert error.code == FUNCTION_FAILURE
     assert "ran longer than 1500ms" in error.message or error.message == "not enough memory"
-    # Who is held up by it waits until it is stopped, for 1.5 s. A machine that stands still for a moment is none of it.
-    waits.sort()
-    assert waits[len(waits) // 2] < 0.1 and waits[-1] < 1.2, (len(waits), waits[len(waits) // 2], waits[-5:])
+    return slowest

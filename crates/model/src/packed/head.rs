@@ -1,10 +1,10 @@
 //! What a packed row has beside its clustering and its cells.
 
-use crate::merge::{complex_deletion, merge_complex_deletions};
+use crate::merge::{complex_deletion, cover_head, merge_complex_deletions};
 use crate::{CellRef, ComplexDeletion, DeletionTime, Liveness, Row};
 
 /// Marker and deletions of a row, as [`Row`] has them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(PartialEq)]
 pub(super) struct Head {
     pub(super) liveness: Liveness,
     pub(super) deletion: DeletionTime,
@@ -35,15 +35,10 @@ impl Head {
         self.deletion = self.deletion.merge(other.deletion);
         let theirs = other.complex_deletions.iter().copied();
         merge_complex_deletions(&mut self.complex_deletions, theirs);
-        let deletion = self.deletion;
-        if deletion.is_live() {
-            return;
+        if !self.deletion.is_live() {
+            let complex = &mut self.complex_deletions;
+            cover_head((&mut self.liveness, complex), self.deletion);
         }
-        if deletion.deletes(self.liveness.timestamp) {
-            self.liveness = Liveness::NONE;
-        }
-        self.complex_deletions
-            .retain(|complex| complex.deletion.supersedes(&deletion));
     }
 
     /// Does one of its deletions cover a cell?

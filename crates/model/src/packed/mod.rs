@@ -122,8 +122,7 @@ impl PackedRow {
         let cells = std::mem::take(&mut other.cells);
         let mut known = self.read();
         known.head.merge(HeadRef::from(&other));
-        let merged = merge_cells(known, cells.iter().map(Cell::borrowed), table, scratch);
-        *self = merged;
+        *self = merge_cells(known, cells.iter().map(Cell::borrowed), table, scratch);
         Ok(())
     }
 

@@ -58,8 +58,8 @@ pub(super) fn is_plain_collection(value: &[u8], parts: &[&CqlType]) -> bool {
     ) else {
         return false;
     };
-    let entries = rest.chunks_exact(shape.bytes);
-    count.checked_mul(shape.bytes) == Some(rest.len()) && { entries }.all(|e| shape.is_of(e))
+    let mut entries = rest.chunks_exact(shape.bytes);
+    count.checked_mul(shape.bytes) == Some(rest.len()) && entries.all(|entry| shape.is_of(entry))
 }
 
 /// Where the lengths stand in the parts that come in turn, each with its length before it.
@@ -111,6 +111,8 @@ mod tests {
             !is_plain_tuple(&point[..12], &types),
             "Cassandra takes it, but it is shorter"
         );
+        assert!(!is_plain_tuple(&point, &types[..1]), "something follows");
+        assert!(!is_plain_tuple(&point, &[CqlType::Double, CqlType::Text]));
         let entry = [&[0, 0, 0, 4, 0, 0, 0, 9, 0, 0, 0, 24][..], &point].concat();
         let map = [&20u32.to_be_bytes()[..], &entry.repeat(20)].concat();
         let (int, tuple) = (CqlType::Int, CqlType::Tuple(types.to_vec()));

@@ -28,9 +28,9 @@ use model::{
 /// The kind byte of a schema record.
 pub(super) const SCHEMA: u8 = 1;
 /// The kind byte of a mutation record.
-pub(super) const MUTATION: u8 = 2;
+const MUTATION: u8 = 2;
 /// The kind byte of the record of a mutation of one row by itself, which was laid out already.
-pub(super) const ROW: u8 = 3;
+const ROW: u8 = 3;
 
 /// A version of a table as a segment declares it, resolved against the table of today.
 #[derive(Clone, Debug)]
@@ -168,8 +168,21 @@ pub(super) fn write_row_update(out: &mut Vec<u8>, update: &RowUpdate, number: u3
     end_record(out, body);
 }
 
-/// Reads the body of a mutation record; `declared` holds what the segment declared so far.
-pub(super) fn read_mutation(
+/// Reads the body of a record of that kind, which is of something that was written; `declared` holds what the segment
+/// declared so far.
+pub(super) fn read_written(
+    kind: u8,
+    body: Bytes,
+    declared: &[Option<Declared>],
+) -> Result<RecordedMutation, RecordError> {
+    match kind {
+        MUTATION => read_mutation(body, declared),
+        ROW => read_row(body, declared),
+        _ => Err(RecordError::Unknown("kind of record")),
+    }
+}
+
+fn read_mutation(
     body: Bytes,
     declared: &[Option<Declared>],
 ) -> Result<RecordedMutation, RecordError> {
@@ -198,21 +211,17 @@ pub(super) fn read_mutation(
     Ok(recorded)
 }
 
-/// Reads the body of the record of a row.
-pub(super) fn read_row(
-    body: Bytes,
-    declared: &[Option<Declared>],
-) -> Result<RecordedMutation, RecordError> {
+fn read_row(body: Bytes, declared: &[Option<Declared>]) -> Result<RecordedMutation, RecordError> {
     let mut input = Input::new(body);
     let version = version(input.vint()?, declared)?;
     let key = DecoratedKey::new(input.bytes()?);
     let row = read_packed_row(input.rest(), version)?;
-    let updates = version.table.iter().map(|table| PartitionUpdate {
-        rows: vec![row.clone()],
+    let update = version.table.as_ref().map(|table| PartitionUpdate {
+        rows: vec![row],
         ..PartitionUpdate::new(table.clone(), key.clone())
     });
     Ok(RecordedMutation {
-        updates: updates.collect(),
+        updates: Vec::from_iter(update),
         skipped: version.table.is_none(),
         key,
     })
@@ -258,10 +267,7 @@ mod tests {
         assert_eq!(number, 0);
         let (kind, body) = split_record(&mut payload)?;
         assert!(payload.is_empty());
-        match kind {
-            ROW => read_row(body, &[Some(declared)]),
-            _ => read_mutation(body, &[Some(declared)]),
-        }
+        read_written(kind, body, &[Some(declared)])
     }
 
     fn encoded_row(update: &RowUpdate) -> Vec<u8> {

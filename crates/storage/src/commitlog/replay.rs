@@ -467,11 +467,7 @@ impl OpenSegment {
                         .resize(self.declared.len().max(slot + 1), None);
                     self.declared[slot] = Some(declared);
                 }
-                record::MUTATION => {
-                    mutations.push(record::read_mutation(body, &self.declared)?);
-                }
-                record::ROW => mutations.push(record::read_row(body, &self.declared)?),
-                _ => return Err(RecordError::Unknown("kind of record")),
+                _ => mutations.push(record::read_written(kind, body, &self.declared)?),
             }
         }
         Ok(mutations)

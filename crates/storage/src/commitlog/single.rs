@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use model::{Mutation, Table, TableId};
 
-use super::record::{self, RecordError, RecordedMutation};
+use super::record::{self, RecordError};
 
 /// The version of this form, its first byte.
 const VERSION: u8 = 1;
@@ -58,16 +58,13 @@ pub fn decode_mutation(
                 }
                 declared.push(Some(table));
             }
-            record::MUTATION => return Ok(what_is_left(record::read_mutation(body, &declared)?)),
-            record::ROW => return Ok(what_is_left(record::read_row(body, &declared)?)),
-            _ => return Err(RecordError::Unknown("kind of record")),
+            _ => {
+                let updates = record::read_written(kind, body, &declared)?.updates;
+                return Ok((!updates.is_empty()).then_some(Mutation { updates }));
+            }
         }
     }
     Err(RecordError::Short)
-}
-
-fn what_is_left(RecordedMutation { updates, .. }: RecordedMutation) -> Option<Mutation> {
-    (!updates.is_empty()).then_some(Mutation { updates })
 }
 
 #[cfg(test)]
