@@ -63,10 +63,6 @@ impl CellRef<'_> {
             .then_with(|| self.path.cmp(&other.path))
     }
 
-    fn is_tombstone(&self) -> bool {
-        self.ends() && self.ttl == crate::NO_TTL
-    }
-
     /// Deleted, or expiring some time?
     fn ends(&self) -> bool {
         self.local_deletion_time != crate::NO_DELETION_TIME

@@ -54,12 +54,12 @@ impl Cell {
 
     /// Was it written by a deletion?
     pub fn is_tombstone(&self) -> bool {
-        self.local_deletion_time != NO_DELETION_TIME && self.ttl == NO_TTL
+        self.borrowed().is_tombstone()
     }
 
     /// Will it expire?
     pub fn is_expiring(&self) -> bool {
-        self.ttl != NO_TTL
+        self.borrowed().is_expiring()
     }
 
     /// Neither deleted nor expired?
@@ -80,6 +80,18 @@ impl CellRef<'_> {
             local_deletion_time: self.local_deletion_time,
             value: Bytes::copy_from_slice(self.value),
         }
+    }
+
+    /// As [`Cell::is_tombstone`].
+    #[inline]
+    pub fn is_tombstone(&self) -> bool {
+        self.local_deletion_time != NO_DELETION_TIME && self.ttl == NO_TTL
+    }
+
+    /// As [`Cell::is_expiring`].
+    #[inline]
+    pub fn is_expiring(&self) -> bool {
+        self.ttl != NO_TTL
     }
 
     /// As [`Cell::is_live`].

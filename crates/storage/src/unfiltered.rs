@@ -32,6 +32,15 @@ pub enum Unfiltered {
     Marker(RangeTombstoneMarker),
 }
 
+/// Where an item is among those of its partition.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ItemPlace<'i> {
+    /// A row of this clustering.
+    Row(&'i Clustering),
+    /// A marker.
+    Marker(&'i RangeTombstoneMarker),
+}
+
 impl Unfiltered {
     /// The order of two items of one partition, in the order of the table. A marker never equals
     /// a row; two markers are equal when they are at the same place.

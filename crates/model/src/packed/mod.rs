@@ -191,9 +191,26 @@ impl PackedRow {
         self.0[0] & PLAIN != 0
     }
 
+    /// Has it no marker, no deletion, and no cell?
+    pub fn says_nothing(&self) -> bool {
+        self.0[0] & (LIVENESS | DELETION | COMPLEX) == 0 && self.cells() == 0
+    }
+
     /// Its marker.
     pub fn marker(&self) -> Liveness {
         self.read().head.liveness
+    }
+
+    /// The row without its cells, and these, in their order.
+    pub fn head_and_cells(&self) -> (Row, impl Iterator<Item = CellRef<'_>> + Clone) {
+        let Parts { head, cells, .. } = self.read();
+        let head = Row {
+            liveness: head.liveness,
+            deletion: head.deletion,
+            complex_deletions: head.complex_deletions,
+            ..Row::new(self.to_clustering())
+        };
+        (head, cells)
     }
 
     /// The columns that it has something in, and what: an empty value may be one, or none. The cells of a collection
@@ -203,7 +220,7 @@ impl PackedRow {
     }
 
     /// The cells, in their order.
-    pub fn cell_refs(&self) -> impl Iterator<Item = CellRef<'_>> {
+    pub fn cell_refs(&self) -> impl Iterator<Item = CellRef<'_>> + Clone {
         self.read().cells
     }
 

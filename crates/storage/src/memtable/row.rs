@@ -94,6 +94,22 @@ impl MemRow {
         }
     }
 
+    /// Does it say nothing at all?
+    pub(crate) fn is_empty(&self) -> bool {
+        match self {
+            MemRow::Packed(packed) => packed.says_nothing(),
+            MemRow::Large(row) => row.is_empty(),
+        }
+    }
+
+    /// Its clustering, copied.
+    pub(crate) fn clustering(&self) -> Clustering {
+        match self {
+            MemRow::Packed(packed) => packed.to_clustering(),
+            MemRow::Large(row) => row.clustering.clone(),
+        }
+    }
+
     /// The order of this row and another of its partition.
     pub(crate) fn compare(
         &self,

@@ -9,7 +9,7 @@
 use bytes::Bytes;
 use model::vint::write_unsigned;
 use model::{
-    Bound, BoundKind, Cell, Clustering, DeletionTime, Liveness, NO_DELETION_TIME, NO_TTL, Row,
+    Bound, BoundKind, CellRef, Clustering, DeletionTime, Liveness, NO_DELETION_TIME, NO_TTL, Row,
 };
 use smallvec::SmallVec;
 
@@ -18,6 +18,7 @@ use super::input::{
     to_legacy_deletion_time, write_deletion_time, write_short_bytes, write_vint_bytes,
 };
 use super::layout::{Layout, LayoutColumn};
+use super::row_parts::{Present, RowParts, of_row};
 use crate::{PartitionHead, RangeTombstoneMarker, Unfiltered};
 
 /// Flags of an item.
@@ -112,14 +113,14 @@ impl Encoder {
         if !self.layout.statics.columns.is_empty() {
             let empty = Row::new(Clustering::EMPTY);
             let row = head.static_row.as_ref().unwrap_or(&empty);
-            self.row(out, row, true, Some(0))?;
+            self.row(out, &of_row(row), true, Some(0))?;
         }
         Ok(())
     }
 
     /// Appends a static row without lengths, as messages have it.
     pub(super) fn static_row(&mut self, out: &mut Vec<u8>, row: &Row) -> Result<(), EncodeError> {
-        self.row(out, row, true, None)
+        self.row(out, &of_row(row), true, None)
     }
 
     /// Appends a row or a marker. `previous` is the length of the item before; without it, no
@@ -131,7 +132,7 @@ impl Encoder {
         previous: Option<u64>,
     ) -> Result<(), EncodeError> {
         match item {
-            Unfiltered::Row(row) => self.row(out, row, false, previous),
+            Unfiltered::Row(row) => self.row(out, &of_row(row), false, previous),
             Unfiltered::Marker(marker) => self.marker(out, marker, previous),
         }
     }
@@ -141,35 +142,32 @@ impl Encoder {
         out.push(flag::END_OF_PARTITION);
     }
 
-    fn row(
+    /// As [`Encoder::unfiltered`], of a row.
+    pub(super) fn row<'r, C: Iterator<Item = CellRef<'r>> + Clone>(
         &mut self,
         out: &mut Vec<u8>,
-        row: &Row,
+        row: &RowParts<'r, C>,
         is_static: bool,
         previous: Option<u64>,
     ) -> Result<(), EncodeError> {
         let columns = &self.layout.columns(is_static).columns;
-        let present = |c: &LayoutColumn| {
-            c.id.is_some_and(|id| {
-                !row.cells_of(id).is_empty() || complex_deletion(row, c).is_some()
-            })
-        };
-        let count = columns.iter().filter(|c| present(c)).count();
+        let present = row.present(columns);
+        let head = row.head;
 
         let mut flags = 0;
-        if !row.liveness.is_empty() {
+        if !head.liveness.is_empty() {
             flags |= flag::HAS_TIMESTAMP;
-            if row.liveness.ttl != NO_TTL {
+            if head.liveness.ttl != NO_TTL {
                 flags |= flag::HAS_TTL;
             }
         }
-        if !row.deletion.is_live() {
+        if !head.deletion.is_live() {
             flags |= flag::HAS_DELETION;
         }
-        if count == columns.len() {
+        if present.len() == columns.len() {
             flags |= flag::HAS_ALL_COLUMNS;
         }
-        if columns.iter().any(|c| complex_deletion(row, c).is_some()) {
+        if present.iter().any(|part| part.deletion.is_some()) {
             flags |= flag::HAS_COMPLEX_DELETION;
         }
         if is_static {
@@ -177,50 +175,51 @@ impl Encoder {
             out.push(flag::IS_STATIC);
         } else {
             out.push(flags);
-            write_row_clustering(out, &row.clustering, &self.layout)?;
+            write_row_clustering(out, &head.clustering, &self.layout)?;
         }
         let Some(previous) = previous else {
-            return self.row_body(out, row, flags, columns, &present);
+            return self.row_body(out, head, flags, &present, columns.len());
         };
 
         let begun = Measured::begin(out, self.length_width, previous);
-        self.row_body(out, row, flags, columns, &present)?;
+        self.row_body(out, head, flags, &present, columns.len())?;
         self.length_width = begun.end(out);
         Ok(())
     }
 
-    fn row_body(
+    /// Appends what follows the lengths: of a row in a layout of so many columns.
+    fn row_body<'r, C: Iterator<Item = CellRef<'r>> + Clone>(
         &self,
         out: &mut Vec<u8>,
-        row: &Row,
+        head: &Row,
         flags: u8,
-        columns: &[LayoutColumn],
-        present: &impl Fn(&LayoutColumn) -> bool,
+        present: &[Present<'_, C>],
+        columns: usize,
     ) -> Result<(), EncodeError> {
         if flags & flag::HAS_TIMESTAMP != 0 {
-            self.timestamp(out, row.liveness.timestamp);
+            self.timestamp(out, head.liveness.timestamp);
         }
         if flags & flag::HAS_TTL != 0 {
-            self.ttl(out, row.liveness.ttl);
-            self.local_deletion_time(out, row.liveness.expires_at);
+            self.ttl(out, head.liveness.ttl);
+            self.local_deletion_time(out, head.liveness.expires_at);
         }
         if flags & flag::HAS_DELETION != 0 {
-            self.deletion(out, &row.deletion);
+            self.deletion(out, &head.deletion);
         }
         if flags & flag::HAS_ALL_COLUMNS == 0 {
-            write_columns(out, columns, present);
+            write_columns(out, columns, present.iter().map(|part| part.number));
         }
-        for column in columns.iter().filter(|c| present(c)) {
-            let cells = column.id.map_or(&[][..], |id| row.cells_of(id));
+        for part in present {
+            let column = part.column;
             if column.complex {
                 if flags & flag::HAS_COMPLEX_DELETION != 0 {
-                    let deletion = complex_deletion(row, column).unwrap_or(DeletionTime::LIVE);
+                    let deletion = part.deletion.unwrap_or(DeletionTime::LIVE);
                     self.deletion(out, &deletion);
                 }
-                write_unsigned(out, cells.len() as u64);
+                write_unsigned(out, part.count() as u64);
             }
-            for cell in cells {
-                self.cell(out, cell, column, &row.liveness)?;
+            for cell in part.cells() {
+                self.cell(out, &cell, column, &head.liveness)?;
             }
         }
         Ok(())
@@ -229,7 +228,7 @@ impl Encoder {
     fn cell(
         &self,
         out: &mut Vec<u8>,
-        cell: &Cell,
+        cell: &CellRef<'_>,
         column: &LayoutColumn,
         row: &Liveness,
     ) -> Result<(), EncodeError> {
@@ -263,15 +262,16 @@ impl Encoder {
             self.ttl(out, cell.ttl);
         }
         if column.complex {
-            write_vint_bytes(out, cell.path.as_deref().unwrap_or_default());
+            write_vint_bytes(out, cell.path.unwrap_or_default());
         }
         if !cell.value.is_empty() {
-            write_value(out, &cell.value, column.value_length)?;
+            write_value(out, cell.value, column.value_length)?;
         }
         Ok(())
     }
 
-    fn marker(
+    /// As [`Encoder::unfiltered`], of a marker.
+    pub(super) fn marker(
         &mut self,
         out: &mut Vec<u8>,
         marker: &RangeTombstoneMarker,
@@ -349,39 +349,25 @@ impl Measured {
     }
 }
 
-fn complex_deletion(row: &Row, column: &LayoutColumn) -> Option<DeletionTime> {
-    let id = column.id?;
-    let at = row
-        .complex_deletions
-        .binary_search_by_key(&id, |d| d.column)
-        .ok()?;
-    let deletion = row.complex_deletions[at].deletion;
-    (column.complex && !deletion.is_live()).then_some(deletion)
-}
-
 /// Which columns a row has (`Columns.Serializer.serializeSubset`): a bitmap of those it has not,
 /// or for many columns the numbers of those it has or has not, whichever are fewer.
-fn write_columns(
-    out: &mut Vec<u8>,
-    columns: &[LayoutColumn],
-    present: &impl Fn(&LayoutColumn) -> bool,
-) {
-    if columns.len() < LARGE_COLUMN_COUNT {
-        let missing = columns
-            .iter()
-            .enumerate()
-            .filter(|(_, c)| !present(c))
-            .fold(0u64, |bitmap, (i, _)| bitmap | 1 << i);
+fn write_columns(out: &mut Vec<u8>, columns: usize, present: impl ExactSizeIterator<Item = usize>) {
+    if columns < LARGE_COLUMN_COUNT {
+        let all = (1u64 << columns) - 1;
+        let missing = present.fold(all, |bitmap, number| bitmap & !(1 << number));
         write_unsigned(out, missing);
         return;
     }
-    let count = columns.iter().filter(|c| present(c)).count();
-    write_unsigned(out, (columns.len() - count) as u64);
-    let list_present = count < columns.len() / 2;
-    for (i, column) in columns.iter().enumerate() {
-        if present(column) == list_present {
-            write_unsigned(out, i as u64);
-        }
+    let count = present.len();
+    write_unsigned(out, (columns - count) as u64);
+    if count < columns / 2 {
+        present.for_each(|number| write_unsigned(out, number as u64));
+        return;
+    }
+    let mut missing_from = 0;
+    for number in present.chain([columns]) {
+        (missing_from..number).for_each(|missing| write_unsigned(out, missing as u64));
+        missing_from = number + 1;
     }
 }
 

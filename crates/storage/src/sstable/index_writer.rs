@@ -14,7 +14,7 @@ use super::layout::Layout;
 use super::output::Output;
 use super::seal::Pieces;
 use super::version::Format;
-use crate::Unfiltered;
+use crate::unfiltered::ItemPlace;
 
 /// How much is gathered before it is written, in bytes.
 const FLUSH_LENGTH: usize = 256 * 1024;
@@ -124,7 +124,7 @@ impl IndexesWriter {
     /// An item was written between these places of the partition.
     pub(super) fn item(
         &mut self,
-        item: &Unfiltered,
+        item: ItemPlace<'_>,
         from: u64,
         to: u64,
         layout: &Layout,

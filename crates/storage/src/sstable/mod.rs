@@ -48,6 +48,7 @@ mod partition_limits;
 mod place;
 mod plain_row;
 mod reader;
+mod row_parts;
 pub mod salvage;
 mod scan;
 pub mod scrub;

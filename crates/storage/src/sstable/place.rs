@@ -9,7 +9,7 @@ use super::decode;
 use super::encode::kind;
 use super::error::DecodeError;
 use super::input::Input;
-use crate::Unfiltered;
+use crate::unfiltered::ItemPlace;
 
 /// The place of the first or last item of a block.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,10 +47,10 @@ impl Place {
     }
 
     /// Of a row or marker.
-    pub(super) fn of(item: &Unfiltered) -> Place {
+    pub(super) fn of(item: ItemPlace<'_>) -> Place {
         match item {
-            Unfiltered::Row(row) => Place::Clustering(row.clustering.clone()),
-            Unfiltered::Marker(marker) => Place::Bound(marker.bound.clone()),
+            ItemPlace::Row(clustering) => Place::Clustering(clustering.clone()),
+            ItemPlace::Marker(marker) => Place::Bound(marker.bound.clone()),
         }
     }
 

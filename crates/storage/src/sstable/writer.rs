@@ -10,13 +10,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use io::Env;
-use model::{DecoratedKey, DeletionTime, PartitionUpdate, Table, murmur3_x64_128};
+use model::{
+    Cell, CellRef, DecoratedKey, DeletionTime, PackedRow, PartitionUpdate, Row, Table,
+    murmur3_x64_128,
+};
 use uuid::Uuid;
 
 use super::chunk_writer::ChunkWriter;
 use super::compression::CompressionParameters;
 use super::descriptor::{Component, Descriptor, ShardOrigin, encode_toc};
-use super::encode::Encoder;
+use super::encode::{EncodeError, Encoder};
 use super::error::WriteError;
 use super::filter::BloomFilter;
 use super::header::{EncodingStats, SerializationHeader};
@@ -28,7 +31,8 @@ use super::partition_limits::PartitionLimits;
 use super::seal::Seal;
 use super::statistics::{Collector, PARTITIONER, Statistics};
 use super::version::Format;
-use crate::{PartitionHead, Unfiltered};
+use crate::unfiltered::ItemPlace;
+use crate::{PartitionHead, RangeTombstoneMarker, Unfiltered};
 
 /// How much is gathered before it is written, in bytes.
 const FLUSH_LENGTH: usize = 256 * 1024;
@@ -229,29 +233,79 @@ impl Writer {
 
     /// Writes a row or marker; it must be behind the one before.
     pub async fn append(&mut self, item: &Unfiltered) -> Result<(), WriteError> {
+        match item {
+            Unfiltered::Row(row) => self.append_row(row).await,
+            Unfiltered::Marker(marker) => self.append_marker(marker).await,
+        }
+    }
+
+    async fn append_marker(&mut self, marker: &RangeTombstoneMarker) -> Result<(), WriteError> {
+        let (position, previous) = self.begin_item()?;
+        self.collector.marker(marker);
+        let encoded = self.encoder.marker(&mut self.item, marker, previous);
+        let place = ItemPlace::Marker(marker);
+        let indexed = encoded.and_then(|()| self.index_item(place, position));
+        indexed.map_err(|error| self.misfit(None, &error))?;
+        self.write_item()?;
+        self.flush().await
+    }
+
+    /// As [`Writer::append`], of a row.
+    pub(crate) async fn append_row(&mut self, row: &Row) -> Result<(), WriteError> {
+        let encoded = self.encode_row(row, row.cells.iter().map(Cell::borrowed))?;
+        encoded.map_err(|error| self.misfit(Some(row), &error))?;
+        self.write_item()?;
+        self.flush().await
+    }
+
+    /// As [`Writer::append`], of a row that is laid out in memory.
+    pub(crate) async fn append_packed(&mut self, row: &PackedRow) -> Result<(), WriteError> {
+        let (head, cells) = row.head_and_cells();
+        let encoded = self.encode_row(&head, cells)?;
+        encoded.map_err(|error| self.misfit(Some(&row.unpack()), &error))?;
+        self.write_item()?;
+        self.flush().await
+    }
+
+    /// Encodes a row of which `head` has everything but the cells.
+    fn encode_row<'r>(
+        &mut self,
+        head: &'r Row,
+        cells: impl Iterator<Item = CellRef<'r>> + Clone,
+    ) -> Result<Result<(), EncodeError>, WriteError> {
+        let (position, previous) = self.begin_item()?;
+        let parts = self.collector.row(head, cells);
+        let encoded = self.encoder.row(&mut self.item, &parts, false, previous);
+        let place = ItemPlace::Row(&head.clustering);
+        Ok(encoded.and_then(|()| self.index_item(place, position)))
+    }
+
+    /// Where the next item begins, from the start of the partition, and the length of the one before.
+    fn begin_item(&mut self) -> Result<(u64, Option<u64>), WriteError> {
+        self.item.clear();
         let Some(partition) = &mut self.partition else {
             return Err(self.invalid("a row outside of a partition"));
         };
         let position = self.data.position() - partition.start;
         let previous = position - partition.previous;
         partition.previous = position;
-        self.item.clear();
-        let encoded = self
-            .encoder
-            .unfiltered(&mut self.item, item, Some(previous));
+        Ok((position, Some(previous)))
+    }
+
+    /// Tells the indexes of the item that is encoded.
+    fn index_item(&mut self, place: ItemPlace<'_>, position: u64) -> Result<(), EncodeError> {
         let end = position + self.item.len() as u64;
-        let layout = self.encoder.layout();
-        let indexed = encoded.and_then(|()| self.indexes.item(item, position, end, layout));
-        let row = match item {
-            Unfiltered::Row(row) => Some(row),
-            Unfiltered::Marker(_) => None,
+        self.indexes
+            .item(place, position, end, self.encoder.layout())
+    }
+
+    /// What is wrong with an item of the partition that is written: a row, or a marker.
+    fn misfit(&self, row: Option<&Row>, error: &EncodeError) -> WriteError {
+        let misfit = match &self.partition {
+            Some(partition) => misfit::locate(&self.table, &partition.key, row, error).to_string(),
+            None => error.to_string(),
         };
-        indexed
-            .map_err(|error| misfit::locate(&self.table, &partition.key, row, &error))
-            .map_err(|misfit| self.invalid(&misfit.to_string()))?;
-        self.write_item()?;
-        self.collector.unfiltered(item);
-        self.flush().await
+        self.invalid(&misfit)
     }
 
     /// Ends the partition.

@@ -11,18 +11,18 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use io::{Env, oneshot};
-use model::{Row, Table, TableId};
+use model::{Clustering, Table, TableId};
 
 use super::Inner;
 use super::table::{HandOver, TableStore, add};
-use crate::Unfiltered;
 use crate::error::FlushError;
-use crate::memtable::{MemStream, Memtable};
+use crate::memtable::{MemPartition, MemRow, MemStream, Memtable};
 use crate::merge::{Items, MergedPartition, Source};
 use crate::sstable::{
     Descriptor, PartitionLimits, SSTable, ShardOrigin, WriteError, Writer, WriterOptions,
     folder as sstable_folder,
 };
+use crate::{PartitionHead, Unfiltered};
 
 /// How long to wait before a flush that failed is tried again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -354,20 +354,24 @@ impl Inner {
             if let Some(cache) = &cache {
                 cache.partition(&key, &partition);
             }
-            let stream = MemStream::new(partition, schema.clone(), all.clone(), false);
-            // A merge of one: what a deletion covers must not reach the file, as readers of a
-            // single sstable, Cassandra's too, take it that nothing in it is covered.
-            let sources = vec![Source::Memory(stream)];
-            let merged = MergedPartition::new(&self.env, schema.clone(), sources, false);
-            if let Some(mut partition) = merged {
-                let now = || self.now_seconds();
-                let written = |row: &Row| {
-                    progress.add_item();
-                    if let Some(cache) = &cache {
-                        cache.row((&key, &row.clustering), now);
-                    }
-                };
-                write_partition((&mut writer, &mut partition), &schema, written, &self.env).await?;
+            let written = |clustering: &dyn Fn() -> Clustering| {
+                progress.add_item();
+                if let Some(cache) = &cache {
+                    cache.row((&key, &clustering()), || self.now_seconds());
+                }
+            };
+            if partition.has_only_rows() && schema.dropped.is_empty() {
+                write_rows((&mut writer, &partition), written, &self.env).await?;
+            } else {
+                let stream = MemStream::new(partition, schema.clone(), all.clone(), false);
+                // A merge of one: what a deletion covers must not reach the file, as readers of a
+                // single sstable, Cassandra's too, take it that nothing in it is covered.
+                let sources = vec![Source::Memory(stream)];
+                let merged = MergedPartition::new(&self.env, schema.clone(), sources, false);
+                if let Some(mut partition) = merged {
+                    write_partition((&mut writer, &mut partition), &schema, written, &self.env)
+                        .await?;
+                }
             }
             progress.add_item();
             self.env.maybe_yield().await;
@@ -443,11 +447,54 @@ impl Drop for Progress<'_> {
     }
 }
 
-/// Writes a partition; calls `written` with each of its rows.
+/// Writes a partition in which nothing is deleted but rows and cells by themselves, and of whose columns none is gone: its
+/// rows as they lie. Calls `written` with the clustering of each, which is copied where it is asked for.
+async fn write_rows(
+    (writer, partition): (&mut Writer, &MemPartition),
+    written: impl Fn(&dyn Fn() -> Clustering),
+    env: &Env,
+) -> Result<(), WriteError> {
+    let head = PartitionHead {
+        key: partition.key(),
+        deletion: partition.deletion(),
+        static_row: partition.static_row().filter(|row| !row.is_empty()),
+    };
+    let mut begun = head.static_row.is_some();
+    if begun {
+        writer.begin_partition(&head).await?;
+    }
+    let mut at = 0;
+    while at < partition.len() {
+        for row in partition.rows_side_by_side(at..partition.len(), false) {
+            at += 1;
+            if at.is_multiple_of(ITEMS_A_LOOK as usize) {
+                env.maybe_yield().await;
+            }
+            if row.is_empty() {
+                continue;
+            }
+            if !begun {
+                writer.begin_partition(&head).await?;
+                begun = true;
+            }
+            match row {
+                MemRow::Packed(row) => writer.append_packed(row).await?,
+                MemRow::Large(row) => writer.append_row(row).await?,
+            }
+            written(&|| row.clustering());
+        }
+    }
+    match begun {
+        true => writer.end_partition().await,
+        false => Ok(()),
+    }
+}
+
+/// Writes a partition; calls `written` with the clustering of each of its rows.
 async fn write_partition(
     (writer, partition): (&mut Writer, &mut MergedPartition),
     table: &Table,
-    written: impl Fn(&Row),
+    written: impl Fn(&dyn Fn() -> Clustering),
     env: &Env,
 ) -> Result<(), WriteError> {
     let mut head = partition.head().clone();
@@ -464,7 +511,7 @@ async fn write_partition(
     while let Some(item) = next {
         writer.append(&item).await?;
         if let Unfiltered::Row(row) = &item {
-            written(row);
+            written(&|| row.clustering.clone());
         }
         items += 1;
         if items.is_multiple_of(ITEMS_A_LOOK) {

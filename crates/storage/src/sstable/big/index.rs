@@ -16,12 +16,13 @@ use io::Env;
 use model::vint::{write_signed, write_unsigned};
 use model::{DecoratedKey, DeletionTime};
 
+use crate::RangeTombstoneMarker;
 use crate::sstable::encode::{EncodeError, kind, write_bound, write_row_clustering};
 use crate::sstable::error::DecodeError;
 use crate::sstable::input::{Input, write_deletion_time, write_short_bytes};
 use crate::sstable::layout::Layout;
 use crate::sstable::place::Place;
-use crate::{RangeTombstoneMarker, Unfiltered};
+use crate::unfiltered::ItemPlace;
 
 /// The widths of blocks are written as differences to this one, the usual one.
 const WIDTH_BASE: i64 = 64 * 1024;
@@ -163,7 +164,7 @@ impl IndexWriter {
     /// An item was written between these places of the partition.
     pub(crate) fn item(
         &mut self,
-        item: &Unfiltered,
+        item: ItemPlace<'_>,
         from: u64,
         to: u64,
         layout: &Layout,
@@ -174,7 +175,7 @@ impl IndexWriter {
             self.start = Some(from);
             self.first.clone_from(&self.last);
         }
-        if let Unfiltered::Marker(RangeTombstoneMarker { opens, .. }) = item {
+        if let ItemPlace::Marker(RangeTombstoneMarker { opens, .. }) = item {
             self.open = *opens;
         }
         if self
@@ -314,12 +315,12 @@ impl InfoParts {
     }
 }
 
-fn write_place(out: &mut Vec<u8>, item: &Unfiltered, layout: &Layout) -> Result<(), EncodeError> {
+fn write_place(out: &mut Vec<u8>, item: ItemPlace<'_>, layout: &Layout) -> Result<(), EncodeError> {
     match item {
-        Unfiltered::Row(row) => {
+        ItemPlace::Row(clustering) => {
             out.push(kind::CLUSTERING);
-            write_row_clustering(out, &row.clustering, layout)
+            write_row_clustering(out, clustering, layout)
         }
-        Unfiltered::Marker(marker) => write_bound(out, marker, &layout.clustering),
+        ItemPlace::Marker(marker) => write_bound(out, marker, &layout.clustering),
     }
 }

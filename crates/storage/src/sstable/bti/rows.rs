@@ -15,7 +15,6 @@ use model::{Bound, ClusteringComparator, DecoratedKey, DeletionTime};
 use super::trie_writer::{Paged, Payload, TrieWriter};
 use super::walk::{Found, Walk};
 use super::{read_sized, sized_length, write_sized};
-use crate::Unfiltered;
 use crate::sstable::blocks::Block;
 use crate::sstable::chunked_file::ChunkedFile;
 use crate::sstable::cursor::Cursor;
@@ -23,6 +22,7 @@ use crate::sstable::encode::EncodeError;
 use crate::sstable::error::{DecodeError, SSTableError};
 use crate::sstable::input::{Input, write_deletion_time, write_short_bytes};
 use crate::sstable::place::Place;
+use crate::unfiltered::ItemPlace;
 
 /// The flag of a payload that ends with a deletion.
 const WITH_DELETION: u8 = 8;
@@ -207,12 +207,12 @@ impl RowIndexWriter {
     /// An item was written between these places of the partition.
     pub(in crate::sstable) fn item(
         &mut self,
-        item: &Unfiltered,
+        item: ItemPlace<'_>,
         from: u64,
         to: u64,
     ) -> Result<(), EncodeError> {
         let open = self.open;
-        if let Unfiltered::Marker(marker) = item {
+        if let ItemPlace::Marker(marker) = item {
             self.open = marker.opens.unwrap_or(DeletionTime::LIVE);
         }
         let place = Place::of(item);

@@ -4,15 +4,16 @@
 use std::cmp::Ordering;
 
 use model::{
-    Bound, BoundKind, Clustering, ClusteringComparator, DeletionTime, NO_DELETION_TIME,
-    NO_TIMESTAMP, NO_TTL, Row, Slice,
+    Bound, BoundKind, Cell, CellRef, Clustering, ClusteringComparator, DeletionTime,
+    NO_DELETION_TIME, NO_TIMESTAMP, NO_TTL, Row, Slice,
 };
 
 use super::cardinality::Cardinality;
 use super::histogram::EstimatedHistogram;
 use super::tombstones::TombstoneHistogramBuilder;
 use super::{CELL_HISTOGRAM_BUCKETS, PARTITION_HISTOGRAM_BUCKETS, Stats};
-use crate::{PartitionHead, RangeTombstoneMarker, Unfiltered};
+use crate::sstable::row_parts::RowParts;
+use crate::{PartitionHead, RangeTombstoneMarker};
 
 /// Smallest and largest of what was seen.
 #[derive(Clone, Copy, Debug)]
@@ -75,21 +76,22 @@ impl Collector {
         self.has_partition_deletions |= !head.deletion.is_live();
         self.deletion(&head.deletion);
         if let Some(row) = head.static_row.as_ref().filter(|r| !r.is_empty()) {
-            self.row(row);
+            self.content(row, row.cells.iter().map(Cell::borrowed));
         }
     }
 
-    pub(crate) fn unfiltered(&mut self, item: &Unfiltered) {
-        match item {
-            Unfiltered::Row(row) => {
-                self.clustering(&row.clustering);
-                self.row(row);
-            }
-            Unfiltered::Marker(marker) => self.marker(marker),
-        }
+    /// Takes in a row of which `head` has everything but the cells; gives its parts, which are found on the way.
+    pub(in crate::sstable) fn row<'r, C: Iterator<Item = CellRef<'r>> + Clone>(
+        &mut self,
+        head: &'r Row,
+        cells: C,
+    ) -> RowParts<'r, C> {
+        self.clustering(&head.clustering);
+        self.content(head, cells)
     }
 
-    fn marker(&mut self, marker: &RangeTombstoneMarker) {
+    /// Takes in a marker.
+    pub(crate) fn marker(&mut self, marker: &RangeTombstoneMarker) {
         for deletion in [marker.closes, marker.opens].into_iter().flatten() {
             self.deletion(&deletion);
         }
@@ -159,25 +161,33 @@ impl Collector {
         }
     }
 
-    fn row(&mut self, row: &Row) {
+    fn content<'r, C: Iterator<Item = CellRef<'r>> + Clone>(
+        &mut self,
+        head: &'r Row,
+        cells: C,
+    ) -> RowParts<'r, C> {
         self.rows += 1;
-        let liveness = &row.liveness;
+        let liveness = &head.liveness;
+        let mut before = (liveness.timestamp, liveness.ttl, liveness.expires_at);
         if !liveness.is_empty() {
-            self.times(liveness.timestamp, liveness.ttl, liveness.expires_at);
+            self.times(before.0, before.1, before.2);
         }
-        self.deletion(&row.deletion);
-        for complex in &row.complex_deletions {
+        self.deletion(&head.deletion);
+        for complex in &head.complex_deletions {
             self.deletion(&complex.deletion);
         }
-        let mut previous = None;
-        for cell in &row.cells {
-            self.times(cell.timestamp, cell.ttl, cell.local_deletion_time);
-            if previous != Some(cell.column) {
-                self.columns_set += 1;
-                previous = Some(cell.column);
+        let parts = RowParts::new(head, cells, |cell| {
+            let times = (cell.timestamp, cell.ttl, cell.local_deletion_time);
+            // Most cells are as old as the one before, and those that stay say no more then.
+            if times != before || cell.local_deletion_time != NO_DELETION_TIME {
+                self.times(times.0, times.1, times.2);
+                before = times;
             }
-        }
-        self.cells_in_partition += row.cells.len() as i64;
+        });
+        let (cells, columns) = parts.counts();
+        self.columns_set += columns as i64;
+        self.cells_in_partition += cells as i64;
+        parts
     }
 
     fn deletion(&mut self, deletion: &DeletionTime) {
@@ -250,6 +260,7 @@ mod tests {
     use model::{Order, PartitionUpdate, Table};
 
     use super::*;
+    use crate::Unfiltered;
     use crate::sstable::stream::items;
     use crate::testing::{Saying, table, update};
 
@@ -262,7 +273,12 @@ mod tests {
             static_row: update.static_row.clone(),
         });
         for item in items(update) {
-            collector.unfiltered(&item);
+            match &item {
+                Unfiltered::Row(row) => {
+                    drop(collector.row(row, row.cells.iter().map(Cell::borrowed)))
+                }
+                Unfiltered::Marker(marker) => collector.marker(marker),
+            }
         }
         let tombstones = collector.tombstones_in_partition();
         collector.end_partition(update.key.key(), 1);
