@@ -43,6 +43,8 @@ const fn bound(length: usize) -> usize {
 pub(super) struct Lz4Encoder {
     /// Where bytes with this hash were last seen.
     table: Box<[u16; 1 << TABLE_BITS]>,
+    /// Where blocks are made; as long as the longest so far may become.
+    made: Vec<u8>,
     /// Whether matches begin with five bytes, not with six.
     short: bool,
     until_trial: u32,
@@ -52,6 +54,7 @@ impl Lz4Encoder {
     pub(super) fn new() -> Lz4Encoder {
         Lz4Encoder {
             table: Box::new([0; 1 << TABLE_BITS]),
+            made: Vec::new(),
             short: false,
             until_trial: 0,
         }
@@ -87,14 +90,15 @@ impl Lz4Encoder {
 
     /// Appends the block with matches of at least `MATCH` bytes; its length.
     fn append<const MATCH: usize>(&mut self, block: &[u8], out: &mut Vec<u8>) -> usize {
-        let start = out.len();
-        out.resize(start + bound(block.len()), 0);
-        let length = self.encode::<MATCH>(block, &mut out[start..]);
-        out.truncate(start + length);
+        let mut made = std::mem::take(&mut self.made);
+        made.resize(made.len().max(bound(block.len())), 0);
+        let length = self.encode::<MATCH>(block, &mut made);
+        out.extend_from_slice(&made[..length]);
+        self.made = made;
         length
     }
 
-    /// Writes the block to `out`, of [`bound`] bytes; how many it took.
+    /// Writes the block to the beginning of `out`, which has [`bound`] bytes at least; how many it took.
     fn encode<const MATCH: usize>(&mut self, block: &[u8], out: &mut [u8]) -> usize {
         let mut to = 0;
         let Some(last) = block.len().checked_sub(MARGIN) else {
