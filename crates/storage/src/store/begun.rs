@@ -119,7 +119,7 @@ impl BegunWrites {
         append: impl FnOnce() -> Result<Ticket, AppendError>,
     ) -> Option<Entered> {
         let memory = &self.inner.memory;
-        if !memory.is_plentiful(bytes) {
+        if !memory.lets_in(bytes, || self.inner.env.now()) {
             return None;
         }
         let ticket = match table.durable.get() {

@@ -102,6 +102,16 @@ impl Inflow {
             .unwrap_or_default()
     }
 
+    /// Lets a write of so many bytes in, unless it has to wait: then it is as if it had not been asked.
+    pub(super) fn lets_in(&mut self, bytes: usize, room: &Room, now: Instant) -> bool {
+        let next = self.next;
+        let is_in = self.wait(bytes, room, now).is_zero();
+        if !is_in {
+            self.next = next;
+        }
+        is_in
+    }
+
     /// Bytes a second that may be written, unless there is plenty of room or no flush under way.
     fn rate(&self, room: &Room, now: Instant) -> Option<f64> {
         if room.free >= room.plenty {
@@ -221,6 +231,30 @@ mod tests {
             let written = outcome.written as f64;
             prop_assert!(written >= could * 0.7, "{drive:?} {written} of {could}");
         }
+    }
+
+    #[test]
+    fn who_would_have_to_wait_is_not_let_in_and_has_asked_for_nothing() {
+        let room = Room {
+            free: 100,
+            plenty: 1000,
+            flushing: 1000,
+        };
+        let at = |millis| Instant::from_nanos(0) + TICK * millis;
+        let [mut asked, mut other] = [(); 2].map(|()| {
+            let mut inflow = Inflow::new();
+            inflow.flushes(0, at(0));
+            inflow.flushes(100, at(100));
+            inflow
+        });
+        assert!(asked.lets_in(10, &room, at(100)));
+        assert_eq!(other.wait(10, &room, at(100)), Duration::ZERO);
+        assert!(!asked.lets_in(10, &room, at(100)));
+        let waits = other.wait(10, &room, at(100));
+        assert!(waits > Duration::ZERO);
+        assert_eq!(asked.wait(10, &room, at(100)), waits);
+        // Behind those two there is room again.
+        assert!(asked.lets_in(10, &room, at(100) + 2 * waits));
     }
 
     #[test]

@@ -201,17 +201,22 @@ impl Memory {
 
     /// How long a write should wait although there is room.
     fn pace(&self, bytes: usize, now: Instant) -> Duration {
-        let room = Room {
+        self.inflow.borrow_mut().wait(bytes, &self.room(), now)
+    }
+
+    fn room(&self) -> Room {
+        Room {
             free: self.free(),
             plenty: self.plenty(),
             flushing: self.flushing.get(),
-        };
-        self.inflow.borrow_mut().wait(bytes, &room, now)
+        }
     }
 
-    /// Is there memory for a write that may take so many bytes, and nobody waits for any?
-    pub(super) fn is_plentiful(&self, bytes: usize) -> bool {
-        self.waiting.get() == 0 && self.has_room(bytes) && !self.is_short()
+    /// May a write that may take so many bytes begin at once, with nobody waiting before it?
+    pub(super) fn lets_in(&self, bytes: usize, now: impl FnOnce() -> Instant) -> bool {
+        let may_wait = self.waiting.get() > 0 || !self.has_room(bytes);
+        let lets_in = || (self.inflow.borrow_mut()).lets_in(bytes, &self.room(), now());
+        !may_wait && (!self.is_short() || lets_in())
     }
 
     /// Sets memory aside for a write under way, until it is given back.
