@@ -6,14 +6,14 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use io::Instant;
-use model::{Mutation, RowUpdate, TableId};
+use model::{DecoratedKey, Mutation, RowUpdate, TableId};
 
 use super::memory::most_growth_with;
 use super::table::TableStore;
 use super::{Inner, Store};
 use crate::commitlog::{AppendError, Ticket};
 use crate::error::WriteError;
-use crate::memtable::most_growth_of_row;
+use crate::memtable::{TOGETHER, most_growth_of_row};
 use crate::sstable::{check_fits, holds};
 
 /// Writes between the log and the memtables, in the order in which they were begun. Who drops them gives up those that
@@ -22,6 +22,8 @@ pub struct BegunWrites {
     inner: Rc<Inner>,
     began: Instant,
     writes: VecDeque<Begun>,
+    /// How many of the first ones have their places in memtables near.
+    near: usize,
 }
 
 struct Begun {
@@ -50,6 +52,7 @@ impl Store {
             inner: self.inner.clone(),
             began: now,
             writes: VecDeque::with_capacity(count),
+            near: 0,
         }
     }
 }
@@ -135,6 +138,23 @@ impl BegunWrites {
         })
     }
 
+    /// Asks for the memory that the first ones are to be put into, side by side, as each would wait for it several times
+    /// by itself; how many, one at least.
+    fn bring_near(&self) -> usize {
+        let Some(first) = self.writes.front() else {
+            return 1;
+        };
+        let table = &first.entered.table;
+        // What is asked for too early is gone again when its turn comes.
+        let nearest = self.writes.iter().take(TOGETHER);
+        let keys = nearest.map_while(|begun| begun.key_of_row_in(table));
+        let count = keys.clone().count();
+        if count > 1 {
+            table.active().with_partitions(keys, |_| ());
+        }
+        count.max(1)
+    }
+
     /// Are there none?
     pub fn is_empty(&self) -> bool {
         self.writes.is_empty()
@@ -151,6 +171,10 @@ impl BegunWrites {
             Some(ticket) => inner.log.acknowledge(ticket).await,
             None => Ok(()),
         };
+        if self.near == 0 {
+            self.near = self.bring_near();
+        }
+        self.near -= 1;
         let write = self.writes.pop_front()?;
         if let Err(error) = acknowledged {
             write.entered.give_up(inner);
@@ -165,6 +189,14 @@ impl BegunWrites {
 }
 
 impl Begun {
+    /// The key of its partition, if it is a row of this table.
+    fn key_of_row_in(&self, table: &Rc<TableStore>) -> Option<&DecoratedKey> {
+        match &self.write {
+            Write::Row(update) if Rc::ptr_eq(&self.entered.table, table) => Some(&update.key),
+            _ => None,
+        }
+    }
+
     fn finish(self, inner: &Inner) {
         let Entered {
             table,
