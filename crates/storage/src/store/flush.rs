@@ -402,6 +402,8 @@ impl Inner {
 /// How much of a memtable is written: those who wait for memory are let in by it.
 struct Progress<'i> {
     inner: &'i Inner,
+    /// What memtables that are written to took when it began.
+    before: usize,
     bytes: usize,
     items: usize,
     done: Cell<usize>,
@@ -411,6 +413,7 @@ impl<'i> Progress<'i> {
     fn new(inner: &'i Inner, memtable: &Memtable) -> Progress<'i> {
         let progress = Progress {
             inner,
+            before: inner.memory.active.get(),
             bytes: memtable.bytes(),
             items: memtable.items().max(1),
             done: Cell::new(0),
@@ -432,7 +435,7 @@ impl<'i> Progress<'i> {
         let part = done.min(self.items) as f64 / self.items as f64;
         let bytes = (self.bytes as f64 * part) as usize;
         self.inner.memory.flushes(bytes, self.inner.env.now());
-        self.inner.set_flush_pace();
+        self.inner.set_flush_pace(bytes, self.before);
     }
 
     /// All is written.

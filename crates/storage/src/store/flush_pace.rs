@@ -1,44 +1,51 @@
 //! How much of a shard's time, and of the drive, flushes get.
 //!
-//! As long as there is memory for what is written meanwhile, a flush has time, and requests do not wait for it: it has
-//! [`LEAST`] shares of the shard's time. From where the largest memtable is flushed for its size, half of what memtables may
-//! take, they grow with what memtables take, and are [`MOST`], as many as the requests of clients have, half-way from there to
-//! where writers begin to be slowed (`inflow`):
+//! A flush is to be over before the next one has to begin, and no sooner: who writes all the time then finds the shard as it
+//! was a minute ago, be a flush under way or not. So what is written of the memtables that are being flushed is compared with what
+//! memtables have grown by since it began, of what they may grow by until the next one begins, a ninth less, as a flush has
+//! an end, too. A flush has [`LEAST`] shares of the shard's time as long as it is not behind, and more the further it is, up to
+//! as many as the requests of clients have, [`MOST`]:
 //!
 //! ```text
-//! shares = LEAST + (MOST - LEAST) × (used - half) / (all - half)
+//! shares = LEAST + (MOST - LEAST) × min((grown / room × 9/8 - written) / BEHIND, 1)
 //! ```
 //!
-//! Who writes faster than memtables are flushed so fills memory until the shares that follow from it are enough for both, and
-//! does not notice where the shard has time to spare: what requests leave a flush always has. (Scylla's `flush_controller`
-//! is a function of the memory that memtables take, too.)
+//! Where memory is short all the same, as what is flushed cannot follow, it has [`MOST`] at once. Shares only matter
+//! where a shard has no time to spare: what requests leave a flush always has. (Scylla's `flush_controller`
+//! is a function of the memory that memtables take.)
 
 use io::TaskGroup;
 
 use super::Inner;
 
 /// Shares while there is memory enough; the requests of clients have 1000.
-const LEAST: u64 = 100;
+const LEAST: u64 = 50;
 /// The most shares there are.
 const MOST: u64 = 1000;
+/// So much of all that is to be written is far behind.
+const BEHIND: f64 = 1.0 / 16.0;
+/// A flush is to be over when memtables have grown by what they may, divided by this.
+const AHEAD: f64 = 9.0 / 8.0;
 
-/// The shares of flushes where memtables take `used` bytes, which should be `half`; from `all` on they are the most.
-fn shares(used: usize, half: usize, all: usize) -> u64 {
-    let over = used.saturating_sub(half) as f64;
-    let part = (over / all.saturating_sub(half).max(1) as f64).min(1.0);
-    LEAST + ((MOST - LEAST) as f64 * part) as u64
+/// The shares of a flush of which this part is `written`, while memtables have `grown` by this part of what they may.
+fn shares(written: f64, grown: f64) -> u64 {
+    let behind = (grown * AHEAD - written) / BEHIND;
+    LEAST + ((MOST - LEAST) as f64 * behind.clamp(0.0, 1.0)) as u64
 }
 
 impl Inner {
-    /// Gives flushes the shares that what is left of memory asks for.
-    pub(super) fn set_flush_pace(&self) {
+    /// Gives a flush the shares that it asks for: it has written so many bytes, and began when memtables that are written to
+    /// took `before`.
+    pub(super) fn set_flush_pace(&self, written: usize, before: usize) {
         let memory = &self.memory;
         let log_is_full = self.log.total_bytes() > self.config.commitlog.total_bytes;
-        let shares = match log_is_full || memory.waiting.get() > 0 {
+        let shares = match log_is_full || memory.cannot_wait() {
             true => MOST,
             false => {
-                let half_way = memory.flush_at.midpoint(memory.slowed_at());
-                shares(memory.committed(), memory.flush_at, half_way)
+                let part = |of: usize, all: usize| of as f64 / all.max(1) as f64;
+                let grown = memory.active.get().saturating_sub(before);
+                let room = memory.flush_at.saturating_sub(before);
+                shares(part(written, memory.flushing.get()), part(grown, room))
             }
         };
         self.env.set_shares(TaskGroup::Flush, shares);
@@ -49,50 +56,83 @@ impl Inner {
 mod tests {
     use super::*;
 
-    const LIMIT: usize = 1 << 30;
-
-    fn shares_at(used: f64) -> u64 {
-        shares((LIMIT as f64 * used) as usize, LIMIT / 2, LIMIT / 8 * 5)
-    }
+    /// Memtables are flushed when they have so much of memory, and writers are slowed when they take so much.
+    const FLUSH_AT: f64 = 0.375;
+    const SLOWED_AT: f64 = 0.75;
 
     #[test]
-    fn shares_grow_with_what_memtables_take() {
-        let used = [0.0, 0.5, 0.5625, 0.625, 1.0];
-        assert_eq!(used.map(shares_at), [100, 100, 550, 1000, 1000]);
-        assert_eq!(shares(1, 0, 0), MOST, "there is no memory at all");
+    fn shares_grow_as_a_flush_falls_behind() {
+        let behind = [
+            (0.0, 0.0),
+            (0.5, 0.4),
+            (0.53125, 0.5),
+            (0.5, 0.5),
+            (0.0, 1.0),
+        ];
+        let shares = behind.map(|(written, grown)| shares(written, grown));
+        assert_eq!(shares, [50, 50, 525, 1000, 1000]);
     }
 
-    /// Writers fill a memtable while another one is flushed: so much of memory in a second of the shard's time, of which the
-    /// requests take what shares leave them; a flush writes so much in one. What memtables take at most.
-    fn fills(written: f64, flushed: f64) -> f64 {
+    /// What there was while writers filled a memtable as another one was flushed.
+    struct Outcome {
+        /// The most that memtables took of memory.
+        most: f64,
+        /// The least part of the shard's time that requests had while a tenth of a memtable was written, after the first few.
+        requests: f64,
+    }
+
+    /// Writers write so much of memory in a second of the shard's time, of which they have what shares leave them; a flush
+    /// writes so much in one.
+    fn fills(written: f64, flushed: f64) -> Outcome {
         const TICK: f64 = 0.001;
-        let (mut active, mut flushing, mut left, mut most) = (0.5, 0.0, 0.0, 0.0);
+        let (mut active, mut flushing, mut left) = (FLUSH_AT, 0.0, 0.0);
+        let mut outcome = Outcome {
+            most: 0.0,
+            requests: 1.0,
+        };
+        let (mut flushes, mut ticks, mut had) = (0, 0.0, 0.0);
         for _ in 0..1_000_000 {
             if left <= 0.0 {
                 // Memory comes back at the end of a flush.
                 flushing = 0.0;
-                if active >= 0.5 {
+                if active >= FLUSH_AT {
                     (flushing, left, active) = (active, active, 0.0);
+                    flushes += 1;
                 }
             }
-            let used: f64 = active + flushing;
-            most = f64::max(most, used);
+            outcome.most = f64::max(outcome.most, active + flushing);
             let own = match left > 0.0 {
-                true => shares_at(used) as f64,
+                true => shares(1.0 - left / flushing, active / FLUSH_AT) as f64,
                 false => 0.0,
             };
             let part = own / (own + 1000.0);
             active += (1.0 - part) * written * TICK;
             left -= part * flushed * TICK;
+            (ticks, had) = (ticks + 1.0, had + 1.0 - part);
+            if ticks * written * TICK >= FLUSH_AT / 10.0 {
+                if flushes > 3 {
+                    outcome.requests = f64::min(outcome.requests, had / ticks);
+                }
+                (ticks, had) = (0.0, 0.0);
+            }
         }
-        most
+        outcome
     }
 
     #[test]
     fn memory_lasts_where_a_flush_is_faster_than_writers() {
-        for (ratio, least, bound) in [(2.0, 0.75, 0.9), (4.0, 0.6, 0.75), (20.0, 0.5, 0.6)] {
-            let most = fills(0.02, 0.02 * ratio);
-            assert!((least..bound).contains(&most), "{ratio}: {most}");
+        for ratio in [1.2, 1.5, 2.0, 4.0, 20.0] {
+            let outcome = fills(0.02, 0.02 * ratio);
+            assert!(outcome.most < SLOWED_AT, "{ratio}: {}", outcome.most);
+        }
+    }
+
+    #[test]
+    fn a_flush_takes_no_more_of_requests_than_it_needs_in_the_long_run() {
+        for ratio in [1.2, 1.5, 2.0, 4.0, 20.0] {
+            let least = fills(0.02, 0.02 * ratio).requests;
+            let in_the_long_run = ratio / (1.0 + ratio);
+            assert!(least > in_the_long_run - 0.07, "{ratio}: {least}");
         }
     }
 }

@@ -7,13 +7,13 @@
 //! counted, caches give back (`pressure`).
 //!
 //! A write reserves what it may make memtables grow by before it is logged, so that memtables,
-//! those being flushed and the writes under way never take more than their limit. At half of it
-//! the largest memtable is flushed: the other half is what writers fill meanwhile. Where the drive
+//! those being flushed and the writes under way never take more than their limit. At three eighths of it
+//! the largest memtable is flushed: as much again is what writers fill meanwhile. Where the drive
 //! does not follow, writes are let in at the rate at which what is left lasts until the flush is over
 //! (`inflow`), so that all are slowed alike and early; at the limit they wait in turn, and are refused
-//! after a while. A flush has the more of the shard the less memory is left (`flush_pace`), and from when
+//! after a while. A flush has as much of the shard as lets it be over then (`flush_pace`), and from when
 //! writers are slowed it leaves the drive to nobody else ([`Env::set_hurry`](io::Env::set_hurry)). For a write that
-//! needs more than that half, the largest memtables are flushed until there is room for it. One that
+//! needs more than is left then, the largest memtables are flushed until there is room for it. One that
 //! there can never be room for is refused at once.
 
 use std::borrow::Cow;
@@ -95,7 +95,7 @@ impl Memory {
             told: Cell::new(0),
             rows,
             limit,
-            flush_at: limit / 2,
+            flush_at: limit / 8 * 3,
             active: Cell::new(0),
             flushing: Cell::new(0),
             reserved: Cell::new(0),
@@ -194,9 +194,9 @@ impl Memory {
         self.limit / 4
     }
 
-    /// Where memtables take so much writers are slowed.
-    pub(super) fn slowed_at(&self) -> usize {
-        self.limit - self.plenty()
+    /// Are writers slowed, or do some wait?
+    pub(super) fn cannot_wait(&self) -> bool {
+        self.is_short() || self.waiting.get() > 0
     }
 
     /// How long a write should wait although there is room.
@@ -358,7 +358,7 @@ impl Inner {
     /// Where writers wait for a flush, it waits for nobody.
     pub(super) fn set_hurry(&self) {
         let memory = &self.memory;
-        let hurries = memory.is_short() || memory.waiting.get() > 0;
+        let hurries = memory.cannot_wait();
         if memory.hurries.replace(hurries) != hurries {
             self.env.set_hurry(hurries);
         }

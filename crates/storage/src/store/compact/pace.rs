@@ -1,19 +1,20 @@
 //! How much of a shard's time, and of the drive, compaction gets.
 //!
 //! The backlog is the number of compactions that the strategies of all tables have to do, with
-//! those that run. With none, compaction has [`LEAST`] shares of the shard's time; each adds
-//! [`EACH`], until it has as many as the requests of clients, [`MOST`]:
+//! those that run. With none, compaction has [`LEAST`] shares of the shard's time; they grow with the
+//! square of the backlog, until it has as many as the requests of clients, [`MOST`]:
 //!
 //! ```text
-//! shares = min(LEAST + EACH × backlog, MOST)
+//! shares = min(LEAST × (1 + backlog²), MOST)
 //! ```
 //!
 //! Shares only matter when there is not enough time for all ([`io::TaskGroup`]), or when the drive keeps
 //! the foreground waiting ([`io::Env::background_window`]); what the foreground
 //! leaves compaction always has. So a backlog grows until compaction, with the shares that follow
 //! from it, does as much as is flushed meanwhile, and stays there: writers who write faster than
-//! that are slowed by the same shares, at most to half of the shard. As long as there is little to
-//! do, the foreground hardly notices. (Scylla's compaction controller is a function of the backlog
+//! that are slowed by the same shares, at most to half of the shard. One compaction has time, and the
+//! foreground does not notice it: a flush may be beside it, and where requests need four fifths of a shard
+//! a sixth for both of them is a queue that grows until they are over. (Scylla's compaction controller is a function of the backlog
 //! too, which it takes in bytes; compactions are what the strategies of Cassandra count.)
 
 use std::time::Duration;
@@ -23,9 +24,7 @@ use io::TaskGroup;
 use super::super::Inner;
 
 /// Shares without a backlog; the requests of clients have 1000.
-const LEAST: u64 = 50;
-/// Shares that each compaction adds.
-const EACH: u64 = 50;
+const LEAST: u64 = 20;
 /// The most shares there are: as many as the requests of clients.
 const MOST: u64 = 1000;
 
@@ -34,8 +33,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// The shares for a backlog.
 fn shares(backlog: usize) -> u64 {
-    let more = EACH.saturating_mul(backlog as u64);
-    LEAST.saturating_add(more).min(MOST)
+    let squared = (backlog as u64).saturating_mul(backlog as u64);
+    LEAST.saturating_mul(squared.saturating_add(1)).min(MOST)
 }
 
 impl Inner {
@@ -81,8 +80,8 @@ mod tests {
     #[test]
     fn shares_grow_with_the_backlog() {
         assert_eq!(
-            [0, 1, 10, 19, 20, usize::MAX].map(shares),
-            [50, 100, 550, 1000, 1000, 1000]
+            [0, 1, 2, 4, 7, 10, usize::MAX].map(shares),
+            [20, 40, 100, 340, 1000, 1000, 1000]
         );
     }
 
