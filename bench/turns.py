@@ -1,6 +1,7 @@
 """Whose turn it is: one server runs, the client loads it, and the others are frozen."""
 import contextlib
 import dataclasses
+import itertools
 import json
 import os
 import subprocess
@@ -167,16 +168,17 @@ class Bench:
         self.runs.append(run)
         return run
 
-    def rounds(self, part, case, phase, servers, measure):
-        """Measures the servers one after the other, in as many rounds as are wanted. `measure(server)` gives the
-        operations in flight, and the figures."""
+    def rounds(self, part, case, phase, servers, *measures):
+        """Measures the servers one after the other, in as many rounds as are wanted: whatever is compared is measured within
+        the same minutes. A measure, of which there may be several, gives the operations in flight, and the figures, of a
+        server."""
         for turn in range(self.options.rounds):
-            for server in servers:
+            for measure, server in itertools.product(measures, servers):
                 threads, figures = measure(server)
                 self.keep(part, case, phase, server, turn + 1, threads, figures)
                 spent = figures["server_cpu"]["micros_per_operation"]
-                say(f"{part}, {case}, {phase}, round {turn + 1}: {server.name} {figures['ops_per_second']:,.0f} "
-                    f"ops/s, {spent:.2f} µs of CPU each, p99.9 {figures['latency']['p999'] / 1000:.2f} ms")
+                say(f"{part}, {case}, {phase}, round {turn + 1}: {server.name}, {threads} in flight, "
+                    f"{figures['ops_per_second']:,.0f} ops/s, {spent:.2f} µs of CPU each, p99.9 {figures['latency']['p999'] / 1000:.2f} ms")
         return [run for run in self.runs if (run.part, run.case, run.phase) == (part, case, phase)]
 
     def find_peak(self, server, workload, data):
