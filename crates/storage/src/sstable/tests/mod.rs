@@ -3,6 +3,7 @@
 mod corpus;
 mod damage;
 mod expiry;
+mod laid_out;
 mod partition_updates;
 mod roundtrip;
 mod scans;

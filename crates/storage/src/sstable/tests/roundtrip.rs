@@ -8,8 +8,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use model::{
     Bound, BoundKind, Cell, Clustering, ColumnId, ColumnKind, CompactForm, ComplexDeletion,
-    CqlType, DecoratedKey, DeletionTime, Liveness, NO_DELETION_TIME, NO_TTL, Order, PackedRow,
-    PartitionBound, Row, Slice, Table,
+    CqlType, DecoratedKey, DeletionTime, Liveness, NO_DELETION_TIME, NO_TTL, Order, PartitionBound,
+    Row, Slice, Table,
 };
 use proptest::prelude::*;
 use smallvec::smallvec;
@@ -394,61 +394,6 @@ proptest! {
             let format = if tries { Format::Bti } else { Format::Big };
             let written = (format, column_index_size);
             check(&env, compression, &partitions, slices.into(), written).await;
-        });
-    }
-}
-
-/// Writes partitions, rows as memtables have them.
-async fn write_packed(
-    env: &io::Env,
-    dir: &std::path::Path,
-    table: &Arc<Table>,
-    partitions: &[Partition],
-    (format, options): (Format, WriterOptions),
-) -> Descriptor {
-    let descriptor = Descriptor::new(dir, format, 1);
-    let mut writer = Writer::create(env, descriptor, table, options)
-        .await
-        .expect("creates");
-    for (head, items) in partitions {
-        writer.begin_partition(head).await.expect("begins");
-        for item in items {
-            let written = match item {
-                Unfiltered::Row(row) => {
-                    let packed = PackedRow::new(row, &mut Vec::new());
-                    writer.append_packed(&packed).await
-                }
-                Unfiltered::Marker(_) => writer.append(item).await,
-            };
-            written.expect("writes");
-        }
-        writer.end_partition().await.expect("ends");
-    }
-    let finished = writer.finish().await.expect("finishes");
-    finished.expect("there are partitions")
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
-
-    #[test]
-    fn a_row_that_is_laid_out_is_written_as_any(
-        partitions in partitions(),
-        column_index_size in 1u64..6000,
-        tries: bool,
-    ) {
-        run(move |env| async move {
-            let (table, dirs) = (table("LZ4Compressor"), [TempDir::new(), TempDir::new()]);
-            let format = if tries { Format::Bti } else { Format::Big };
-            let mut options = options_for(&partitions);
-            options.column_index_size = Some(column_index_size);
-            let written = (format, options.clone());
-            let one = write_all(&env, &dirs[0].0, &table, &partitions, written).await.expect("writes");
-            let other = write_packed(&env, &dirs[1].0, &table, &partitions, (format, options)).await;
-            for component in Component::ALL {
-                let [one, other] = [&one, &other].map(|files| std::fs::read(files.path(component)).ok());
-                assert_eq!(one, other, "{component:?}");
-            }
         });
     }
 }
