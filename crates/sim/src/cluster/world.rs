@@ -23,7 +23,7 @@ const STORAGE: u16 = 7000;
 /// Bytes of a drive.
 const DRIVE: u64 = 1 << 30;
 /// Bytes that a node may use.
-const MEMORY: u64 = 128 << 20;
+const MEMORY: u64 = 192 << 20;
 /// How many of the nodes are seeds.
 const SEEDS: usize = 2;
 

@@ -156,6 +156,12 @@ impl Memtable {
         with(&self.partitions.borrow().get_together(places))
     }
 
+    /// Asks for the memory of the partitions of keys, which are about to be changed, side by side.
+    pub(crate) fn bring_near<'k>(&self, keys: impl Iterator<Item = &'k DecoratedKey> + Clone) {
+        let partitions = self.partitions.borrow();
+        partitions.bring_near(keys.map(DecoratedKey::token));
+    }
+
     /// The first partition behind `after`, or from `start` if that is `None`, that is not behind
     /// `end`.
     pub(crate) fn next(

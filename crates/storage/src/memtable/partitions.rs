@@ -45,21 +45,34 @@ impl Partitions {
         self.of_key(found, token, key)
     }
 
-    /// The partitions of keys, looked up side by side. Each look-up waits for memory three times, one after the other:
-    /// for the place of the token, for the partition, for its row. So each of these is asked for for all keys before
-    /// the next is for the first one.
+    /// The partitions of keys, looked up side by side.
     pub(super) fn get_together<'k>(
         &self,
         places: impl Iterator<Item = Place<'k>> + Clone,
     ) -> SmallVec<[Option<&MemPartition>; TOGETHER]> {
+        let found = self.bring_near(places.clone().map(|(token, _)| token));
+        let of_key = |(found, (token, key)): (Option<_>, Place<'k>)| {
+            let partition = self.of_key(found?, token, key)?;
+            Some(&**partition)
+        };
+        found.into_iter().zip(places).map(of_key).collect()
+    }
+
+    /// The first partition of each of some tokens. Each look-up waits for memory three times, one after the other:
+    /// for the place of the token, for the partition, for its row. So each of these is asked for for all tokens before
+    /// the next is for the first one.
+    pub(super) fn bring_near(
+        &self,
+        tokens: impl Iterator<Item = Token> + Clone,
+    ) -> SmallVec<[Option<&Rc<MemPartition>>; TOGETHER]> {
         let mut guesses = SmallVec::<[Option<Guess<'_, _>>; TOGETHER]>::new();
-        for (token, _) in places.clone() {
+        for token in tokens.clone() {
             let guess = self.by_token.guess(token);
             guess.iter().for_each(Guess::prefetch);
             guesses.push(guess);
         }
         let mut found = SmallVec::<[Option<&Rc<MemPartition>>; TOGETHER]>::new();
-        for (guess, (token, _)) in guesses.iter().zip(places.clone()) {
+        for (guess, token) in guesses.iter().zip(tokens) {
             let partition = guess.as_ref().and_then(|guess| guess.get(token));
             if let Some(partition) = partition {
                 io::prefetch(&**partition);
@@ -69,11 +82,7 @@ impl Partitions {
         for partition in found.iter().flatten() {
             partition.prefetch_row();
         }
-        let of_key = |(found, (token, key)): (Option<_>, Place<'k>)| {
-            let partition = self.of_key(found?, token, key)?;
-            Some(&**partition)
-        };
-        found.into_iter().zip(places).map(of_key).collect()
+        found
     }
 
     /// The partition of a key, of whose token this one was found.

@@ -222,10 +222,11 @@ impl<V> Leaf<V> {
     /// Where a token is, which lies between the start of the leaf and that of the next one.
     fn guess(&self, token: Token, start: Token, end: Option<Token>) -> Guess<'_, V> {
         let list = &self.0;
-        // As numbers from the start on.
-        let offset = |token: Token| u128::from(token.0.wrapping_sub(start.0) as u64);
-        let width = offset(end.unwrap_or(Token(i64::MAX))).max(1);
-        let guess = offset(token) * list.len() as u128 / width;
+        let offset = |token: Token| token.0.wrapping_sub(start.0) as u64;
+        let last = offset(end.unwrap_or(Token(i64::MAX)));
+        // Thirty-two bits of both: to divide all of them takes longer than to be wrong by one.
+        let shift = 32u32.saturating_sub(last.leading_zeros());
+        let guess = (offset(token) >> shift) * list.len() as u64 / ((last >> shift) + 1);
         let at = list.len().min(guess as usize);
         Guess { list, at }
     }

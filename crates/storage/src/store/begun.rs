@@ -150,7 +150,7 @@ impl BegunWrites {
         let keys = nearest.map_while(|begun| begun.key_of_row_in(table));
         let count = keys.clone().count();
         if count > 1 {
-            table.active().with_partitions(keys, |_| ());
+            table.active().bring_near(keys);
         }
         count.max(1)
     }
