@@ -199,6 +199,11 @@ impl Row {
             .retain(|complex| keeps(complex.column, complex.deletion.timestamp));
     }
 
+    /// The cells without owning their bytes, in their order.
+    pub fn cell_refs(&self) -> impl Iterator<Item = CellRef<'_>> + Clone {
+        self.cells.iter().map(Cell::borrowed)
+    }
+
     /// The cells of one column.
     pub fn cells_of(&self, column: ColumnId) -> &[Cell] {
         let start = self.cells.partition_point(|c| c.column < column);

@@ -1,7 +1,7 @@
 //! What a packed row has beside its clustering and its cells.
 
 use crate::merge::{complex_deletion, cover_head, merge_complex_deletions};
-use crate::{CellRef, ComplexDeletion, DeletionTime, Liveness, Row};
+use crate::{CellRef, Clustering, ComplexDeletion, DeletionTime, Liveness, Row};
 
 /// Marker and deletions of a row, as [`Row`] has them.
 #[derive(PartialEq)]
@@ -26,6 +26,16 @@ impl Head {
             liveness,
             deletion: DeletionTime::LIVE,
             complex_deletions: Vec::new(),
+        }
+    }
+
+    /// The row of a clustering that has this head, and no cells.
+    pub(super) fn into_row(self, clustering: Clustering) -> Row {
+        Row {
+            liveness: self.liveness,
+            deletion: self.deletion,
+            complex_deletions: self.complex_deletions,
+            ..Row::new(clustering)
         }
     }
 

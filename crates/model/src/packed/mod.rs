@@ -204,13 +204,7 @@ impl PackedRow {
     /// The row without its cells, and these, in their order.
     pub fn head_and_cells(&self) -> (Row, impl Iterator<Item = CellRef<'_>> + Clone) {
         let Parts { head, cells, .. } = self.read();
-        let head = Row {
-            liveness: head.liveness,
-            deletion: head.deletion,
-            complex_deletions: head.complex_deletions,
-            ..Row::new(self.to_clustering())
-        };
-        (head, cells)
+        (head.into_row(self.to_clustering()), cells)
     }
 
     /// The columns that it has something in, and what: an empty value may be one, or none. The cells of a collection
@@ -220,7 +214,7 @@ impl PackedRow {
     }
 
     /// The cells, in their order.
-    pub fn cell_refs(&self) -> impl Iterator<Item = CellRef<'_>> + Clone {
+    pub fn cell_refs(&self) -> impl Iterator<Item = CellRef<'_>> {
         self.read().cells
     }
 
@@ -253,13 +247,7 @@ impl PackedRow {
 
     /// All but its clustering and its cells.
     pub fn head(&self) -> Row {
-        let head = self.read().head;
-        Row {
-            liveness: head.liveness,
-            deletion: head.deletion,
-            complex_deletions: head.complex_deletions,
-            ..Row::new(Clustering::EMPTY)
-        }
+        self.read().head.into_row(Clustering::EMPTY)
     }
 
     /// Is it a row that should lie in one piece where it may be written to ([`PackedRow::suits`])?

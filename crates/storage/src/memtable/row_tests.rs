@@ -140,7 +140,7 @@ proptest! {
         let values = row.cells.iter().map(|cell| (cell.column, &cell.value[..]));
         prop_assert!(packed.values().eq(values));
         prop_assert_eq!(packed.cells(), row.cells.len());
-        prop_assert!(packed.cell_refs().eq(row.cells.iter().map(Cell::borrowed)));
+        prop_assert!(packed.cell_refs().eq(row.cell_refs()));
         let mut head = row.clone();
         (head.clustering, head.cells) = (Clustering::EMPTY, Vec::new());
         prop_assert_eq!(packed.head(), head);

@@ -123,17 +123,15 @@ impl Encoder {
         self.row(out, &of_row(row), true, None)
     }
 
-    /// Appends a row or a marker. `previous` is the length of the item before; without it, no
-    /// lengths are written: messages have none.
-    pub(crate) fn unfiltered(
+    /// Appends a row or a marker without lengths, as messages have it.
+    pub(super) fn unfiltered(
         &mut self,
         out: &mut Vec<u8>,
         item: &Unfiltered,
-        previous: Option<u64>,
     ) -> Result<(), EncodeError> {
         match item {
-            Unfiltered::Row(row) => self.row(out, &of_row(row), false, previous),
-            Unfiltered::Marker(marker) => self.marker(out, marker, previous),
+            Unfiltered::Row(row) => self.row(out, &of_row(row), false, None),
+            Unfiltered::Marker(marker) => self.marker(out, marker, None),
         }
     }
 
@@ -142,7 +140,7 @@ impl Encoder {
         out.push(flag::END_OF_PARTITION);
     }
 
-    /// As [`Encoder::unfiltered`], of a row.
+    /// Appends a row. `previous` is the length of the item before; without it, no lengths are written: messages have none.
     pub(super) fn row<'r, C: Iterator<Item = CellRef<'r>> + Clone>(
         &mut self,
         out: &mut Vec<u8>,
@@ -270,7 +268,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// As [`Encoder::unfiltered`], of a marker.
+    /// Appends a marker; `previous` is as in [`Encoder::row`].
     pub(super) fn marker(
         &mut self,
         out: &mut Vec<u8>,

@@ -1,6 +1,6 @@
 //! A row column by column, wherever its cells are: what is written of it.
 
-use model::{Cell, CellRef, ColumnId, ComplexDeletion, DeletionTime, Row};
+use model::{CellRef, ColumnId, DeletionTime, Row};
 use smallvec::SmallVec;
 
 use super::layout::LayoutColumn;
@@ -36,7 +36,7 @@ pub(super) struct Present<'p, C> {
 
 /// Of a row as it is.
 pub(super) fn of_row(row: &Row) -> RowParts<'_, impl Iterator<Item = CellRef<'_>> + Clone> {
-    RowParts::new(row, row.cells.iter().map(Cell::borrowed), |_| {})
+    RowParts::new(row, row.cell_refs(), |_| {})
 }
 
 impl<'r, C: Iterator<Item = CellRef<'r>> + Clone> RowParts<'r, C> {
@@ -86,7 +86,8 @@ impl<'r, C: Iterator<Item = CellRef<'r>> + Clone> RowParts<'r, C> {
                 _ => self.columns.binary_search_by_key(&id, |c| c.id).ok(),
             };
             next = found.map_or(next, |found| found + 1);
-            let deletion = complex_deletion(&self.head.complex_deletions, column, id);
+            let deletion = column.complex.then(|| self.head.complex_deletion(id));
+            let deletion = deletion.filter(|deletion| !deletion.is_live());
             let cells = found.map(|found| &self.columns[found]);
             if cells.is_some() || deletion.is_some() {
                 present.push(Present {
@@ -112,14 +113,4 @@ impl<'r, C: Iterator<Item = CellRef<'r>> + Clone> Present<'_, C> {
         let cells = self.cells.into_iter();
         cells.flat_map(|cells| cells.cells.clone().take(cells.count))
     }
-}
-
-fn complex_deletion(
-    deletions: &[ComplexDeletion],
-    column: &LayoutColumn,
-    id: ColumnId,
-) -> Option<DeletionTime> {
-    let at = deletions.binary_search_by_key(&id, |d| d.column).ok()?;
-    let deletion = deletions[at].deletion;
-    (column.complex && !deletion.is_live()).then_some(deletion)
 }

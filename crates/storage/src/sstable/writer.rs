@@ -6,13 +6,13 @@
 //! sstable comes into existence. What a crash leaves behind is removed by
 //! [`super::folder::recover`].
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use io::Env;
 use model::{
-    Cell, CellRef, DecoratedKey, DeletionTime, PackedRow, PartitionUpdate, Row, Table,
-    murmur3_x64_128,
+    CellRef, DecoratedKey, DeletionTime, PackedRow, PartitionUpdate, Row, Table, murmur3_x64_128,
 };
 use uuid::Uuid;
 
@@ -242,9 +242,8 @@ impl Writer {
     async fn append_marker(&mut self, marker: &RangeTombstoneMarker) -> Result<(), WriteError> {
         let (position, previous) = self.begin_item()?;
         self.collector.marker(marker);
-        let encoded = self.encoder.marker(&mut self.item, marker, previous);
-        let place = ItemPlace::Marker(marker);
-        let indexed = encoded.and_then(|()| self.index_item(place, position));
+        let encoded = self.encoder.marker(&mut self.item, marker, Some(previous));
+        let indexed = encoded.and_then(|()| self.index_item(ItemPlace::Marker(marker), position));
         indexed.map_err(|error| self.misfit(None, &error))?;
         self.write_item()?;
         self.flush().await
@@ -252,36 +251,37 @@ impl Writer {
 
     /// As [`Writer::append`], of a row.
     pub(crate) async fn append_row(&mut self, row: &Row) -> Result<(), WriteError> {
-        let encoded = self.encode_row(row, row.cells.iter().map(Cell::borrowed))?;
-        encoded.map_err(|error| self.misfit(Some(row), &error))?;
-        self.write_item()?;
-        self.flush().await
+        let whole = || Cow::Borrowed(row);
+        self.append_parts(row, row.cell_refs(), whole).await
     }
 
     /// As [`Writer::append`], of a row that is laid out in memory.
     pub(crate) async fn append_packed(&mut self, row: &PackedRow) -> Result<(), WriteError> {
         let (head, cells) = row.head_and_cells();
-        let encoded = self.encode_row(&head, cells)?;
-        encoded.map_err(|error| self.misfit(Some(&row.unpack()), &error))?;
+        let whole = || Cow::Owned(row.unpack());
+        self.append_parts(&head, cells, whole).await
+    }
+
+    /// Writes a row of which `head` has everything but the cells; `whole` is asked for to say what is wrong with it.
+    async fn append_parts<'r>(
+        &mut self,
+        head: &'r Row,
+        cells: impl Iterator<Item = CellRef<'r>> + Clone,
+        whole: impl FnOnce() -> Cow<'r, Row>,
+    ) -> Result<(), WriteError> {
+        let (position, previous) = self.begin_item()?;
+        let parts = self.collector.row(head, cells);
+        let encoded = (self.encoder).row(&mut self.item, &parts, false, Some(previous));
+        drop(parts);
+        let place = ItemPlace::Row(&head.clustering);
+        let indexed = encoded.and_then(|()| self.index_item(place, position));
+        indexed.map_err(|error| self.misfit(Some(&whole()), &error))?;
         self.write_item()?;
         self.flush().await
     }
 
-    /// Encodes a row of which `head` has everything but the cells.
-    fn encode_row<'r>(
-        &mut self,
-        head: &'r Row,
-        cells: impl Iterator<Item = CellRef<'r>> + Clone,
-    ) -> Result<Result<(), EncodeError>, WriteError> {
-        let (position, previous) = self.begin_item()?;
-        let parts = self.collector.row(head, cells);
-        let encoded = self.encoder.row(&mut self.item, &parts, false, previous);
-        let place = ItemPlace::Row(&head.clustering);
-        Ok(encoded.and_then(|()| self.index_item(place, position)))
-    }
-
     /// Where the next item begins, from the start of the partition, and the length of the one before.
-    fn begin_item(&mut self) -> Result<(u64, Option<u64>), WriteError> {
+    fn begin_item(&mut self) -> Result<(u64, u64), WriteError> {
         self.item.clear();
         let Some(partition) = &mut self.partition else {
             return Err(self.invalid("a row outside of a partition"));
@@ -289,7 +289,7 @@ impl Writer {
         let position = self.data.position() - partition.start;
         let previous = position - partition.previous;
         partition.previous = position;
-        Ok((position, Some(previous)))
+        Ok((position, previous))
     }
 
     /// Tells the indexes of the item that is encoded.

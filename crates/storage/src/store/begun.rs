@@ -139,12 +139,9 @@ impl BegunWrites {
     }
 
     /// Asks for the memory that the first ones are to be put into, side by side, as each would wait for it several times
-    /// by itself; how many, one at least.
-    fn bring_near(&self) -> usize {
-        let Some(first) = self.writes.front() else {
-            return 1;
-        };
-        let table = &first.entered.table;
+    /// by itself; how many, one at least, or `None` if there are none.
+    fn bring_near(&self) -> Option<usize> {
+        let table = &self.writes.front()?.entered.table;
         // What is asked for too early is gone again when its turn comes.
         let nearest = self.writes.iter().take(TOGETHER);
         let keys = nearest.map_while(|begun| begun.key_of_row_in(table));
@@ -152,7 +149,7 @@ impl BegunWrites {
         if count > 1 {
             table.active().bring_near(keys);
         }
-        count.max(1)
+        Some(count.max(1))
     }
 
     /// Are there none?
@@ -172,7 +169,7 @@ impl BegunWrites {
             None => Ok(()),
         };
         if self.near == 0 {
-            self.near = self.bring_near();
+            self.near = self.bring_near()?;
         }
         self.near -= 1;
         let write = self.writes.pop_front()?;

@@ -15,14 +15,14 @@ use model::{Clustering, Table, TableId};
 
 use super::Inner;
 use super::table::{HandOver, TableStore, add};
+use crate::Unfiltered;
 use crate::error::FlushError;
-use crate::memtable::{MemPartition, MemRow, MemStream, Memtable};
+use crate::memtable::{MemRow, MemStream, Memtable};
 use crate::merge::{Items, MergedPartition, Source};
 use crate::sstable::{
     Descriptor, PartitionLimits, SSTable, ShardOrigin, WriteError, Writer, WriterOptions,
     folder as sstable_folder,
 };
-use crate::{PartitionHead, Unfiltered};
 
 /// How long to wait before a flush that failed is tried again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -360,10 +360,10 @@ impl Inner {
                     cache.row((&key, &clustering()), || self.now_seconds());
                 }
             };
-            if partition.has_only_rows() && schema.dropped.is_empty() {
-                write_rows((&mut writer, &partition), written, &self.env).await?;
+            let mut stream = MemStream::new(partition, schema.clone(), all.clone(), false);
+            if stream.has_only_rows() && schema.dropped.is_empty() {
+                write_rows((&mut writer, &mut stream), written, &self.env).await?;
             } else {
-                let stream = MemStream::new(partition, schema.clone(), all.clone(), false);
                 // A merge of one: what a deletion covers must not reach the file, as readers of a
                 // single sstable, Cassandra's too, take it that nothing in it is covered.
                 let sources = vec![Source::Memory(stream)];
@@ -453,24 +453,21 @@ impl Drop for Progress<'_> {
 /// Writes a partition in which nothing is deleted but rows and cells by themselves, and of whose columns none is gone: its
 /// rows as they lie. Calls `written` with the clustering of each, which is copied where it is asked for.
 async fn write_rows(
-    (writer, partition): (&mut Writer, &MemPartition),
+    (writer, stream): (&mut Writer, &mut MemStream),
     written: impl Fn(&dyn Fn() -> Clustering),
     env: &Env,
 ) -> Result<(), WriteError> {
-    let head = PartitionHead {
-        key: partition.key(),
-        deletion: partition.deletion(),
-        static_row: partition.static_row().filter(|row| !row.is_empty()),
-    };
+    let mut head = stream.head();
+    head.static_row.take_if(|row| row.is_empty());
     let mut begun = head.static_row.is_some();
     if begun {
         writer.begin_partition(&head).await?;
     }
-    let mut at = 0;
-    while at < partition.len() {
-        for row in partition.rows_side_by_side(at..partition.len(), false) {
-            at += 1;
-            if at.is_multiple_of(ITEMS_A_LOOK as usize) {
+    let mut items = 0u32;
+    while stream.rows_ahead() > 0 {
+        for row in stream.next_rows() {
+            items += 1;
+            if items.is_multiple_of(ITEMS_A_LOOK) {
                 env.maybe_yield().await;
             }
             if row.is_empty() {

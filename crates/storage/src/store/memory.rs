@@ -214,9 +214,8 @@ impl Memory {
 
     /// May a write that may take so many bytes begin at once, with nobody waiting before it?
     pub(super) fn lets_in(&self, bytes: usize, now: impl FnOnce() -> Instant) -> bool {
-        let may_wait = self.waiting.get() > 0 || !self.has_room(bytes);
-        let lets_in = || (self.inflow.borrow_mut()).lets_in(bytes, &self.room(), now());
-        !may_wait && (!self.is_short() || lets_in())
+        let is_in_time = || (self.inflow.borrow_mut()).lets_in(bytes, &self.room(), now());
+        self.waiting.get() == 0 && self.has_room(bytes) && (!self.is_short() || is_in_time())
     }
 
     /// Sets memory aside for a write under way, until it is given back.

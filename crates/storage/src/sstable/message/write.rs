@@ -79,7 +79,7 @@ pub(in crate::sstable) fn encode(
             Unfiltered::Row(row) => Some(row),
             Unfiltered::Marker(_) => None,
         };
-        let encoded = encoder.unfiltered(&mut out, &item, None);
+        let encoded = encoder.unfiltered(&mut out, &item);
         encoded.map_err(|error| misfit(row, error))?;
     }
     encoder.end(&mut out);

@@ -4,8 +4,8 @@
 use std::cmp::Ordering;
 
 use model::{
-    Bound, BoundKind, Cell, CellRef, Clustering, ClusteringComparator, DeletionTime,
-    NO_DELETION_TIME, NO_TIMESTAMP, NO_TTL, Row, Slice,
+    Bound, BoundKind, CellRef, Clustering, ClusteringComparator, DeletionTime, NO_DELETION_TIME,
+    NO_TIMESTAMP, NO_TTL, Row, Slice,
 };
 
 use super::cardinality::Cardinality;
@@ -76,7 +76,7 @@ impl Collector {
         self.has_partition_deletions |= !head.deletion.is_live();
         self.deletion(&head.deletion);
         if let Some(row) = head.static_row.as_ref().filter(|r| !r.is_empty()) {
-            self.content(row, row.cells.iter().map(Cell::borrowed));
+            self.content(row, row.cell_refs());
         }
     }
 
@@ -274,9 +274,7 @@ mod tests {
         });
         for item in items(update) {
             match &item {
-                Unfiltered::Row(row) => {
-                    drop(collector.row(row, row.cells.iter().map(Cell::borrowed)))
-                }
+                Unfiltered::Row(row) => drop(collector.row(row, row.cell_refs())),
                 Unfiltered::Marker(marker) => collector.marker(marker),
             }
         }
