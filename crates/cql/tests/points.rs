@@ -19,6 +19,7 @@ fn with_tables() -> Memory {
         "CREATE TABLE ks.sets (k frozen<set<int>> PRIMARY KEY, v frozen<list<int>>)",
         "CREATE TABLE ks.maps (k int PRIMARY KEY, s set<int>, m map<int, frozen<set<int>>>, f frozen<map<int, int>>)",
         "CREATE TABLE ks.counts (k int PRIMARY KEY, n counter)",
+        "CREATE TABLE ks.brief (k int PRIMARY KEY, v int, m map<int, int>) WITH default_time_to_live = 600",
     ] {
         let prepared = memory.prepare(text);
         let prepared = prepared.unwrap_or_else(|error| panic!("{text}: {error}"));
@@ -209,14 +210,16 @@ fn writes_of_one_row_are_known() {
         "INSERT INTO ks.sets (k, v) VALUES ({1, 2}, ?)",
         "INSERT INTO ks.maps (k, m, s, f) VALUES (?, ?, {3, 1}, ?)",
         "UPDATE ks.maps SET s = ?, m = {1: {2}} WHERE k = ?",
+        "INSERT INTO ks.one (k, v) VALUES (?, ?) USING TTL ?",
+        "INSERT INTO ks.one (k, v) VALUES (?, ?) USING TIMESTAMP 1",
+        "UPDATE ks.maps USING TIMESTAMP ? AND TTL 60 SET s = ? WHERE k = ?",
+        "INSERT INTO ks.brief (k, m) VALUES (?, ?)",
     ] {
         assert!(is_point_write(&memory, text), "{text}");
     }
     for text in [
         "INSERT INTO ks.one (k, v) VALUES (?, null)",
         "INSERT INTO ks.one (k, v) VALUES (?, ?) IF NOT EXISTS",
-        "INSERT INTO ks.one (k, v) VALUES (?, ?) USING TTL ?",
-        "INSERT INTO ks.one (k, v) VALUES (?, ?) USING TIMESTAMP 1",
         "INSERT INTO ks.one (k, v) VALUES (?, ?) USING TIMEOUT 1s",
         "INSERT INTO ks.one (k, w) VALUES (?, cast(now() AS text))",
         "INSERT INTO ks.one JSON ?",
@@ -310,6 +313,75 @@ fn long_values_are_written_at_once_as_well() {
         // There is no time before this one.
         assert_eq!(at_once(modify, &values, (i64::MIN, 1)), None);
     }
+}
+
+#[test]
+fn what_expires_is_written_at_once_as_well() {
+    let mut memory = with_tables();
+    let text = "INSERT INTO ks.brief (k, v, m) VALUES (?, ?, ?) USING TIMESTAMP ? AND TTL ?";
+    let prepared = prepared(&memory, text);
+    let Plan::Modify(modify) = &prepared.plan else {
+        panic!("it writes");
+    };
+    let now = (memory.now_micros / 1_000_000) as u32;
+    let update = |values: &[Value<'_>]| at_once(modify, values, (7, now));
+    let (k, map) = (
+        number(1),
+        collection::pack_entries([(number(1), number(2))]),
+    );
+    let no_map = collection::pack_elements(Vec::<Vec<u8>>::new());
+    let (k, v) = (Value::Bytes(&k), Value::Bytes(&[0, 0, 0, 2]));
+    let (time, brief, never) = (5i64.to_be_bytes(), number(60), number(0));
+    for (ttl, expected) in [
+        (Value::Bytes(&brief), 60),
+        (Value::Bytes(&never), 0),
+        (Value::Bytes(b""), 0),
+        (Value::Null, 0),
+        // As the table says.
+        (Value::Unset, 600),
+    ] {
+        for m in [Value::Bytes(&map), Value::Bytes(&no_map), Value::Null] {
+            for (v, time, timestamp) in [
+                (v, Value::Bytes(&time), 5),
+                (Value::Null, Value::Unset, 7),
+                (Value::Unset, Value::Unset, 7),
+            ] {
+                let values = [k, v, m, time, ttl];
+                let update = update(&values).expect("there is nothing unusual about it");
+                let row = &update.rows[0];
+                assert_eq!(
+                    (row.liveness.ttl, row.liveness.timestamp),
+                    (expected, timestamp)
+                );
+                let live = row.cells.iter().filter(|cell| !cell.is_tombstone());
+                assert!(live.clone().all(|cell| cell.ttl == expected), "{values:?}");
+                assert!(row.cells.iter().all(|cell| cell.timestamp == timestamp));
+                // The same in the usual way.
+                let answer = memory.execute(&prepared, &values, None, None);
+                answer.unwrap_or_else(|error| panic!("{error}"));
+            }
+        }
+    }
+    // Somebody else says what is wrong with these.
+    let (negative, too_long, least) = (number(-1), number(i32::MAX), i64::MIN.to_be_bytes());
+    for (time, ttl) in [
+        (Value::Null, Value::Unset),
+        (Value::Bytes(&least), Value::Unset),
+        (Value::Bytes(b""), Value::Unset),
+        (Value::Unset, Value::Bytes(&negative)),
+        (Value::Unset, Value::Bytes(&too_long)),
+        (Value::Unset, Value::Bytes(&[1, 2, 3])),
+    ] {
+        assert_eq!(
+            update(&[k, v, Value::Null, time, ttl]),
+            None,
+            "{time:?}, {ttl:?}"
+        );
+    }
+    // It would be the end of what sstables know.
+    let values = [k, v, Value::Null, Value::Unset, Value::Bytes(&brief)];
+    assert!(at_once(modify, &values, (7, i32::MAX as u32 - 62)).is_some());
+    assert_eq!(at_once(modify, &values, (7, i32::MAX as u32 - 60)), None);
 }
 
 fn number(value: i32) -> [u8; 4] {

@@ -78,7 +78,7 @@ pub use read::{
     PartitionVersion, ReadCommand, ReadPage, Resume, RowFilter, Scanned, VersionPage,
 };
 pub use row::{Cell, CellRef, ComplexDeletion, RangeTombstone, Row};
-pub use row_update::RowUpdate;
+pub use row_update::{LeastTimes, RowUpdate};
 pub use schema::{
     CompactForm, Function, Keyspace, Schema, Table, TableId, TableOptions, Unserved, UnservedTable,
     UnservedType, UnservedView, UserType,

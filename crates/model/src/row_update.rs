@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use crate::{
-    Cell, CqlType, DecoratedKey, DeletionTime, NO_DELETION_TIME, NO_TIMESTAMP, NO_TTL, PackedRow,
+    Cell, CqlType, DecoratedKey, NO_DELETION_TIME, NO_TIMESTAMP, NO_TTL, PackedRow,
     PartitionUpdate, Table,
 };
 
 /// What one write says about one row, and nothing else of its partition: a [`PartitionUpdate`] in the layout in which
 /// memtables keep rows. Who writes a map of some thousand entries lays them out once, where it is read, and nobody
-/// behind has a cell of its own for each. Nothing of it expires, or counts.
+/// behind has a cell of its own for each. Nothing of it counts.
 #[derive(Clone, Debug)]
 pub struct RowUpdate {
     /// The table, as the writer knew it: it gives the columns' ids their meaning.
@@ -18,9 +18,43 @@ pub struct RowUpdate {
     pub key: DecoratedKey,
     /// The row, with no cells that its own deletions cover, and values that are what the types of their columns say.
     pub row: PackedRow,
-    /// The lowest timestamp of anything that it says, and when the first of what it deletes was deleted, or
+    least: LeastTimes,
+}
+
+/// The lowest of all times that a write says, each by itself: what those that an sstable has are differences from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeastTimes {
+    /// Of anything, in microseconds since 1970.
+    pub timestamp: i64,
+    /// When the first of what it deletes was deleted, or of what expires does, in seconds since 1970;
     /// [`NO_DELETION_TIME`] if that is nothing.
-    least: DeletionTime,
+    pub local_deletion_time: u32,
+    /// Of what expires, in seconds; [`NO_TTL`] if that is nothing.
+    pub ttl: i32,
+}
+
+impl LeastTimes {
+    /// Of nothing.
+    const NONE: LeastTimes = LeastTimes {
+        timestamp: i64::MAX,
+        local_deletion_time: NO_DELETION_TIME,
+        ttl: NO_TTL,
+    };
+
+    /// With these; those that say "none" do not count.
+    fn and(self, timestamp: i64, ttl: i32, local_deletion_time: u32) -> LeastTimes {
+        LeastTimes {
+            timestamp: match timestamp {
+                NO_TIMESTAMP => self.timestamp,
+                timestamp => self.timestamp.min(timestamp),
+            },
+            local_deletion_time: self.local_deletion_time.min(local_deletion_time),
+            ttl: match (self.ttl, ttl) {
+                (NO_TTL, ttl) | (ttl, NO_TTL) => ttl,
+                (a, b) => a.min(b),
+            },
+        }
+    }
 }
 
 impl RowUpdate {
@@ -29,7 +63,7 @@ impl RowUpdate {
         table: Arc<Table>,
         key: DecoratedKey,
         row: PackedRow,
-        least: DeletionTime,
+        least: LeastTimes,
     ) -> RowUpdate {
         debug_assert_eq!(least, least_times(&row));
         RowUpdate {
@@ -40,8 +74,7 @@ impl RowUpdate {
         }
     }
 
-    /// What an update says, if that is of one row, and nothing of it expires or counts; `scratch` is memory to lay it out
-    /// in.
+    /// What an update says, if that is of one row, and nothing of it counts; `scratch` is memory to lay it out in.
     pub fn of(update: &PartitionUpdate, scratch: &mut Vec<u8>) -> Option<RowUpdate> {
         let [row] = &update.rows[..] else {
             return None;
@@ -50,11 +83,10 @@ impl RowUpdate {
             let column = update.table.column(cell.column);
             column.is_none_or(|column| column.ty == CqlType::Counter)
         };
-        let expires = row.liveness.ttl != NO_TTL || row.cells.iter().any(Cell::is_expiring);
         let says_more = !update.deletion.is_live()
             || update.static_row.is_some()
             || !update.range_tombstones.is_empty();
-        if says_more || expires || row.cells.iter().any(counts) {
+        if says_more || row.cells.iter().any(counts) {
             return None;
         }
         let mut row = row.clone();
@@ -68,9 +100,8 @@ impl RowUpdate {
         Some(RowUpdate::new(table, key, row, least))
     }
 
-    /// The lowest timestamp of anything that it says, and when the first of what it deletes was deleted, or
-    /// [`NO_DELETION_TIME`] if that is nothing.
-    pub fn least_times(&self) -> DeletionTime {
+    /// The lowest of all times that it says.
+    pub fn least_times(&self) -> LeastTimes {
         self.least
     }
 
@@ -83,23 +114,16 @@ impl RowUpdate {
 }
 
 /// As [`RowUpdate::least_times`], of a row.
-fn least_times(row: &PackedRow) -> DeletionTime {
+fn least_times(row: &PackedRow) -> LeastTimes {
     let head = row.head();
-    let marker = (head.liveness.timestamp, NO_DELETION_TIME);
+    let marker = &head.liveness;
+    let least = LeastTimes::NONE.and(marker.timestamp, marker.ttl, marker.expires_at);
     let complex = head.complex_deletions.iter().map(|c| c.deletion);
     let deletions = complex.chain([head.deletion]);
-    let deletions = deletions.map(|d| (d.timestamp, d.local_deletion_time));
-    let cells = row.cell_refs();
-    let cells = cells.map(|cell| (cell.timestamp, cell.local_deletion_time));
-    let (mut timestamp, mut deleted) = (i64::MAX, NO_DELETION_TIME);
-    for (at, deleted_at) in deletions.chain([marker]).chain(cells) {
-        if at != NO_TIMESTAMP {
-            timestamp = timestamp.min(at);
-        }
-        deleted = deleted.min(deleted_at);
-    }
-    DeletionTime {
-        timestamp,
-        local_deletion_time: deleted,
-    }
+    let least = deletions.fold(least, |least, deletion| {
+        least.and(deletion.timestamp, NO_TTL, deletion.local_deletion_time)
+    });
+    row.cell_refs().fold(least, |least, cell| {
+        least.and(cell.timestamp, cell.ttl, cell.local_deletion_time)
+    })
 }

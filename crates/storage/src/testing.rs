@@ -11,8 +11,8 @@ use io::Env;
 use io::sim::{SimConfig, Simulation};
 use model::{
     Bound, BoundKind, Cell, Clustering, Column, ColumnId, ColumnKind, CqlType, DecoratedKey,
-    DeletionTime, Order, PartitionUpdate, RangeTombstone, RowUpdate, Slice, Table, TableId,
-    TableOptions,
+    DeletionTime, NO_TTL, Order, PartitionUpdate, RangeTombstone, Row, RowUpdate, Slice, Table,
+    TableId, TableOptions,
 };
 use proptest::prelude::*;
 
@@ -206,8 +206,23 @@ pub(crate) fn row_update() -> impl Strategy<Value = RowUpdate> {
     };
     let place = (0u8..4, 0u8..3).prop_map(|(a, b)| [a, b]);
     let sayings = place.prop_flat_map(move |place| prop::collection::vec(saying(place), 1..4));
-    sayings.prop_filter_map("nothing is left of it", |sayings| {
-        let said = update(&table(Order::Ascending), &sayings);
+    let ttl = prop_oneof![2 => Just(NO_TTL), 1 => 1..9i32];
+    (sayings, ttl).prop_filter_map("nothing is left of it", |(sayings, ttl)| {
+        let mut said = update(&table(Order::Ascending), &sayings);
+        if ttl != NO_TTL {
+            said.rows.iter_mut().for_each(|row| expire(row, ttl));
+        }
         RowUpdate::of(&said, &mut Vec::new())
     })
+}
+
+/// What a row says and has no end gets one.
+fn expire(row: &mut Row, ttl: i32) {
+    let expires_at = 1_000 + ttl.unsigned_abs();
+    if !row.liveness.is_empty() {
+        (row.liveness.ttl, row.liveness.expires_at) = (ttl, expires_at);
+    }
+    for cell in &mut row.cells {
+        (cell.ttl, cell.local_deletion_time) = (ttl, expires_at);
+    }
 }

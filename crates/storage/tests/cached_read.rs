@@ -48,7 +48,8 @@ fn shown_at_once(env: &Env, store: &Store, shape: &Shape, row: u64) -> (Option<u
     let mut cells = None;
     let allocations = measure(|| {
         let places = [(&key, &clustering)];
-        store.with_plain_rows(table, &places, columns, env.now(), |row| {
+        let when = (env.now(), || command.now_seconds);
+        store.with_plain_rows(table, &places, columns, when, |row| {
             cells = row.map(|row| row.values().count());
             true
         });

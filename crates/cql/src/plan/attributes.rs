@@ -8,7 +8,9 @@ use model::{CqlType, NO_TTL, Table};
 use crate::CqlError;
 use crate::ast;
 use crate::error::invalid;
-use crate::term::{Analysis, Bound, Expression, Receiver, Request, prepare};
+use crate::term::{Analysis, Bound, Expression, Receiver, Request, Value, prepare};
+
+use super::point::Given;
 
 /// The longest time to live: 20 years, in seconds.
 const MAX_TTL: i32 = 20 * 365 * 24 * 60 * 60;
@@ -41,9 +43,17 @@ impl Attributes {
         })
     }
 
-    /// Does it say nothing?
-    pub(crate) fn are_none(&self) -> bool {
-        self.timestamp.is_none() && self.ttl.is_none() && self.timeout.is_none()
+    /// What is written or bound as it is; `None` if there is anything else.
+    pub(super) fn given(&self) -> Option<GivenAttributes> {
+        let given = |expression: &Option<Expression>| match expression {
+            Some(expression) => Given::of(expression).map(Some),
+            None => Some(None),
+        };
+        let attributes = GivenAttributes {
+            timestamp: given(&self.timestamp)?,
+            ttl: given(&self.ttl)?,
+        };
+        self.timeout.is_none().then_some(attributes)
     }
 
     /// Does it say when?
@@ -69,15 +79,7 @@ impl Attributes {
         match timestamp.evaluate(request)? {
             Bound::Unset => Ok(default),
             Bound::Null => invalid!("Invalid null value of timestamp"),
-            Bound::Value(bytes) => match <[u8; 8]>::try_from(&*bytes).map(i64::from_be_bytes) {
-                Ok(i64::MIN) => invalid!(
-                    "Out of bound timestamp, must be in [{}, {}]",
-                    i64::MIN + 1,
-                    i64::MAX
-                ),
-                Ok(timestamp) => Ok(timestamp),
-                Err(_) => invalid!("Invalid timestamp value"),
-            },
+            Bound::Value(bytes) => timestamp_of(&bytes),
         }
     }
 
@@ -89,34 +91,96 @@ impl Attributes {
             Some(ttl) => match ttl.evaluate(request)? {
                 Bound::Unset => default,
                 Bound::Null => NO_TTL,
-                // No bytes and null are the same to an int.
-                Bound::Value(bytes) if bytes.is_empty() => NO_TTL,
-                Bound::Value(bytes) => match <[u8; 4]>::try_from(&*bytes) {
-                    Ok(bytes) => i32::from_be_bytes(bytes),
-                    Err(_) => return invalid!("Invalid TTL value"),
-                },
+                Bound::Value(bytes) => ttl_of(&bytes)?,
             },
         };
-        if ttl < 0 {
-            return invalid!("A TTL must be greater or equal to 0, but was {ttl}");
-        }
-        if ttl > MAX_TTL {
-            return invalid!("ttl is too large. requested ({ttl}) maximum ({MAX_TTL})");
-        }
-        if i64::from(request.now_seconds) + i64::from(ttl) > LAST_EXPIRATION && ttl != NO_TTL {
-            let whose = if self.ttl.is_none() { "default " } else { "" };
-            return invalid!(
-                "Request on table {}.{} with {whose}ttl of {ttl} seconds exceeds maximum supported \
-                 expiration date of 2038-01-19T03:14:06+00:00. In order to avoid this use a lower \
-                 TTL, change the expiration date overflow policy or upgrade to a version where \
-                 this limitation is fixed. See CASSANDRA-14092 and CASSANDRA-14227 for more \
-                 details.",
-                table.keyspace,
-                table.name
-            );
-        }
-        Ok(ttl)
+        check_ttl((ttl, self.ttl.is_some()), table, request.now_seconds)
     }
+}
+
+/// Attributes of a write that are all written or bound as they are: what is usual of them is told without an
+/// execution's state.
+#[derive(Clone, Debug)]
+pub(super) struct GivenAttributes {
+    timestamp: Option<Given>,
+    ttl: Option<Given>,
+}
+
+impl GivenAttributes {
+    /// As [`Attributes::timestamp`]; `None` where that is an error.
+    pub(super) fn timestamp(&self, default: i64, values: &[Value<'_>]) -> Option<i64> {
+        let Some(given) = &self.timestamp else {
+            return Some(default);
+        };
+        match given.assigned(values)? {
+            Value::Unset => Some(default),
+            Value::Null => None,
+            Value::Bytes(bytes) => timestamp_of(bytes).ok(),
+        }
+    }
+
+    /// As [`Attributes::ttl`]; `None` where that is an error.
+    pub(super) fn ttl(&self, table: &Table, values: &[Value<'_>], now_seconds: u32) -> Option<i32> {
+        let default = table.options.default_time_to_live;
+        let ttl = match &self.ttl {
+            None => default,
+            Some(given) => match given.assigned(values)? {
+                Value::Unset => default,
+                Value::Null => NO_TTL,
+                Value::Bytes(bytes) => ttl_of(bytes).ok()?,
+            },
+        };
+        check_ttl((ttl, self.ttl.is_some()), table, now_seconds).ok()
+    }
+}
+
+/// A timestamp that a client gave.
+fn timestamp_of(bytes: &[u8]) -> Result<i64, CqlError> {
+    match <[u8; 8]>::try_from(bytes).map(i64::from_be_bytes) {
+        Ok(i64::MIN) => invalid!(
+            "Out of bound timestamp, must be in [{}, {}]",
+            i64::MIN + 1,
+            i64::MAX
+        ),
+        Ok(timestamp) => Ok(timestamp),
+        Err(_) => invalid!("Invalid timestamp value"),
+    }
+}
+
+/// A time to live that a client gave: no bytes and null are the same to an int.
+fn ttl_of(bytes: &[u8]) -> Result<i32, CqlError> {
+    match <[u8; 4]>::try_from(bytes) {
+        Ok(bytes) => Ok(i32::from_be_bytes(bytes)),
+        Err(_) if bytes.is_empty() => Ok(NO_TTL),
+        Err(_) => invalid!("Invalid TTL value"),
+    }
+}
+
+/// The time to live, which the statement says, or its table, if it is one that a write may have.
+fn check_ttl(
+    (ttl, is_said): (i32, bool),
+    table: &Table,
+    now_seconds: u32,
+) -> Result<i32, CqlError> {
+    if ttl < 0 {
+        return invalid!("A TTL must be greater or equal to 0, but was {ttl}");
+    }
+    if ttl > MAX_TTL {
+        return invalid!("ttl is too large. requested ({ttl}) maximum ({MAX_TTL})");
+    }
+    if i64::from(now_seconds) + i64::from(ttl) > LAST_EXPIRATION && ttl != NO_TTL {
+        let whose = if is_said { "" } else { "default " };
+        return invalid!(
+            "Request on table {}.{} with {whose}ttl of {ttl} seconds exceeds maximum supported \
+             expiration date of 2038-01-19T03:14:06+00:00. In order to avoid this use a lower \
+             TTL, change the expiration date overflow policy or upgrade to a version where \
+             this limitation is fixed. See CASSANDRA-14092 and CASSANDRA-14227 for more \
+             details.",
+            table.keyspace,
+            table.name
+        );
+    }
+    Ok(ttl)
 }
 
 /// `USING TIMEOUT` (ScyllaDB's `docs/cql/cql-extensions.md`): how long a statement may take in place of

@@ -7,13 +7,14 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use model::{
-    Cell, CellRef, Clustering, ColumnId, CqlType, DecoratedKey, DeletionTime, NO_DELETION_TIME,
+    Cell, CellRef, Clustering, ColumnId, CqlType, DecoratedKey, LeastTimes, NO_DELETION_TIME,
     NO_TIMESTAMP, NO_TTL, PackedRow, PartitionUpdate, Row, RowUpdate, RowWriter,
 };
 use smallvec::SmallVec;
 
 use crate::term::{Value, is_ordered_once};
 
+use super::attributes::GivenAttributes;
 use super::modify::ModifyPlan;
 use super::operation::{Action, ColumnAction};
 use super::parts::{Part, each_part, has_parts, push_parts};
@@ -49,6 +50,8 @@ pub(crate) struct PointWrite {
     columns: Vec<GivenColumn>,
     /// Does the row get a marker, so that it is there whatever becomes of its columns (INSERT)?
     marks: bool,
+    /// When it is written, and for how long.
+    attributes: GivenAttributes,
 }
 
 /// A column and what it gets.
@@ -147,8 +150,8 @@ impl<'v> Written<'v> {
             column,
             path,
             timestamp: self.time.timestamp,
-            ttl: NO_TTL,
-            local_deletion_time: NO_DELETION_TIME,
+            ttl: self.time.ttl,
+            local_deletion_time: self.time.expires_at(),
             value,
         }
     }
@@ -156,6 +159,7 @@ impl<'v> Written<'v> {
     /// The cell of a column that is given nothing, if that takes one: a deletion of all cells says it of several.
     fn tombstone(&self, column: &GivenColumn) -> Option<CellRef<'static>> {
         column.parts.is_none().then(|| CellRef {
+            ttl: NO_TTL,
             local_deletion_time: self.time.now_seconds,
             ..self.cell(column.id, None, &[])
         })
@@ -163,10 +167,9 @@ impl<'v> Written<'v> {
 
     /// The row in one piece, with its least times; `None` if it has values that should not lie so, or a map that is
     /// none.
-    fn packed(
-        &self,
-        scratch: &mut Vec<u8>,
-    ) -> Result<Option<(PackedRow, DeletionTime)>, OutOfOrder> {
+    fn packed(&self, scratch: &mut Vec<u8>) -> Result<Option<(PackedRow, LeastTimes)>, OutOfOrder> {
+        // Does it say anything that lives?
+        let mut lives = !self.head.liveness.is_empty();
         let mut writer = PackedRow::writer_below(&self.head, self.time.timestamp, scratch);
         for (column, assigned) in &self.columns {
             let value: &[u8] = match assigned {
@@ -180,42 +183,45 @@ impl<'v> Written<'v> {
             };
             let Some(ty) = &column.parts else {
                 writer.put(&self.cell(column.id, None, value));
+                lives = true;
                 continue;
             };
-            if self
-                .pack_parts(&mut writer, (column.id, ty), value)?
-                .is_none()
-            {
-                return Ok(None);
+            match self.pack_parts(&mut writer, (column.id, ty), value)? {
+                Some(parts) => lives |= parts > 0,
+                None => return Ok(None),
             }
         }
-        Ok((!writer.is_long()).then(|| (writer.into_row(), self.least_times())))
+        Ok((!writer.is_long()).then(|| (writer.into_row(), self.least_times(lives))))
     }
 
-    /// Of all that it says and deletes.
-    fn least_times(&self) -> DeletionTime {
-        match self.head.complex_deletions.first() {
-            Some(complex) => complex.deletion,
-            None if self.deletes => self.time.deletion(),
-            None => DeletionTime {
-                local_deletion_time: NO_DELETION_TIME,
-                ..self.time.deletion()
+    /// Of all that it says and deletes, of which something lives or not.
+    fn least_times(&self, lives: bool) -> LeastTimes {
+        let complex = self.head.complex_deletions.first();
+        let deletes = self.deletes || complex.is_some();
+        LeastTimes {
+            timestamp: complex.map_or(self.time.timestamp, |c| c.deletion.timestamp),
+            // What expires does so later, if not in the same second.
+            local_deletion_time: match (deletes, lives) {
+                (true, _) => self.time.now_seconds,
+                (false, true) => self.time.expires_at(),
+                (false, false) => NO_DELETION_TIME,
             },
+            ttl: if lives { self.time.ttl } else { NO_TTL },
         }
     }
 
-    /// `None` if the value is none of the type.
+    /// Gives how many parts there are; `None` if the value is none of the type.
     fn pack_parts<'c>(
         &self,
         writer: &mut RowWriter<'_, 'c>,
         (column, ty): (ColumnId, &CqlType),
         value: &'c [u8],
-    ) -> Result<Option<()>, OutOfOrder> {
+    ) -> Result<Option<usize>, OutOfOrder> {
         let (Ok(parts), Some(path_type)) = (each_part(ty, value), ty.path_type()) else {
             return Ok(None);
         };
         writer.reserve(parts.most());
-        let mut before: Option<&[u8]> = None;
+        let (mut count, mut before) = (0, None::<&[u8]>);
         for part in parts {
             let Ok(Part { path, value }) = part else {
                 return Ok(None);
@@ -225,8 +231,9 @@ impl<'v> Written<'v> {
             }
             before = Some(path);
             writer.put(&self.cell(column, Some(path), value));
+            count += 1;
         }
-        Ok(Some(()))
+        Ok(Some(count))
     }
 
     /// Puts sets and maps into their order; `None` if one is none.
@@ -274,11 +281,9 @@ impl PointWrite {
             && !plan.is_conditional()
             && plan.json.is_none()
             && plan.static_actions.is_empty()
-            && plan.attributes.are_none()
             && !table.is_virtual
             && table.compact.is_none()
-            && table.indexes.is_empty()
-            && table.options.default_time_to_live == NO_TTL;
+            && table.indexes.is_empty();
         let place = plan.place.as_ref().filter(|place| place.writes_rows)?;
         if !is_plain {
             return None;
@@ -290,11 +295,12 @@ impl PointWrite {
             place: PointPlan::at(table, &place.keys, &place.rows)?,
             columns,
             marks: plan.kind == StatementKind::Insert,
+            attributes: plan.attributes.given()?,
         })
     }
 
-    /// What an execution writes to the partition of its key at that time, in microseconds since 1970, where it is so
-    /// many seconds after 1970. `None` where it has to say why that is nothing.
+    /// What an execution writes to the partition of its key at that time, in microseconds since 1970, unless it says
+    /// another, where it is so many seconds after 1970. `None` where it has to say why that is nothing.
     fn update(
         &self,
         (plan, key): (&ModifyPlan, DecoratedKey),
@@ -305,13 +311,14 @@ impl PointWrite {
     ) -> Option<PointUpdate> {
         let clustering = self.place.clustering(values, &share)?;
         check_clustering(&plan.table, &clustering).ok()?;
+        let timestamp = self.attributes.timestamp(timestamp, values)?;
         if timestamp == NO_TIMESTAMP {
             // There is no time before it, which deletions would have.
             return None;
         }
         let time = WriteTime {
             timestamp,
-            ttl: NO_TTL,
+            ttl: self.attributes.ttl(&plan.table, values, now_seconds)?,
             now_seconds,
             lists: ListClock::Request,
         };

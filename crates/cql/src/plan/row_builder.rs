@@ -54,7 +54,8 @@ impl WriteTime {
         }
     }
 
-    fn expires_at(&self) -> u32 {
+    /// Seconds since 1970.
+    pub(super) fn expires_at(&self) -> u32 {
         if self.ttl == NO_TTL {
             return NO_DELETION_TIME;
         }

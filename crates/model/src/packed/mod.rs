@@ -29,7 +29,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::{
-    Cell, CellRef, Clustering, ColumnId, CqlType, Liveness, Row, Table, compare_cell_refs,
+    Cell, CellRef, Clustering, ColumnId, CqlType, EXPIRED_TTL, Liveness, NO_DELETION_TIME, NO_TTL,
+    Row, Table, compare_cell_refs,
 };
 use head::{Head, HeadRef};
 use read::Parts;
@@ -46,6 +47,8 @@ pub(crate) const EXPIRING: u8 = 2;
 pub(crate) const DELETION: u8 = 4;
 pub(crate) const COMPLEX: u8 = 8;
 pub(crate) const PLAIN: u8 = 16;
+/// As plain as that, as long as nothing of it has expired.
+pub(crate) const FADING: u8 = 32;
 
 /// Behind flags and the place of the values.
 const CLUSTERING_AT: usize = 5;
@@ -189,6 +192,33 @@ impl PackedRow {
     /// and nothing that expires? Whoever reads it then, sees all of it.
     pub fn is_plain(&self) -> bool {
         self.0[0] & PLAIN != 0
+    }
+
+    /// Is it as plain as that until something of it expires ([`PackedRow::plain_until`])?
+    pub fn is_plain_for_a_time(&self) -> bool {
+        self.0[0] & (PLAIN | FADING) != 0
+    }
+
+    /// Is all of it to be seen, and nothing deleted, so many seconds after 1970?
+    pub fn is_plain_at(&self, now_seconds: u32) -> bool {
+        self.is_plain() || self.is_plain_for_a_time() && now_seconds < self.plain_until()
+    }
+
+    /// Up to which second since 1970, that one left out, all of a row that is plain for a time is to be seen;
+    /// [`NO_DELETION_TIME`] if nothing of it expires.
+    pub fn plain_until(&self) -> u32 {
+        debug_assert!(self.is_plain_for_a_time());
+        if self.is_plain() {
+            return NO_DELETION_TIME;
+        }
+        let Parts { head, cells, .. } = self.read();
+        let marker = match head.liveness.ttl {
+            NO_TTL => NO_DELETION_TIME,
+            EXPIRED_TTL => 0,
+            _ => head.liveness.expires_at,
+        };
+        let cells = cells.map(|cell| cell.local_deletion_time);
+        cells.fold(marker, u32::min)
     }
 
     /// Has it no marker, no deletion, and no cell?

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::head::{Head, HeadRef};
 use super::{
     CELL_DELETION_TIME, CELL_PATH, CELL_TTL, CELL_VALUE, CLUSTERING_AT, COMPLEX, DELETION,
-    EXPIRING, LIVENESS, PLAIN, PackedRow,
+    EXPIRING, FADING, LIVENESS, PLAIN, PackedRow,
 };
 use crate::{Cell, CellRef, DeletionTime, Liveness, NO_DELETION_TIME, NO_TTL, Row, vint};
 
@@ -69,6 +69,8 @@ pub struct RowWriter<'o, 'v> {
     value_bytes: usize,
     /// What the flags of its cells have besides values.
     flags: u8,
+    /// Is there a cell that is deleted?
+    has_tombstones: bool,
 }
 
 impl<'o, 'v> RowWriter<'o, 'v> {
@@ -91,6 +93,7 @@ impl<'o, 'v> RowWriter<'o, 'v> {
             values: SmallVec::new(),
             value_bytes: 0,
             flags: 0,
+            has_tombstones: false,
         }
     }
 
@@ -123,6 +126,7 @@ impl<'o, 'v> RowWriter<'o, 'v> {
             | flag(cell.ttl != NO_TTL, CELL_TTL)
             | flag(ends, CELL_DELETION_TIME);
         self.flags |= flags;
+        self.has_tombstones |= ends && cell.ttl == NO_TTL;
         out.push(flags | flag(!cell.value.is_empty(), CELL_VALUE));
         put_time(out, cell.timestamp, self.base);
         if cell.ttl != NO_TTL {
@@ -156,8 +160,10 @@ impl<'o, 'v> RowWriter<'o, 'v> {
         // A row without a marker is there by its cells.
         let is_there = !self.is_empty();
         let RowWriter { head, values, .. } = self;
-        if head[0] & (EXPIRING | DELETION | COMPLEX) == 0 && self.flags == 0 && is_there {
-            head[0] |= PLAIN;
+        let is_simple = head[0] & (DELETION | COMPLEX) == 0 && self.flags & CELL_PATH == 0;
+        if is_simple && is_there && !self.has_tombstones {
+            let expires = head[0] & EXPIRING != 0 || self.flags != 0;
+            head[0] |= if expires { FADING } else { PLAIN };
         }
         let values_at = head.len();
         head[1..CLUSTERING_AT].copy_from_slice(&(values_at as u32).to_be_bytes());

@@ -5,13 +5,13 @@ use bytes::Bytes;
 use super::read::{room, sort_by_columns};
 use super::{Input, ReadColumns, RecordError};
 use crate::packed::{
-    CELL_DELETION_TIME, CELL_PATH, CELL_TTL, CELL_VALUE, COMPLEX, DELETION, EXPIRING, LIVENESS,
-    PLAIN,
+    CELL_DELETION_TIME, CELL_PATH, CELL_TTL, CELL_VALUE, COMPLEX, DELETION, EXPIRING, FADING,
+    LIVENESS, PLAIN,
 };
 use crate::{Cell, ComplexDeletion, DeletionTime, Liveness, NO_DELETION_TIME, NO_TTL, Row, vint};
 
 /// What a row may have.
-const ROW_FLAGS: u8 = LIVENESS | EXPIRING | DELETION | COMPLEX | PLAIN;
+const ROW_FLAGS: u8 = LIVENESS | EXPIRING | DELETION | COMPLEX | PLAIN | FADING;
 /// What a cell may have.
 const CELL_FLAGS: u8 = CELL_PATH | CELL_TTL | CELL_DELETION_TIME | CELL_VALUE;
 

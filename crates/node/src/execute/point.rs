@@ -289,6 +289,8 @@ impl<'e> PointRead<'e> {
         let is_usual = parameters.names.is_empty()
             && parameters.values.len() == statement.prepared.bind_variables.len()
             && parameters.paging_state.is_none()
+            // What expires is to be seen as it is now.
+            && parameters.now_in_seconds.is_none()
             && !consistency.is_serial()
             && consistency.check().is_ok()
             && consistency.check_read().is_ok();
@@ -348,10 +350,12 @@ fn show(
         true
     };
     let (table, store) = (select.table().id, &shard.store);
+    let now_seconds = || (shard.env.wall_micros() / 1_000_000) as u32;
     if select.partition().is_some() {
         let keys = reads.iter().map(|read| &read.key);
         let keys = keys.collect::<SmallVec<[_; TOGETHER]>>();
-        return store.with_plain_partitions(table, &keys, began, |found| {
+        let when = (began, now_seconds());
+        return store.with_plain_partitions(table, &keys, when, |found| {
             answer(&mut |read, rows| put_partition(select, read, found, rows))
         });
     }
@@ -359,7 +363,8 @@ fn show(
         .iter()
         .filter_map(|read| Some((&read.key, read.clustering.as_ref()?)));
     let places = places.collect::<SmallVec<[_; TOGETHER]>>();
-    store.with_plain_rows(table, &places, select.read_columns(), began, |row| {
+    let columns = select.read_columns();
+    store.with_plain_rows(table, &places, columns, (began, now_seconds), |row| {
         answer(&mut |read, rows| put_one(select, read, row, rows))
     })
 }

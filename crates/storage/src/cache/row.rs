@@ -32,7 +32,7 @@ pub(crate) struct CachedRow {
     pub(crate) has_others: bool,
     /// Seconds since 1970 until which it may be used.
     pub(crate) until: u32,
-    /// Is all of it to be seen, whenever that is, and nothing else?
+    /// Is all of it to be seen, until something of it expires, and nothing else?
     pub(crate) is_plain: bool,
 }
 
@@ -67,7 +67,7 @@ impl CachedRow {
             }),
         };
         Some(CachedRow {
-            is_plain: around.is_live() && row.is_plain() && !row.marker().is_empty(),
+            is_plain: around.is_live() && row.is_plain_for_a_time() && !row.marker().is_empty(),
             until,
             row,
             around,
@@ -78,8 +78,8 @@ impl CachedRow {
         })
     }
 
-    /// A row of a memtable that nothing deletes and of which nothing expires, shared with it: the memtable, whose number
-    /// is `covers`, has all that there is of it, and it has nothing but cells of `columns`. `None` if it is too large.
+    /// A row of a memtable that nothing deletes, shared with it: the memtable, whose number is `covers`, has all that
+    /// there is of it, and it has nothing but cells of `columns`. `None` if it is too large.
     pub(crate) fn shared(
         cache: &RowCache,
         place: PlaceOf<'_>,
@@ -87,13 +87,16 @@ impl CachedRow {
         columns: &[ColumnId],
         covers: u64,
     ) -> Option<CachedRow> {
-        debug_assert!(row.is_plain());
+        debug_assert!(row.is_plain_for_a_time());
         if place.length() + row.len() > cache.largest() {
             return None;
         }
         Some(CachedRow {
             is_plain: !row.marker().is_empty(),
-            until: u32::MAX,
+            until: match row.plain_until() {
+                NO_DELETION_TIME => u32::MAX,
+                expires_at => expires_at.saturating_sub(1),
+            },
             row: row.clone(),
             around: DeletionTime::LIVE,
             columns: cache.shared_columns(columns)?,

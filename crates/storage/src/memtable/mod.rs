@@ -23,7 +23,7 @@ use std::ops::Bound;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use model::{DecoratedKey, NO_TTL, PartitionBound, PartitionUpdate, RowUpdate, Table};
+use model::{DecoratedKey, PartitionBound, PartitionUpdate, RowUpdate, Table};
 
 pub(crate) use allocated::{COUNTS, allocated};
 pub(crate) use growth::{Growth, most_growth, most_growth_of, most_growth_of_row};
@@ -98,7 +98,7 @@ impl Memtable {
     ) -> isize {
         let mut times = self.begin(segment);
         let least = update.least_times();
-        times.update(least.timestamp, NO_TTL, least.local_deletion_time);
+        times.update(least.timestamp, least.ttl, least.local_deletion_time);
         self.times.set(times);
         self.change(
             update,

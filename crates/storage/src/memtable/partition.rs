@@ -139,8 +139,8 @@ impl MemPartition {
         self.find(comparator, clustering).map(MemRow::to_row)
     }
 
-    /// The row of a clustering, or that there is none, if nothing is around it or in it that is deleted or expires;
-    /// `None` if that is not so.
+    /// The row of a clustering, or that there is none, if nothing is around it or in it that is deleted; it may be plain
+    /// for a time only. `None` if that is not so.
     pub(crate) fn plain_row(
         &self,
         comparator: &ClusteringComparator,
@@ -151,7 +151,7 @@ impl MemPartition {
         }
         match self.find(comparator, clustering) {
             None => Some(None),
-            Some(MemRow::Packed(row)) if row.is_plain() => Some(Some(row)),
+            Some(MemRow::Packed(row)) if row.is_plain_for_a_time() => Some(Some(row)),
             Some(_) => None,
         }
     }

@@ -180,6 +180,19 @@ proptest! {
     }
 
     #[test]
+    fn a_row_is_plain_as_long_as_all_of_it_lives(row in row(), now in seconds()) {
+        let packed = PackedRow::new(&row, &mut Vec::new());
+        let lives = |cell: &Cell| cell.path.is_none() && cell.is_live(now);
+        let all_lives = (row.liveness.is_empty() || row.liveness.is_live(now)) && row.cells.iter().all(lives);
+        let deletes = row.deletion != DeletionTime::LIVE || !row.complex_deletions.is_empty();
+        prop_assert_eq!(packed.is_plain_at(now), all_lives && !deletes && !row.is_empty());
+        prop_assert!(!packed.is_plain() || packed.is_plain_for_a_time());
+        if packed.is_plain_for_a_time() {
+            prop_assert_eq!(packed.is_plain_at(now), now < packed.plain_until());
+        }
+    }
+
+    #[test]
     fn a_row_takes_no_more_than_was_expected(row in row()) {
         let most = MemRow::most_bytes(&row);
         let taken = MemRow::new(row, &mut Vec::new()).bytes();

@@ -85,9 +85,9 @@ impl MemStream {
         rows
     }
 
-    /// The next item, if it is a row that says no more than its values: shared. Without one, [`MemStream::next`] knows
-    /// what is next.
-    pub(crate) fn plain_row(&mut self) -> Option<PackedRow> {
+    /// The next item, if it is a row that says no more than its values so many seconds after 1970: shared. Without one,
+    /// [`MemStream::next`] knows what is next.
+    pub(crate) fn plain_row(&mut self, now_seconds: u32) -> Option<PackedRow> {
         if !self.has_only_rows() {
             return None;
         }
@@ -97,7 +97,7 @@ impl MemStream {
             }
         }
         let row = match self.peek_row()? {
-            MemRow::Packed(row) if row.is_plain() => row.clone(),
+            MemRow::Packed(row) if row.is_plain_at(now_seconds) => row.clone(),
             _ => return None,
         };
         self.skip_row();

@@ -72,7 +72,7 @@ impl Items for Source {
 
     fn plain_row(&mut self, request: &mut PlainRequest<'_>) -> Option<PackedRow> {
         match self {
-            Source::Memory(stream) => stream.plain_row(),
+            Source::Memory(stream) => stream.plain_row(request.now_seconds),
             Source::File(reader) => reader.plain_row(request),
         }
     }

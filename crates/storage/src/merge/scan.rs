@@ -162,7 +162,7 @@ impl Items for ScanSource {
 
     fn plain_row(&mut self, request: &mut PlainRequest<'_>) -> Option<PackedRow> {
         match self {
-            ScanSource::Memory(scan) => scan.stream.as_mut()?.plain_row(),
+            ScanSource::Memory(scan) => scan.stream.as_mut()?.plain_row(request.now_seconds),
             ScanSource::File(scanner) => scanner.plain_row(request),
             ScanSource::Chain(_) => None,
         }

@@ -58,9 +58,9 @@ impl CachedTable {
     }
 
     /// What `with` makes of a row that is known with all of `columns`, if all of it is to be seen: it and nothing around
-    /// it is deleted or expires, and nothing that was left out could change that. It is given `None` if the entry is not
-    /// such a one; without an entry there is nothing. `known_up_to` is told
-    /// up to which number the entry knows all of the row, and says up to which one that is so now, or that it does not.
+    /// it is deleted, or will be before something of it expires, and nothing that was left out could change that. It is
+    /// given `None` if the entry is not such a one; without an entry there is nothing. `known_up_to` is told up to which
+    /// number the entry knows all of the row, and says up to which one that is so now, or that it does not.
     pub(crate) fn with_plain<T>(
         &self,
         (key, clustering): (&DecoratedKey, &Clustering),

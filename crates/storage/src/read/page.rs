@@ -209,8 +209,9 @@ impl<'c> PageBuilder<'c> {
 
     /// A row of a partition that began packed: shared, if all that it says is seen.
     pub(crate) fn memory_row(&mut self, row: &MemRow) -> Flow {
+        let now_seconds = self.command.now_seconds;
         let packed = match row {
-            MemRow::Packed(packed) if packed.is_plain() => packed,
+            MemRow::Packed(packed) if packed.is_plain_at(now_seconds) => packed,
             _ => return self.row(row.to_row()),
         };
         self.plain_row(packed.clone())

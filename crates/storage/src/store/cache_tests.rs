@@ -286,13 +286,14 @@ fn shown_together(
     store: &Store,
     table: TableId,
     rows: &[u8],
-    columns: &[ColumnId],
+    (columns, now_seconds): (&[ColumnId], u32),
 ) -> Vec<Values> {
     let (key, clusterings) = (key(), rows.iter().map(|row| clustering(*row)));
     let clusterings: Vec<Clustering> = clusterings.collect();
     let places: Vec<_> = clusterings.iter().map(|row| (&key, row)).collect();
     let mut found = Vec::new();
-    let shown = store.with_plain_rows(table, &places, columns, env.now(), |row| {
+    let when = (env.now(), || now_seconds);
+    let shown = store.with_plain_rows(table, &places, columns, when, |row| {
         let copy = |row: PlainRow<'_>| copied(row.clustering(), row.values(), columns);
         found.push(row.and_then(copy));
         true
@@ -303,7 +304,8 @@ fn shown_together(
 
 /// What a row is shown as; `None` if it takes a read.
 fn shown_plain(env: &Env, store: &Store, command: &ReadCommand, row: u8) -> Option<Values> {
-    let mut shown = shown_together(env, store, command.table.id, &[row], &command.columns);
+    let asked = (&command.columns[..], command.now_seconds);
+    let mut shown = shown_together(env, store, command.table.id, &[row], asked);
     shown.pop()
 }
 
@@ -312,7 +314,8 @@ fn shown_whole(env: &Env, store: &Store, command: &ReadCommand) -> Option<Vec<Va
     let (key, columns) = (key(), &command.columns);
     let mut found = Vec::new();
     let keys = [&key];
-    let shown = store.with_plain_partitions(command.table.id, &keys, env.now(), |rows| {
+    let when = (env.now(), command.now_seconds);
+    let shown = store.with_plain_partitions(command.table.id, &keys, when, |rows| {
         rows.all(|row| {
             found.push(copied(row.clustering(), row.values(), columns));
             true
@@ -431,7 +434,8 @@ async fn live(
                 let alone = (0..ROWS).map(|row| shown_plain(&env, &store, &command, row));
                 let alone: Vec<Values> = alone.map_while(|shown| shown).collect();
                 let rows: Vec<u8> = (0..ROWS).collect();
-                let together = shown_together(&env, &store, table.id, &rows, columns);
+                let asked = (&columns[..], command.now_seconds);
+                let together = shown_together(&env, &store, table.id, &rows, asked);
                 prop_assert_eq!(together, alone);
                 // As is the whole partition.
                 let mut whole = command;

@@ -81,7 +81,7 @@ pub use begun::BegunWrites;
 use flush::FlushJob;
 use memory::Memory;
 use period::FlushPeriods;
-use table::TableStore;
+use table::{PlainAsked, TableStore};
 pub use table::{PlainRow, PlainRows};
 
 pub use compact::{
@@ -312,10 +312,10 @@ impl Store {
     }
 
     /// Lets `show` show rows of a table, or that there are none, one after the other and in their order, as long as
-    /// they lie in memory as they are to be seen, with nothing in them or around them that is deleted or expires, and
+    /// they lie in memory as they are to be seen, with nothing in them or around them that is deleted or has expired, and
     /// `show` has shown the one before. For what is not shown it takes [`Store::read`] to say what there is. `columns`
     /// are those that are asked for, sorted, of a table without static columns whose others have one cell each and are
-    /// no counters; `began` is when the reads did.
+    /// no counters; `began` is when the reads did, and `now_seconds` says so in seconds since 1970, if that matters.
     ///
     /// Says how many were shown, and when that was done; `None` if none were.
     pub fn with_plain_rows(
@@ -323,12 +323,17 @@ impl Store {
         table: TableId,
         places: &[(&DecoratedKey, &Clustering)],
         columns: &[ColumnId],
-        began: Instant,
+        (began, now_seconds): (Instant, impl Fn() -> u32),
         show: impl FnMut(Option<PlainRow<'_>>) -> bool,
     ) -> Option<(usize, Instant)> {
         let wall_seconds = || (self.inner.env.wall_micros() / 1_000_000) as u32;
+        let asked = PlainAsked {
+            columns,
+            now_seconds: &now_seconds,
+            wall_seconds: &wall_seconds,
+        };
         self.show_plain(table, began, |table| {
-            table.with_plain_rows(places, columns, wall_seconds, show)
+            table.with_plain_rows(places, asked, show)
         })
     }
 
@@ -337,11 +342,11 @@ impl Store {
         &self,
         table: TableId,
         keys: &[&DecoratedKey],
-        began: Instant,
+        (began, now_seconds): (Instant, u32),
         show: impl FnMut(PlainRows<'_>) -> bool,
     ) -> Option<(usize, Instant)> {
         self.show_plain(table, began, |table| {
-            table.with_plain_partitions(keys, show)
+            table.with_plain_partitions(keys, now_seconds, show)
         })
     }
 

@@ -27,6 +27,7 @@ use crate::sstable::{
 use crate::tally::Tally;
 pub(crate) use hand_over::HandOver;
 pub use plain_partition::PlainRows;
+pub(crate) use plain_row::PlainAsked;
 pub use plain_row::PlainRow;
 
 /// The highest generation from which is counted on: no count gets there, but somebody may give a file

@@ -134,9 +134,7 @@ fn plain_rows_are_shown_where_they_lie() {
             vec![write(whole(), 1), write(vec![Write::PartitionDeleted], 2)],
             None,
         ),
-        // It ends some time, or has a tombstone.
-        (vec![write(vec![Write::Marker(0, 5)], 1)], None),
-        (vec![write(vec![Write::Cell(0, V, Some((1, 5)))], 1)], None),
+        // It has a tombstone.
         (
             vec![write(vec![Write::Marker(0, 0), Write::Cell(0, V, None)], 1)],
             None,
@@ -150,6 +148,39 @@ fn plain_rows_are_shown_where_they_lie() {
     for (steps, expected) in cases {
         let told = format!("{steps:?}");
         assert_eq!(is_plain_after(steps), expected, "{told}");
+    }
+}
+
+#[test]
+fn what_expires_is_shown_until_then() {
+    let at = |steps: &[Step], now: u32| {
+        after(steps.to_vec(), move |env, store, asked| {
+            let mut asked = asked.clone();
+            asked.now_seconds = FAR + now;
+            shown_plain(env, store, &asked, 0)
+        })
+    };
+    let write = |writes: &[Write], timestamp| Step::Write(writes.to_vec(), timestamp);
+    let (there, three) = ([Write::Marker(0, 0)], [Write::Cell(0, V, Some((3, 5)))]);
+    let brief = [Write::Marker(0, 5), Write::Cell(0, V, Some((3, 7)))];
+    for steps in [
+        vec![write(&brief, 1)],
+        cached_and(&brief, 1, []),
+        // Where the first of it does, whichever of the versions that is.
+        vec![write(&there, 1), write(&three, 2)],
+        cached_and(&there, 1, [write(&three, 2)]),
+        cached_and(&there, 1, [write(&three, 2), Step::Flush]),
+        // It went over to the cache with the memtable.
+        vec![
+            write(&brief, 1),
+            Step::Read(0, Vec::new(), 0),
+            Step::Read(0, Vec::new(), 0),
+            Step::Flush,
+        ],
+    ] {
+        let told = format!("{steps:?}");
+        assert_eq!(at(&steps, 4), shown(&[(V, 3)]), "{told}");
+        assert_eq!(at(&steps, 5), None, "{told}");
     }
 }
 
@@ -179,11 +210,18 @@ fn what_a_memtable_adds_to_a_cached_row_is_shown_with_it() {
     let other = vec![Write::Cell(1, V, Some((4, 0)))];
     let unchanged = shown(&[(V, 3)]);
     assert_eq!(after_write(other, 6), [unchanged.clone(), unchanged, None]);
-    // Something is deleted, or ends some time.
+    // What ends some time is shown until then.
+    let brief = [
+        (Write::Cell(0, W, Some((1, 5))), shown(&[(V, 3), (W, 1)])),
+        (Write::Marker(0, 5), shown(&[(V, 3)])),
+    ];
+    for (write, expected) in brief {
+        let always = [(); 3].map(|()| expected.clone());
+        assert_eq!(after_write(vec![write], 6), always);
+    }
+    // Something is deleted.
     for write in [
         Write::Cell(0, V, None),
-        Write::Cell(0, W, Some((1, 5))),
-        Write::Marker(0, 5),
         Write::RowDeleted(0),
         Write::RangeDeleted(1, 2),
         Write::PartitionDeleted,
@@ -240,16 +278,26 @@ fn plain_partitions_are_shown_where_they_lie() {
     // Too many, or in an sstable.
     assert_eq!(partition_after(vec![write(rows(129))]), None);
     assert_eq!(partition_after(vec![write(rows(3)), Step::Flush]), None);
-    // Something of it, or around it, is deleted or ends some time.
+    // Something of it, or around it, is deleted.
     for more in [
         Write::PartitionDeleted,
         Write::RangeDeleted(1, 2),
         Write::RowDeleted(1),
         Write::Cell(2, W, None),
-        Write::Cell(2, W, Some((1, 5))),
-        Write::Marker(0, 5),
     ] {
         let steps = vec![write(rows(3)), Step::Write(vec![more], 2)];
         assert_eq!(partition_after(steps), None);
     }
+    // Or ends some time: until then it is shown.
+    let brief = Step::Write(vec![Write::Cell(2, V, Some((3, 5)))], 2);
+    let steps = vec![write(rows(3)), brief];
+    let at = |now| {
+        after(steps.clone(), move |env, store, asked| {
+            let mut asked = asked.clone();
+            asked.now_seconds = FAR + now;
+            shown_whole(env, store, &asked)
+        })
+    };
+    assert_eq!(at(4), Some(shown(3)));
+    assert_eq!(at(5), None);
 }

@@ -63,7 +63,7 @@ impl<'t> HandOver<'t> {
         };
         for row in (0..partition.len()).filter_map(|at| partition.row_at(at)) {
             if let MemRow::Packed(row) = row
-                && row.is_plain()
+                && row.is_plain_for_a_time()
             {
                 cached.share((key, row), columns, self.number);
             }

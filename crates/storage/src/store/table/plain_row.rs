@@ -2,13 +2,13 @@
 //!
 //! [`Store::read`](crate::Store::read) answers whatever a command asks, and makes a view, a row and a page on its way.
 //! Here is the short cut for one row of which a single memtable, or the cache, or both together, have all that there is,
-//! with nothing in it or around it that is deleted or expires. It says nothing of its own: what is not so simple it leaves
-//! to a read.
+//! with nothing in it or around it that is deleted or has expired. It says nothing of its own: what is not so simple it
+//! leaves to a read.
 
 use std::iter::Peekable;
 use std::rc::Rc;
 
-use model::{CellRef, Clustering, ColumnId, DecoratedKey, PackedRow};
+use model::{CellRef, Clustering, ColumnId, DecoratedKey, NO_DELETION_TIME, PackedRow};
 
 use super::TableStore;
 use crate::memtable::MemPartition;
@@ -21,6 +21,8 @@ pub struct PlainRow<'r> {
     /// What was known of it before that, the later first: in a memtable that is flushed, and in the cache, where it lies
     /// under the clustering that was asked for byte for byte.
     before: [Option<&'r PackedRow>; 2],
+    /// Until when ([`PackedRow::plain_until`]).
+    until: u32,
 }
 
 /// One of two iterators over the same.
@@ -40,8 +42,8 @@ impl<T, A: Iterator<Item = T>, B: Iterator<Item = T>> Iterator for Either<A, B> 
     }
 }
 
-/// The cells of two versions of a row of which nothing is deleted and nothing expires, as one: of a column that both have
-/// the one that wins.
+/// The cells of two versions of a row of which nothing is deleted and nothing has expired, as one: of a column that both
+/// have the one that wins.
 struct Merged<A: Iterator, B: Iterator>(Peekable<A>, Peekable<B>);
 
 impl<'r, A, B> Iterator for Merged<A, B>
@@ -67,8 +69,11 @@ where
 
 impl<'r> From<&'r PackedRow> for PlainRow<'r> {
     fn from(row: &'r PackedRow) -> PlainRow<'r> {
-        let before = [None; 2];
-        PlainRow { row, before }
+        PlainRow {
+            row,
+            before: [None; 2],
+            until: row.plain_until(),
+        }
     }
 }
 
@@ -79,7 +84,16 @@ impl<'r> PlainRow<'r> {
             [None, _] => [Some(earlier), None],
             [later, _] => [later, Some(earlier)],
         };
-        PlainRow { before, ..self }
+        PlainRow {
+            before,
+            until: self.until.min(earlier.plain_until()),
+            ..self
+        }
+    }
+
+    /// Has nothing of it expired? Mostly nothing ever does, whatever the time.
+    fn is_whole(self, now_seconds: impl Fn() -> u32) -> bool {
+        self.until == NO_DELETION_TIME || now_seconds() < self.until
     }
 
     /// The values of its clustering.
@@ -135,15 +149,24 @@ impl Shown {
 /// A row: its partition, and its clustering in it.
 pub(crate) type RowPlace<'p> = (&'p DecoratedKey, &'p Clustering);
 
+/// What is asked for of rows, and when. Mostly nobody has to know what time it is.
+#[derive(Clone, Copy)]
+pub(crate) struct PlainAsked<'a> {
+    /// Those that are asked for, sorted: regular ones, each of one cell and no counter.
+    pub(crate) columns: &'a [ColumnId],
+    /// What expires up to then is not to be seen, in seconds since 1970.
+    pub(crate) now_seconds: &'a dyn Fn() -> u32,
+    /// What time it is here, in seconds since 1970.
+    pub(crate) wall_seconds: &'a dyn Fn() -> u32,
+}
+
 impl TableStore {
     /// Lets `show` show rows, or that there are none, one after the other, as long as it takes no read to know and
-    /// `show` has shown the one before. `columns` are those that are asked for, sorted: regular ones, each of one cell
-    /// and no counter. Gives how many were shown.
+    /// `show` has shown the one before. Gives how many were shown.
     pub(crate) fn with_plain_rows(
         &self,
         places: &[RowPlace<'_>],
-        columns: &[ColumnId],
-        wall_seconds: impl Fn() -> u32,
+        asked: PlainAsked<'_>,
         mut show: impl FnMut(Option<PlainRow<'_>>) -> bool,
     ) -> usize {
         // Memtables may have cells of columns that are gone.
@@ -155,7 +178,7 @@ impl TableStore {
         let shown = active.with_partitions(keys, |partitions| {
             let rows = places.iter().zip(partitions);
             let found = rows.map_while(|(place, partition)| {
-                self.with_plain_row(*place, *partition, (columns, &wall_seconds), &mut show)
+                self.with_plain_row(*place, *partition, asked, &mut show)
             });
             let mut shown = Shown::default();
             found.for_each(|found| shown.count(found));
@@ -170,11 +193,10 @@ impl TableStore {
         &self,
         place: RowPlace<'_>,
         active: Option<&MemPartition>,
-        (columns, wall_seconds): (&[ColumnId], impl FnOnce() -> u32),
+        asked: PlainAsked<'_>,
         show: &mut impl FnMut(Option<PlainRow<'_>>) -> bool,
     ) -> Option<Found> {
         let flushed = self.flushed_once(place.0)?;
-        let asked = (columns, wall_seconds);
         match [active, flushed.as_deref()] {
             [None, None] => self.beside_memtables(place, asked, show),
             known => self.in_memtables(known, place, asked, show),
@@ -208,7 +230,7 @@ impl TableStore {
     fn beside_memtables(
         &self,
         place: RowPlace<'_>,
-        asked: (&[ColumnId], impl FnOnce() -> u32),
+        asked: PlainAsked<'_>,
         show: &mut impl FnMut(Option<PlainRow<'_>>) -> bool,
     ) -> Option<Found> {
         if let Some(shown) = self.recalled(None, place, asked, show) {
@@ -224,7 +246,7 @@ impl TableStore {
         &self,
         known: [Option<&MemPartition>; 2],
         place: RowPlace<'_>,
-        asked: (&[ColumnId], impl FnOnce() -> u32),
+        asked: PlainAsked<'_>,
         show: &mut impl FnMut(Option<PlainRow<'_>>) -> bool,
     ) -> Option<Found> {
         let table = self.schema.borrow();
@@ -244,6 +266,9 @@ impl TableStore {
             let shown = self.recalled(row, place, asked, show)?;
             return shown.then_some(Found::Recalled);
         }
+        if row.is_some_and(|row| !row.is_whole(asked.now_seconds)) {
+            return None;
+        }
         let shown = show(row);
         let found = match row {
             Some(_) => Found::There,
@@ -261,19 +286,21 @@ impl TableStore {
         &self,
         known: Option<PlainRow<'_>>,
         place: RowPlace<'_>,
-        (columns, wall_seconds): (&[ColumnId], impl FnOnce() -> u32),
+        asked: PlainAsked<'_>,
         show: &mut impl FnMut(Option<PlainRow<'_>>) -> bool,
     ) -> Option<bool> {
         let cached = self.cached.borrow();
         let cached = cached.as_ref()?;
         // What memtables know is shown with it.
         let known_up_to = |covers| self.known_up_to(covers, place.0);
+        let (columns, wall_seconds) = (asked.columns, asked.wall_seconds);
         cached.with_plain(place, columns, known_up_to, wall_seconds, |cached| {
             let Some(cached) = cached else { return false };
-            show(Some(match known {
+            let row = match known {
                 Some(known) => known.since(cached),
                 None => PlainRow::from(cached),
-            }))
+            };
+            row.is_whole(asked.now_seconds) && show(Some(row))
         })
     }
 
