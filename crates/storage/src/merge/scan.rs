@@ -247,6 +247,16 @@ impl MergedScan {
         self.current
     }
 
+    /// Does the cache have what was read last of the current partition, from any source?
+    pub(crate) fn is_cached(&self) -> bool {
+        let current = &self.sources[..self.current];
+        current.iter().any(|(source, _)| match source {
+            ScanSource::Memory(_) => false,
+            ScanSource::File(scanner) => scanner.is_cached(),
+            ScanSource::Chain(chain) => chain.current.as_ref().is_some_and(Scanner::is_cached),
+        })
+    }
+
     /// May rows of the current partition be plain?
     pub(crate) fn may_have_plain_rows(&self) -> bool {
         let current = &self.sources[..self.current];

@@ -68,6 +68,15 @@ pub struct ChunkCache {
     read_bytes: Rc<Cell<u64>>,
 }
 
+/// Chunks of a file that a cache has before the file is opened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KeptChunks {
+    /// The file's number in the cache.
+    pub(crate) file: u64,
+    /// The length of each but the last, in bytes of content.
+    pub(crate) length: u64,
+}
+
 /// What an sstable keeps in memory beside its chunks: it is counted until this is dropped.
 pub(crate) struct Held {
     all: Rc<Cell<usize>>,
@@ -189,6 +198,11 @@ impl ChunkCache {
         let slot = clock.slots[*at].as_ref()?;
         slot.used.set(true);
         Some(slot.chunk.clone())
+    }
+
+    /// Is it there? That is not counted as asking for it.
+    pub(crate) fn has(&self, file: u64, chunk: u64) -> bool {
+        self.clock.borrow().by_key.contains_key(&(file, chunk))
     }
 
     pub(crate) fn insert(&self, file: u64, chunk: u64, bytes: Bytes) {

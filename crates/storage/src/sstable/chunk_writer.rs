@@ -1,5 +1,7 @@
 //! The bytes of a data file in the making: chunks, checksums, digest. No I/O.
 
+use bytes::Bytes;
+
 use super::compression::{CompressionInfo, CompressionParameters, Compressor};
 
 /// The length of a chunk of data that is not compressed, for `CRC.db`.
@@ -22,6 +24,12 @@ pub(crate) struct ChunkWriter {
     offsets: Vec<u64>,
     sums: Vec<u8>,
     digest: crc32fast::Hasher,
+    /// Is what is appended to be kept in memory?
+    keeps: bool,
+    /// Is the chunk that is being filled?
+    keeps_chunk: bool,
+    /// Chunks that are, with their numbers.
+    kept: Vec<(u64, Bytes)>,
 }
 
 /// What was written.
@@ -36,6 +44,8 @@ pub(crate) struct Written {
     pub digest: u32,
     /// Compressed size by size; -1 if not compressed.
     pub compression_ratio: f64,
+    /// Chunks to be kept in memory that nobody has taken, with their numbers.
+    pub kept: Vec<(u64, Bytes)>,
 }
 
 impl ChunkWriter {
@@ -65,7 +75,26 @@ impl ChunkWriter {
             offsets: Vec::new(),
             sums,
             digest: crc32fast::Hasher::new(),
+            keeps: false,
+            keeps_chunk: false,
+            kept: Vec::new(),
         })
+    }
+
+    /// The length of each chunk but the last.
+    pub(crate) fn chunk_length(&self) -> usize {
+        self.chunk_length
+    }
+
+    /// From now on chunks are kept in memory with what is appended, or no more.
+    pub(crate) fn keep(&mut self, keeps: bool) {
+        self.keeps = keeps;
+        self.keeps_chunk |= keeps;
+    }
+
+    /// Takes chunks that are to be kept, with their numbers.
+    pub(crate) fn take_kept(&mut self) -> impl Iterator<Item = (u64, Bytes)> {
+        self.kept.drain(..)
     }
 
     /// Where in the data the next byte goes.
@@ -133,6 +162,11 @@ impl ChunkWriter {
                 self.ready.extend(sum.to_be_bytes());
             }
         }
+        if std::mem::replace(&mut self.keeps_chunk, self.keeps) {
+            let number = self.finished / self.chunk_length as u64;
+            self.kept
+                .push((number, Bytes::copy_from_slice(&self.chunk)));
+        }
         self.digest.update(&self.ready[start..]);
         self.file_length += (self.ready.len() - start) as u64;
         self.finished += self.chunk.len() as u64;
@@ -160,6 +194,7 @@ impl ChunkWriter {
             checksums,
             digest: self.digest.finalize(),
             compression_ratio,
+            kept: self.kept,
         })
     }
 }

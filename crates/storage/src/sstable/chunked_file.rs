@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use io::{Env, File, OpenOptions};
 
-use super::chunk_cache::ChunkCache;
+use super::chunk_cache::{ChunkCache, KeptChunks};
 use super::compression::{CompressionInfo, CompressionParameters, Decompressor, LEAST_CHUNK};
 use super::error::{DecodeError, SSTableError};
 use super::input::Input;
@@ -178,6 +178,14 @@ impl ChunkedFile {
         })
     }
 
+    /// The same, of which the cache has some chunks already, if it is cut as they are.
+    pub(crate) fn with_kept(mut self, kept: KeptChunks) -> ChunkedFile {
+        if kept.length == self.chunk_length {
+            self.id = kept.file;
+        }
+        self
+    }
+
     /// Its number in the cache.
     pub(crate) fn id(&self) -> u64 {
         self.id
@@ -251,9 +259,16 @@ impl ChunkedFile {
         Ok(chunks.pop().unwrap_or_default())
     }
 
+    /// Does the cache have a chunk?
+    pub(crate) fn is_cached(&self, chunk: u64) -> bool {
+        self.cache.has(self.id, chunk)
+    }
+
     /// A chunk, if the cache has it.
     pub(crate) fn cached(&self, chunk: u64) -> Option<Bytes> {
-        self.cache.get(self.id, chunk)
+        let found = self.cache.get(self.id, chunk)?;
+        debug_assert_eq!(found.len() as u64, self.content_length(chunk));
+        Some(found)
     }
 
     /// Up to `count` chunks from `first` on with one read; the cache has them afterwards.

@@ -29,6 +29,8 @@ pub(crate) struct Cursor {
     start: u64,
     /// How much of the window has been read.
     at: usize,
+    /// Does the cache have any of it?
+    is_cached: bool,
     ahead: Option<ReadAhead>,
 }
 
@@ -57,6 +59,7 @@ impl Cursor {
             window: Bytes::new(),
             start: position,
             at: 0,
+            is_cached: false,
             ahead: None,
         }
     }
@@ -98,6 +101,11 @@ impl Cursor {
         &self.window
     }
 
+    /// Does the cache have what is read, as others ask for it? Only known of who reads it past the cache in the background.
+    pub(crate) fn is_cached(&self) -> bool {
+        self.is_cached
+    }
+
     /// What is left of the window.
     pub(crate) fn input(&self) -> Input<'_> {
         Input::new(&self.window[self.at..])
@@ -132,6 +140,7 @@ impl Cursor {
         }
         let length = self.source.chunk_length();
         let chunk = position / length;
+        self.is_cached &= !rest.is_empty();
         let bytes = self.next_chunk(chunk).await?;
         let skipped = (position - chunk * length) as usize;
         if rest.is_empty() {
@@ -186,7 +195,12 @@ impl Cursor {
     async fn next_chunk(&mut self, chunk: u64) -> Result<Bytes, SSTableError> {
         match &mut self.ahead {
             None => self.source.chunk(chunk).await,
-            Some(ahead) => ahead.take(&self.source, chunk).await,
+            Some(ahead) => {
+                if ahead.group != TaskGroup::Foreground {
+                    self.is_cached |= self.source.is_cached(chunk);
+                }
+                ahead.take(&self.source, chunk).await
+            }
         }
     }
 }

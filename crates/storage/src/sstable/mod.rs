@@ -61,6 +61,7 @@ mod version;
 mod writer;
 
 pub(crate) use any_bytes::decode_component;
+pub(crate) use chunk_cache::KeptChunks;
 pub use chunk_cache::{ChunkCache, ChunkCacheStats};
 pub(crate) use compression::Decompressor;
 pub use compression::{Algorithm, CompressionParameters};

@@ -13,7 +13,7 @@ use super::big::summary::Summary;
 use super::big::{BigIndex, Rebuilt};
 use super::bti::BtiIndex;
 use super::bti::partitions::PartitionIndex;
-use super::chunk_cache::ChunkCache;
+use super::chunk_cache::{ChunkCache, KeptChunks};
 use super::chunked_file::{self, Checksums, ChunkedFile, Encoding};
 use super::compression::CompressionInfo;
 use super::descriptor::{Component, Descriptor, decode_toc};
@@ -43,7 +43,19 @@ impl SSTable {
     ) -> Result<SSTable, SSTableError> {
         let statistics = inspect::read_statistics(env, descriptor).await?;
         check_partitioner(descriptor, &statistics)?;
-        SSTable::open_with(env, descriptor, table, cache, statistics).await
+        SSTable::open_with(env, descriptor, table, (cache, None), statistics).await
+    }
+
+    /// The same of one of whose data `cache` has chunks already ([`super::Writer::keep_in`]).
+    pub(crate) async fn open_kept(
+        env: &Env,
+        descriptor: &Descriptor,
+        table: &Arc<Table>,
+        (cache, kept): (&ChunkCache, KeptChunks),
+    ) -> Result<SSTable, SSTableError> {
+        let statistics = inspect::read_statistics(env, descriptor).await?;
+        check_partitioner(descriptor, &statistics)?;
+        SSTable::open_with(env, descriptor, table, (cache, Some(kept)), statistics).await
     }
 
     /// Opens an sstable whatever partitioner its partitions are ordered by. Only scans from the
@@ -55,17 +67,17 @@ impl SSTable {
         cache: &ChunkCache,
     ) -> Result<SSTable, SSTableError> {
         let statistics = inspect::read_statistics(env, descriptor).await?;
-        SSTable::open_with(env, descriptor, table, cache, statistics).await
+        SSTable::open_with(env, descriptor, table, (cache, None), statistics).await
     }
 
     async fn open_with(
         env: &Env,
         descriptor: &Descriptor,
         table: &Arc<Table>,
-        cache: &ChunkCache,
+        (cache, kept): (&ChunkCache, Option<KeptChunks>),
         statistics: Statistics,
     ) -> Result<SSTable, SSTableError> {
-        let parts = Parts::open(env, descriptor, cache, statistics).await?;
+        let parts = Parts::open(env, descriptor, (cache, kept), statistics).await?;
         let index = open_indexes(env, descriptor, cache, &parts).await?;
         parts.assemble(env, descriptor, table, index)
     }
@@ -80,7 +92,7 @@ impl SSTable {
     ) -> Result<(SSTable, Option<SSTableError>), SSTableError> {
         let statistics = inspect::read_statistics(env, descriptor).await?;
         check_partitioner(descriptor, &statistics)?;
-        let parts = Parts::open(env, descriptor, cache, statistics).await?;
+        let parts = Parts::open(env, descriptor, (cache, None), statistics).await?;
         let (index, damage) = match open_indexes(env, descriptor, cache, &parts).await {
             Ok(opened) => (opened, None),
             Err(damage @ (SSTableError::Corrupt { .. } | SSTableError::Missing { .. })) => {
@@ -120,18 +132,23 @@ impl Parts {
     async fn open(
         env: &Env,
         descriptor: &Descriptor,
-        cache: &ChunkCache,
+        (cache, kept): (&ChunkCache, Option<KeptChunks>),
         statistics: Statistics,
     ) -> Result<Parts, SSTableError> {
         let seal = read_seal(env, descriptor).await?;
         let encoding = data_encoding(env, descriptor, &statistics, seal.as_ref()).await?;
         let path = descriptor.path(Component::Data);
         let file = chunked_file::open_direct(env, &path).await?;
+        let data_size = file.1;
+        let file = ChunkedFile::new(file, path, encoding, cache.clone())?;
         Ok(Parts {
             statistics,
             seal,
-            data_size: file.1,
-            data: Rc::new(ChunkedFile::new(file, path, encoding, cache.clone())?),
+            data_size,
+            data: Rc::new(match kept {
+                Some(kept) => file.with_kept(kept),
+                None => file,
+            }),
         })
     }
 

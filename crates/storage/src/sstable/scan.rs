@@ -145,6 +145,14 @@ impl Scanner {
         }
     }
 
+    /// Does the cache have what was read last ([`Cursor::is_cached`])?
+    pub(crate) fn is_cached(&self) -> bool {
+        match &self.state {
+            State::In(reader) => reader.is_cached(),
+            _ => false,
+        }
+    }
+
     /// What was read last cannot be what it should be.
     pub(crate) fn corrupt(&self, what: &str) -> SSTableError {
         match &self.state {

@@ -16,6 +16,7 @@ use model::{
 };
 use uuid::Uuid;
 
+use super::chunk_cache::{ChunkCache, KeptChunks};
 use super::chunk_writer::ChunkWriter;
 use super::compression::CompressionParameters;
 use super::descriptor::{Component, Descriptor, ShardOrigin, encode_toc};
@@ -98,6 +99,8 @@ pub struct Writer {
     first: Option<DecoratedKey>,
     last: Option<DecoratedKey>,
     data: ChunkWriter,
+    /// Where chunks are kept that are wanted, and the number that the data has there.
+    kept_in: Option<(ChunkCache, u64)>,
     data_file: Output,
     indexes: IndexesWriter,
     /// An item before it goes to the data.
@@ -157,6 +160,7 @@ impl Writer {
             first: None,
             last: None,
             data,
+            kept_in: None,
             data_file,
             indexes,
             item: Vec::new(),
@@ -164,6 +168,20 @@ impl Writer {
             descriptor,
             options,
         })
+    }
+
+    /// Has chunks of data kept in `cache` that are said to be wanted ([`Writer::keep`]). Gives what the file is to be
+    /// opened with, so that they are found.
+    pub(crate) fn keep_in(&mut self, cache: &ChunkCache) -> KeptChunks {
+        let file = cache.register_file();
+        self.kept_in = Some((cache.clone(), file));
+        let length = self.data.chunk_length() as u64;
+        KeptChunks { file, length }
+    }
+
+    /// Is what comes next wanted, so that it is not to be read again when the file takes the place of others?
+    pub(crate) fn keep(&mut self, is_wanted: bool) {
+        self.data.keep(is_wanted && self.kept_in.is_some());
     }
 
     /// Where it is going to be.
@@ -361,6 +379,10 @@ impl Writer {
         let keys = (first.clone(), last.clone());
         let indexes = self.indexes.finish(keys).await?;
         let written = self.data.finish().map_err(|e| data_file.failed(e))?;
+        if let Some((cache, file)) = &self.kept_in {
+            let kept = written.kept.into_iter();
+            kept.for_each(|(chunk, bytes)| cache.insert(*file, chunk, bytes));
+        }
         data_file.append(&written.ready).await?;
         data_file.finish().await?;
 
@@ -421,6 +443,10 @@ impl Writer {
 
     /// Writes what has gathered, if it is enough.
     async fn flush(&mut self) -> Result<(), WriteError> {
+        if let Some((cache, file)) = &self.kept_in {
+            let kept = self.data.take_kept();
+            kept.for_each(|(chunk, bytes)| cache.insert(*file, chunk, bytes));
+        }
         if self.data.ready_len() >= FLUSH_LENGTH {
             let ready = self.data.take_ready();
             self.data_file.append(&ready).await?;

@@ -186,6 +186,11 @@ impl PartitionReader {
         Some(packed)
     }
 
+    /// Does the cache have what was read last ([`Cursor::is_cached`])?
+    pub(super) fn is_cached(&self) -> bool {
+        self.cursor.is_cached()
+    }
+
     /// Where in the data the reader is, in bytes: behind what was given last.
     pub(super) fn position(&self) -> u64 {
         match self.peeked {

@@ -3,16 +3,18 @@
 //! [`WORKERS`] tasks a shard do one compaction after the other, as the strategies of the tables
 //! choose them ([`crate::compaction`]), in [`TaskGroup::Compaction`](io::TaskGroup). A second one
 //! only runs beside a first one that is much larger, so that no large compaction keeps small ones
-//! waiting. Tables take turns. How a compaction is done is in `task`, what it may forget in
-//! `purging`, what people ask for in `operations`, and how much of the shard's time all of it gets
-//! in `pace`.
+//! waiting. Tables take turns. How a compaction is done is in `task`, what it writes in `outputs`,
+//! what it may forget in `purging`, what people ask for in `operations`, and how much of the
+//! shard's time all of it gets in `pace`.
 
 mod dropped;
 mod history;
 mod operations;
 #[cfg(test)]
 mod order_tests;
+mod outputs;
 mod pace;
+mod progress;
 mod purging;
 mod running;
 mod scrub;

@@ -5,33 +5,31 @@
 //! all of the outputs. Inputs of which nothing is needed any more are not read
 //! ([`fully_expired`]).
 
-use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use io::TaskGroup;
-use model::{DeletionTime, Purge, Table, Token};
+use model::Table;
 
 use super::super::Inner;
 use super::super::table::{TableStore, add, is_same};
-use super::purging::{Purging, purged};
+use super::outputs::{Outputs, write_partition};
+use super::progress::Progress;
+use super::purging::Purging;
 use super::running::{CompactionKind, Running};
 use super::shadow::Shadow;
 use super::{Granularity, RETRY, repaired_at};
 use crate::compaction::transaction::{Transaction, TransactionError};
 use crate::compaction::{Cut, Cutter, fully_expired};
 use crate::error::CompactionError;
-use crate::merge::{ChainScan, Items, MergedScan, ScanSource};
+use crate::merge::{ChainScan, MergedScan, ScanSource};
 use crate::space::{Reservation, usable};
 use crate::sstable::{
-    Descriptor, EncodingStats, Format, SSTable, ScanOptions, Writer, WriterOptions, output_format,
+    Descriptor, EncodingStats, SSTable, ScanOptions, WriterOptions, output_format,
 };
-use crate::{PartitionHead, Unfiltered};
 
 /// How far all inputs together are read ahead, in bytes.
 const READ_AHEAD: u64 = 16 << 20;
-/// How many items pass between two looks at the time.
-const ITEMS_A_LOOK: u32 = 64;
 
 /// A compaction to do.
 pub(super) struct Job {
@@ -270,17 +268,15 @@ impl Inner {
         let table = &job.table;
         let inputs = self.needed(job);
         let (schema, inputs) = self.with_dropped(table.table(), inputs).await?;
-        let mut outputs = Outputs {
-            inner: self,
-            table,
+        let options = self.writer_options(job, &inputs);
+        let format = output_format(self.config.sstable_format, &inputs, self.now_seconds());
+        let mut outputs = Outputs::new(
+            (self, table),
+            schema.clone(),
             transaction,
-            options: self.writer_options(job, &inputs),
-            format: output_format(self.config.sstable_format, &inputs, self.now_seconds()),
-            cutter: Cutter::new(job.cut.clone(), job.level),
-            writer: None,
-            finished: Vec::new(),
-            schema: schema.clone(),
-        };
+            (options, format),
+            Cutter::new(job.cut.clone(), job.level),
+        );
         let purging = Purging::new(self, table, &job.sstables(), &schema);
         if purging.may_forget() {
             running.set_forgets();
@@ -305,18 +301,12 @@ impl Inner {
             }
             let writer = outputs.writer_for(head.key.token()).await?;
             let before = writer.data_length();
-            progress.before.set(written.saturating_sub(before));
+            progress.behind_outputs(written.saturating_sub(before));
             write_partition(writer, (&mut scan, &mut shadow), head, &purge, &progress).await?;
             written += writer.data_length() - before;
             self.env.maybe_yield().await;
         }
-        outputs.end().await?;
-        let mut opened = Vec::new();
-        for descriptor in outputs.finished {
-            let schema = table.table();
-            opened.push(SSTable::open(&self.env, &descriptor, &schema, &self.cache).await?);
-        }
-        Ok(opened)
+        outputs.finish().await
     }
 
     /// The inputs that have to be read.
@@ -408,190 +398,6 @@ fn chains(inputs: &[SSTable], is_shared: impl Fn(&SSTable) -> bool) -> Vec<Vec<S
         }
     }
     chains
-}
-
-/// How far a compaction is. What the scanners have read is not known, so it is taken from where on
-/// the ring it is, as if all partitions were of one size, or from what was written, if that is
-/// more.
-struct Progress<'r> {
-    inner: &'r Inner,
-    table: &'r TableStore,
-    running: &'r Running,
-    first: i128,
-    length: i128,
-    /// Bytes written to outputs before the present one.
-    before: Cell<u64>,
-}
-
-impl<'r> Progress<'r> {
-    fn new(
-        inner: &'r Inner,
-        table: &'r TableStore,
-        inputs: &[SSTable],
-        running: &'r Running,
-    ) -> Progress<'r> {
-        let first = inputs.iter().map(|i| i.first_key().token()).min();
-        let last = inputs.iter().map(|i| i.last_key().token()).max();
-        let (first, last) = (first.unwrap_or(Token::MIN), last.unwrap_or(Token::MAX));
-        Progress {
-            inner,
-            table,
-            running,
-            first: first.0.into(),
-            length: i128::from(last.0) - i128::from(first.0) + 1,
-            before: Cell::new(0),
-        }
-    }
-
-    /// May it go on?
-    fn go_on(&self) -> Result<(), CompactionError> {
-        let gone = self.inner.closed.get() || self.table.is_blocked();
-        match gone || self.running.is_stopped() {
-            true => Err(CompactionError::Cancelled),
-            false => Ok(()),
-        }
-    }
-
-    fn at(&self, token: Token, written: u64) {
-        let behind = i128::from(token.0) - self.first;
-        let share = i128::from(self.running.total()) * behind / self.length;
-        let done = u64::try_from(share).unwrap_or(0);
-        self.running.proceed(done.max(written));
-    }
-
-    /// Within a partition, which may be large.
-    async fn within(&self, writer: &Writer) -> Result<(), CompactionError> {
-        self.running
-            .proceed(self.before.get() + writer.data_length());
-        self.inner.env.maybe_yield().await;
-        self.go_on()
-    }
-}
-
-/// The outputs of a compaction.
-struct Outputs<'c> {
-    inner: &'c Rc<Inner>,
-    table: &'c Rc<TableStore>,
-    transaction: &'c mut Transaction,
-    options: WriterOptions,
-    format: Format,
-    cutter: Cutter,
-    writer: Option<Writer>,
-    finished: Vec<Descriptor>,
-    schema: Arc<Table>,
-}
-
-impl Outputs<'_> {
-    /// The output that a partition of this token goes to.
-    async fn writer_for(&mut self, token: Token) -> Result<&mut Writer, CompactionError> {
-        let written = self
-            .writer
-            .as_ref()
-            .map(|writer| match writer.partitions() {
-                0 => 0,
-                _ => writer.disk_length().max(1),
-            });
-        if let Some(written) = written
-            && self.cutter.cuts(token, written)
-            && written > 0
-        {
-            self.end().await?;
-        }
-        let writer = match self.writer.take() {
-            Some(writer) => writer,
-            None => self.begin().await?,
-        };
-        Ok(self.writer.insert(writer))
-    }
-
-    async fn begin(&mut self) -> Result<Writer, CompactionError> {
-        let (env, version) = (&self.inner.env, self.format.written());
-        let descriptor = self.table.new_descriptor(env, version).await;
-        self.transaction.add(&descriptor).await.map_err(failed)?;
-        let options = WriterOptions {
-            level: self.cutter.level(),
-            ..self.options.clone()
-        };
-        Ok(Writer::create(env, descriptor, &self.schema, options).await?)
-    }
-
-    /// Ends the one that is being written.
-    async fn end(&mut self) -> Result<(), CompactionError> {
-        if let Some(writer) = self.writer.take() {
-            self.finished.extend(writer.finish().await?);
-        }
-        Ok(())
-    }
-}
-
-/// The next partition of the scan without what falls in the shadow of others, and what may be
-/// forgotten.
-async fn write_partition(
-    writer: &mut Writer,
-    (scan, shadow): (&mut MergedScan, &mut Option<Shadow>),
-    mut head: PartitionHead,
-    purge: &Purge,
-    progress: &Progress<'_>,
-) -> Result<(), CompactionError> {
-    if purge.forgets(&head.deletion) {
-        head.deletion = DeletionTime::LIVE;
-    }
-    if let Some(row) = &mut head.static_row {
-        row.purge(purge);
-    }
-    head.static_row.take_if(|row| row.is_empty());
-    let begun = !head.deletion.is_live() || head.static_row.is_some();
-    if begun {
-        writer.begin_partition(&head).await?;
-    }
-    let mut output = PartitionOutput {
-        writer,
-        head,
-        purge,
-        begun,
-    };
-    let (mut items, mut left) = (0u32, Vec::new());
-    while let Some(item) = scan.next().await? {
-        items += 1;
-        if items.is_multiple_of(ITEMS_A_LOOK) {
-            progress.within(output.writer).await?;
-        }
-        match &mut *shadow {
-            None => output.append(item).await?,
-            Some(shadow) => {
-                shadow.fall_on(item, &mut left).await?;
-                for item in left.drain(..) {
-                    output.append(item).await?;
-                }
-            }
-        }
-    }
-    if output.begun {
-        output.writer.end_partition().await?;
-    }
-    Ok(())
-}
-
-/// A partition that is begun when there is something in it.
-struct PartitionOutput<'p> {
-    writer: &'p mut Writer,
-    head: PartitionHead,
-    purge: &'p Purge,
-    begun: bool,
-}
-
-impl PartitionOutput<'_> {
-    async fn append(&mut self, item: Unfiltered) -> Result<(), CompactionError> {
-        let Some(item) = purged(item, self.purge) else {
-            return Ok(());
-        };
-        if !self.begun {
-            self.writer.begin_partition(&self.head).await?;
-            self.begun = true;
-        }
-        self.writer.append(&item).await?;
-        Ok(())
-    }
 }
 
 #[cfg(test)]

@@ -9,12 +9,13 @@ use bytes::Bytes;
 use io::Env;
 use model::{
     Bound, BoundKind, Cell, Clustering, ColumnId, DecoratedKey, DeletionTime, Mutation,
-    NO_DELETION_TIME, NO_TTL, Order, PartitionUpdate, ReadPage, Sharder, Slice, Table, Token,
+    NO_DELETION_TIME, NO_TTL, Order, PartitionSelection, PartitionUpdate, ReadPage, Sharder, Slice,
+    Table, Token,
 };
 use proptest::prelude::*;
 
 use super::super::Store;
-use super::super::tests::{command, config, open, schema, undying};
+use super::super::tests::{command, config, content, open, schema, undying};
 use super::{CompactionKind, CompactionScope, Granularity, ScrubOptions, is_informative};
 use crate::Unfiltered;
 use crate::error::CompactionError;
@@ -486,6 +487,63 @@ fn files_and_ranges_are_compacted_on_demand() {
         assert_eq!(store.cleanup(table.id).await.expect("all of it is ours"), 0);
         assert_eq!(count(&store, &table).await, (201, 201));
     });
+}
+
+/// What reads of partitions of these keys find.
+async fn read_each(store: &Store, table: &Arc<Table>, keys: std::ops::Range<u32>) -> Vec<ReadPage> {
+    let mut found = Vec::new();
+    for key in keys {
+        let mut command = command(table, vec![Slice::ALL], false);
+        command.partitions = PartitionSelection::Key(DecoratedKey::new(int(key)));
+        let page = store.read(&command).await;
+        found.push(content(page.expect("it can be read")));
+    }
+    found
+}
+
+#[test]
+fn what_is_asked_for_need_not_be_read_again_once_it_was_compacted() {
+    for (class, chunk_length) in [("LZ4Compressor", 16 << 10), ("", 64 << 10)] {
+        // How many chunks, of data and of indexes, are read behind a compaction of what was asked for, or not.
+        let [warm, cold] = [true, false].map(|asked| {
+            let folder = TempDir::new();
+            let dir = folder.0.clone();
+            run(move |env| async move {
+                let mut table = Table::clone(&table("SizeTieredCompactionStrategy", &[]));
+                let compression = &mut table.options.compression;
+                compression.clear();
+                compression.insert("class".to_owned(), class.to_owned());
+                let table = Arc::new(table);
+                let store = open(&env, dir, &table).await;
+                store.set_auto_compaction(table.id, false);
+                flush(&store, &table, 0..4_000, 1).await;
+                flush(&store, &table, 2_000..6_000, 2).await;
+                let before = match asked {
+                    true => read_each(&store, &table, 0..6_000).await,
+                    false => Vec::new(),
+                };
+                store.compact(table.id).await.expect("it can be compacted");
+                let [sstable] = &sstables(&store, &table)[..] else {
+                    panic!("there is one");
+                };
+                let chunks = sstable.data_length().div_ceil(chunk_length);
+                let read = || store.stats().chunk_cache.read_chunks;
+                let compacted = read();
+                let after = read_each(&store, &table, 0..6_000).await;
+                assert!(before.is_empty() || before == after);
+                (chunks, read() - compacted)
+            })
+        });
+        assert_eq!(warm.0, cold.0);
+        assert!(warm.0 > 2, "{class}: {} chunks", warm.0);
+        assert_eq!(
+            cold.1 - warm.1,
+            warm.0,
+            "{class}: {} and {}",
+            cold.1,
+            warm.1
+        );
+    }
 }
 
 #[test]
