@@ -2,6 +2,7 @@
 as text, which goes the long way; mistakes, too."""
 
 import os
+import time
 
 import pytest
 
@@ -248,6 +249,25 @@ def test_what_was_written_is_read_at_once(connection):
         if turn % 3 == 0:
             connection.execute(delete, [text("turn")])
             assert same(connection, "SELECT b FROM points.plain WHERE k = ?", [text("turn")])[0] == []
+
+
+def test_what_expires_is_seen_until_then(connection):
+    insert = connection.prepare("INSERT INTO points.plain (k, a, b) VALUES (?, ?, ?) USING TTL ?")
+    update = connection.prepare("UPDATE points.plain USING TTL ? SET b = ? WHERE k = ?")
+    row, part = text("brief"), text("in part")
+    connection.execute(insert, [row, text("a"), number(1), number(2)])
+    connection.execute(insert, [part, text("a"), number(1), number(0)])
+    connection.execute(update, [number(2), number(7), part])
+    read = "SELECT a, b FROM points.plain WHERE k = ?"
+    select, began = connection.prepare(read), time.monotonic()
+    assert connection.execute(select, [row]).rows == [(b"a", number(1))]
+    assert connection.execute(select, [part]).rows == [(b"a", number(7))]
+    while time.monotonic() < began + 10 and connection.execute(select, [row]).rows:
+        time.sleep(0.05)
+    assert 0.9 < time.monotonic() - began < 5
+    time.sleep(1)
+    assert same(connection, read, [row])[0] == []
+    assert same(connection, read, [part])[0] == [(b"a", None)]
 
 
 def test_an_altered_table(connection):

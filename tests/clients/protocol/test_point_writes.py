@@ -139,6 +139,18 @@ def test_other_statements(connection, statement, values):
         same(connection, statement, values, timestamp=timestamp)
 
 
+@pytest.mark.parametrize("table", ["plain", "short"])
+@pytest.mark.parametrize("ttl", [number(100_000), number(0), b"", None, number(-1), number(2**31 - 1), number(630_720_001), b"1"])
+def test_times_to_live_and_timestamps(connection, table, ttl):
+    for when in (5, 2**63 - 1, -(2**63) + 1, -(2**63), b"", None):
+        timestamp = when.to_bytes(8, "big", signed=True) if isinstance(when, int) else when
+        insert = f"INSERT INTO {{}}.{table} (k, a, b) VALUES (?, ?, ?) USING TIMESTAMP ? AND TTL ?"
+        update = f"UPDATE {{}}.{table} USING TTL ? AND TIMESTAMP ? SET a = ?, b = null WHERE k = ?"
+        key = text(f"ttl of {when}")
+        same(connection, insert, [key, text("a"), number(1), timestamp, ttl])
+        same(connection, update, [ttl, timestamp, text("c"), key])
+
+
 def parts(*values: bytes, each: int = 1) -> bytes:
     """A set of these elements, or a map of these keys and values (`each` is 2), in this order."""
     return number(len(values) // each) + b"".join(number(len(value)) + value for value in values)
