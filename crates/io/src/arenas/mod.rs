@@ -251,7 +251,8 @@ impl Arenas {
                 };
                 let least = up_to(memory / LEAST_READY_SHARE);
                 let mut to = up_to(beside(all, memory, LEAST_READY_SHARE));
-                if to > usize::max(from, least) && is_machine_short() {
+                // Less than a page is not touched: nobody has to look for that.
+                if to > least && to >= from + HUGE_PAGE && is_machine_short() {
                     to = least;
                 }
                 // Then what is used and what the machine has is looked at again.
