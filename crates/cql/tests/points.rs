@@ -4,7 +4,7 @@
 mod memory;
 
 use bytes::Bytes;
-use cql::{Plan, Prepared, Value};
+use cql::{ModifyPlan, Plan, Prepared, Value};
 use memory::{Memory, at_once};
 use model::collection;
 
@@ -188,8 +188,12 @@ fn a_row_is_where_its_values_say() {
 }
 
 fn is_point_write(memory: &Memory, text: &str) -> bool {
-    match &prepared(memory, text).plan {
-        Plan::Modify(modify) => modify.is_point(),
+    written_by(&prepared(memory, text)).is_point()
+}
+
+fn written_by(prepared: &Prepared) -> &ModifyPlan {
+    match &prepared.plan {
+        Plan::Modify(modify) => modify,
         other => panic!("{other:?}"),
     }
 }
@@ -250,9 +254,7 @@ fn a_row_gets_what_its_values_say() {
     let mut memory = with_tables();
     let text = "UPDATE ks.one SET v = ?, w = ? WHERE k = ?";
     let prepared = prepared(&memory, text);
-    let Plan::Modify(modify) = &prepared.plan else {
-        panic!("it writes");
-    };
+    let modify = written_by(&prepared);
     let update = |values: &[Value<'_>]| at_once(modify, values, (1_000_000, 1));
     let (one, wrong, w, k) = (
         Value::Bytes(&[0, 0, 0, 1]),
@@ -298,9 +300,7 @@ fn a_row_gets_what_its_values_say() {
 fn long_values_are_written_at_once_as_well() {
     let mut memory = with_tables();
     let prepared = prepared(&memory, "INSERT INTO ks.one (k, v, w) VALUES (?, ?, ?)");
-    let Plan::Modify(modify) = &prepared.plan else {
-        panic!("it writes");
-    };
+    let modify = written_by(&prepared);
     for length in [0, 1, 8 << 10, (8 << 10) + 1, 1 << 20] {
         let (long, one) = (vec![b'w'; length], number(1));
         let values = [&b"k"[..], &one, &long].map(Value::Bytes);
@@ -320,9 +320,7 @@ fn what_expires_is_written_at_once_as_well() {
     let mut memory = with_tables();
     let text = "INSERT INTO ks.brief (k, v, m) VALUES (?, ?, ?) USING TIMESTAMP ? AND TTL ?";
     let prepared = prepared(&memory, text);
-    let Plan::Modify(modify) = &prepared.plan else {
-        panic!("it writes");
-    };
+    let modify = written_by(&prepared);
     let now = (memory.now_micros / 1_000_000) as u32;
     let update = |values: &[Value<'_>]| at_once(modify, values, (7, now));
     let (k, map) = (
@@ -398,9 +396,7 @@ fn sets_and_maps_are_put_in_order() {
     let mut memory = with_tables();
     let text = "UPDATE ks.maps SET s = ?, m = ?, f = ? WHERE k = ?";
     let prepared = prepared(&memory, text);
-    let Plan::Modify(modify) = &prepared.plan else {
-        panic!("it writes");
-    };
+    let modify = written_by(&prepared);
     let map = |keys: &[i32], of: &dyn Fn(i32) -> Vec<u8>| {
         collection::pack_entries(keys.iter().map(|key| (number(*key), of(*key))))
     };

@@ -73,28 +73,21 @@ impl Attributes {
 
     /// The timestamp of this execution, in microseconds since 1970.
     pub(crate) fn timestamp(&self, default: i64, request: &Request<'_>) -> Result<i64, CqlError> {
-        let Some(timestamp) = &self.timestamp else {
-            return Ok(default);
-        };
-        match timestamp.evaluate(request)? {
-            Bound::Unset => Ok(default),
-            Bound::Null => invalid!("Invalid null value of timestamp"),
-            Bound::Value(bytes) => timestamp_of(&bytes),
+        match &self.timestamp {
+            None => Ok(default),
+            Some(timestamp) => timestamp_of(timestamp.evaluate(request)?.borrowed(), default),
         }
     }
 
     /// The time to live of this execution, in seconds.
     pub(crate) fn ttl(&self, table: &Table, request: &Request<'_>) -> Result<i32, CqlError> {
-        let default = table.options.default_time_to_live;
-        let ttl = match &self.ttl {
-            None => default,
-            Some(ttl) => match ttl.evaluate(request)? {
-                Bound::Unset => default,
-                Bound::Null => NO_TTL,
-                Bound::Value(bytes) => ttl_of(&bytes)?,
-            },
-        };
-        check_ttl((ttl, self.ttl.is_some()), table, request.now_seconds)
+        let said = self.ttl.as_ref().map(|ttl| ttl.evaluate(request));
+        let said = said.transpose()?;
+        ttl_of(
+            said.as_ref().map(Bound::borrowed),
+            table,
+            request.now_seconds,
+        )
     }
 }
 
@@ -109,33 +102,29 @@ pub(super) struct GivenAttributes {
 impl GivenAttributes {
     /// As [`Attributes::timestamp`]; `None` where that is an error.
     pub(super) fn timestamp(&self, default: i64, values: &[Value<'_>]) -> Option<i64> {
-        let Some(given) = &self.timestamp else {
-            return Some(default);
-        };
-        match given.assigned(values)? {
-            Value::Unset => Some(default),
-            Value::Null => None,
-            Value::Bytes(bytes) => timestamp_of(bytes).ok(),
+        match &self.timestamp {
+            None => Some(default),
+            Some(given) => timestamp_of(given.assigned(values)?, default).ok(),
         }
     }
 
     /// As [`Attributes::ttl`]; `None` where that is an error.
     pub(super) fn ttl(&self, table: &Table, values: &[Value<'_>], now_seconds: u32) -> Option<i32> {
-        let default = table.options.default_time_to_live;
-        let ttl = match &self.ttl {
-            None => default,
-            Some(given) => match given.assigned(values)? {
-                Value::Unset => default,
-                Value::Null => NO_TTL,
-                Value::Bytes(bytes) => ttl_of(bytes).ok()?,
-            },
+        let said = match &self.ttl {
+            None => None,
+            Some(given) => Some(given.assigned(values)?),
         };
-        check_ttl((ttl, self.ttl.is_some()), table, now_seconds).ok()
+        ttl_of(said, table, now_seconds).ok()
     }
 }
 
-/// A timestamp that a client gave.
-fn timestamp_of(bytes: &[u8]) -> Result<i64, CqlError> {
+/// The timestamp that a statement says, in microseconds since 1970.
+fn timestamp_of(said: Value<'_>, default: i64) -> Result<i64, CqlError> {
+    let bytes = match said {
+        Value::Unset => return Ok(default),
+        Value::Null => return invalid!("Invalid null value of timestamp"),
+        Value::Bytes(bytes) => bytes,
+    };
     match <[u8; 8]>::try_from(bytes).map(i64::from_be_bytes) {
         Ok(i64::MIN) => invalid!(
             "Out of bound timestamp, must be in [{}, {}]",
@@ -147,21 +136,18 @@ fn timestamp_of(bytes: &[u8]) -> Result<i64, CqlError> {
     }
 }
 
-/// A time to live that a client gave: no bytes and null are the same to an int.
-fn ttl_of(bytes: &[u8]) -> Result<i32, CqlError> {
-    match <[u8; 4]>::try_from(bytes) {
-        Ok(bytes) => Ok(i32::from_be_bytes(bytes)),
-        Err(_) if bytes.is_empty() => Ok(NO_TTL),
-        Err(_) => invalid!("Invalid TTL value"),
-    }
-}
-
-/// The time to live, which the statement says, or its table, if it is one that a write may have.
-fn check_ttl(
-    (ttl, is_said): (i32, bool),
-    table: &Table,
-    now_seconds: u32,
-) -> Result<i32, CqlError> {
+/// The time to live that a statement says, if it does, or its table: in seconds.
+fn ttl_of(said: Option<Value<'_>>, table: &Table, now_seconds: u32) -> Result<i32, CqlError> {
+    let ttl = match said {
+        None | Some(Value::Unset) => table.options.default_time_to_live,
+        Some(Value::Null) => NO_TTL,
+        Some(Value::Bytes(bytes)) => match <[u8; 4]>::try_from(bytes) {
+            Ok(bytes) => i32::from_be_bytes(bytes),
+            // No bytes and null are the same to an int.
+            Err(_) if bytes.is_empty() => NO_TTL,
+            Err(_) => return invalid!("Invalid TTL value"),
+        },
+    };
     if ttl < 0 {
         return invalid!("A TTL must be greater or equal to 0, but was {ttl}");
     }
@@ -169,7 +155,7 @@ fn check_ttl(
         return invalid!("ttl is too large. requested ({ttl}) maximum ({MAX_TTL})");
     }
     if i64::from(now_seconds) + i64::from(ttl) > LAST_EXPIRATION && ttl != NO_TTL {
-        let whose = if is_said { "" } else { "default " };
+        let whose = if said.is_none() { "default " } else { "" };
         return invalid!(
             "Request on table {}.{} with {whose}ttl of {ttl} seconds exceeds maximum supported \
              expiration date of 2038-01-19T03:14:06+00:00. In order to avoid this use a lower \

@@ -73,6 +73,15 @@ pub(crate) enum BoundList {
 }
 
 impl Bound {
+    /// The same, as a client binds it.
+    pub(crate) fn borrowed(&self) -> Value<'_> {
+        match self {
+            Bound::Value(value) => Value::Bytes(value),
+            Bound::Null => Value::Null,
+            Bound::Unset => Value::Unset,
+        }
+    }
+
     /// The value; null and unset are `None`.
     pub(crate) fn value(self) -> Option<Bytes> {
         match self {

@@ -205,6 +205,13 @@ impl ChunkCache {
         self.clock.borrow().by_key.contains_key(&(file, chunk))
     }
 
+    /// Takes in chunks of a file, with their numbers.
+    pub(crate) fn insert_all(&self, file: u64, chunks: impl IntoIterator<Item = (u64, Bytes)>) {
+        for (chunk, bytes) in chunks {
+            self.insert(file, chunk, bytes);
+        }
+    }
+
     pub(crate) fn insert(&self, file: u64, chunk: u64, bytes: Bytes) {
         let mut clock = self.clock.borrow_mut();
         let key = (file, chunk);

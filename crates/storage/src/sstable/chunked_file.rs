@@ -278,9 +278,8 @@ impl ChunkedFile {
         count: u64,
     ) -> Result<Vec<Bytes>, SSTableError> {
         let chunks = self.read(first, count).await?;
-        for (number, chunk) in (first..).zip(&chunks) {
-            self.cache.insert(self.id, number, chunk.clone());
-        }
+        let numbered = (first..).zip(chunks.iter().cloned());
+        self.cache.insert_all(self.id, numbered);
         Ok(chunks)
     }
 

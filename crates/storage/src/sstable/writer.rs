@@ -380,8 +380,7 @@ impl Writer {
         let indexes = self.indexes.finish(keys).await?;
         let written = self.data.finish().map_err(|e| data_file.failed(e))?;
         if let Some((cache, file)) = &self.kept_in {
-            let kept = written.kept.into_iter();
-            kept.for_each(|(chunk, bytes)| cache.insert(*file, chunk, bytes));
+            cache.insert_all(*file, written.kept);
         }
         data_file.append(&written.ready).await?;
         data_file.finish().await?;
@@ -444,8 +443,7 @@ impl Writer {
     /// Writes what has gathered, if it is enough.
     async fn flush(&mut self) -> Result<(), WriteError> {
         if let Some((cache, file)) = &self.kept_in {
-            let kept = self.data.take_kept();
-            kept.for_each(|(chunk, bytes)| cache.insert(*file, chunk, bytes));
+            cache.insert_all(*file, self.data.take_kept());
         }
         if self.data.ready_len() >= FLUSH_LENGTH {
             let ready = self.data.take_ready();
