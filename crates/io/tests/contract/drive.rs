@@ -1,5 +1,6 @@
 //! The drive, for others than the foreground.
 
+use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -122,9 +123,21 @@ pub(crate) fn a_shard_ends_after_what_its_drive_has_begun(driver: Driver) {
             env.sleep(Duration::from_millis(1)).await;
         }
     });
-    let open = std::fs::read_dir("/proc/self/fd").unwrap();
-    let mut names = open.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
-    let left = names.any(|name| name == path);
+    let left = (0..100).all(|_| {
+        let left = is_open(&path);
+        if left {
+            // A thread closes it, which may not have had its turn.
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        left
+    });
     let _ = std::fs::remove_file(&path);
     assert!(!left, "the file is left to the kernel");
+}
+
+/// Does this process have that file open?
+fn is_open(path: &Path) -> bool {
+    let open = std::fs::read_dir("/proc/self/fd").unwrap();
+    open.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok())
+        .any(|name| name == path)
 }
