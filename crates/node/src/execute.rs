@@ -30,7 +30,8 @@ use crate::statements::{Statement, StatementId, encode_columns};
 use crate::trace::Traced;
 use crate::truncate;
 pub(crate) use point::{
-    Answered, AtOnce, Owners, TOGETHER, answer_at_once, answer_for_another, have_answered,
+    Answered, AtOnce, ForAnother, Owners, TOGETHER, answer_at_once, answer_for_another,
+    have_answered,
 };
 use result::{check_size, make_room, put_row};
 

@@ -38,6 +38,14 @@ pub(crate) enum Message {
         /// What.
         request: ShardRequest,
     },
+    /// Answer executions of a client that were read together, of rows that the other shard owns, as far as nothing is
+    /// unusual about them: reads of what is in memory, and writes. The reply has the same number.
+    Answer {
+        /// Chosen by the asking shard.
+        id: u64,
+        /// From the first on.
+        envelopes: Vec<Envelope>,
+    },
     /// The reply to the request of this number.
     Reply {
         /// The request's.
@@ -61,9 +69,6 @@ pub(crate) enum ShardRequest {
     LeadCounter(CounterMutation, Consistency),
     /// Read what the other shard owns.
     Read(Box<ReadCommand>),
-    /// Answer executions of a client that were read together, of rows that the other shard owns, as far as nothing is
-    /// unusual about them: reads of what is in memory, and writes.
-    Answer(Vec<Envelope>),
     /// Say all that the other shard knows.
     ReadVersions(Box<ReadCommand>),
     /// Answer a step of Paxos about a partition that the other shard owns.

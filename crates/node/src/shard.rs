@@ -11,6 +11,7 @@ use hashbrown::HashMap;
 use io::{Env, Mesh, MeshSeat, Notify, Outlet, Semaphore, oneshot};
 use model::{Schema, Sharder, Token};
 use storage::{SharedFiles, Store};
+use wire::Envelope;
 
 use crate::batch::BatchSizes;
 use crate::batch_log::BatchLog;
@@ -18,6 +19,7 @@ use crate::clients::Clients;
 use crate::config::NodeConfig;
 use crate::coordinator::{CounterLocks, Observed, Relays, SerialTurns};
 use crate::disk_usage::DiskUsages;
+use crate::execute::Answered;
 use crate::flaw::Flaw;
 use crate::functions;
 use crate::hints::Hints;
@@ -291,6 +293,16 @@ impl Shard {
     /// Sends a request to another shard. What is returned waits for the reply; the request is on
     /// its way once this future has ended.
     pub(crate) async fn send(&self, to: u16, request: ShardRequest) -> PendingReply<'_> {
+        let message = |id| Message::Request { id, request };
+        self.send_numbered(to, message).await
+    }
+
+    /// Sends a message that another shard replies to, under the number that it is given.
+    async fn send_numbered(
+        &self,
+        to: u16,
+        message: impl FnOnce(u64) -> Message,
+    ) -> PendingReply<'_> {
         debug_assert_ne!(to, self.index(), "the same shard is a plain call");
         let id = self.next_request.get();
         self.next_request.set(id + 1);
@@ -303,7 +315,7 @@ impl Shard {
             id,
             receiver,
         };
-        self.mesh.send(to, Message::Request { id, request }).await;
+        self.mesh.send(to, message(id)).await;
         pending
     }
 
@@ -314,6 +326,15 @@ impl Shard {
         request: ShardRequest,
     ) -> Result<ShardReply, ShardGone> {
         self.send(to, request).await.reply().await
+    }
+
+    /// Has another shard answer executions of a client ([`Message::Answer`]); gives as many answers as it has.
+    pub(crate) async fn have_answered(&self, to: u16, envelopes: Vec<Envelope>) -> Answered {
+        let message = |id| Message::Answer { id, envelopes };
+        match self.send_numbered(to, message).await.reply().await {
+            Ok(ShardReply::Answered(answered)) => answered,
+            _ => Answered::default(),
+        }
     }
 
     /// Has all shards do something at once: the others what `request` asks, this one `here`. The first

@@ -12,12 +12,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cluster::EntryRefused;
-use io::{Env, TaskGroup};
+use io::{Env, Full, TaskGroup};
 use model::{CqlType, DecoratedKey, Mutation, Schema, Table, Token};
 use storage::{CommitLogConfig, OpenError, Store, StoreConfig};
 use uuid::Uuid;
+use wire::Envelope;
 
-use crate::execute;
+use crate::execute::{self, ForAnother};
 use crate::internode::Stream;
 use crate::listener::{self, Listeners};
 use crate::membership::{self, ClusterService};
@@ -333,6 +334,31 @@ async fn receive(shard: Rc<Shard>) {
                 let answering = answer(shard.clone(), from, id, request);
                 shard.env.spawn(TaskGroup::Foreground, answering).detach();
             }
+            Message::Answer { id, envelopes } => answer_clients(&shard, (from, id), &envelopes),
+        }
+    }
+}
+
+/// Answers requests of another shard's client. A task for what does not wait would take longer than that.
+fn answer_clients(shard: &Rc<Shard>, (from, id): (u16, u64), envelopes: &[Envelope]) {
+    let reply = move |answered| Message::Reply {
+        id,
+        reply: ShardReply::Answered(answered),
+    };
+    let of_task = shard.clone();
+    match execute::answer_for_another(shard, envelopes) {
+        ForAnother::Answered(answered) => {
+            if let Err(Full(reply)) = shard.mesh.try_send(from, reply(answered)) {
+                let sending = async move { of_task.mesh.send(from, reply).await };
+                shard.env.spawn(TaskGroup::Foreground, sending).detach();
+            }
+        }
+        ForAnother::Writing(writing) => {
+            let writing = async move {
+                let answered = writing.finish().await;
+                of_task.mesh.send(from, reply(answered)).await;
+            };
+            shard.env.spawn(TaskGroup::Foreground, writing).detach();
         }
     }
 }
@@ -380,9 +406,6 @@ async fn perform(shard: &Rc<Shard>, request: ShardRequest) -> ShardReply {
             ShardReply::Written(coordinator::lead(shard, addition, consistency).await)
         }
         ShardRequest::Read(command) => ShardReply::Read(shard.store.read(&command).await),
-        ShardRequest::Answer(envelopes) => {
-            ShardReply::Answered(execute::answer_for_another(shard, &envelopes).await)
-        }
         ShardRequest::ReadVersions(command) => {
             ShardReply::Versions(shard.store.read_versions(&command).await)
         }

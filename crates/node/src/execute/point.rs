@@ -163,19 +163,18 @@ pub(crate) fn answer_at_once(
     Some(AtOnce::Done(count, now))
 }
 
-/// Answers requests of a client of another shard, as [`answer_at_once`]: executions of one statement.
-pub(crate) async fn answer_for_another(shard: &Rc<Shard>, envelopes: &[Envelope]) -> Answered {
-    match begin_for_another(shard, envelopes) {
-        Some(ForAnother::Answered(answered)) => answered,
-        Some(ForAnother::Writing(writing)) => writing.finish().await,
-        None => Answered::default(),
-    }
+/// What becomes of requests of another shard's client.
+pub(crate) enum ForAnother {
+    /// That was all.
+    Answered(Answered),
+    /// They are answered when they are in the commit log.
+    Writing(point_write::Writing<Answered>),
 }
 
-/// What becomes of requests of another shard's client.
-enum ForAnother {
-    Answered(Answered),
-    Writing(point_write::Writing<Answered>),
+/// Answers requests of a client of another shard, as [`answer_at_once`]: executions of one statement.
+pub(crate) fn answer_for_another(shard: &Rc<Shard>, envelopes: &[Envelope]) -> ForAnother {
+    let begun = begin_for_another(shard, envelopes);
+    begun.unwrap_or_else(|| ForAnother::Answered(Answered::default()))
 }
 
 /// `None`: nothing has happened.

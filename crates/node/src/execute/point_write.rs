@@ -151,7 +151,7 @@ impl<'e> Asked<'e> {
 }
 
 /// Where answers are written.
-pub(super) trait Answers {
+pub(crate) trait Answers {
     /// Is there room for one more?
     fn has_room(&self) -> bool;
 
@@ -247,7 +247,7 @@ fn put(shard: &Shard, response: ResponseWriter<'_>, result: Result<(), RequestEr
 }
 
 /// Executions that are in the commit log.
-pub(super) struct Writing<A> {
+pub(crate) struct Writing<A> {
     writes: BegunWrites,
     unanswered: VecDeque<Unanswered>,
     keyspace: Arc<str>,
@@ -312,7 +312,7 @@ impl<A: Answers> Writing<A> {
     }
 
     /// Answers each when it is written, or when the time of all is up.
-    pub(super) async fn finish(mut self) -> A {
+    pub(crate) async fn finish(mut self) -> A {
         let shard = self.shard.clone();
         let written = async {
             while let Some(written) = self.writes.next().await {

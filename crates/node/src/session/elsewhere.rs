@@ -14,7 +14,6 @@ use wire::Envelope;
 use super::{UnderWay, answer};
 use crate::clients::Client;
 use crate::execute::{self, Answered, Owners, TOGETHER};
-use crate::message::{ShardReply, ShardRequest};
 use crate::metrics::RequestKind;
 use crate::request_memory::memory_of;
 use crate::shard::Shard;
@@ -72,11 +71,7 @@ impl Elsewhere {
     /// for no drive there, and writes have theirs.
     pub(super) async fn answer(mut self, owner: u16) {
         let envelopes = self.requests.iter().map(|(_, envelope)| envelope.clone());
-        let asked = ShardRequest::Answer(envelopes.collect());
-        let answered = match self.shard.ask(owner, asked).await {
-            Ok(ShardReply::Answered(answered)) => answered,
-            _ => Answered::default(),
-        };
+        let answered = self.shard.have_answered(owner, envelopes.collect()).await;
         let left = self.requests.split_off(answered.count);
         self.client.elsewhere(self.kind).tried(left.is_empty());
         if answered.count > 0 {

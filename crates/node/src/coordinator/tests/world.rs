@@ -375,7 +375,9 @@ async fn receive(shard: Rc<Shard>) {
                 shard.take_reply(id, reply);
                 continue;
             }
-            Message::Adopt(_) | Message::AdoptNode(..) => unreachable!("there are no clients"),
+            Message::Adopt(_) | Message::AdoptNode(..) | Message::Answer { .. } => {
+                unreachable!("there are no clients")
+            }
         };
         let answering = {
             let shard = shard.clone();
