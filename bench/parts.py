@@ -64,8 +64,8 @@ def hold(bench, part, name, values, bound, at_most, unit="x"):
         bench.targets.append(Target(part, name, values, bound, at_most, unit))
 
 
-def warm_up(bench, data, workload="c"):
-    for server in bench.servers:
+def warm_up(bench, data, workload="c", servers=None):
+    for server in bench.servers if servers is None else servers:
         say(f"{server.name}: warms up")
         bench.measure(server, workload, data, max(bench.options.threads), bench.options.rewarm * bench.options.nodes)
 
