@@ -8,6 +8,8 @@
 //! shard's time all of it gets in `pace`.
 
 mod dropped;
+#[cfg(test)]
+mod garbage_tests;
 mod history;
 mod operations;
 #[cfg(test)]
