@@ -106,7 +106,7 @@ pub(crate) async fn read_whole(
             rows_per_partition: u32::MAX,
             bytes: u32::MAX,
         },
-        now_seconds: u32::try_from(shard.env.wall_micros() / 1_000_000).unwrap_or(0),
+        now_seconds: shard.now_seconds(),
         resume: None,
         table,
         bypass_cache: false,

@@ -171,7 +171,7 @@ async fn read(
             rows_per_partition: u32::MAX,
             bytes: LOOK_BYTES,
         },
-        now_seconds: u32::try_from(shard.env.wall_micros() / 1_000_000).unwrap_or(0),
+        now_seconds: shard.now_seconds(),
         resume: None,
         table: table.clone(),
         bypass_cache: false,

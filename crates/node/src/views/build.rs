@@ -21,7 +21,6 @@ use storage::{Now, ViewRule, ViewUpdates};
 use wire::WriteType;
 
 use super::deliver::{tell_surely, told};
-use super::write::now_seconds;
 use super::{known, time};
 use crate::coordinator;
 use crate::message::ShardRequest;
@@ -337,7 +336,7 @@ async fn moment(shard: &Rc<Shard>, rule: &[ViewRule]) -> Result<(i64, Now), Stri
             .map_err(|error| error.to_string())?,
         false => 0,
     };
-    let seconds = now_seconds(shard);
+    let seconds = shard.now_seconds();
     Ok((shard.env.wall_micros(), Now { seconds, micros }))
 }
 

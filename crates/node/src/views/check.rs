@@ -24,7 +24,6 @@ use model::{
 use storage::{ViewRule, ViewUpdates};
 use wire::WriteType;
 
-use super::write::now_seconds;
 use crate::coordinator;
 use crate::error::RequestError;
 use crate::shard::Shard;
@@ -260,7 +259,7 @@ impl Check<'_> {
                 self.rule(),
                 there,
                 in_table.as_ref(),
-                now_seconds(self.shard),
+                self.shard.now_seconds(),
             );
             self.write(key.clone(), away).await?;
             let left = row_of(self.shard, &view, key.clone(), clustering).await?;
@@ -308,7 +307,7 @@ fn command(
             rows_per_partition: u32::MAX,
             bytes: BYTES,
         },
-        now_seconds: now_seconds(shard),
+        now_seconds: shard.now_seconds(),
         resume: None,
         bypass_cache: false,
         packed: false,

@@ -144,13 +144,9 @@ pub(super) async fn now(shard: &Rc<Shard>, rules: &[ViewRule]) -> Result<Now, Wr
         false => 0,
     };
     Ok(Now {
-        seconds: now_seconds(shard),
+        seconds: shard.now_seconds(),
         micros,
     })
-}
-
-pub(super) fn now_seconds(shard: &Shard) -> u32 {
-    u32::try_from(shard.env.wall_micros() / 1_000_000).unwrap_or(0)
 }
 
 /// What no view could hold is refused before anything is written.
