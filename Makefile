@@ -154,12 +154,12 @@ in-place: $(PYTHON)/.installed $(HELENUS) ## a Cassandra's folder is opened in p
 	$(PYTHON)/bin/python -m in_place
 
 ##  beside `make test`
-.PHONY: fuzz compare soak wide bench-check bench-record valgrind drivers tools clean
+.PHONY: fuzz compare soak wide bench-check bench-record valgrind perf drivers tools clean
 
 fuzz: ## SECONDS=N: each fuzz target for so long
 	tests/fuzz.sh $(SECONDS)
 
-compare: build ## PARTS=names: Helenus, Cassandra and the limit of the machine side by side; a report with plots
+compare: build perf ## PARTS=names: Helenus, Cassandra and the limit of the machine side by side; a report with plots
 	cargo build --release -p bench -p limit
 	bench/compare $(if $(PARTS),--parts $(PARTS))
 
@@ -184,6 +184,14 @@ valgrind:
 	@command -v valgrind >/dev/null || { \
 		[ "$$(id -u)" = 0 ] || sudo=sudo; \
 		$$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends valgrind; \
+	}
+
+# Debian's name, and Ubuntu's. Without it the comparison is the same, but for what it says of targets that are missed.
+perf:
+	@command -v perf >/dev/null || { \
+		[ "$$(id -u)" = 0 ] || sudo=sudo; \
+		install="$$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends"; \
+		$$install linux-perf || $$install linux-tools-generic || echo "no perf, so no profiles"; \
 	}
 
 drivers: $(PYTHON)/.installed $(PYTHON_SCYLLA)/.installed ## the Python drivers, into .tools

@@ -33,6 +33,20 @@ class Run:
 
 
 @dataclasses.dataclass
+class Profile:
+    """Where a server's CPU time went while what missed its target was measured once more."""
+
+    server: str
+    # Of its CPU time for an operation, and how many cores it kept busy.
+    micros: float
+    cores: float
+    # (where, share): the kernel, libraries, and crates of the server, the largest first.
+    places: list
+    # (function, where, share): those that took most.
+    functions: list
+
+
+@dataclasses.dataclass
 class Target:
     """A ratio, or a figure, and what it is to be: at most or at least `bound`."""
 
@@ -44,6 +58,8 @@ class Target:
     bound: float
     at_most: bool
     unit: str = "x"
+    # Of one that is missed, where there is one.
+    profile: Profile | None = None
 
     def median(self):
         return statistics.median(self.values)
@@ -56,7 +72,10 @@ class Target:
 
     @classmethod
     def from_json(cls, entry):
-        return cls(**{field.name: entry[field.name] for field in dataclasses.fields(cls)})
+        entry = {field.name: entry.get(field.name, field.default) for field in dataclasses.fields(cls)}
+        if entry["profile"]:
+            entry["profile"] = Profile(**entry["profile"])
+        return cls(**entry)
 
 
 # From this share of the time on in which a hypervisor let the machine wait, latencies are said to be of that, too.

@@ -15,6 +15,7 @@ from plots import number
 # Columns are in this order: these first, the limit last, what else there is between them as it comes.
 FIRST, LAST = (CASSANDRA, HELENUS), (LIMIT,)
 NONE = "–"
+PROFILED = "Where the time goes of what is missed"
 # So many lines of the README's table are cases.
 SUMMARY_ROWS = 20
 
@@ -168,6 +169,22 @@ def target_table(targets):
     return table
 
 
+def profile_tables(target):
+    """Where the time went of one that is missed: as a share, and as microseconds an operation."""
+    profile = target.profile
+    told = lambda share: [f"{share:.1%}", number(share * profile.micros)]
+    title = (f"{target.part}: {target.name}: {profile.server} took {number(profile.micros)} µs of CPU an operation, "
+             f"{number(profile.cores)} cores were busy")
+    places = [["where", "share", "µs an operation"], *([where, *told(share)] for where, share in profile.places)]
+    functions = [["function", "where", "share", "µs an operation"],
+                 *([name, where, *told(share)] for name, where, share in profile.functions)]
+    return [Table(title, places, words=(0,)), Table("", functions, words=(0, 1))]
+
+
+def profiled(targets):
+    return [table for target in targets if target.profile for table in profile_tables(target)]
+
+
 def verdict(target):
     """Whether it is met, and by how much or not; a sign and words, for those who see no colours."""
     if not target.values:
@@ -299,6 +316,8 @@ def html(header, runs, targets, remarks):
                                           for key, said in header.items()), "</dl>"]
     body += [f"<p>{escaped(targets_in_words(targets))}</p>", html_table(target_table(targets))] if targets else []
     body += [f"<p>{escaped(clean_or_not(runs))}</p>", f"<nav>{links}</nav>", *html_list("Remarks", remarks)]
+    tables = profiled(targets)
+    body += [f"<h2>{PROFILED}</h2>", *map(html_table, tables)] if tables else []
     for index, section in enumerate(found):
         body.append(f'<h2 id="part-{index}">{escaped(section.part)}</h2>')
         body += html_list("Faults", section.faults, "faults")
@@ -361,6 +380,10 @@ def blocks(header, runs, targets, remarks, said, table_of, headed):
         found += [headed(2, "Targets"), said(targets_in_words(targets)), table_of(target_table(targets))]
     found.append(said(clean_or_not(runs)))
     found += [headed(2, "Remarks"), listed(remarks)] if remarks else []
+    tables = profiled(targets)
+    found += [headed(2, PROFILED)] if tables else []
+    for table in tables:
+        found += [headed(3, said(table.title)), table_of(table)] if table.title else [table_of(table)]
     for section in sections(runs):
         found.append(headed(2, said(section.part)))
         found += ["Faults:", listed(section.faults)] if section.faults else []

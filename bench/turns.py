@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 
+import profiles
 from measurements import Run
 from servers import fail, say
 
@@ -180,6 +181,21 @@ class Bench:
                 say(f"{part}, {case}, {phase}, round {turn + 1}: {server.name}, {threads} in flight, "
                     f"{figures['ops_per_second']:,.0f} ops/s, {spent:.2f} µs of CPU each, p99.9 {figures['latency']['p999'] / 1000:.2f} ms")
         return [run for run in self.runs if (run.part, run.case, run.phase) == (part, case, phase)]
+
+    def explain(self, target, server, measure):
+        """Measures once more what missed its target, for what the server's CPU time goes to."""
+        self.turn(server)
+        file = self.folder / "perf.data"
+        try:
+            with profiles.recorded(server.pids(), file, self.client_cores):
+                _, figures = measure(server)
+            target.profile = profiles.read(file, server.name, figures)
+        except profiles.NoProfile as error:
+            note = f"Where the time of {server.name} goes is not known: {error}"
+            if note not in self.notes:
+                self.notes.append(note)
+        finally:
+            file.unlink(missing_ok=True)
 
     def find_peak(self, server, workload, data):
         """The number of operations in flight with which `server` does most of them."""

@@ -3,8 +3,10 @@
 import json
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
+import time
 import types
 import xml.etree.ElementTree
 
@@ -15,6 +17,7 @@ sys.path.insert(0, str(BENCH))
 
 import parts  # noqa: E402
 import plots  # noqa: E402
+import profiles  # noqa: E402
 import report  # noqa: E402
 from measurements import Run, Target  # noqa: E402
 
@@ -127,6 +130,81 @@ def test_verdicts(target, said):
     (122.24, "122.2"), (64.0, "64"), (15783.4, "15,783"), (-1.944, "-1.94")])
 def test_numbers(value, said):
     assert plots.number(value) == said
+
+
+# --- profiles ---------------------------------------------------------------
+
+# As `perf report` 6.1 writes it: columns are padded, and there may be more of them.
+PERF = """# Samples: 7K of event 'cpu-clock:ppp'
+#
+# Overhead|Shared Object    |Symbol                    |IPC   [IPC Coverage]
+ 41.50% |[kernel.kallsyms]|[k] tcp_ack               |-      -
+ 30.00% |helenus          |[.] storage::memtable::token_map::TokenMap<V>::guess|-      -
+ 10.00% |helenus          |[.] <io::executor::Counted<F> as core::future::future::Future>::poll
+  8.00% |libc.so.6        |[.] __memmove_avx512_unaligned_erms|-      -
+  5.00% |helenus          |[.] _mi_page_malloc_zero  |-      -
+  4.60% |helenus          |[.] storage::store::flush::<impl storage::store::Inner>::flush_memtable
+  0.50% |[vdso]           |[.] __vdso_clock_gettime
+  0.40% |helenus          |[.] main
+"""
+SPENT = {"server_cpu": {"micros_per_operation": 2.0, "cores": 0.5}}
+
+
+def profiled():
+    return Target("path", NASTY, [2.1], 2.0, True, profile=profiles.profile_of(PERF, "Helenus", SPENT))
+
+
+def test_time_goes_to_the_kernel_libraries_and_crates():
+    profile = profiled().profile
+    assert profile.places == [
+        ("the kernel", 0.415), ("storage", 0.346), ("io", 0.1), ("libc", 0.08), ("mimalloc", 0.05), ("others", 0.009)]
+    assert profile.functions[0] == ("tcp_ack", "the kernel", 0.415)
+    assert profile.functions[1][0] == "storage::memtable::token_map::TokenMap<V>::guess"
+
+
+@pytest.mark.parametrize("told", ["", "# Samples: 0", "perf: no such file"])
+def test_of_no_samples_there_is_no_profile(told):
+    with pytest.raises(profiles.NoProfile):
+        profiles.profile_of(told, "Helenus", SPENT)
+
+
+@pytest.mark.parametrize("name, crate", [
+    ("<&mut T as storage::Reader>::read", "helenus"), ("<&wire::Frame as core::fmt::Debug>::fmt", "wire"),
+    ("<dyn node::Task>::run", "node"), ("core::ptr::drop_in_place<io::File>", "core"), ("memcpy", "helenus")])
+def test_a_function_is_of_the_crate_that_its_name_begins_with(name, crate):
+    assert profiles.place("helenus", ".", name) == crate
+
+
+def test_a_profile_is_told_where_there_is_one():
+    kept = Target.from_json(json.loads(json.dumps(profiled().to_json())))
+    for tell in (report.html, report.markdown, report.plain):
+        told = tell({}, ycsb(), [kept], [])
+        assert report.PROFILED in told
+        assert "took 2 µs of CPU an operation, 0.500 cores were busy" in told
+        assert report.PROFILED not in tell({}, ycsb(), targets(), [])
+    assert row(report.plain({}, [], [kept], []), "storage  ", "34.6%").split() == ["storage", "34.6%", "0.692"]
+    assert "<script>" not in report.html({}, [], [kept], [])
+
+
+def test_targets_of_comparisons_before_have_no_profile():
+    entry = targets()[0].to_json()
+    del entry["profile"]
+    assert Target.from_json(entry).profile is None
+
+
+@pytest.mark.skipif(not shutil.which("perf"), reason="there is no perf")
+def test_what_a_process_does_is_recorded(tmp_path):
+    busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        with profiles.recorded([busy.pid], tmp_path / "perf.data", None):
+            time.sleep(0.5)
+    except profiles.NoProfile as error:
+        pytest.skip(f"perf may not: {error}")
+    finally:
+        busy.kill()
+        busy.wait()
+    profile = profiles.read(tmp_path / "perf.data", "python", SPENT)
+    assert sum(share for _, share in profile.places) == pytest.approx(1, abs=0.05)
 
 
 # --- nothing is hidden, and nothing breaks it -------------------------------

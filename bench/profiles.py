@@ -1,0 +1,98 @@
+"""Where a server's CPU time goes, by `perf`: what there is to say of a target that is missed."""
+import collections
+import contextlib
+import re
+import shutil
+import signal
+import subprocess
+
+from measurements import Profile
+
+# Of each core. An odd number, so that nothing that comes at a regular pace is seen too often.
+SAMPLES_A_SECOND = 1999
+# Seconds that `perf` may take to write what it has, and to read it.
+PATIENCE = 60
+# Who took less is not told of by name.
+LEAST_SHARE = 0.01
+FUNCTIONS = 12
+
+# A line of `perf report`: share, binary and function, of which only that may contain the mark between them.
+LINE = re.compile(r"\s*([\d.]+)%\s*\|([^|]*)\|\s*\[(.)\]\s*(.*)")
+
+
+class NoProfile(Exception):
+    """Why there is none."""
+
+
+@contextlib.contextmanager
+def recorded(pids, file, cores):
+    """Takes samples of these processes meanwhile, from the cores that are not theirs, if there are such."""
+    if not shutil.which("perf"):
+        raise NoProfile("there is no perf: make perf")
+    command = ["perf", "record", "--quiet", "--freq", str(SAMPLES_A_SECOND), "--pid", ",".join(map(str, pids)),
+               "--output", str(file)]
+    if cores:
+        command = ["taskset", "-c", cores, *command]
+    running = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    try:
+        yield
+    finally:
+        running.send_signal(signal.SIGINT)
+        try:
+            _, said = running.communicate(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            running.kill()
+            _, said = running.communicate()
+    if not file.exists():
+        raise NoProfile(" ".join(said.decode(errors="replace").split()) or "perf wrote nothing")
+
+
+def read(file, server, figures):
+    """What was recorded while these figures of a server were measured."""
+    command = ["perf", "report", "--input", str(file), "--stdio", "--no-children", "--sort", "dso,symbol",
+               "--field-separator", "|"]
+    try:
+        told = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True, errors="replace", timeout=PATIENCE)
+    except subprocess.TimeoutExpired as expired:
+        raise NoProfile(f"perf report took more than {PATIENCE} s") from expired
+    return profile_of(told.stdout, server, figures)
+
+
+def profile_of(told, server, figures):
+    """What `perf report` told."""
+    shares = collections.Counter()
+    functions = []
+    for line in told.splitlines():
+        found = LINE.match(line)
+        if found and not line.startswith("#"):
+            share, binary, kind, name = round(float(found[1]) / 100, 4), found[2].strip(), found[3], found[4]
+            # Behind the name may come columns that are empty.
+            name = name.split("|")[0].strip()
+            where = place(binary, kind, name)
+            shares[where] += share
+            functions.append((name, where, share))
+    if not functions:
+        raise NoProfile("perf took no samples")
+    # As exact as perf tells them.
+    places = [(where, round(share, 4)) for where, share in shares.most_common() if share >= LEAST_SHARE]
+    others = round(sum(shares.values()) - sum(share for _, share in places), 4)
+    if others >= LEAST_SHARE / 10:
+        places.append(("others", others))
+    functions.sort(key=lambda function: -function[2])
+    spent = figures["server_cpu"]
+    return Profile(server, spent["micros_per_operation"], spent["cores"], places, functions[:FUNCTIONS])
+
+
+def place(binary, kind, name):
+    """Whose function it is: the kernel's, a library's, or, of Rust, a crate's."""
+    if kind == "k":
+        return "the kernel"
+    if binary.startswith("["):
+        return binary.strip("[]")
+    if ".so" in binary:
+        return binary.split(".so")[0]
+    if name.startswith(("mi_", "_mi_")):
+        return "mimalloc"
+    crate = re.match(r"[<&*\s]*(?:mut |dyn |impl )?(\w+)::", name)
+    return crate[1] if crate else binary
