@@ -25,6 +25,8 @@ MOST_IN_FLIGHT = 8192
 CLIENT_CORES_FOR_OVERLOAD = 16
 # Reads a second that leave enough of one of the client's cores to 10,000 connects.
 READS_BESIDE_STORM = 4000
+# Seconds that a server has to compact what other parts left.
+COMPACTED_AFTER = 300
 
 
 def variant(bench, name, address, cores, command=(), cgroups=(), shards=None):
@@ -64,16 +66,20 @@ def direct(bench):
     fill(bench, data, [server])
     threads, connections = ONE_EACH
     for workload, one in (("c", "read"), ("w", "write")):
+        def measure(server, routing="any-shard"):
+            return threads, bench.measure(server, workload, data, threads, bench.options.duration,
+                                          connections=connections, more=("--routing", routing))
+
         values = []
         for turn in range(bench.options.rounds):
             of_routing = {}
             for routing in ("shard", "any-shard"):
-                figures = bench.measure(server, workload, data, threads, bench.options.duration,
-                                        connections=connections, more=("--routing", routing))
+                _, figures = measure(server, routing)
                 run = bench.keep("direct", f"{one}s, {routing}", "peak", server, turn + 1, threads, figures)
                 of_routing[routing] = run
             values.append(cpu(of_routing["any-shard"]) / cpu(of_routing["shard"]))
-        hold(bench, "direct", f"CPU of a {one} by any shard beside one by its own", values, 1.3, True)
+        hold(bench, "direct", f"CPU of a {one} by any shard beside one by its own", values, 1.3, True,
+             again=(server, measure))
     if server is not bench.subject:
         end(bench, server)
 
@@ -108,7 +114,7 @@ def knobs(bench):
                 # What epoll costs where nothing else is done is not the server's; a twentieth is noise.
                 bound = 0.95 * statistics.median(limit_by_drivers(bench, data, case, workload))
             hold(bench, "knobs", f"{case} for CPU {server.name} beside the free run",
-                 ratios(runs, "free", server.name, cpu), bound, False)
+                 ratios(runs, "free", server.name, cpu), bound, False, again=(server, measure))
         idle_clients(bench, free, case, measure)
     for server in held:
         end(bench, server)
@@ -333,6 +339,9 @@ def memory(bench):
             # What a server needs for any rows it has after the first of them, and a JVM is warm.
             first = Data(f"{name}, the first", f"memory_{data.keyspace}_first", records, data.more)
             fill(bench, first, [server])
+            # So does what it compacts of other parts since it was started.
+            if server.settle(COMPACTED_AFTER) is None:
+                bench.notes.append(f"memory, {name}: {server.name} was still busy after {COMPACTED_AFTER} s")
             own = Data(f"{name}, for their memory", f"memory_{data.keyspace}", records, data.more)
             before = held_by(server)
             fill(bench, own, [server])
@@ -342,7 +351,7 @@ def memory(bench):
                 cached(bench, own, name)
         bench.notes.append(f"memory, {name}: " + ", ".join(f"{who} {bytes_:,.0f}" for who, bytes_ in taken.items())
                            + " bytes a row right after they were written")
-        if PEER in taken and bench.subject.name in taken and taken[bench.subject.name] > 0:
+        if {PEER, bench.subject.name} <= taken.keys() and min(taken.values()) > 0:
             hold(bench, "memory", f"heap of {PEER} beside memory of {bench.subject.name} for a row, {name}",
                  [taken[PEER] / taken[bench.subject.name]], 1, False)
 
