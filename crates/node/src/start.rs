@@ -5,6 +5,7 @@
 //! the replay of their commit logs, writes `system.local`, and opens the ports.
 
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -334,7 +335,17 @@ async fn receive(shard: Rc<Shard>) {
                 let answering = answer(shard.clone(), from, id, request);
                 shard.env.spawn(TaskGroup::Foreground, answering).detach();
             }
-            Message::Answer { id, envelopes } => answer_clients(&shard, (from, id), &envelopes),
+            Message::Answer { id, envelopes } => {
+                let answer = || answer_clients(&shard, (from, id), &envelopes);
+                if let Err(panic) = catch_unwind(AssertUnwindSafe(answer)) {
+                    // A task ends with it, as it would have with one of its own: not the one that takes all messages.
+                    let failing = async move { resume_unwind(panic) };
+                    shard
+                        .env
+                        .spawn::<()>(TaskGroup::Foreground, failing)
+                        .detach();
+                }
+            }
         }
     }
 }
