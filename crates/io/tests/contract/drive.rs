@@ -1,12 +1,11 @@
 //! The drive, for others than the foreground.
 
-use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
 use io::{AlignedBuf, Env, File, OpenOptions, TaskGroup};
 
-use crate::harness::{Driver, Folder, pattern, run, run_one};
+use crate::harness::{Driver, Folder, is_open, pattern, run, run_one};
 
 /// Of one request, in bytes: more than a piece.
 const LENGTH: usize = 3 << 19;
@@ -134,11 +133,4 @@ pub(crate) fn a_shard_ends_after_what_its_drive_has_begun(driver: Driver) {
     });
     let _ = std::fs::remove_file(&path);
     assert!(!left, "the file is left to the kernel");
-}
-
-/// Does this process have that file open?
-fn is_open(path: &Path) -> bool {
-    let open = std::fs::read_dir("/proc/self/fd").unwrap();
-    open.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok())
-        .any(|name| name == path)
 }

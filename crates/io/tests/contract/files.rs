@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use io::{AlignedBuf, DIRECT_ALIGNMENT, Env, OpenOptions, TaskGroup};
 
-use crate::harness::{Driver, Folder, pattern, run_one};
+use crate::harness::{Driver, Folder, is_open, pattern, run_one};
 
 const READ_WRITE: OpenOptions = OpenOptions {
     read: true,
@@ -384,9 +384,7 @@ pub(crate) fn a_file_is_closed_after_its_last_use(driver: Driver) {
         }
         let deleted = format!("{} (deleted)", path.display());
         for _ in 0..500 {
-            let open = std::fs::read_dir("/proc/self/fd").unwrap();
-            let mut names = open.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
-            if !names.any(|name| name.as_os_str() == deleted.as_str()) {
+            if !is_open(deleted.as_ref()) {
                 return;
             }
             env.sleep(Duration::from_millis(10)).await;

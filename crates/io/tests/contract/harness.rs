@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -135,4 +135,11 @@ pub(crate) fn pattern(len: usize, seed: u64) -> Vec<u8> {
     }
     bytes.truncate(len);
     bytes
+}
+
+/// Does this process have a file open that the kernel calls so?
+pub(crate) fn is_open(path: &Path) -> bool {
+    let open = std::fs::read_dir("/proc/self/fd").unwrap();
+    open.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok())
+        .any(|name| name == path)
 }
