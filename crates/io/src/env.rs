@@ -130,6 +130,11 @@ impl Env {
         }
     }
 
+    /// The same in seconds, by which cells expire: 0 before 1970, and from 2106 on, where 32 bits end.
+    pub fn wall_seconds(&self) -> u32 {
+        u32::try_from(self.wall_micros() / 1_000_000).unwrap_or(0)
+    }
+
     /// A random number, any of 64 bits. Not for secrets.
     pub fn random_u64(&self) -> u64 {
         self.inner.random.borrow_mut().next_u64()

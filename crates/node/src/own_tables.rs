@@ -106,7 +106,7 @@ pub(crate) async fn read_whole(
             rows_per_partition: u32::MAX,
             bytes: u32::MAX,
         },
-        now_seconds: shard.now_seconds(),
+        now_seconds: shard.env.wall_seconds(),
         resume: None,
         table,
         bypass_cache: false,

@@ -285,11 +285,6 @@ impl Shard {
         self.metrics.prepared_statements.set(count as u64);
     }
 
-    /// What cells that expire are seen by: seconds since 1970.
-    pub(crate) fn now_seconds(&self) -> u32 {
-        u32::try_from(self.env.wall_micros() / 1_000_000).unwrap_or(0)
-    }
-
     /// The shard that owns a token.
     pub(crate) fn owner(&self, token: Token) -> u16 {
         self.sharder.shard_of(token)

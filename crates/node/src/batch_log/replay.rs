@@ -171,7 +171,7 @@ async fn read(
             rows_per_partition: u32::MAX,
             bytes: LOOK_BYTES,
         },
-        now_seconds: shard.now_seconds(),
+        now_seconds: shard.env.wall_seconds(),
         resume: None,
         table: table.clone(),
         bypass_cache: false,

@@ -349,7 +349,7 @@ fn show(
         true
     };
     let (table, store) = (select.table().id, &shard.store);
-    let now_seconds = || shard.now_seconds();
+    let now_seconds = || shard.env.wall_seconds();
     if select.partition().is_some() {
         let keys = reads.iter().map(|read| &read.key);
         let keys = keys.collect::<SmallVec<[_; TOGETHER]>>();

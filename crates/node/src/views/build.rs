@@ -336,7 +336,7 @@ async fn moment(shard: &Rc<Shard>, rule: &[ViewRule]) -> Result<(i64, Now), Stri
             .map_err(|error| error.to_string())?,
         false => 0,
     };
-    let seconds = shard.now_seconds();
+    let seconds = shard.env.wall_seconds();
     Ok((shard.env.wall_micros(), Now { seconds, micros }))
 }
 

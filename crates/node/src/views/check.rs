@@ -259,7 +259,7 @@ impl Check<'_> {
                 self.rule(),
                 there,
                 in_table.as_ref(),
-                self.shard.now_seconds(),
+                self.shard.env.wall_seconds(),
             );
             self.write(key.clone(), away).await?;
             let left = row_of(self.shard, &view, key.clone(), clustering).await?;
@@ -307,7 +307,7 @@ fn command(
             rows_per_partition: u32::MAX,
             bytes: BYTES,
         },
-        now_seconds: shard.now_seconds(),
+        now_seconds: shard.env.wall_seconds(),
         resume: None,
         bypass_cache: false,
         packed: false,

@@ -144,7 +144,7 @@ pub(super) async fn now(shard: &Rc<Shard>, rules: &[ViewRule]) -> Result<Now, Wr
         false => 0,
     };
     Ok(Now {
-        seconds: shard.now_seconds(),
+        seconds: shard.env.wall_seconds(),
         micros,
     })
 }

@@ -100,7 +100,7 @@ impl Client {
             false => operation::slice(&mut self.random, &table),
         };
         let reversed = self.random.chance(30);
-        let now = self.world.now_seconds(&self.env);
+        let now = self.env.wall_seconds();
         let selection = PartitionSelection::Key(key.clone());
         let command = command(&table, selection, &slice, reversed, now);
         self.read_checked(&key, command).await
@@ -123,7 +123,7 @@ impl Client {
         }
         let (key, table, slice) = self.random.pick(&self.favourites).clone();
         let table = self.world.tables()[table].clone();
-        let now = self.world.now_seconds(&self.env);
+        let now = self.env.wall_seconds();
         let selection = PartitionSelection::Key(key.clone());
         let mut command = command(&table, selection, &slice, false, now);
         let simple = [COLUMNS.number, COLUMNS.blob];
@@ -204,7 +204,7 @@ impl Client {
         let table = self.random.pick(&all).clone();
         let slice = operation::slice(&mut self.random, &table);
         let reversed = self.random.chance(50);
-        let now = self.world.now_seconds(&self.env);
+        let now = self.env.wall_seconds();
         let observation = self.world.oracle.borrow_mut().observe(key);
         let selection = PartitionSelection::Key(key.clone());
         let mut command = command(&table, selection, &slice, reversed, now);
@@ -261,7 +261,7 @@ impl Client {
             true => Ok(true),
             false => {
                 let (store, world) = (&self.store, &self.world);
-                let now = world.now_seconds(&self.env);
+                let now = self.env.wall_seconds();
                 indexes::check(store, world, &mut self.random, &key, now).await
             }
         };
@@ -396,7 +396,7 @@ pub(crate) async fn settle(
     world: &World,
     random: &mut Random,
 ) -> Result<(), String> {
-    let now = world.now_seconds(env);
+    let now = env.wall_seconds();
     let mut all: BTreeMap<TableId, BTreeMap<DecoratedKey, Shown>> = BTreeMap::new();
     for key in world.keys_of(env) {
         let mut of_key = BTreeMap::new();

@@ -104,7 +104,7 @@ async fn read_all(env: &Env, life: &Life) -> Result<(), String> {
     if let Err(error) = store.replay().await {
         return life.expected(&error.to_string());
     }
-    let now = world.now_seconds(env);
+    let now = env.wall_seconds();
     for key in world.keys_of(env) {
         for table in world.tables() {
             let observation = world.oracle.borrow_mut().observe(&key);

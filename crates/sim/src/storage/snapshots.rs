@@ -205,7 +205,7 @@ async fn compare(
     store: &Store,
     keys: &[&Observation],
 ) -> Result<(), String> {
-    let now = world.now_seconds(env);
+    let now = env.wall_seconds();
     for observation in keys {
         let selection = PartitionSelection::Key(observation.key().clone());
         let command = command(table, selection, &Slice::ALL, false, now);

@@ -231,18 +231,13 @@ impl World {
         self.locked.borrow_mut().remove(key);
     }
 
-    /// Seconds since 1970.
-    pub(crate) fn now_seconds(&self, env: &Env) -> u32 {
-        (env.wall_micros() / 1_000_000) as u32
-    }
-
     /// A moment behind all before.
     pub(crate) fn next_moment(&self, env: &Env) -> Moment {
         let timestamp = env.wall_micros().max(self.last_timestamp.get() + 1);
         self.last_timestamp.set(timestamp);
         Moment {
             timestamp,
-            seconds: self.now_seconds(env),
+            seconds: env.wall_seconds(),
         }
     }
 
@@ -258,7 +253,7 @@ impl World {
         let spread = if random.chance(20) { 3 } else { SPREAD };
         Moment {
             timestamp: env.wall_micros() + random.below(spread) as i64,
-            seconds: self.now_seconds(env),
+            seconds: env.wall_seconds(),
         }
     }
 }

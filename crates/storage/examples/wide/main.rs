@@ -162,7 +162,7 @@ impl Partition {
     async fn write(&self) {
         let store = self.open(true).await;
         let step = self.begin("written", &store);
-        let now = (self.env.wall_micros() / 1_000_000) as u32;
+        let now = self.env.wall_seconds();
         let mut count = 0;
         for phase in content::phases(self.options.rows, self.table.clone(), now) {
             count += self.write_phase(&store, phase).await;

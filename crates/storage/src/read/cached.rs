@@ -219,7 +219,7 @@ impl Reading<'_> {
         };
         let place = cached.place(key, clustering);
         let remember = |row: &CachedRow| {
-            let usable = cached.believes(row, || self.wall_seconds());
+            let usable = cached.believes(row, || self.env.wall_seconds());
             usable.then(|| self.remember(row, clustering))
         };
         let found = cached.rows.get(place, remember);
@@ -277,7 +277,7 @@ impl Reading<'_> {
         if !recalled && !table.rows.is_asked_again(place) {
             return;
         }
-        let schema = (&*self.view.table, || self.wall_seconds());
+        let schema = (&*self.view.table, || self.env.wall_seconds());
         table.keep((key, known), columns, self.view.number, schema);
     }
 
@@ -286,10 +286,6 @@ impl Reading<'_> {
         if let Some(cached) = &self.view.cached {
             cached.count_recalled(recalled, 1, self.counters);
         }
-    }
-
-    fn wall_seconds(&self) -> u32 {
-        (self.env.wall_micros() / 1_000_000) as u32
     }
 }
 

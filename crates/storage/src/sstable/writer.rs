@@ -145,7 +145,7 @@ impl Writer {
         let block_size = options.column_index_size.unwrap_or(block_size(format));
         let indexes = IndexesWriter::create(env, &descriptor, table, block_size).await?;
         let data = ChunkWriter::new(compression).map_err(|e| data_file.failed(e))?;
-        let now = u32::try_from(env.wall_micros() / 1_000_000).unwrap_or(0);
+        let now = env.wall_seconds();
         Ok(Writer {
             env: env.clone(),
             table: table.clone(),

@@ -147,7 +147,7 @@ impl Inner {
                 rows_per_partition: u32::MAX,
                 bytes: u32::MAX,
             },
-            now_seconds: self.now_seconds(),
+            now_seconds: self.env.wall_seconds(),
             resume: None,
             bypass_cache: false,
             packed: false,

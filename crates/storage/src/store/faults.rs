@@ -55,7 +55,7 @@ impl Inner {
         if self.goes_without(error) {
             tracing::error!("{data} is left out, what is in it is not seen: {error}");
             let gone = std::slice::from_ref(&sstable);
-            table.replace_sstables(gone, Vec::new(), self.now_seconds());
+            table.replace_sstables(gone, Vec::new(), self.env.wall_seconds());
             table.add_unreadable(Unreadable {
                 sstable: Some((descriptor, sstable.origin())),
                 error: None,

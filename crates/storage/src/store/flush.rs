@@ -220,7 +220,7 @@ impl Inner {
                 add(&table.counters.flushed_bytes, sstable.disk_size());
             }
             add(&table.counters.flushes, 1);
-            table.flushed(memtable, written.clone(), self.now_seconds());
+            table.flushed(memtable, written.clone(), self.env.wall_seconds());
             self.back_up(table, written.as_slice()).await;
         } else if let Some(sstable) = written {
             // Truncated or dropped meanwhile.
@@ -357,7 +357,7 @@ impl Inner {
             let written = |clustering: &dyn Fn() -> Clustering| {
                 progress.add_item();
                 if let Some(cache) = &cache {
-                    cache.row((&key, &clustering()), || self.now_seconds());
+                    cache.row((&key, &clustering()), || self.env.wall_seconds());
                 }
             };
             let mut stream = MemStream::new(partition, schema.clone(), all.clone(), false);

@@ -269,7 +269,7 @@ impl Store {
         let Some((arrivals, entered)) = table.arrivals.take() else {
             return Ok(());
         };
-        table.replace_sstables(&[], arrivals.clone(), inner.now_seconds());
+        table.replace_sstables(&[], arrivals.clone(), inner.env.wall_seconds());
         inner.memory.tell_caches();
         inner.trust_indexes(&table).await;
         drop(entered);

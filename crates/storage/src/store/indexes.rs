@@ -516,7 +516,7 @@ impl Inner {
         if self.closed.get() {
             return;
         }
-        let Some(deletion) = view.stale.deletion(&entries, self.now_seconds()) else {
+        let Some(deletion) = view.stale.deletion(&entries, self.env.wall_seconds()) else {
             return;
         };
         if self.memory.has_room(most_growth_of(&deletion)) {

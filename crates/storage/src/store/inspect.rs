@@ -125,7 +125,7 @@ impl Store {
         let inner = &self.inner;
         let table = inner.table(table)?;
         let grace = i64::from(table.table().options.gc_grace_seconds);
-        let gc_before = i64::from(inner.now_seconds()) - grace;
+        let gc_before = i64::from(inner.env.wall_seconds()) - grace;
         let sstables = table.sstables();
         let details = sstables.iter().map(|sstable| details(sstable, gc_before));
         Some(TableDetails {

@@ -326,7 +326,7 @@ impl Store {
         (began, now_seconds): (Instant, impl Fn() -> u32),
         show: impl FnMut(Option<PlainRow<'_>>) -> bool,
     ) -> Option<(usize, Instant)> {
-        let wall_seconds = || self.inner.now_seconds();
+        let wall_seconds = || self.inner.env.wall_seconds();
         let asked = PlainAsked {
             columns,
             now_seconds: &now_seconds,

@@ -175,7 +175,7 @@ impl Inner {
             owner,
             found.generation.max(noted.unwrap_or(0)),
             sstables,
-            self.now_seconds(),
+            self.env.wall_seconds(),
         );
         for unreadable in unreadable {
             store.add_unreadable(unreadable);

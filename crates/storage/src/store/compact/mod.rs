@@ -168,7 +168,7 @@ impl Inner {
 
     /// What strategies have to know of the sstables of a table.
     fn candidates(&self, table: &TableStore) -> (Vec<Candidate>, Rc<[SSTable]>) {
-        let now = self.now_seconds();
+        let now = self.env.wall_seconds();
         let schema = table.table();
         let gc_before = gc_before(now, &schema);
         let interval = u64::try_from(schema.options.min_index_interval).unwrap_or(0);
@@ -210,7 +210,7 @@ impl Inner {
     }
 
     fn situation<'c>(&self, table: &TableStore, files: &'c [Candidate]) -> Situation<'c> {
-        let now_seconds = self.now_seconds();
+        let now_seconds = self.env.wall_seconds();
         let schema = table.table();
         let counters = &table.counters;
         Situation {
@@ -258,10 +258,5 @@ impl Inner {
         let (candidates, _) = self.candidates(table);
         let strategy = self.strategy(table);
         strategy.pending(&self.situation(table, &candidates))
-    }
-
-    /// Seconds since 1970.
-    pub(super) fn now_seconds(&self) -> u32 {
-        u32::try_from(self.env.wall_micros() / 1_000_000).unwrap_or(0)
     }
 }

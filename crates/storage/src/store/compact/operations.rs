@@ -93,7 +93,7 @@ impl Store {
     ) -> Result<usize, CompactionError> {
         self.operate(table, move |inner, table| async move {
             let kind = CompactionKind::UpgradeSstables;
-            let (format, now) = (inner.config.sstable_format, inner.now_seconds());
+            let (format, now) = (inner.config.sstable_format, inner.env.wall_seconds());
             let later = inner.written_after(&table, until).await?;
             let is_meant = move |sstable: &SSTable| {
                 let found = sstable.descriptor();

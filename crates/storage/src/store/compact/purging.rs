@@ -40,7 +40,7 @@ pub(super) fn memory_min_timestamp(inner: &Inner, table: &TableStore, schema: &T
     }
     let memtables = table.view().memtables;
     let in_memory = memtables.iter().map(|m| m.times().min_timestamp);
-    let gc_before = gc_before(inner.now_seconds(), schema);
+    let gc_before = gc_before(inner.env.wall_seconds(), schema);
     let ghosts = table.ghosts.borrow();
     let stats = ghosts.iter().map(SSTable::stats);
     let alive = stats.filter(|stats| stats.max_local_deletion_time >= gc_before);
@@ -74,7 +74,7 @@ impl Purging {
         let shared = &inner.config.shared;
         let gone = |ghost: &SSTable| shared.is_gone(&ghost.descriptor().path(Component::Data));
         table.ghosts.borrow_mut().retain(|ghost| !gone(ghost));
-        let now = inner.now_seconds();
+        let now = inner.env.wall_seconds();
         let own = inputs.iter().filter(|input| !table.is_shared(input));
         let gc_before = gc_before(now, schema);
         // What has expired becomes a deletion as old as its write.

@@ -205,7 +205,11 @@ impl Scrubbing<'_> {
         level: u32,
     ) -> Result<(Writer, Descriptor), CompactionError> {
         let (inner, table, sstable) = (self.inner, self.table, self.sstable);
-        let format = output_format(inner.config.sstable_format, [sstable], inner.now_seconds());
+        let format = output_format(
+            inner.config.sstable_format,
+            [sstable],
+            inner.env.wall_seconds(),
+        );
         let descriptor = table.new_descriptor(&inner.env, format.written()).await;
         transaction.add(&descriptor).await.map_err(failed)?;
         let (partitions, encoding) = (sstable.partitions(), sstable.encoding_stats());

@@ -217,7 +217,7 @@ impl Inner {
         if running.forgets() {
             table.has_forgotten(inputs);
         }
-        table.replace_sstables(inputs, outputs, self.now_seconds());
+        table.replace_sstables(inputs, outputs, self.env.wall_seconds());
         self.memory.tell_caches();
         if running.kind() == CompactionKind::Scrub {
             // It leaves out what is damaged.
@@ -269,7 +269,7 @@ impl Inner {
         let inputs = self.needed(job);
         let (schema, inputs) = self.with_dropped(table.table(), inputs).await?;
         let options = self.writer_options(job, &inputs);
-        let format = output_format(self.config.sstable_format, &inputs, self.now_seconds());
+        let format = output_format(self.config.sstable_format, &inputs, self.env.wall_seconds());
         let mut outputs = Outputs::new(
             (self, table),
             schema.clone(),
