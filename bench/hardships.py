@@ -79,7 +79,7 @@ def direct(bench):
                 of_routing[routing] = run
             values.append(cpu(of_routing["any-shard"]) / cpu(of_routing["shard"]))
         hold(bench, "direct", f"CPU of a {one} by any shard beside one by its own", values, 1.3, True,
-             again=(server, measure))
+             again=([server], measure))
     if server is not bench.subject:
         end(bench, server)
 
@@ -114,7 +114,7 @@ def knobs(bench):
                 # What epoll costs where nothing else is done is not the server's; a twentieth is noise.
                 bound = 0.95 * statistics.median(limit_by_drivers(bench, data, case, workload))
             hold(bench, "knobs", f"{case} for CPU {server.name} beside the free run",
-                 ratios(runs, "free", server.name, cpu), bound, False, again=(server, measure))
+                 ratios(runs, "free", server.name, cpu), bound, False, again=([server], measure))
         idle_clients(bench, free, case, measure)
     for server in held:
         end(bench, server)

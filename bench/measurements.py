@@ -58,8 +58,8 @@ class Target:
     bound: float
     at_most: bool
     unit: str = "x"
-    # Of one that is missed, where there is one.
-    profile: Profile | None = None
+    # Of one that is missed: of whoever was measured for it once more, where there are any.
+    profiles: list[Profile] = dataclasses.field(default_factory=list)
 
     def median(self):
         return statistics.median(self.values)
@@ -72,10 +72,10 @@ class Target:
 
     @classmethod
     def from_json(cls, entry):
-        entry = {field.name: entry.get(field.name, field.default) for field in dataclasses.fields(cls)}
-        if entry["profile"]:
-            entry["profile"] = Profile(**entry["profile"])
-        return cls(**entry)
+        known = {field.name: entry[field.name] for field in dataclasses.fields(cls) if field.name in entry}
+        # Comparisons before have none.
+        known["profiles"] = [Profile(**profile) for profile in entry.get("profiles", [])]
+        return cls(**known)
 
 
 # From this share of the time on in which a hypervisor let the machine wait, latencies are said to be of that, too.

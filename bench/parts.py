@@ -61,8 +61,8 @@ def fill(bench, data, servers):
 
 
 def hold(bench, part, name, values, bound, at_most, unit="x", again=None):
-    """What a part is held to; nothing if a server was not there. `again` is of whom, and how, it is measured: what is missed
-    is looked at more closely."""
+    """What a part is held to; nothing if a server was not there. `again` is of which servers, and how, it is measured: what
+    is missed is looked at more closely."""
     if not values:
         return
     target = Target(part, name, values, bound, at_most, unit)
@@ -83,6 +83,7 @@ def warm_up(bench, data, workload="c", servers=None):
 def path(bench):
     """Reads of a row by its key, from memory, beside the limit: what a request costs beyond its I/O."""
     subject = bench.subject.name
+    compared = [server for server in bench.servers if server.name in (subject, LIMIT)]
     one, ycsb = one_column(bench), records_of(bench)
     fill(bench, one, bench.databases)
     fill(bench, ycsb, bench.databases)
@@ -98,9 +99,9 @@ def path(bench):
 
             runs = bench.rounds("path", case, "peak", bench.servers, measure)
             hold(bench, "path", f"CPU of {subject} beside the limit, {case}",
-                 ratios(runs, subject, LIMIT, cpu), bound, True, again=(bench.subject, measure))
+                 ratios(runs, subject, LIMIT, cpu), bound, True, again=(compared, measure))
             hold(bench, "path", f"CPU of {PEER} beside {subject}, {case}",
-                 ratios(runs, PEER, subject, cpu), 5, False, again=(bench.subject, measure))
+                 ratios(runs, PEER, subject, cpu), 5, False, again=([bench.subject], measure))
 
 
 def ycsb(bench):
@@ -143,7 +144,7 @@ def compare_workload(bench, name, workload, data):
     if workload == "e":
         subject = bench.subject.name
         hold(bench, "ycsb", f"work for CPU of {subject} beside {PEER}, scans",
-             ratios(runs, PEER, subject, cpu), 8, False, again=(bench.subject, peak))
+             ratios(runs, PEER, subject, cpu), 8, False, again=([bench.subject], peak))
 
 
 def partitions(bench):
@@ -159,7 +160,7 @@ def partitions(bench):
     runs = bench.rounds("partitions", "read of 100 rows", "peak", bench.servers, measure)
     subject = bench.subject.name
     hold(bench, "partitions", f"work for CPU of {subject} beside {PEER}",
-         ratios(runs, PEER, subject, cpu), 8, False, again=(bench.subject, measure))
+         ratios(runs, PEER, subject, cpu), 8, False, again=([bench.subject], measure))
 
 
 def metrics(bench):
@@ -180,7 +181,7 @@ def metrics(bench):
 
         runs = bench.rounds("metrics", f"{points} points", "peak", servers, measure)
         hold(bench, "metrics", f"points for CPU of {subject} beside {PEER}, {points} an insert",
-             ratios(runs, subject, PEER, items_per_cpu_second), 10, False, again=(bench.subject, measure))
+             ratios(runs, subject, PEER, items_per_cpu_second), 10, False, again=([bench.subject], measure))
 
 
 def texts(bench):
@@ -200,7 +201,7 @@ def texts(bench):
         for threads in filter(lambda threads: threads >= 36, CLIENTS):
             of_threads = [run for run in runs if run.threads == threads]
             hold(bench, "texts", f"p99.9 of {subject} beside {PEER}, {name}, {threads} clients",
-                 ratios(of_threads, subject, PEER, latency("p999")), 0.1, True, again=(bench.subject, with_clients(threads)))
+                 ratios(of_threads, subject, PEER, latency("p999")), 0.1, True, again=([bench.subject], with_clients(threads)))
         rises(bench, name, runs)
 
 

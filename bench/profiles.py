@@ -56,7 +56,10 @@ def read(file, server, figures):
                               text=True, errors="replace", timeout=PATIENCE)
     except subprocess.TimeoutExpired as expired:
         raise NoProfile(f"perf report took more than {PATIENCE} s") from expired
-    return profile_of(told.stdout, server, figures)
+    try:
+        return profile_of(told.stdout, server, figures)
+    except NoProfile as error:
+        raise NoProfile(" ".join([f"{error}.", *told.stderr.split()])) from error
 
 
 def profile_of(told, server, figures):

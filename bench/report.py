@@ -169,9 +169,8 @@ def target_table(targets):
     return table
 
 
-def profile_tables(target):
-    """Where the time went of one that is missed: as a share, and as microseconds an operation."""
-    profile = target.profile
+def profile_tables(target, profile):
+    """Where the time of a server went, for a target that is missed: as a share, and as microseconds an operation."""
     told = lambda share: [f"{share:.1%}", number(share * profile.micros)]
     title = (f"{target.part}: {target.name}: {profile.server} took {number(profile.micros)} µs of CPU an operation, "
              f"{number(profile.cores)} cores were busy")
@@ -182,7 +181,7 @@ def profile_tables(target):
 
 
 def profiled(targets):
-    return [table for target in targets if target.profile for table in profile_tables(target)]
+    return [table for target in targets for profile in target.profiles for table in profile_tables(target, profile)]
 
 
 def verdict(target):

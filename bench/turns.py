@@ -164,9 +164,16 @@ class Bench:
         return sum(int(part[-1]) - int(part[0]) + 1 for part in parts)
 
     def keep(self, part, case, phase, server, turn, threads, figures):
-        """What was measured, for the report."""
+        """What was measured, for the report; whoever waits for that is told of it."""
         run = Run(part, case, phase, server.name, turn, threads, figures["rate"], figures)
         self.runs.append(run)
+        told = [f"{server.name}, {threads} in flight", f"{figures['ops_per_second']:,.0f} ops/s"]
+        # Who runs beside another is not asked for the server's.
+        if spent := figures.get("server_cpu"):
+            told.append(f"{spent['micros_per_operation']:.2f} µs of CPU each")
+        if latency := figures.get("latency"):
+            told.append(f"p99.9 {latency['p999'] / 1000:.2f} ms")
+        say(f"{part}, {case}, {phase}, round {turn}: " + ", ".join(told))
         return run
 
     def rounds(self, part, case, phase, servers, *measures):
@@ -177,19 +184,21 @@ class Bench:
             for measure, server in itertools.product(measures, servers):
                 threads, figures = measure(server)
                 self.keep(part, case, phase, server, turn + 1, threads, figures)
-                spent = figures["server_cpu"]["micros_per_operation"]
-                say(f"{part}, {case}, {phase}, round {turn + 1}: {server.name}, {threads} in flight, "
-                    f"{figures['ops_per_second']:,.0f} ops/s, {spent:.2f} µs of CPU each, p99.9 {figures['latency']['p999'] / 1000:.2f} ms")
         return [run for run in self.runs if (run.part, run.case, run.phase) == (part, case, phase)]
 
-    def explain(self, target, server, measure):
-        """Measures once more what missed its target, for what the server's CPU time goes to."""
+    def explain(self, target, servers, measure):
+        """Measures once more what missed its target, for what the CPU time of each server goes to."""
+        for server in servers:
+            self.explain_one(target, server, measure)
+
+    def explain_one(self, target, server, measure):
         self.turn(server)
         file = self.folder / "perf.data"
+        say(f"{target.part}: {target.name} is missed: {server.name} is measured once more, for its profile")
         try:
             with profiles.recorded(server.pids(), file, self.client_cores):
                 _, figures = measure(server)
-            target.profile = profiles.read(file, server.name, figures)
+            target.profiles.append(profiles.read(file, server.name, figures))
         except profiles.NoProfile as error:
             note = f"Where the time of {server.name} goes is not known: {error}"
             if note not in self.notes:

@@ -151,11 +151,12 @@ SPENT = {"server_cpu": {"micros_per_operation": 2.0, "cores": 0.5}}
 
 
 def profiled():
-    return Target("path", NASTY, [2.1], 2.0, True, profile=profiles.profile_of(PERF, "Helenus", SPENT))
+    return Target("path", NASTY, [2.1], 2.0, True, profiles=[
+        profiles.profile_of(PERF, name, SPENT) for name in ("Helenus", "limit")])
 
 
 def test_time_goes_to_the_kernel_libraries_and_crates():
-    profile = profiled().profile
+    profile, _ = profiled().profiles
     assert profile.places == [
         ("the kernel", 0.415), ("storage", 0.346), ("io", 0.1), ("libc", 0.08), ("mimalloc", 0.05), ("others", 0.009)]
     assert profile.functions[0] == ("tcp_ack", "the kernel", 0.415)
@@ -180,16 +181,18 @@ def test_a_profile_is_told_where_there_is_one():
     for tell in (report.html, report.markdown, report.plain):
         told = tell({}, ycsb(), [kept], [])
         assert report.PROFILED in told
-        assert "took 2 µs of CPU an operation, 0.500 cores were busy" in told
+        for server in ("Helenus", "limit"):
+            assert f"{server} took 2 µs of CPU an operation, 0.500 cores were busy" in told
         assert report.PROFILED not in tell({}, ycsb(), targets(), [])
+    kept.profiles.pop()
     assert row(report.plain({}, [], [kept], []), "storage  ", "34.6%").split() == ["storage", "34.6%", "0.692"]
     assert "<script>" not in report.html({}, [], [kept], [])
 
 
 def test_targets_of_comparisons_before_have_no_profile():
     entry = targets()[0].to_json()
-    del entry["profile"]
-    assert Target.from_json(entry).profile is None
+    del entry["profiles"]
+    assert Target.from_json(entry).profiles == []
 
 
 @pytest.mark.skipif(not shutil.which("perf"), reason="there is no perf")
