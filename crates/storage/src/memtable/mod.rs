@@ -8,6 +8,7 @@
 
 mod allocated;
 mod growth;
+mod key;
 mod measured;
 mod partition;
 mod partitions;

@@ -9,9 +9,8 @@ use model::{
     PartitionUpdate, Row, Slice, Table,
 };
 
-use smallvec::SmallVec;
-
 use super::allocated::{COUNTS, allocated};
+use super::key::MemKey;
 use super::row::MemRow;
 use super::tombstones::Tombstones;
 use super::tree::{self, Tree};
@@ -20,17 +19,13 @@ use super::tree::{self, Tree};
 /// order; of few, a node more.
 pub(super) const PLACE: usize = tree::most_bytes_a_place::<MemRow>();
 
-/// Keys up to so many bytes lie within their partition: what takes no more room than where others lie.
-const SHORT_KEY: usize = 16;
-
 /// What a memtable knows of a partition. Readers share it; a writer who meets a shared one copies
 /// what it changes.
 // The key stands first, beside the counts of references: who looks a partition up has both from one line of memory.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct MemPartition {
-    /// Most keys are short: then it takes no look elsewhere to know the partition.
-    key: SmallVec<[u8; SHORT_KEY]>,
+    key: MemKey,
     rows: Tree<MemRow>,
     /// What most partitions do not have.
     rest: Option<Box<Rest>>,
@@ -54,7 +49,7 @@ impl MemPartition {
     /// larger.
     pub(super) fn new(key: &[u8]) -> MemPartition {
         MemPartition {
-            key: SmallVec::from_slice(key),
+            key: MemKey::new(key),
             rows: Tree::default(),
             rest: None,
             asked: Cell::new(0),
@@ -84,8 +79,9 @@ impl MemPartition {
         DecoratedKey::new(Bytes::copy_from_slice(&self.key))
     }
 
-    /// Asks for the memory of its row, if that is the only one.
-    pub(super) fn prefetch_row(&self) {
+    /// Asks for the memory of its key, where that is elsewhere, and of its row, if that is the only one.
+    pub(super) fn prefetch(&self) {
+        self.key.prefetch();
         if let Some(row) = self.rows.only() {
             row.prefetch();
         }
@@ -205,11 +201,7 @@ impl MemPartition {
 
     /// Bytes of a partition of which nothing is known.
     pub(super) fn empty_bytes(&self) -> usize {
-        let key = match self.key.spilled() {
-            true => allocated(self.key.capacity()),
-            false => 0,
-        };
-        allocated(COUNTS + size_of::<MemPartition>()) + key
+        allocated(COUNTS + size_of::<MemPartition>()) + self.key.bytes_elsewhere()
     }
 
     /// Takes in an update, whose columns are those of `table`; `scratch` is memory to lay out rows

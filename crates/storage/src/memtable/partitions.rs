@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use super::TOGETHER;
 use super::partition::MemPartition;
-use super::token_map::{Guess, TokenMap};
+use super::token_map::{Guess, LeafPlace, TokenMap};
 
 /// Bytes of a place in the map, in leaves that are two thirds full, and of what is above them.
 const PLACE: usize = 28;
@@ -58,16 +58,22 @@ impl Partitions {
         found.into_iter().zip(places).map(of_key).collect()
     }
 
-    /// The first partition of each of some tokens. Each look-up waits for memory three times, one after the other:
-    /// for the place of the token, for the partition, for its row. So each of these is asked for for all tokens before
-    /// the next is for the first one.
+    /// The first partition of each of some tokens. Each look-up waits for memory four times, one after the other:
+    /// for where the leaf of the token lies, for the place in it, for the partition, for its row. So each of these is
+    /// asked for for all tokens before the next is for the first one.
     pub(super) fn bring_near(
         &self,
         tokens: impl Iterator<Item = Token> + Clone,
     ) -> SmallVec<[Option<&Rc<MemPartition>>; TOGETHER]> {
-        let mut guesses = SmallVec::<[Option<Guess<'_, _>>; TOGETHER]>::new();
+        let mut leaves = SmallVec::<[Option<LeafPlace<'_, _>>; TOGETHER]>::new();
         for token in tokens.clone() {
-            let guess = self.by_token.guess(token);
+            let place = self.by_token.place(token);
+            place.iter().for_each(LeafPlace::prefetch);
+            leaves.push(place);
+        }
+        let mut guesses = SmallVec::<[Option<Guess<'_, _>>; TOGETHER]>::new();
+        for (place, token) in leaves.iter().zip(tokens.clone()) {
+            let guess = place.as_ref().map(|place| place.guess(token));
             guess.iter().for_each(Guess::prefetch);
             guesses.push(guess);
         }
@@ -80,7 +86,7 @@ impl Partitions {
             found.push(partition);
         }
         for partition in found.iter().flatten() {
-            partition.prefetch_row();
+            partition.prefetch();
         }
         found
     }
@@ -163,7 +169,7 @@ impl Partitions {
 /// when it is read.
 fn prefetch_ahead(next: &[(Token, Rc<MemPartition>)]) {
     if let Some((_, partition)) = next.get(1) {
-        partition.prefetch_row();
+        partition.prefetch();
     }
     if let Some((_, partition)) = next.get(3) {
         io::prefetch(&**partition);

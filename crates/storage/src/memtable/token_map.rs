@@ -41,7 +41,28 @@ impl<V> Default for TokenMap<V> {
     }
 }
 
-/// Where a token is guessed to be: nothing of its leaf was read for that.
+/// The leaf of a token: nothing of it was read yet.
+#[derive(Debug)]
+pub(super) struct LeafPlace<'m, V> {
+    leaf: &'m Leaf<V>,
+    /// Where it begins, and where the next one does.
+    start: Token,
+    end: Option<Token>,
+}
+
+impl<'m, V> LeafPlace<'m, V> {
+    /// Asks for the memory that says where the leaf has its tokens.
+    pub(super) fn prefetch(&self) {
+        io::prefetch(self.leaf);
+    }
+
+    /// Where in it a token of its is guessed to be.
+    pub(super) fn guess(&self, token: Token) -> Guess<'m, V> {
+        self.leaf.guess(token, self.start, self.end)
+    }
+}
+
+/// Where a token is guessed to be: none of its leaf's were read for that.
 #[derive(Debug)]
 pub(super) struct Guess<'m, V> {
     list: &'m [(Token, V)],
@@ -89,26 +110,26 @@ impl<V> TokenMap<V> {
 
     /// The value of a token.
     pub(super) fn get(&self, token: Token) -> Option<&V> {
-        self.guess(token)?.get(token)
+        self.place(token)?.guess(token).get(token)
     }
 
-    /// Where a token is, if it is anywhere; `None` if there are no branches.
-    pub(super) fn guess(&self, token: Token) -> Option<Guess<'_, V>> {
+    /// The leaf of a token; `None` if there are no branches.
+    pub(super) fn place(&self, token: Token) -> Option<LeafPlace<'_, V>> {
         Some(self.part(token)?.2)
     }
 
-    /// In which branch and leaf a token is, or belongs, and where in it.
-    fn part(&self, token: Token) -> Option<(usize, usize, Guess<'_, V>)> {
+    /// In which branch and leaf a token is, or belongs.
+    fn part(&self, token: Token) -> Option<(usize, usize, LeafPlace<'_, V>)> {
         let branch = part_of(&self.starts, token);
         let end = self.starts.get(branch + 1).copied();
-        let (leaf, guess) = self.branches.get(branch)?.guess(token, end);
-        Some((branch, leaf, guess))
+        let (leaf, place) = self.branches.get(branch)?.place(token, end);
+        Some((branch, leaf, place))
     }
 
     /// In which branch and leaf a token is, or belongs, and behind how many others; `None` if there are no branches.
     fn find(&self, token: Token) -> Option<(usize, usize, usize)> {
-        let (branch, leaf, guess) = self.part(token)?;
-        Some((branch, leaf, guess.before(token)))
+        let (branch, leaf, place) = self.part(token)?;
+        Some((branch, leaf, place.guess(token).before(token)))
     }
 
     /// The value of a token, made if there is none.
@@ -165,8 +186,10 @@ impl<V> TokenMap<V> {
 
     /// What the leaf of a token has from it on: the next ones, unless there are none in that leaf.
     pub(super) fn next_in_leaf(&self, token: Token) -> &[(Token, V)] {
-        let guess = self.guess(token);
-        guess.map_or(&[], |guess| &guess.list[guess.before(token)..])
+        let Some(place) = self.place(token) else {
+            return &[];
+        };
+        &place.leaf.0[place.guess(token).before(token)..]
     }
 
     /// All from a token on, in order.
@@ -185,12 +208,15 @@ impl<V> TokenMap<V> {
 }
 
 impl<V> Branch<V> {
-    /// In which leaf a token is, or belongs, and where in it; `end` is where the next branch begins.
-    fn guess(&self, token: Token, end: Option<Token>) -> (usize, Guess<'_, V>) {
+    /// In which leaf a token is, or belongs; `end` is where the next branch begins.
+    fn place(&self, token: Token, end: Option<Token>) -> (usize, LeafPlace<'_, V>) {
         let leaf = part_of(&self.starts, token);
-        let start = self.starts[leaf];
-        let end = self.starts.get(leaf + 1).copied().or(end);
-        (leaf, self.leaves[leaf].guess(token, start, end))
+        let place = LeafPlace {
+            leaf: &self.leaves[leaf],
+            start: self.starts[leaf],
+            end: self.starts.get(leaf + 1).copied().or(end),
+        };
+        (leaf, place)
     }
 
     fn is_full(&self) -> bool {
