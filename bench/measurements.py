@@ -47,6 +47,20 @@ class Profile:
 
 
 @dataclasses.dataclass
+class Watch:
+    """Who had cores while what missed its target was measured once more."""
+
+    server: str
+    seconds: float
+    # Milliseconds for which threads of the server that could have run waited for a core: of a second, and the longest.
+    waited: float
+    longest: float
+    # (who, times a second, longest, of a second), in milliseconds: who is neither server nor client, and had a core for one at
+    # least without a break.
+    others: list
+
+
+@dataclasses.dataclass
 class Target:
     """A ratio, or a figure, and what it is to be: at most or at least `bound`."""
 
@@ -60,6 +74,7 @@ class Target:
     unit: str = "x"
     # Of one that is missed: of whoever was measured for it once more, where there are any.
     profiles: list[Profile] = dataclasses.field(default_factory=list)
+    watches: list[Watch] = dataclasses.field(default_factory=list)
 
     def median(self):
         return statistics.median(self.values)
@@ -75,6 +90,7 @@ class Target:
         known = {field.name: entry[field.name] for field in dataclasses.fields(cls) if field.name in entry}
         # Comparisons before have none.
         known["profiles"] = [Profile(**profile) for profile in entry.get("profiles", [])]
+        known["watches"] = [Watch(**watch) for watch in entry.get("watches", [])]
         return cls(**known)
 
 

@@ -60,15 +60,15 @@ def fill(bench, data, servers):
         figures["micros_until_rest"] = (server.cpu_seconds() - before) * 1e6 / data.records
 
 
-def hold(bench, part, name, values, bound, at_most, unit="x", again=None):
+def hold(bench, part, name, values, bound, at_most, unit="x", again=None, waits=False):
     """What a part is held to; nothing if a server was not there. `again` is of which servers, and how, it is measured: what
-    is missed is looked at more closely."""
+    is missed is looked at more closely, and if it is about waiting (`waits`) at who had the cores, too."""
     if not values:
         return
     target = Target(part, name, values, bound, at_most, unit)
     bench.targets.append(target)
     if again and not target.is_met():
-        bench.explain(target, *again)
+        bench.explain(target, *again, waits)
 
 
 def warm_up(bench, data, workload="c", servers=None):
@@ -201,7 +201,8 @@ def texts(bench):
         for threads in filter(lambda threads: threads >= 36, CLIENTS):
             of_threads = [run for run in runs if run.threads == threads]
             hold(bench, "texts", f"p99.9 of {subject} beside {PEER}, {name}, {threads} clients",
-                 ratios(of_threads, subject, PEER, latency("p999")), 0.1, True, again=([bench.subject], with_clients(threads)))
+                 ratios(of_threads, subject, PEER, latency("p999")), 0.1, True,
+                 again=([bench.subject], with_clients(threads)), waits=True)
         rises(bench, name, runs)
 
 
@@ -239,9 +240,9 @@ def steady(bench):
         bench.keep("steady", f"A at {bench.options.share:.0%} of its own peak", "steady", server, 1, IN_FLIGHT_STEADY, figures)
         if is_subject:
             p999 = figures["latency"]["p999"] / 1000
-            again = server, lambda server: (IN_FLIGHT_STEADY, bench.measure(
+            again = [server], lambda server: (IN_FLIGHT_STEADY, bench.measure(
                 server, "a", data, IN_FLIGHT_STEADY, min(EXPLAIN_STEADY, bench.options.steady), rate))
-            hold(bench, "steady", f"p99.9 of {server.name} over {bench.options.steady} s", [p999], 5, True, "ms", again)
+            hold(bench, "steady", f"p99.9 of {server.name} over {bench.options.steady} s", [p999], 5, True, "ms", again, waits=True)
             beside_the_hypervisor(bench, server, figures)
             beside_the_limit(bench, data, IN_FLIGHT_STEADY, rate)
             beside_the_drive(bench)

@@ -180,8 +180,19 @@ def profile_tables(target, profile):
     return [Table(title, places, words=(0,)), Table("", functions, words=(0, 1))]
 
 
+def watch_table(target, watch):
+    """Who had cores, where a target of latency is missed."""
+    title = (f"{target.part}: {target.name}: threads of {watch.server} waited for a core for {number(watch.waited)} ms of a "
+             f"second, {number(watch.longest)} ms at most; who else had one for a millisecond or more without a break")
+    rows = [[who, *map(number, figures)] for who, *figures in watch.others] or [["nobody", "0", "", ""]]
+    return Table(title, [["who", "times a second", "longest, ms", "of a second, ms"], *rows], words=(0,))
+
+
 def profiled(targets):
-    return [table for target in targets for profile in target.profiles for table in profile_tables(target, profile)]
+    """All that is known of why targets are missed."""
+    return [table for target in targets for table in (
+        *(table for profile in target.profiles for table in profile_tables(target, profile)),
+        *(watch_table(target, watch) for watch in target.watches))]
 
 
 def verdict(target):

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 
+import cores
 import profiles
 from measurements import Run
 from servers import fail, say
@@ -186,25 +187,32 @@ class Bench:
                 self.keep(part, case, phase, server, turn + 1, threads, figures)
         return [run for run in self.runs if (run.part, run.case, run.phase) == (part, case, phase)]
 
-    def explain(self, target, servers, measure):
-        """Measures once more what missed its target, for what the CPU time of each server goes to."""
-        for server in servers:
-            self.explain_one(target, server, measure)
-
-    def explain_one(self, target, server, measure):
-        self.turn(server)
+    def explain(self, target, servers, measure, waits):
+        """Measures once more what missed its target: for what the CPU time of each server goes to, and, where it is one of
+        latency (`waits`), for who has cores meanwhile."""
+        say(f"{target.part}: {target.name} is missed: it is measured once more, for why")
         file = self.folder / "perf.data"
-        say(f"{target.part}: {target.name} is missed: {server.name} is measured once more, for its profile")
-        try:
+
+        def profiled(server):
             with profiles.recorded(server.pids(), file, self.client_cores):
                 _, figures = measure(server)
             target.profiles.append(profiles.read(file, server.name, figures))
-        except profiles.NoProfile as error:
-            note = f"Where the time of {server.name} goes is not known: {error}"
-            if note not in self.notes:
-                self.notes.append(note)
-        finally:
-            file.unlink(missing_ok=True)
+
+        def watched(server):
+            with cores.watched(file):
+                measure(server)
+            target.watches.append(cores.read(file, server.name, server.pids(), os.path.basename(self.options.client)))
+
+        for server, look in itertools.product(servers, (profiled, watched) if waits else (profiled,)):
+            self.turn(server)
+            try:
+                look(server)
+            except profiles.NoProfile as error:
+                note = f"Where the time of {server.name} goes is not known: {error}"
+                if note not in self.notes:
+                    self.notes.append(note)
+            finally:
+                file.unlink(missing_ok=True)
 
     def find_peak(self, server, workload, data):
         """The number of operations in flight with which `server` does most of them."""

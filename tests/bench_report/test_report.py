@@ -17,6 +17,7 @@ sys.path.insert(0, str(BENCH))
 
 import parts  # noqa: E402
 import plots  # noqa: E402
+import cores  # noqa: E402
 import profiles  # noqa: E402
 import report  # noqa: E402
 from measurements import Run, Target  # noqa: E402
@@ -191,8 +192,49 @@ def test_a_profile_is_told_where_there_is_one():
 
 def test_targets_of_comparisons_before_have_no_profile():
     entry = targets()[0].to_json()
-    del entry["profiles"]
-    assert Target.from_json(entry).profiles == []
+    del entry["profiles"], entry["watches"]
+    kept = Target.from_json(entry)
+    assert kept.profiles == kept.watches == []
+
+
+# As `perf sched timehist` 6.1 writes it.
+TURNS = """Samples do not have callchains.
+           time    cpu  task name                       wait time  sch delay   run time
+                        [tid/pid]                          (msec)     (msec)     (msec)
+--------------- ------  ------------------------------  ---------  ---------  ---------
+   44855.182096 [0000]  perf[10110]                         0.000      0.000      4.000 
+   44855.282096 [0001]  helenus-bench[900]                  0.000      0.000      9.000 
+   44855.282096 [0001]  client-0[901/900]                   0.000      0.000      9.000 
+   44855.382096 [0000]  <idle>                              0.000      0.000      9.000 
+   44855.482096 [0000]  shard-0[801/800]                    1.000      0.125      9.000 
+   44855.582096 [0001]  kworker/1:0-dio[37]                 0.000      0.000      0.900 
+   44856.082096 [0000]  kdamond.0[77]                     500.000      0.000      2.500 
+   44856.582096 [0000]  kdamond.0[77]                     500.000      0.000     33.500 
+   44856.982096 [0001]  C2 CompilerThre[71/70]              0.000      0.000      5.000 
+   44857.182096 [0000]  helenus[800]                        0.000     33.375      0.010 
+"""
+
+
+def test_who_has_a_core_for_long_is_told_of():
+    watch = cores.watch_of(TURNS, "Helenus", [800], "helenus-bench")
+    assert (watch.server, watch.seconds, watch.waited, watch.longest) == (
+        "Helenus", pytest.approx(2), pytest.approx(16.75), 33.375)
+    assert watch.others == [
+        ("kdamond.0", pytest.approx(1), 33.5, pytest.approx(18)), ("C2 CompilerThre", pytest.approx(0.5), 5, pytest.approx(2.5))]
+    kept = Target.from_json(json.loads(json.dumps(Target("texts", NASTY, [0.3], 0.1, True, watches=[watch]).to_json())))
+    for tell in (report.html, report.markdown, report.plain):
+        told = tell({}, [], [kept], [])
+        assert "threads of Helenus waited for a core for 16.8 ms of a second, 33.4 ms at most" in told
+    assert row(report.plain({}, [], [kept], []), "kdamond").split() == ["kdamond.0", "1", "33.5", "18"]
+    alone = cores.watch_of(TURNS.replace("kdamond.0[77]", "shard-1[802/800]").replace("[71/70]", "[902/900]"), "Helenus", [800],
+                           "helenus-bench")
+    assert "nobody" in report.plain({}, [], [Target("texts", "p", [0.3], 0.1, True, watches=[alone])], [])
+
+
+@pytest.mark.parametrize("told, pids", [("", [800]), (TURNS, [5]), ("perf: no such file", [800])])
+def test_of_no_turns_nothing_is_known(told, pids):
+    with pytest.raises(profiles.NoProfile):
+        cores.watch_of(told, "Helenus", pids, "helenus-bench")
 
 
 @pytest.mark.skipif(not shutil.which("perf"), reason="there is no perf")
