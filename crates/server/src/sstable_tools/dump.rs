@@ -82,15 +82,11 @@ async fn dump(env: &Env, file: &std::path::Path, options: &DumpOptions) -> Resul
     } else if options.internal {
         dump.internal(scans).await
     } else {
-        dump.json(scans, wall_seconds(env)).await
+        dump.json(scans, env.wall_seconds()).await
     };
     // What was read before the damage is printed.
     dump.output.flush()?;
     result
-}
-
-fn wall_seconds(env: &Env) -> u32 {
-    u32::try_from(env.wall_micros() / 1_000_000).unwrap_or(u32::MAX)
 }
 
 /// The tokens of the partitions that are asked for, in ring order.

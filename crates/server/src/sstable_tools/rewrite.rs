@@ -131,8 +131,7 @@ impl Original {
     /// times, for about so many partitions.
     pub(super) async fn writer(&self, env: &Env, partitions: u64) -> Result<Writer, ToolError> {
         let format = self.descriptor.version.format();
-        let now = u32::try_from(env.wall_micros() / 1_000_000).unwrap_or(u32::MAX);
-        let format = output_format(format, [&self.sstable], now);
+        let format = output_format(format, [&self.sstable], env.wall_seconds());
         let descriptor = Descriptor::new(&self.descriptor.dir, format, self.next_generation()?);
         let stats = self.sstable.stats();
         let origin = ShardOrigin {

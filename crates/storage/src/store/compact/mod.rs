@@ -13,6 +13,8 @@ mod garbage_tests;
 mod history;
 mod operations;
 #[cfg(test)]
+mod operations_tests;
+#[cfg(test)]
 mod order_tests;
 mod outputs;
 mod pace;
