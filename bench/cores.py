@@ -1,13 +1,9 @@
 """Who has cores meanwhile, by `perf sched`: what there is to say of latency, which mostly is no work but waiting."""
 import collections
-import contextlib
 import re
-import shutil
-import signal
-import subprocess
 
 from measurements import Watch
-from profiles import PATIENCE, NoProfile
+from profiles import NoProfile, beside, made_of
 
 # Who has a core for so many milliseconds at a time lets others wait that long.
 LONG = 1.0
@@ -23,39 +19,16 @@ LEFT_OUT = {"perf", "perf-exec", "sleep", "<idle>"}
 LINE = re.compile(r"\s*([\d.]+)\s+\[\d+\]\s+(.+?)\[(\d+)(?:/(\d+))?\]\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)\s*$")
 
 
-@contextlib.contextmanager
 def watched(file):
     """Notes who has which core for some seconds of what is done meanwhile."""
-    if not shutil.which("perf"):
-        raise NoProfile("there is no perf: make perf")
-    running = subprocess.Popen(["perf", "sched", "record", "--quiet", "--all-cpus", "--delay", str(FIRST_MILLIS),
-                                "--output", str(file), "--", "sleep", str(FIRST_MILLIS / 1000 + SECONDS)],
-                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    try:
-        yield
-    finally:
-        running.send_signal(signal.SIGINT)
-        try:
-            _, said = running.communicate(timeout=PATIENCE)
-        except subprocess.TimeoutExpired:
-            running.kill()
-            _, said = running.communicate()
-    if not file.exists():
-        raise NoProfile(" ".join(said.decode(errors="replace").split()) or "perf wrote nothing")
+    seconds = FIRST_MILLIS / 1000 + SECONDS
+    return beside(file, ["sched", "record", "--quiet", "--all-cpus", "--delay", str(FIRST_MILLIS), "--output", str(file),
+                         "--", "sleep", str(seconds)])
 
 
 def read(file, server, pids, client):
     """What was noted while a server of these processes was asked by a client of this name."""
-    command = ["perf", "sched", "timehist", "--input", str(file)]
-    try:
-        told = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              text=True, errors="replace", timeout=PATIENCE)
-    except subprocess.TimeoutExpired as expired:
-        raise NoProfile(f"perf sched timehist took more than {PATIENCE} s") from expired
-    try:
-        return watch_of(told.stdout, server, pids, client)
-    except NoProfile as error:
-        raise NoProfile(" ".join([f"{error}.", *told.stderr.split()])) from error
+    return made_of(["sched", "timehist", "--input", str(file)], lambda told: watch_of(told, server, pids, client))
 
 
 def watch_of(told, server, pids, client):

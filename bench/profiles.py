@@ -25,14 +25,11 @@ class NoProfile(Exception):
 
 
 @contextlib.contextmanager
-def recorded(pids, file, cores):
-    """Takes samples of these processes meanwhile, from the cores that are not theirs, if there are such."""
+def beside(file, arguments, cores=None):
+    """Has `perf`, told so, write what it notes meanwhile, from these cores if some are given."""
     if not shutil.which("perf"):
         raise NoProfile("there is no perf: make perf")
-    command = ["perf", "record", "--quiet", "--freq", str(SAMPLES_A_SECOND), "--pid", ",".join(map(str, pids)),
-               "--output", str(file)]
-    if cores:
-        command = ["taskset", "-c", cores, *command]
+    command = [*(["taskset", "-c", cores] if cores else []), "perf", *arguments]
     running = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     try:
         yield
@@ -47,19 +44,29 @@ def recorded(pids, file, cores):
         raise NoProfile(" ".join(said.decode(errors="replace").split()) or "perf wrote nothing")
 
 
-def read(file, server, figures):
-    """What was recorded while these figures of a server were measured."""
-    command = ["perf", "report", "--input", str(file), "--stdio", "--no-children", "--sort", "dso,symbol",
-               "--field-separator", "|"]
+def made_of(arguments, make):
+    """What `make` makes of what `perf`, told so, says of a file."""
     try:
-        told = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        told = subprocess.run(["perf", *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               text=True, errors="replace", timeout=PATIENCE)
     except subprocess.TimeoutExpired as expired:
-        raise NoProfile(f"perf report took more than {PATIENCE} s") from expired
+        raise NoProfile(f"perf {arguments[0]} took more than {PATIENCE} s") from expired
     try:
-        return profile_of(told.stdout, server, figures)
+        return make(told.stdout)
     except NoProfile as error:
         raise NoProfile(" ".join([f"{error}.", *told.stderr.split()])) from error
+
+
+def recorded(pids, file, cores):
+    """Takes samples of these processes meanwhile, from the cores that are not theirs, if there are such."""
+    return beside(file, ["record", "--quiet", "--freq", str(SAMPLES_A_SECOND), "--pid", ",".join(map(str, pids)),
+                         "--output", str(file)], cores)
+
+
+def read(file, server, figures):
+    """What was recorded while these figures of a server were measured."""
+    return made_of(["report", "--input", str(file), "--stdio", "--no-children", "--sort", "dso,symbol",
+                    "--field-separator", "|"], lambda told: profile_of(told, server, figures))
 
 
 def profile_of(told, server, figures):

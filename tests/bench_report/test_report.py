@@ -231,6 +231,22 @@ def test_who_has_a_core_for_long_is_told_of():
     assert "nobody" in report.plain({}, [], [Target("texts", "p", [0.3], 0.1, True, watches=[alone])], [])
 
 
+@pytest.mark.skipif(not shutil.which("perf"), reason="there is no perf")
+def test_who_has_cores_is_noted(tmp_path, monkeypatch):
+    monkeypatch.setattr(cores, "FIRST_MILLIS", 100)
+    busy = subprocess.Popen([sys.executable, "-c", "import time\nwhile True: time.sleep(0.001)"])
+    try:
+        with cores.watched(tmp_path / "perf.data"):
+            time.sleep(1)
+        watch = cores.read(tmp_path / "perf.data", "python", [busy.pid], "helenus-bench")
+    except profiles.NoProfile as error:
+        pytest.skip(f"perf may not: {error}")
+    finally:
+        busy.kill()
+        busy.wait()
+    assert 0 <= watch.waited and 0 < watch.seconds < 5
+
+
 @pytest.mark.parametrize("told, pids", [("", [800]), (TURNS, [5]), ("perf: no such file", [800])])
 def test_of_no_turns_nothing_is_known(told, pids):
     with pytest.raises(profiles.NoProfile):
