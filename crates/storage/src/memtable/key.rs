@@ -5,10 +5,11 @@ use std::ops::Deref;
 
 use super::allocated::allocated;
 
-/// Keys of up to so many bytes lie where the others' place is written: what makes it 24 bytes, as many as a
-/// partition has room for without taking more from the allocator than with 16 for the place of every key.
+/// Keys of up to so many bytes lie within their partition: a key is 24 bytes then, with which a partition is 80, one of the
+/// allocator's sizes.
 const SHORT: usize = 23;
 
+// No byte says which kind a key is: see `beyond`.
 const _: () = assert!(size_of::<MemKey>() == 24);
 
 /// A serialized key. Most are short: numbers, UUIDs, names. Then it takes no look elsewhere to compare one, which would be
@@ -19,7 +20,7 @@ pub(super) struct MemKey(Kept);
 #[derive(Clone, Debug)]
 enum Kept {
     Short {
-        /// One more than the length: what this cannot be tells long ones.
+        /// One more than the length, so that it is never 0: that is what the compiler tells long ones by.
         beyond: NonZeroU8,
         bytes: [u8; SHORT],
     },
