@@ -56,13 +56,20 @@ impl<'m, V> LeafPlace<'m, V> {
         io::prefetch(self.leaf);
     }
 
-    /// Where in it a token of its is guessed to be.
+    /// Where in it a token is guessed to be, which lies between its start and that of the next one.
     pub(super) fn guess(&self, token: Token) -> Guess<'m, V> {
-        self.leaf.guess(token, self.start, self.end)
+        let list = &self.leaf.0;
+        let offset = |token: Token| token.0.wrapping_sub(self.start.0) as u64;
+        let last = offset(self.end.unwrap_or(Token(i64::MAX)));
+        // Thirty-two bits of both: to divide all of them takes longer than to be wrong by one.
+        let shift = 32u32.saturating_sub(last.leading_zeros());
+        let guess = (offset(token) >> shift) * list.len() as u64 / ((last >> shift) + 1);
+        let at = list.len().min(guess as usize);
+        Guess { list, at }
     }
 }
 
-/// Where a token is guessed to be: none of its leaf's were read for that.
+/// Where a token is guessed to be: no token of its leaf was read for that.
 #[derive(Debug)]
 pub(super) struct Guess<'m, V> {
     list: &'m [(Token, V)],
@@ -186,10 +193,8 @@ impl<V> TokenMap<V> {
 
     /// What the leaf of a token has from it on: the next ones, unless there are none in that leaf.
     pub(super) fn next_in_leaf(&self, token: Token) -> &[(Token, V)] {
-        let Some(place) = self.place(token) else {
-            return &[];
-        };
-        &place.leaf.0[place.guess(token).before(token)..]
+        let guess = self.place(token).map(|place| place.guess(token));
+        guess.map_or(&[], |guess| &guess.list[guess.before(token)..])
     }
 
     /// All from a token on, in order.
@@ -243,18 +248,6 @@ impl<V> Branch<V> {
 impl<V> Leaf<V> {
     fn is_full(&self) -> bool {
         self.0.len() >= LEAF
-    }
-
-    /// Where a token is, which lies between the start of the leaf and that of the next one.
-    fn guess(&self, token: Token, start: Token, end: Option<Token>) -> Guess<'_, V> {
-        let list = &self.0;
-        let offset = |token: Token| token.0.wrapping_sub(start.0) as u64;
-        let last = offset(end.unwrap_or(Token(i64::MAX)));
-        // Thirty-two bits of both: to divide all of them takes longer than to be wrong by one.
-        let shift = 32u32.saturating_sub(last.leading_zeros());
-        let guess = (offset(token) >> shift) * list.len() as u64 / ((last >> shift) + 1);
-        let at = list.len().min(guess as usize);
-        Guess { list, at }
     }
 
     fn insert(&mut self, at: usize, item: (Token, V)) {
