@@ -15,9 +15,9 @@ import pytest
 BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench"
 sys.path.insert(0, str(BENCH))
 
+import cores  # noqa: E402
 import parts  # noqa: E402
 import plots  # noqa: E402
-import cores  # noqa: E402
 import profiles  # noqa: E402
 import report  # noqa: E402
 from measurements import Run, Target  # noqa: E402
