@@ -3,7 +3,7 @@ import collections
 import re
 
 from measurements import Watch
-from profiles import NoProfile, beside, made_of
+from perf import NoProfile, beside, made_of
 
 # Who has a core for so many milliseconds at a time lets others wait that long.
 LONG = 1.0
@@ -28,7 +28,7 @@ def watched(file):
 
 def read(file, server, pids, client):
     """What was noted while a server of these processes was asked by a client of this name."""
-    return made_of(["sched", "timehist", "--input", str(file)], lambda told: watch_of(told, server, pids, client))
+    return made_of(file, ["sched", "timehist"], lambda told: watch_of(told, server, pids, client))
 
 
 def watch_of(told, server, pids, client):

@@ -1,60 +1,18 @@
 """Where a server's CPU time goes, by `perf`: what there is to say of a target that is missed."""
 import collections
-import contextlib
 import re
-import shutil
-import signal
-import subprocess
 
 from measurements import Profile
+from perf import NoProfile, beside, made_of
 
 # Of each core. An odd number, so that nothing that comes at a regular pace is seen too often.
 SAMPLES_A_SECOND = 1999
-# Seconds that `perf` may take to write what it has, and to read it.
-PATIENCE = 60
 # Who took less is not told of by name.
 LEAST_SHARE = 0.01
 FUNCTIONS = 12
 
 # A line of `perf report`: share, binary and function, of which only that may contain the mark between them.
 LINE = re.compile(r"\s*([\d.]+)%\s*\|([^|]*)\|\s*\[(.)\]\s*(.*)")
-
-
-class NoProfile(Exception):
-    """Why there is none."""
-
-
-@contextlib.contextmanager
-def beside(file, arguments, cores=None):
-    """Has `perf`, told so, write what it notes meanwhile, from these cores if some are given."""
-    if not shutil.which("perf"):
-        raise NoProfile("there is no perf: make perf")
-    command = [*(["taskset", "-c", cores] if cores else []), "perf", *arguments]
-    running = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    try:
-        yield
-    finally:
-        running.send_signal(signal.SIGINT)
-        try:
-            _, said = running.communicate(timeout=PATIENCE)
-        except subprocess.TimeoutExpired:
-            running.kill()
-            _, said = running.communicate()
-    if not file.exists():
-        raise NoProfile(" ".join(said.decode(errors="replace").split()) or "perf wrote nothing")
-
-
-def made_of(arguments, make):
-    """What `make` makes of what `perf`, told so, says of a file."""
-    try:
-        told = subprocess.run(["perf", *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              text=True, errors="replace", timeout=PATIENCE)
-    except subprocess.TimeoutExpired as expired:
-        raise NoProfile(f"perf {arguments[0]} took more than {PATIENCE} s") from expired
-    try:
-        return make(told.stdout)
-    except NoProfile as error:
-        raise NoProfile(" ".join([f"{error}.", *told.stderr.split()])) from error
 
 
 def recorded(pids, file, cores):
@@ -65,8 +23,8 @@ def recorded(pids, file, cores):
 
 def read(file, server, figures):
     """What was recorded while these figures of a server were measured."""
-    return made_of(["report", "--input", str(file), "--stdio", "--no-children", "--sort", "dso,symbol",
-                    "--field-separator", "|"], lambda told: profile_of(told, server, figures))
+    return made_of(file, ["report", "--stdio", "--no-children", "--sort", "dso,symbol", "--field-separator", "|"],
+                   lambda told: profile_of(told, server, figures))
 
 
 def profile_of(told, server, figures):

@@ -9,6 +9,7 @@ import subprocess
 import cores
 import profiles
 from measurements import Run
+from perf import NoProfile
 from servers import fail, say
 
 
@@ -207,7 +208,7 @@ class Bench:
             self.turn(server)
             try:
                 look(server)
-            except profiles.NoProfile as error:
+            except NoProfile as error:
                 note = f"Where the time of {server.name} goes is not known: {error}"
                 if note not in self.notes:
                     self.notes.append(note)

@@ -247,6 +247,13 @@ def test_who_has_cores_is_noted(tmp_path, monkeypatch):
     assert 0 <= watch.waited and 0 < watch.seconds < 5
 
 
+@pytest.mark.skipif(not shutil.which("perf"), reason="there is no perf")
+def test_what_perf_says_of_a_file_names_no_folder(tmp_path):
+    with pytest.raises(profiles.NoProfile) as error:
+        profiles.read(tmp_path / "perf.data", "Helenus", {})
+    assert "perf.data" in str(error.value) and str(tmp_path) not in str(error.value)
+
+
 @pytest.mark.parametrize("told, pids", [("", [800]), (TURNS, [5]), ("perf: no such file", [800])])
 def test_of_no_turns_nothing_is_known(told, pids):
     with pytest.raises(profiles.NoProfile):
