@@ -78,9 +78,20 @@ class Drive:
         """How many reads the drive has done, and the milliseconds that they took together."""
         if not self.file:
             return 0, 0
-        # Documentation/block/stat.rst
-        fields = (self.file.parent.parent / "stat").read_text().split()
-        return int(fields[0]), int(fields[3])
+        fields = self.counts()
+        return fields[0], fields[3]
+
+    def work(self):
+        """How many writes the drive has done, the milliseconds that they took together, how much it has done in all, and has
+        still to do."""
+        if not self.file:
+            return 0, 0, 0, 0
+        fields = self.counts()
+        return fields[4], fields[7], fields[0] + fields[4], fields[8]
+
+    def counts(self):
+        """As in Documentation/block/stat.rst."""
+        return [int(field) for field in (self.file.parent.parent / "stat").read_text().split()]
 
     def synced_writes(self, seconds):
         """Writes 8 KiB after 8 KiB, each until the drive has it, over what was written before and past the page cache, as a

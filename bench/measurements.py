@@ -61,6 +61,37 @@ class Watch:
 
 
 @dataclasses.dataclass
+class Moment:
+    """A second of something long, and what the server and its drive did in it."""
+
+    # Seconds since it began.
+    at: float
+    ops_per_second: float
+    # Milliseconds.
+    p999: float
+    # That the server kept busy.
+    cores: float
+    # That the drive did, in a second, and the milliseconds that each took.
+    writes: float
+    write_ms: float
+    # The longest time for which it had something to do, and ended nothing.
+    still_ms: float
+
+
+@dataclasses.dataclass
+class Moments:
+    """The worst seconds of a server, in their order, and beside them the median of each figure over all seconds."""
+
+    server: str
+    worst: list[Moment]
+    usual: Moment
+
+    @classmethod
+    def from_json(cls, entry):
+        return cls(entry["server"], [Moment(**moment) for moment in entry["worst"]], Moment(**entry["usual"]))
+
+
+@dataclasses.dataclass
 class Target:
     """A ratio, or a figure, and what it is to be: at most or at least `bound`."""
 
@@ -75,6 +106,8 @@ class Target:
     # Of one that is missed: of whoever was measured for it once more, where there are any.
     profiles: list[Profile] = dataclasses.field(default_factory=list)
     watches: list[Watch] = dataclasses.field(default_factory=list)
+    # Of one that is held over a long time.
+    moments: list[Moments] = dataclasses.field(default_factory=list)
 
     def median(self):
         return statistics.median(self.values)
@@ -91,6 +124,7 @@ class Target:
         # Comparisons before have none.
         known["profiles"] = [Profile(**profile) for profile in entry.get("profiles", [])]
         known["watches"] = [Watch(**watch) for watch in entry.get("watches", [])]
+        known["moments"] = [Moments.from_json(moments) for moments in entry.get("moments", [])]
         return cls(**known)
 
 

@@ -2,6 +2,7 @@
 import contextlib
 import statistics
 
+import moments
 from measurements import CASSANDRA as PEER
 from measurements import LIMIT, Target, by_round, cpu, items_per_cpu_second, latency, ops, ratios
 from servers import say
@@ -61,14 +62,15 @@ def fill(bench, data, servers):
 
 
 def hold(bench, part, name, values, bound, at_most, unit="x", again=None, waits=False):
-    """What a part is held to; nothing if a server was not there. `again` is of which servers, and how, it is measured: what
+    """What a part is held to; nothing if a server was not there; gives the target. `again` is of which servers, and how, it is measured: what
     is missed is looked at more closely, and if it is about waiting (`waits`) at who had the cores, too."""
     if not values:
-        return
+        return None
     target = Target(part, name, values, bound, at_most, unit)
     bench.targets.append(target)
     if again and not target.is_met():
         bench.explain(target, *again, waits)
+    return target
 
 
 def warm_up(bench, data, workload="c", servers=None):
@@ -236,13 +238,18 @@ def steady(bench):
             figures = bench.measure(server, "a", data, threads, min(PEAK_STEADY, bench.options.steady))
             bench.keep("steady", "A, as much as comes", "peak", server, 1, threads, figures)
             rate = max(1, int(figures["ops_per_second"] * bench.options.share))
-            figures = bench.measure(server, "a", data, IN_FLIGHT_STEADY, bench.options.steady, rate)
+            figures, seconds, profile = moments.measured(bench, server, "a", data, IN_FLIGHT_STEADY, bench.options.steady, rate)
         bench.keep("steady", f"A at {bench.options.share:.0%} of its own peak", "steady", server, 1, IN_FLIGHT_STEADY, figures)
         if is_subject:
             p999 = figures["latency"]["p999"] / 1000
             again = [server], lambda server: (IN_FLIGHT_STEADY, bench.measure(
                 server, "a", data, IN_FLIGHT_STEADY, min(EXPLAIN_STEADY, bench.options.steady), rate))
-            hold(bench, "steady", f"p99.9 of {server.name} over {bench.options.steady} s", [p999], 5, True, "ms", again, waits=True)
+            target = hold(bench, "steady", f"p99.9 of {server.name} over {bench.options.steady} s", [p999], 5, True, "ms", again,
+                          waits=True)
+            if seconds and not target.is_met():
+                target.moments.append(moments.worst_of(server.name, seconds))
+                target.profiles[:0] = [profile] if profile else []
+                bench.notes.append(moments.beside_the_drive(server.name, seconds))
             beside_the_hypervisor(bench, server, figures)
             beside_the_limit(bench, data, IN_FLIGHT_STEADY, rate)
             beside_the_drive(bench)

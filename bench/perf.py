@@ -28,7 +28,7 @@ def beside(file, arguments, cores=None):
         except subprocess.TimeoutExpired:
             running.kill()
             _, said = running.communicate()
-    if not file.exists():
+    if not file.exists() or not file.stat().st_size:
         raise NoProfile(in_a_line(file, said.decode(errors="replace")) or "perf wrote nothing")
 
 

@@ -15,15 +15,17 @@ FUNCTIONS = 12
 LINE = re.compile(r"\s*([\d.]+)%\s*\|([^|]*)\|\s*\[(.)\]\s*(.*)")
 
 
-def recorded(pids, file, cores):
+def recorded(pids, file, cores, samples_a_second=SAMPLES_A_SECOND):
     """Takes samples of these processes meanwhile, from the cores that are not theirs, if there are such."""
-    return beside(file, ["record", "--quiet", "--freq", str(SAMPLES_A_SECOND), "--pid", ",".join(map(str, pids)),
-                         "--output", str(file)], cores)
+    return beside(file, ["record", "--quiet", "--freq", str(samples_a_second), "--clockid", "realtime",
+                         "--pid", ",".join(map(str, pids)), "--output", str(file)], cores)
 
 
-def read(file, server, figures):
-    """What was recorded while these figures of a server were measured."""
-    return made_of(file, ["report", "--stdio", "--no-children", "--sort", "dso,symbol", "--field-separator", "|"],
+def read(file, server, figures, window=None):
+    """What was recorded while these figures of a server were measured: all, or what lies between two times, in seconds since
+    1970."""
+    between = ["--time", ",".join(f"{moment:.6f}" for moment in window)] if window else []
+    return made_of(file, ["report", "--stdio", "--no-children", "--sort", "dso,symbol", "--field-separator", "|", *between],
                    lambda told: profile_of(told, server, figures))
 
 

@@ -188,11 +188,22 @@ def watch_table(target, watch):
     return Table(title, [["who", "times a second", "longest, ms", "of a second, ms"], *rows], words=(0,))
 
 
+def moments_table(target, moments):
+    """The worst seconds, where a target is missed that is held over a long time."""
+    title = f"{target.part}: {target.name}: the worst seconds of {moments.server}, and what server and drive did in them"
+    told = lambda at, moment: [at, f"{moment.ops_per_second:,.0f}", *map(number, (
+        moment.p999, moment.cores, moment.writes, moment.write_ms, moment.still_ms))]
+    rows = [*(told(f"{moment.at:.0f}", moment) for moment in moments.worst), told("all (medians)", moments.usual)]
+    return Table(title, [["second", "operations", "p99.9, ms", "cores busy", "writes of the drive", "ms a write",
+                          "drive still for, ms"], *rows], words=(0,))
+
+
 def profiled(targets):
     """All that is known of why targets are missed."""
     return [table for target in targets for table in (
         *(table for profile in target.profiles for table in profile_tables(target, profile)),
-        *(watch_table(target, watch) for watch in target.watches))]
+        *(watch_table(target, watch) for watch in target.watches),
+        *(moments_table(target, moments) for moments in target.moments))]
 
 
 def verdict(target):

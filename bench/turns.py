@@ -159,6 +159,11 @@ class Bench:
         """As many as the client has cores."""
         return self.count(self.client_cores) if self.client_cores else os.cpu_count()
 
+    def cores_of_client(self):
+        """Their numbers; none if it may have all."""
+        parts = [part.split("-") for part in self.client_cores.split(",")] if self.client_cores else []
+        return {core for part in parts for core in range(int(part[0]), int(part[-1]) + 1)}
+
     @staticmethod
     def count(cores):
         """How many "0-1,3" are."""

@@ -192,9 +192,9 @@ def test_a_profile_is_told_where_there_is_one():
 
 def test_targets_of_comparisons_before_have_no_profile():
     entry = targets()[0].to_json()
-    del entry["profiles"], entry["watches"]
+    del entry["profiles"], entry["watches"], entry["moments"]
     kept = Target.from_json(entry)
-    assert kept.profiles == kept.watches == []
+    assert kept.profiles == kept.watches == kept.moments == []
 
 
 # As `perf sched timehist` 6.1 writes it.

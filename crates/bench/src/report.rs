@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 
@@ -105,10 +105,12 @@ pub(crate) struct Outcome {
     pub(crate) intervals: Vec<Interval>,
 }
 
-/// What came of a stretch of time, which ended at `at`.
+/// What came of a stretch of time, which ended at `at` of what is measured.
 #[derive(Debug, Serialize)]
 pub(crate) struct Interval {
     at: f64,
+    /// In seconds since 1970, so that it can be laid beside what others note.
+    ended: f64,
     ops_per_second: f64,
     errors: u64,
     latency: Latency,
@@ -116,10 +118,12 @@ pub(crate) struct Interval {
 }
 
 impl Interval {
-    /// `stolen` of the machine's time (see [`Report`]).
+    /// That ends now; `stolen` of the machine's time (see [`Report`]).
     pub(crate) fn new(at: Duration, length: Duration, counts: &Counts, stolen: f64) -> Interval {
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
         Interval {
             at: at.as_secs_f64(),
+            ended: since_1970.unwrap_or_default().as_secs_f64(),
             ops_per_second: counts.operations() as f64 / length.as_secs_f64().max(1e-9),
             errors: counts.failed(),
             latency: counts.all(),
