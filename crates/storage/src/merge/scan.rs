@@ -247,6 +247,19 @@ impl MergedScan {
         self.current
     }
 
+    /// The number of the newest sstable that knows of the current partition; `None` if that of one of them is not known, or
+    /// behind the last partition.
+    pub(crate) fn newest(&self) -> Option<u64> {
+        let of = |source: &ScanSource| match source {
+            ScanSource::Memory(_) => None,
+            ScanSource::File(scanner) => scanner.number(),
+            ScanSource::Chain(chain) => chain.current.as_ref().and_then(Scanner::number),
+        };
+        let current = &self.sources[..self.current];
+        let numbers = current.iter().map(|(source, _)| of(source));
+        numbers.reduce(|a, b| Some(a?.max(b?))).flatten()
+    }
+
     /// Does the cache have what was read last of the current partition, from any source?
     pub(crate) fn is_cached(&self) -> bool {
         let current = &self.sources[..self.current];

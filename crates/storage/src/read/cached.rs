@@ -97,22 +97,43 @@ impl CachedTable {
         counter.set(counter.get() + times);
     }
 
-    /// What the cache has of a row, if that may still be used and does not cover `number`.
+    /// What the cache has of a row, if that may still be used, does not cover `number`, and `is_wanted` with what it does cover.
     pub(crate) fn behind(
         &self,
         (key, clustering): (&DecoratedKey, &Clustering),
         number: u64,
+        is_wanted: impl FnOnce(u64) -> bool,
         wall_seconds: impl FnOnce() -> u32,
     ) -> Option<Behind> {
         let behind = |cached: &CachedRow| {
-            let is_behind = cached.covers.get() < number && self.believes(cached, wall_seconds);
-            is_behind.then(|| Behind {
+            let covers = cached.covers.get();
+            // It is not copied in vain.
+            let is_wanted =
+                covers < number && self.believes(cached, wall_seconds) && is_wanted(covers);
+            is_wanted.then(|| Behind {
                 known: Known::of(cached, |_| true),
                 columns: cached.columns.clone(),
-                covers: cached.covers.get(),
+                covers,
             })
         };
         self.rows.peek(self.place(key, clustering), behind)?
+    }
+
+    /// What the cache has of a row covers `number` from now on, if `knows_up_to` says so of what it covers and it may still be
+    /// used.
+    pub(crate) fn covers_from_now_on(
+        &self,
+        (key, clustering): (&DecoratedKey, &Clustering),
+        number: u64,
+        knows_up_to: impl FnOnce(u64) -> bool,
+        wall_seconds: impl FnOnce() -> u32,
+    ) {
+        self.rows.peek(self.place(key, clustering), |cached| {
+            let covers = cached.covers.get();
+            if covers < number && self.believes(cached, wall_seconds) && knows_up_to(covers) {
+                cached.covers.set(number);
+            }
+        });
     }
 
     /// Keeps what is known of a row, which is all up to the number `covers`.
@@ -175,8 +196,8 @@ impl View {
         memtable.number().is_some_and(|number| number <= covered)
     }
 
-    /// Brings what the cache has of a row, which is behind, up to the memtable of that number, unless
-    /// an sstable may know of the row what the cache does not.
+    /// Brings what the cache has of a row, which is behind, up to the memtable of that number: no sstable knows of the row what
+    /// the cache does not.
     pub(crate) fn refresh(
         &self,
         key: &DecoratedKey,
@@ -188,10 +209,6 @@ impl View {
         let is_between = |source: Option<u64>| {
             source.is_some_and(|source| behind.covers < source && source <= number)
         };
-        let sstables = self.sstables.iter().filter(|s| is_between(s.number()));
-        if SSTable::any_may_contain(sstables, key) {
-            return;
-        }
         let mut known = behind.known;
         for memtable in self.memtables.iter().filter(|m| is_between(m.number())) {
             if let Some(partition) = memtable.get(key) {

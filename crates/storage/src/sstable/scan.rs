@@ -145,6 +145,11 @@ impl Scanner {
         }
     }
 
+    /// The number of what is scanned, among what its table consists of.
+    pub(crate) fn number(&self) -> Option<u64> {
+        self.sstable.number()
+    }
+
     /// Does the cache have what was read last ([`Cursor::is_cached`])?
     pub(crate) fn is_cached(&self) -> bool {
         match &self.state {

@@ -1,5 +1,6 @@
 //! One table on one shard: its memtables and sstables.
 
+mod carry_over;
 mod hand_over;
 mod plain_partition;
 mod plain_row;
@@ -25,6 +26,7 @@ use crate::sstable::{
     folder as sstable_folder,
 };
 use crate::tally::Tally;
+pub(crate) use carry_over::CarryOver;
 pub(crate) use hand_over::HandOver;
 pub use plain_partition::PlainRows;
 pub(crate) use plain_row::PlainAsked;

@@ -36,6 +36,7 @@ fn after<T: Send + 'static>(
                     let active = store.inner.table(table.id).expect("it is there").active();
                     active.apply(update(&table, &writes, timestamp), &table, None);
                 }
+                Step::Compact => store.compact(table.id).await.expect("it can be compacted"),
                 _ => drop(store.read(&asked).await.expect("it can be read")),
             }
         }
@@ -107,6 +108,29 @@ fn plain_rows_are_shown_where_they_lie() {
                 &whole(),
                 1,
                 [write(vec![Write::Marker(1, 0)], 2), Step::Flush],
+            ),
+            None,
+        ),
+        // Or compacted with it.
+        (
+            cached_and(
+                &whole(),
+                1,
+                [Step::WriteElsewhere, Step::Flush, Step::Compact],
+            ),
+            Some(shown.clone()),
+        ),
+        (
+            cached_and(
+                &whole(),
+                1,
+                [
+                    write(vec![Write::Marker(1, 0)], 2),
+                    Step::Flush,
+                    Step::WriteElsewhere,
+                    Step::Flush,
+                    Step::Compact,
+                ],
             ),
             None,
         ),

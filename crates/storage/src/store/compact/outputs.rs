@@ -9,7 +9,7 @@ use std::sync::Arc;
 use model::{DeletionTime, Purge, Table, Token};
 
 use super::super::Inner;
-use super::super::table::TableStore;
+use super::super::table::{CarryOver, TableStore};
 use super::progress::Progress;
 use super::purging::purged;
 use super::shadow::Shadow;
@@ -128,8 +128,7 @@ pub(super) async fn write_partition(
     writer: &mut Writer,
     (scan, shadow): (&mut MergedScan, &mut Option<Shadow>),
     mut head: PartitionHead,
-    purge: &Purge,
-    progress: &Progress<'_>,
+    (purge, progress, carry_over): (&Purge, &Progress<'_>, Option<&CarryOver<'_>>),
 ) -> Result<(), CompactionError> {
     if purge.forgets(&head.deletion) {
         head.deletion = DeletionTime::LIVE;
@@ -139,6 +138,8 @@ pub(super) async fn write_partition(
     }
     head.static_row.take_if(|row| row.is_empty());
     let begun = !head.deletion.is_live() || head.static_row.is_some();
+    let newest = scan.newest().unwrap_or(u64::MAX);
+    let carry_over = carry_over.filter(|carry_over| carry_over.is_worth_it(newest));
     writer.keep(scan.is_cached());
     if begun {
         writer.begin_partition(&head).await?;
@@ -154,6 +155,10 @@ pub(super) async fn write_partition(
         items += 1;
         if items.is_multiple_of(ITEMS_A_LOOK) {
             progress.within(output.writer).await?;
+        }
+        if let (Some(carry_over), Unfiltered::Row(row)) = (carry_over, &item) {
+            let place = (&output.head.key, &row.clustering);
+            carry_over.row(place, newest, || progress.wall_seconds());
         }
         output.writer.keep(scan.is_cached());
         match &mut *shadow {

@@ -43,6 +43,11 @@ impl<'r> Progress<'r> {
         }
     }
 
+    /// Seconds since 1970, now.
+    pub(super) fn wall_seconds(&self) -> u32 {
+        self.inner.env.wall_seconds()
+    }
+
     /// May it go on?
     pub(super) fn go_on(&self) -> Result<(), CompactionError> {
         let gone = self.inner.closed.get() || self.table.is_blocked();

@@ -12,7 +12,7 @@ use io::TaskGroup;
 use model::Table;
 
 use super::super::Inner;
-use super::super::table::{TableStore, add, is_same};
+use super::super::table::{CarryOver, TableStore, add, is_same};
 use super::outputs::{Outputs, write_partition};
 use super::progress::Progress;
 use super::purging::Purging;
@@ -266,7 +266,12 @@ impl Inner {
         transaction: &mut Transaction,
     ) -> Result<Vec<SSTable>, CompactionError> {
         let table = &job.table;
-        let inputs = self.needed(job);
+        let (inputs, all) = (self.needed(job), job.sstables());
+        // What is not read may be newer than what is cached.
+        let carry_over = match inputs.len() == all.len() {
+            true => CarryOver::new(table, &all),
+            false => None,
+        };
         let (schema, inputs) = self.with_dropped(table.table(), inputs).await?;
         let options = self.writer_options(job, &inputs);
         let format = output_format(self.config.sstable_format, &inputs, self.env.wall_seconds());
@@ -277,7 +282,7 @@ impl Inner {
             (options, format),
             Cutter::new(job.cut.clone(), job.level),
         );
-        let purging = Purging::new(self, table, &job.sstables(), &schema);
+        let purging = Purging::new(self, table, &all, &schema);
         if purging.may_forget() {
             running.set_forgets();
         }
@@ -302,7 +307,8 @@ impl Inner {
             let writer = outputs.writer_for(head.key.token()).await?;
             let before = writer.data_length();
             progress.behind_outputs(written.saturating_sub(before));
-            write_partition(writer, (&mut scan, &mut shadow), head, &purge, &progress).await?;
+            let context = (&purge, &progress, carry_over.as_ref());
+            write_partition(writer, (&mut scan, &mut shadow), head, context).await?;
             written += writer.data_length() - before;
             self.env.maybe_yield().await;
         }

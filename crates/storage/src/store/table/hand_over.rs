@@ -72,12 +72,24 @@ impl<'t> HandOver<'t> {
 
     /// A row is written: what the cache has of it is to know that too.
     pub(crate) fn row(&self, place: (&DecoratedKey, &Clustering), wall_seconds: impl Fn() -> u32) {
-        let of = |cached: &CachedTable| cached.behind(place, self.number, &wall_seconds);
+        let key = place.0;
+        let is_wanted = |covers| !self.may_be_in_sstables_since(covers, key);
+        let of = |cached: &CachedTable| cached.behind(place, self.number, is_wanted, &wall_seconds);
         let behind = self.store.cached.borrow().as_ref().and_then(of);
         if let Some(behind) = behind {
             let view = self.store.view();
-            view.refresh(place.0, behind, self.number, wall_seconds);
+            view.refresh(key, behind, self.number, wall_seconds);
         }
+    }
+
+    /// May an sstable know of a partition that came behind the number `covers`, and no later than the memtable?
+    fn may_be_in_sstables_since(&self, covers: u64, key: &DecoratedKey) -> bool {
+        let is_since = |sstable: &&SSTable| {
+            let number = sstable.number();
+            number.is_some_and(|number| covers < number && number <= self.number)
+        };
+        let sstables = self.store.sstables.borrow();
+        SSTable::any_may_contain(sstables.iter().filter(is_since), key)
     }
 
     /// Does nothing that came to the table before the memtable know of a partition, and is the memtable still a part of
