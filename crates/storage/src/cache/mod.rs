@@ -24,7 +24,8 @@
 //!
 //! A flush takes what it writes into the entries that know everything else: rows that are read and
 //! written all the time would otherwise be read from each new sstable once. And rows of which its memtable has all
-//! that there is come here as they lie, if they were asked for more than once while they were there.
+//! that there is come here as they lie, if they were asked for more than once while they were there. A compaction tells the
+//! entries that know all that its inputs have of their partition that they know its output, which would seem new to them.
 //!
 //! **What stays.** `quick_cache`: Clock-PRO with two references as in S3-FIFO (Yang et al., *FIFO
 //! queues are all you need for cache eviction*, SOSP 2023). A row comes here when it is asked for the
@@ -42,7 +43,7 @@ use std::cell::{Cell, RefCell};
 use std::hash::BuildHasher;
 use std::rc::Rc;
 
-use model::{ColumnId, PackedRow, Row};
+use model::{ColumnId, PackedRow, Row, Table};
 use quick_cache::Weighter;
 
 pub(crate) use place::PlaceOf;
@@ -217,6 +218,12 @@ impl RowCache {
     /// A row, laid out in one piece.
     fn packed(&self, row: &Row) -> PackedRow {
         PackedRow::new(row, &mut self.scratch.borrow_mut())
+    }
+
+    /// Two versions of a row, none of which has deletions or counters, as one.
+    fn merged(&self, mut row: PackedRow, other: PackedRow, table: &Table) -> PackedRow {
+        row.merge_packed(other, table, &mut self.scratch.borrow_mut());
+        row
     }
 
     /// A list of columns that entries share; `None` if there are too many different ones.

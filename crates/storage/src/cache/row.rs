@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use model::{
-    ColumnId, DeletionTime, Liveness, NO_DELETION_TIME, NO_TIMESTAMP, NO_TTL, PackedRow, Row,
+    ColumnId, DeletionTime, Liveness, NO_DELETION_TIME, NO_TIMESTAMP, NO_TTL, PackedRow, Row, Table,
 };
 
 use super::{PlaceOf, RowCache};
@@ -104,6 +104,22 @@ impl CachedRow {
             unread: NO_TIMESTAMP,
             has_others: false,
         })
+    }
+
+    /// The row with what a memtable has of it, whose number is `covers`, and in which nothing deletes anything: all that came to the
+    /// table since, up to that number. `None` if it is too large, or the entry is not as plain as that.
+    pub(crate) fn with(
+        &self,
+        cache: &RowCache,
+        place: PlaceOf<'_>,
+        (row, table): (&PackedRow, &Table),
+        covers: u64,
+    ) -> Option<CachedRow> {
+        if !self.is_plain || self.has_others || !row.is_plain_for_a_time() {
+            return None;
+        }
+        let merged = cache.merged(self.row.clone(), row.clone(), table);
+        CachedRow::shared(cache, place, &merged, &self.columns, covers)
     }
 
     /// What was read for it was less than all: sources with nothing later than `unread` were passed over, or other

@@ -119,6 +119,35 @@ impl CachedTable {
         self.rows.peek(self.place(key, clustering), behind)?
     }
 
+    /// Lays what the memtable of that number has of a row, and what the cache has of it, into one, as [`CachedRow::with`], if all
+    /// of `columns` are cached and `is_wanted` with what it covers. `None` if it is not cached, else whether that was done.
+    pub(crate) fn lay_over(
+        &self,
+        (key, row): (&DecoratedKey, &PackedRow),
+        (table, columns): (&Table, &[ColumnId]),
+        number: u64,
+        is_wanted: impl FnOnce(u64) -> bool,
+        wall_seconds: impl FnOnce() -> u32,
+    ) -> Option<bool> {
+        let clustering = row.to_clustering();
+        let place = self.place(key, &clustering);
+        let over = |cached: &CachedRow| {
+            let covers = cached.covers.get();
+            let suits = covers < number
+                && *cached.columns == *columns
+                && self.believes(cached, wall_seconds)
+                && is_wanted(covers);
+            let with = || cached.with(&self.rows, place, (row, table), number);
+            suits.then(with).flatten()
+        };
+        let over = self.rows.peek(place, over)?;
+        let is_done = over.is_some();
+        if let Some(cached) = over {
+            self.rows.put(place, cached);
+        }
+        Some(is_done)
+    }
+
     /// What the cache has of a row covers `number` from now on, if `knows_up_to` says so of what it covers and it may still be
     /// used.
     pub(crate) fn covers_from_now_on(

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use io::{Env, oneshot};
-use model::{Clustering, Table, TableId};
+use model::{Row, Table, TableId};
 
 use super::Inner;
 use super::table::{HandOver, TableStore, add};
@@ -354,10 +354,20 @@ impl Inner {
             if let Some(cache) = &cache {
                 cache.partition(&key, &partition);
             }
-            let written = |clustering: &dyn Fn() -> Clustering| {
+            let written = |row: Written<'_>| {
                 progress.add_item();
-                if let Some(cache) = &cache {
-                    cache.row((&key, &clustering()), || self.env.wall_seconds());
+                let wall_seconds = || self.env.wall_seconds();
+                match (&cache, row) {
+                    (None, _) => {}
+                    (Some(cache), Written::AsItLies(MemRow::Packed(row))) => {
+                        cache.packed_row(&key, row, wall_seconds);
+                    }
+                    (Some(cache), Written::AsItLies(row)) => {
+                        cache.row((&key, &row.clustering()), wall_seconds);
+                    }
+                    (Some(cache), Written::Merged(row)) => {
+                        cache.row((&key, &row.clustering), wall_seconds);
+                    }
                 }
             };
             let mut stream = MemStream::new(partition, schema.clone(), all.clone(), false);
@@ -450,11 +460,19 @@ impl Drop for Progress<'_> {
     }
 }
 
+/// A row that was written.
+enum Written<'r> {
+    /// Of a partition that has nothing but rows, none of which knows of columns that are gone.
+    AsItLies(&'r MemRow),
+    /// As it is with what deletes some of it.
+    Merged(&'r Row),
+}
+
 /// Writes a partition in which nothing is deleted but rows and cells by themselves, and of whose columns none is gone: its
-/// rows as they lie. Calls `written` with the clustering of each, which is copied where it is asked for.
+/// rows as they lie. Calls `written` with each.
 async fn write_rows(
     (writer, stream): (&mut Writer, &mut MemStream),
-    written: impl Fn(&dyn Fn() -> Clustering),
+    written: impl Fn(Written<'_>),
     env: &Env,
 ) -> Result<(), WriteError> {
     let mut head = stream.head();
@@ -481,7 +499,7 @@ async fn write_rows(
                 MemRow::Packed(row) => writer.append_packed(row).await?,
                 MemRow::Large(row) => writer.append_row(row).await?,
             }
-            written(&|| row.clustering());
+            written(Written::AsItLies(row));
         }
     }
     match begun {
@@ -494,7 +512,7 @@ async fn write_rows(
 async fn write_partition(
     (writer, partition): (&mut Writer, &mut MergedPartition),
     table: &Table,
-    written: impl Fn(&dyn Fn() -> Clustering),
+    written: impl Fn(Written<'_>),
     env: &Env,
 ) -> Result<(), WriteError> {
     let mut head = partition.head().clone();
@@ -511,7 +529,7 @@ async fn write_partition(
     while let Some(item) = next {
         writer.append(&item).await?;
         if let Unfiltered::Row(row) = &item {
-            written(&|| row.clustering.clone());
+            written(Written::Merged(row));
         }
         items += 1;
         if items.is_multiple_of(ITEMS_A_LOOK) {

@@ -9,7 +9,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use model::{Clustering, ColumnId, DecoratedKey, Table};
+use model::{Clustering, ColumnId, DecoratedKey, PackedRow, Table};
 
 use super::TableStore;
 use crate::memtable::{MemPartition, MemRow, Memtable};
@@ -70,6 +70,30 @@ impl<'t> HandOver<'t> {
         }
     }
 
+    /// A row is written, of a partition that has nothing but rows: what the cache has of it is to know that too.
+    pub(crate) fn packed_row(
+        &self,
+        key: &DecoratedKey,
+        row: &PackedRow,
+        wall_seconds: impl Fn() -> u32,
+    ) {
+        let is_wanted = |covers| {
+            !self.may_be_in_memtables_since(covers, key)
+                && !self.may_be_in_sstables_since(covers, key)
+        };
+        if let Some(columns) = &self.columns {
+            let lay_over = |cached: &CachedTable| {
+                let of = (&*self.table, &columns[..]);
+                cached.lay_over((key, row), of, self.number, is_wanted, &wall_seconds)
+            };
+            let done = self.store.cached.borrow().as_ref().and_then(lay_over);
+            if done != Some(false) {
+                return;
+            }
+        }
+        self.row((key, &row.to_clustering()), wall_seconds);
+    }
+
     /// A row is written: what the cache has of it is to know that too.
     pub(crate) fn row(&self, place: (&DecoratedKey, &Clustering), wall_seconds: impl Fn() -> u32) {
         let key = place.0;
@@ -80,6 +104,17 @@ impl<'t> HandOver<'t> {
             let view = self.store.view();
             view.refresh(key, behind, self.number, wall_seconds);
         }
+    }
+
+    /// Does a memtable know of a partition that came behind the number `covers`, and before this one?
+    fn may_be_in_memtables_since(&self, covers: u64, key: &DecoratedKey) -> bool {
+        let is_since = |memtable: &&Rc<Memtable>| {
+            let number = memtable.number();
+            number.is_some_and(|number| covers < number && number < self.number)
+        };
+        let flushing = self.store.flushing.borrow();
+        let mut since = flushing.iter().filter(is_since);
+        since.any(|memtable| memtable.get(key).is_some())
     }
 
     /// May an sstable know of a partition that came behind the number `covers`, and no later than the memtable?
