@@ -27,6 +27,9 @@ CLIENT_CORES_FOR_OVERLOAD = 16
 READS_BESIDE_STORM = 4000
 # Seconds that a server has to compact what other parts left.
 COMPACTED_AFTER = 300
+# Rows whose memory is measured: as many as memtables have room for, as of what is flushed meanwhile a heap says nothing; and
+# many, so that it counts little what else a process takes or gives back meanwhile.
+IN_HEAP, IN_MEMTABLE = 100_000, 300_000
 
 
 def variant(bench, name, address, cores, command=(), cgroups=(), shards=None):
@@ -333,8 +336,6 @@ def scaling(bench):
 
 def memory(bench):
     """What a row takes: of the process in a memtable and in the cache, and of Cassandra's heap."""
-    # As many as the memtables of both have room for: of what is flushed meanwhile a heap says nothing.
-    records = min(bench.options.records, 100_000)
     for data, values in ((one_column(bench), 100), (records_of(bench), 1000)):
         name, taken = data.name, {}
         for server in bench.databases:
@@ -342,7 +343,8 @@ def memory(bench):
             server.stop()
             bench.turn(server)
             # What a server needs for any rows it has after the first of them, and a JVM is warm.
-            first = Data(f"{name}, the first", f"memory_{data.keyspace}_first", records, data.more)
+            records = min(bench.options.records, IN_HEAP if server.name == PEER else IN_MEMTABLE)
+            first = Data(f"{name}, the first", f"memory_{data.keyspace}_first", min(records, IN_HEAP), data.more)
             fill(bench, first, [server])
             # So does what it compacts of other parts since it was started.
             if server.settle(COMPACTED_AFTER) is None:
