@@ -57,6 +57,17 @@ impl CachedTable {
         cached.covers.get() >= self.forgotten && cached.is_current(wall_seconds)
     }
 
+    /// What an entry covers, if that is less than `number`, and it may still be used.
+    fn covers_less(
+        &self,
+        cached: &CachedRow,
+        number: u64,
+        wall_seconds: impl FnOnce() -> u32,
+    ) -> Option<u64> {
+        let covers = cached.covers.get();
+        (covers < number && self.believes(cached, wall_seconds)).then_some(covers)
+    }
+
     /// What `with` makes of a row that is known with all of `columns`, if all of it is to be seen: it and nothing around
     /// it is deleted, or will be before something of it expires, and nothing that was left out could change that. It is
     /// given `None` if the entry is not such a one; without an entry there is nothing. `known_up_to` is told up to which
@@ -106,11 +117,9 @@ impl CachedTable {
         wall_seconds: impl FnOnce() -> u32,
     ) -> Option<Behind> {
         let behind = |cached: &CachedRow| {
-            let covers = cached.covers.get();
+            let covers = self.covers_less(cached, number, wall_seconds)?;
             // It is not copied in vain.
-            let is_wanted =
-                covers < number && self.believes(cached, wall_seconds) && is_wanted(covers);
-            is_wanted.then(|| Behind {
+            is_wanted(covers).then(|| Behind {
                 known: Known::of(cached, |_| true),
                 columns: cached.columns.clone(),
                 covers,
@@ -132,11 +141,8 @@ impl CachedTable {
         let clustering = row.to_clustering();
         let place = self.place(key, &clustering);
         let over = |cached: &CachedRow| {
-            let covers = cached.covers.get();
-            let suits = covers < number
-                && *cached.columns == *columns
-                && self.believes(cached, wall_seconds)
-                && is_wanted(covers);
+            let covers = self.covers_less(cached, number, wall_seconds)?;
+            let suits = *cached.columns == *columns && is_wanted(covers);
             let with = || cached.with(&self.rows, place, (row, table), number);
             suits.then(with).flatten()
         };
@@ -158,8 +164,8 @@ impl CachedTable {
         wall_seconds: impl FnOnce() -> u32,
     ) {
         self.rows.peek(self.place(key, clustering), |cached| {
-            let covers = cached.covers.get();
-            if covers < number && self.believes(cached, wall_seconds) && knows_up_to(covers) {
+            let covers = self.covers_less(cached, number, wall_seconds);
+            if covers.is_some_and(knows_up_to) {
                 cached.covers.set(number);
             }
         });

@@ -2,6 +2,7 @@
 
 mod carry_over;
 mod hand_over;
+mod numbered;
 mod plain_partition;
 mod plain_row;
 

@@ -138,8 +138,12 @@ pub(super) async fn write_partition(
     }
     head.static_row.take_if(|row| row.is_empty());
     let begun = !head.deletion.is_live() || head.static_row.is_some();
-    let newest = scan.newest().unwrap_or(u64::MAX);
-    let carry_over = carry_over.filter(|carry_over| carry_over.is_worth_it(newest));
+    let carry_over = carry_over.and_then(|carry_over| {
+        let newest = scan.newest()?;
+        carry_over
+            .is_worth_it(newest)
+            .then_some((carry_over, newest))
+    });
     writer.keep(scan.is_cached());
     if begun {
         writer.begin_partition(&head).await?;
@@ -156,7 +160,7 @@ pub(super) async fn write_partition(
         if items.is_multiple_of(ITEMS_A_LOOK) {
             progress.within(output.writer).await?;
         }
-        if let (Some(carry_over), Unfiltered::Row(row)) = (carry_over, &item) {
+        if let (Some((carry_over, newest)), Unfiltered::Row(row)) = (carry_over, &item) {
             let place = (&output.head.key, &row.clustering);
             carry_over.row(place, newest, || progress.wall_seconds());
         }

@@ -8,7 +8,7 @@
 
 use model::{Clustering, DecoratedKey};
 
-use super::{TableStore, is_same};
+use super::TableStore;
 use crate::sstable::SSTable;
 
 /// A compaction, and the cache that is told of it.
@@ -43,28 +43,15 @@ impl<'t> CarryOver<'t> {
         newest: u64,
         wall_seconds: impl FnOnce() -> u32,
     ) {
-        let knows_up_to = |covers: u64| covers >= newest && self.is_all_between(covers, place.0);
+        // Nothing but the inputs may know of it, of what came since and is no newer than the output.
+        let knows_up_to = |covers: u64| {
+            let (key, since) = (place.0, covers + 1..=self.number);
+            covers >= newest
+                && !self.store.is_in_flushing(key, &since)
+                && !self.store.may_be_in_numbered(key, &since, self.inputs)
+        };
         if let Some(cached) = self.store.cached.borrow().as_ref() {
             cached.covers_from_now_on(place, self.number, knows_up_to, wall_seconds);
         }
-    }
-
-    /// Does nothing but the inputs, of what came behind the number `covers` and is no newer than the output, know of a partition?
-    fn is_all_between(&self, covers: u64, key: &DecoratedKey) -> bool {
-        let is_between = |number: Option<u64>| {
-            number.is_none_or(|number| covers < number && number <= self.number)
-        };
-        let flushing = self.store.flushing.borrow();
-        let mut between = flushing.iter().filter(|m| is_between(m.number()));
-        if between.any(|memtable| memtable.get(key).is_some()) {
-            return false;
-        }
-        let is_input = |sstable: &SSTable| {
-            let mut inputs = self.inputs.iter();
-            inputs.any(|input| is_same(input.descriptor(), sstable.descriptor()))
-        };
-        let sstables = self.store.sstables.borrow();
-        let between = sstables.iter().filter(|s| is_between(s.number()));
-        !SSTable::any_may_contain(between.filter(|s| !is_input(s)), key)
     }
 }

@@ -6,6 +6,7 @@
 //! they lie when they are flushed, if nothing but the memtable knows of them (as all of a memtable does in ScyllaDB,
 //! `row_cache::update`). Of the others the cache has what it knew, and is told what is new.
 
+use std::ops::RangeBounds;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -14,7 +15,6 @@ use model::{Clustering, ColumnId, DecoratedKey, PackedRow, Table};
 use super::TableStore;
 use crate::memtable::{MemPartition, MemRow, Memtable};
 use crate::read::CachedTable;
-use crate::sstable::SSTable;
 
 /// Of partitions with more rows it is not known which of them were asked for.
 const FEW_ROWS: usize = 8;
@@ -77,10 +77,7 @@ impl<'t> HandOver<'t> {
         row: &PackedRow,
         wall_seconds: impl Fn() -> u32,
     ) {
-        let is_wanted = |covers| {
-            !self.may_be_in_memtables_since(covers, key)
-                && !self.may_be_in_sstables_since(covers, key)
-        };
+        let is_wanted = |covers: u64| !self.may_be_elsewhere(key, covers + 1..self.number);
         if let Some(columns) = &self.columns {
             let lay_over = |cached: &CachedTable| {
                 let of = (&*self.table, &columns[..]);
@@ -97,34 +94,16 @@ impl<'t> HandOver<'t> {
     /// A row is written: what the cache has of it is to know that too.
     pub(crate) fn row(&self, place: (&DecoratedKey, &Clustering), wall_seconds: impl Fn() -> u32) {
         let key = place.0;
-        let is_wanted = |covers| !self.may_be_in_sstables_since(covers, key);
+        let is_wanted = |covers: u64| {
+            let since = covers + 1..self.number;
+            !self.store.may_be_in_numbered(key, &since, &[])
+        };
         let of = |cached: &CachedTable| cached.behind(place, self.number, is_wanted, &wall_seconds);
         let behind = self.store.cached.borrow().as_ref().and_then(of);
         if let Some(behind) = behind {
             let view = self.store.view();
             view.refresh(key, behind, self.number, wall_seconds);
         }
-    }
-
-    /// Does a memtable know of a partition that came behind the number `covers`, and before this one?
-    fn may_be_in_memtables_since(&self, covers: u64, key: &DecoratedKey) -> bool {
-        let is_since = |memtable: &&Rc<Memtable>| {
-            let number = memtable.number();
-            number.is_some_and(|number| covers < number && number < self.number)
-        };
-        let flushing = self.store.flushing.borrow();
-        let mut since = flushing.iter().filter(is_since);
-        since.any(|memtable| memtable.get(key).is_some())
-    }
-
-    /// May an sstable know of a partition that came behind the number `covers`, and no later than the memtable?
-    fn may_be_in_sstables_since(&self, covers: u64, key: &DecoratedKey) -> bool {
-        let is_since = |sstable: &&SSTable| {
-            let number = sstable.number();
-            number.is_some_and(|number| covers < number && number <= self.number)
-        };
-        let sstables = self.store.sstables.borrow();
-        SSTable::any_may_contain(sstables.iter().filter(is_since), key)
     }
 
     /// Does nothing that came to the table before the memtable know of a partition, and is the memtable still a part of
@@ -135,16 +114,12 @@ impl<'t> HandOver<'t> {
         if !is_same || !store.holds(self.memtable) {
             return false;
         }
-        let is_before =
-            |memtable: &&Rc<Memtable>| memtable.number().is_some_and(|number| number < self.number);
-        let flushing = store.flushing.borrow();
-        let mut before = flushing.iter().filter(is_before);
-        if before.any(|memtable| memtable.get(key).is_some()) {
-            return false;
-        }
-        let sstables = store.sstables.borrow();
-        let is_before =
-            |sstable: &&SSTable| sstable.number().is_none_or(|number| number < self.number);
-        !SSTable::any_may_contain(sstables.iter().filter(is_before), key)
+        !self.may_be_elsewhere(key, ..self.number)
+    }
+
+    /// May anything that has one of these numbers know of a partition?
+    fn may_be_elsewhere(&self, key: &DecoratedKey, numbers: impl RangeBounds<u64>) -> bool {
+        self.store.is_in_flushing(key, &numbers)
+            || self.store.may_be_in_numbered(key, &numbers, &[])
     }
 }
