@@ -62,8 +62,8 @@ def fill(bench, data, servers):
 
 
 def hold(bench, part, name, values, bound, at_most, unit="x", again=None, waits=False):
-    """What a part is held to; nothing if a server was not there; gives the target. `again` is of which servers, and how, it is measured: what
-    is missed is looked at more closely, and if it is about waiting (`waits`) at who had the cores, too."""
+    """What a part is held to, which it gives; nothing if a server was not there. `again` is of which servers, and how, it is
+    measured: what is missed is looked at more closely, and if it is about waiting (`waits`) at who had the cores, too."""
     if not values:
         return None
     target = Target(part, name, values, bound, at_most, unit)

@@ -161,14 +161,18 @@ class Bench:
 
     def cores_of_client(self):
         """Their numbers; none if it may have all."""
-        parts = [part.split("-") for part in self.client_cores.split(",")] if self.client_cores else []
-        return {core for part in parts for core in range(int(part[0]), int(part[-1]) + 1)}
+        return self.numbers(self.client_cores) if self.client_cores else set()
 
     @staticmethod
     def count(cores):
         """How many "0-1,3" are."""
+        return len(Bench.numbers(cores))
+
+    @staticmethod
+    def numbers(cores):
+        """Those of "0-1,3"."""
         parts = [part.split("-") for part in cores.split(",")]
-        return sum(int(part[-1]) - int(part[0]) + 1 for part in parts)
+        return {core for part in parts for core in range(int(part[0]), int(part[-1]) + 1)}
 
     def keep(self, part, case, phase, server, turn, threads, figures):
         """What was measured, for the report; whoever waits for that is told of it."""
