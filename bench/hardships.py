@@ -11,7 +11,7 @@ import subprocess
 from cgroup import Cgroup, limit_cores
 from measurements import CASSANDRA as PEER
 from measurements import cpu, ratios
-from parts import ONE_EACH, fill, hold, one_column, records_of, warm_up
+from parts import COMPACTED_AFTER, ONE_EACH, fill, hold, one_column, records_of, warm_up
 from servers import ROOT, Limit, Server, fail, say
 from turns import Data
 
@@ -25,8 +25,6 @@ MOST_IN_FLIGHT = 8192
 CLIENT_CORES_FOR_OVERLOAD = 16
 # Reads a second that leave enough of one of the client's cores to 10,000 connects.
 READS_BESIDE_STORM = 4000
-# Seconds that a server has to compact what other parts left.
-COMPACTED_AFTER = 300
 # Rows whose memory is measured: as many as memtables have room for, as of what is flushed meanwhile a heap says nothing; and
 # many, so that it counts little what else a process takes or gives back meanwhile.
 IN_HEAP, IN_MEMTABLE = 100_000, 300_000
@@ -371,7 +369,7 @@ def cached(bench, data, name):
     """What rows take that are on the drive, and in the cache: Cassandra has none unless a table asks for it."""
     subject = bench.subject
     others, of_others = row_cache(subject)
-    subject.nodes[0].told_by("flush")
+    subject.flush()
     # Rows are kept when they are asked for the second time.
     bench.run(subject, "run", "c", *data.arguments(), "--distribution", "uniform", "--threads", 64, "--warmup", "0s",
               "--operations", 5 * data.records)

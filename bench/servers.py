@@ -129,7 +129,7 @@ class Node:
 
 
 class Cassandra(Node):
-    RUN = ROOT / "tests/cassandra/run.sh"
+    RUN, TOOL = ROOT / "tests/cassandra/run.sh", ROOT / "tests/cassandra/tool.sh"
     # A node that is to join asks those that are there, one node at a time.
     STARTS_TOGETHER = False
     HINTS = "data/hints"
@@ -164,6 +164,11 @@ class Cassandra(Node):
             "group": ["--yaml", "commitlog_sync: group",
                       "--yaml", f"commitlog_sync_group_window: {group_window}"],
         }[durability]
+
+    def flush(self):
+        """Has all its memtables written to files."""
+        if subprocess.run([self.TOOL, "nodetool", "-h", self.address, "flush"], stdout=subprocess.DEVNULL).returncode:
+            fail(f"{self.name} could not be told to flush; see {self.data}")
 
     def stop(self):
         subprocess.run([self.RUN, "stop", "--address", self.address, "--data", self.data],
@@ -230,6 +235,10 @@ class Helenus(Node):
         if told.returncode:
             fail(f"{' '.join(map(str, command))} failed")
         return told.stdout
+
+    def flush(self):
+        """Has all its memtables written to files."""
+        self.told_by("flush")
 
     @contextlib.contextmanager
     def flushed_each(self, seconds, keyspace):
@@ -401,6 +410,11 @@ class Server:
     def hints(self):
         """Files of writes that a node of the server keeps for another."""
         return [file for node in self.nodes for file in (node.data / node.HINTS).glob("*.hints")]
+
+    def flush(self):
+        """Has all memtables of its nodes written to files."""
+        for node in self.nodes:
+            node.flush()
 
     def settle(self, most):
         """Waits, `most` seconds, until the server is at rest; gives the time that took, if it is."""
