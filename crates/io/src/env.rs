@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use async_task::Runnable;
+
 use crate::doorbell::Doorbell;
 use crate::drive::Drive;
 use crate::executor::{Executor, YieldNow};
@@ -159,6 +161,13 @@ impl Env {
         self.inner.executor.spawn(group, future)
     }
 
+    /// Runs `future` as a task of the foreground that has its turns when each of the shard's ends, however much else is ready
+    /// then: for what gathers what others make, as the answers of a connection. Behind the others in their queue it would
+    /// wait for what they do next, and who waits for the answers with it.
+    pub fn spawn_last<T: 'static>(&self, future: impl Future<Output = T> + 'static) -> Task<T> {
+        self.inner.executor.spawn_last(future)
+    }
+
     /// What the groups of tasks have done since the shard started.
     pub fn group_stats(&self) -> Vec<GroupStats> {
         self.inner.executor.stats()
@@ -255,6 +264,26 @@ impl Env {
         after: impl FnOnce() -> Instant,
     ) -> Option<Instant> {
         let (group, task) = self.inner.executor.next()?;
+        Some(self.run(group, task, now, after))
+    }
+
+    /// Runs the next task that is to run at the end of this turn, as [`Env::run_task`].
+    pub(crate) fn run_last_task(
+        &self,
+        now: Instant,
+        after: impl FnOnce() -> Instant,
+    ) -> Option<Instant> {
+        let (group, task) = self.inner.executor.next_last()?;
+        Some(self.run(group, task, now, after))
+    }
+
+    fn run(
+        &self,
+        group: TaskGroup,
+        task: Runnable,
+        now: Instant,
+        after: impl FnOnce() -> Instant,
+    ) -> Instant {
         self.inner.slice.began.set(now);
         self.inner.slice.length.set(group.time_slice());
         self.inner.slice.operations.set(SOCKET_OPERATIONS);
@@ -262,7 +291,7 @@ impl Env {
         let end = after();
         let nanos = end.as_nanos().saturating_sub(now.as_nanos());
         self.inner.executor.charge(group, nanos);
-        Some(end)
+        end
     }
 
     /// Wakes the tasks whose time has come.

@@ -1,8 +1,8 @@
 //! The executor of one shard: its tasks, their queues, and what wakes them.
 //!
 //! A task is made by `async-task` and belongs to a [`TaskGroup`]. Woken on its own thread it goes
-//! straight into its group's queue; woken by another thread it goes into the inbox, which the shard
-//! empties every turn. Futures need not be `Send`: only the shard's thread ever runs or drops one.
+//! straight into its group's queue, or into that of the tasks which run at the end of a turn; woken by
+//! another thread it goes into the inbox, which the shard empties every turn. Futures need not be `Send`: only the shard's thread ever runs or drops one.
 //! When the executor closes it wakes every task that is left and drops it, so nothing outlives it.
 
 use std::cell::{Cell, RefCell};
@@ -31,35 +31,60 @@ pub(crate) struct Executor {
     current: Cell<TaskGroup>,
 }
 
+/// Where a task waits that is ready to run.
+#[derive(Clone, Copy)]
+enum Place {
+    /// In the queue of its group.
+    Group(TaskGroup),
+    /// Among those of the foreground that run at the end of a turn.
+    Last,
+}
+
+impl Place {
+    fn group(self) -> TaskGroup {
+        match self {
+            Place::Group(group) => group,
+            Place::Last => TaskGroup::Foreground,
+        }
+    }
+
+    fn put(self, queues: &mut GroupQueues<Runnable>, task: Runnable) {
+        match self {
+            Place::Group(group) => queues.push(group, task),
+            Place::Last => queues.push_last(task),
+        }
+    }
+}
+
 /// What wakers hold.
 struct Shared {
     /// `None` once the executor has closed.
     queues: OwnerCell<Option<GroupQueues<Runnable>>>,
     /// Tasks that other threads woke; `None` once the executor has closed.
-    inbox: Mutex<Option<Vec<(TaskGroup, Runnable)>>>,
+    inbox: Mutex<Option<Vec<(Place, Runnable)>>>,
     inbox_filled: AtomicBool,
     doorbell: Arc<Doorbell>,
 }
 
 impl Shared {
-    fn schedule(&self, group: TaskGroup, task: Runnable) {
+    fn schedule(&self, place: Place, task: Runnable) {
         let Some(queues) = self.queues.get() else {
-            return self.schedule_from_afar(group, task);
+            return self.schedule_from_afar(place, task);
         };
         // The shard is awake if this runs.
         if let Some(queues) = &mut *queues.borrow_mut() {
-            queues.push(group, task);
+            place.put(queues, task);
             return;
         }
         // Only now: dropping a future may wake another one.
         drop(task);
     }
 
-    fn schedule_from_afar(&self, group: TaskGroup, task: Runnable) {
+    fn schedule_from_afar(&self, place: Place, task: Runnable) {
         {
             let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
             match &mut *inbox {
-                Some(inbox) => inbox.push((group, task)),
+                Some(inbox) => inbox.push((place, task)),
                 None => {
                     // The shard dropped all its tasks when it closed, so there is no future left
                     // in this one; but that is not provable here, and another thread must not
@@ -96,6 +121,23 @@ impl Executor {
         group: TaskGroup,
         future: impl Future<Output = T> + 'static,
     ) -> Task<T> {
+        self.spawn_at(Place::Group(group), future)
+    }
+
+    /// Makes a task of the foreground, ready to run at the end of a turn.
+    pub(crate) fn spawn_last<T: 'static>(
+        &self,
+        future: impl Future<Output = T> + 'static,
+    ) -> Task<T> {
+        self.spawn_at(Place::Last, future)
+    }
+
+    fn spawn_at<T: 'static>(
+        &self,
+        place: Place,
+        future: impl Future<Output = T> + 'static,
+    ) -> Task<T> {
+        let group = place.group();
         let shared = self.shared.clone();
         let live = Live {
             key: self.live.borrow_mut().insert(Waker::noop().clone()),
@@ -107,7 +149,7 @@ impl Executor {
         let key = live.key;
         self.with_queues(|queues| queues.task_begins(group));
         let future = Counted { future, live };
-        let schedule = move |task| shared.schedule(group, task);
+        let schedule = move |task| shared.schedule(place, task);
         let builder = async_task::Builder::new().propagate_panic(true);
         // SAFETY: the future is not `Send`, so it must be run and dropped on this thread alone.
         // `schedule` is the only way a runnable goes: on this thread into the queue, on another one
@@ -136,13 +178,13 @@ impl Executor {
         let woken = inbox.as_mut().map(std::mem::take).unwrap_or_default();
         drop(inbox);
         self.with_queues(|queues| {
-            for (group, task) in woken {
-                queues.push(group, task);
+            for (place, task) in woken {
+                place.put(queues, task);
             }
         });
     }
 
-    fn lock_inbox(&self) -> std::sync::MutexGuard<'_, Option<Vec<(TaskGroup, Runnable)>>> {
+    fn lock_inbox(&self) -> std::sync::MutexGuard<'_, Option<Vec<(Place, Runnable)>>> {
         self.shared
             .inbox
             .lock()
@@ -158,6 +200,17 @@ impl Executor {
     /// The task whose turn it is.
     pub(crate) fn next(&self) -> Option<(TaskGroup, Runnable)> {
         self.with_queues(GroupQueues::pop)
+    }
+
+    /// The next task to run at the end of this turn.
+    pub(crate) fn next_last(&self) -> Option<(TaskGroup, Runnable)> {
+        let task = self.with_queues(GroupQueues::pop_last)?;
+        Some((TaskGroup::Foreground, task))
+    }
+
+    /// How many tasks are to run at the end of this turn.
+    pub(crate) fn last_len(&self) -> usize {
+        self.with_queues(|queues| queues.last_len())
     }
 
     /// Runs a task of `group`.
@@ -210,7 +263,7 @@ impl Executor {
             }
             self.empty_inbox();
             let mut dropped = 0;
-            while let Some((_, task)) = self.next() {
+            while let Some((_, task)) = self.next().or_else(|| self.next_last()) {
                 drop(task);
                 dropped += 1;
             }

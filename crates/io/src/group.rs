@@ -88,6 +88,8 @@ pub struct GroupStats {
 /// The queues of a shard's groups. `T` is a task that is ready to run.
 pub(crate) struct GroupQueues<T> {
     groups: [Group<T>; TaskGroup::ALL.len()],
+    /// Tasks of the foreground that run at the end of a turn.
+    last: VecDeque<T>,
     queued: usize,
     /// The virtual run time of the task that was taken last.
     floor: u64,
@@ -113,13 +115,15 @@ impl<T> GroupQueues<T> {
                 polls: 0,
                 tasks: 0,
             }),
+            last: VecDeque::new(),
             queued: 0,
             floor: 0,
         }
     }
 
+    /// How many tasks are ready, those that run at the end of a turn among them.
     pub(crate) fn len(&self) -> usize {
-        self.queued
+        self.queued + self.last.len()
     }
 
     pub(crate) fn push(&mut self, group: TaskGroup, task: T) {
@@ -145,6 +149,21 @@ impl<T> GroupQueues<T> {
         self.queued -= 1;
         self.floor = self.floor.max(group.virtual_time);
         Some((next, task))
+    }
+
+    /// A task of the foreground is to run at the end of this turn.
+    pub(crate) fn push_last(&mut self, task: T) {
+        self.last.push_back(task);
+    }
+
+    /// The next one to run at the end of this turn.
+    pub(crate) fn pop_last(&mut self) -> Option<T> {
+        self.last.pop_front()
+    }
+
+    /// How many are to run at the end of this turn.
+    pub(crate) fn last_len(&self) -> usize {
+        self.last.len()
     }
 
     /// A task of `group` ran for `nanos` nanoseconds.
@@ -183,7 +202,10 @@ impl<T> GroupQueues<T> {
                     group: name,
                     run_time: Duration::from_nanos(group.run_nanos),
                     polls: group.polls,
-                    queued: group.queue.len(),
+                    queued: match name {
+                        TaskGroup::Foreground => group.queue.len() + self.last.len(),
+                        _ => group.queue.len(),
+                    },
                     tasks: group.tasks,
                 }
             })
@@ -225,6 +247,20 @@ mod tests {
         queues.set_shares(TaskGroup::Compaction, 1000);
         let ran = run(&mut queues, 1000);
         assert!(ran[0].abs_diff(ran[2]) <= 2, "{ran:?}");
+    }
+
+    #[test]
+    fn what_runs_last_is_asked_for_by_itself() {
+        let mut queues = GroupQueues::new();
+        queues.push_last(1);
+        queues.push(TaskGroup::Foreground, 2);
+        queues.push_last(3);
+        assert_eq!((queues.len(), queues.last_len()), (3, 2));
+        assert_eq!(queues.stats()[TaskGroup::Foreground.index()].queued, 3);
+        assert_eq!(queues.pop(), Some((TaskGroup::Foreground, 2)));
+        assert_eq!(queues.pop(), None);
+        let last: Vec<_> = std::iter::from_fn(|| queues.pop_last()).collect();
+        assert_eq!(last, [1, 3]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The shards of a process: one thread each, one loop each.
 //!
 //! A turn of the loop looks at what other threads left (inbox, mesh), runs tasks until none is
-//! ready or the turn's time is up, rings the bells of the shards it sent something, fires timers,
+//! ready or the turn's time is up, then those that gather what the others made, rings the bells of the shards it sent something, fires timers,
 //! and goes to the kernel once: to submit and reap, and to sleep there if nothing is left to do.
 
 use std::future::Future;
@@ -320,7 +320,7 @@ fn run(env: &Env, main: &Task<()>) -> std::io::Result<()> {
     }
 }
 
-/// Runs tasks until none is ready or the turn is over; returns the time.
+/// Runs tasks until none is ready or the turn is over, and then those that run at its end; returns the time.
 fn run_tasks(env: &Env, real: &RealShard) -> Instant {
     let began = real.clock.now();
     let mut now = began;
@@ -331,6 +331,13 @@ fn run_tasks(env: &Env, real: &RealShard) -> Instant {
         }
         if now - began > env.inner.slice.length.get() {
             break;
+        }
+    }
+    // One that is ready again at once has its next turn with the shard's next one.
+    for _ in 0..env.inner.executor.last_len() {
+        match env.run_last_task(now, || real.clock.now()) {
+            Some(end) => now = end,
+            None => break,
         }
     }
     now

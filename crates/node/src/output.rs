@@ -12,8 +12,8 @@ const HIGH_WATER: usize = 1 << 20;
 /// Buffers larger than this are given back once they are empty.
 const KEEP_BUFFER: usize = 256 << 10;
 
-/// The sending side of a connection. Responses gather and go out together: the writer's turn comes
-/// after those of the requests that are ready.
+/// The sending side of a connection. Responses gather and go out together, at the end of each of the
+/// shard's turns ([`io::Env::spawn_last`]).
 pub(crate) struct Output {
     connection: RefCell<ServerConnection>,
     /// Bytes that the socket has not taken yet.

@@ -54,7 +54,7 @@ pub(crate) async fn serve(shard: Rc<Shard>, stream: TcpStream) {
     let writer = {
         let (shard, client, stream) = (shard.clone(), client.clone(), stream.clone());
         let env = shard.env.clone();
-        env.spawn(TaskGroup::Foreground, async move {
+        env.spawn_last(async move {
             let sent = || client.progress.notify_all();
             let output = &client.output;
             output.write_to(&stream, &shard.metrics, sent).await;

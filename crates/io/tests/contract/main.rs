@@ -32,6 +32,7 @@ contract!(
     tasks::sleeping_tasks_wake_in_order,
     tasks::a_timeout_ends_what_takes_too_long,
     tasks::a_task_gives_its_result,
+    tasks::what_runs_last_does_not_wait_for_all_others,
     tasks::a_cancelled_task_runs_no_more,
     tasks::a_dropped_handle_lets_the_task_go_on,
     tasks::a_panic_ends_one_task_only,

@@ -53,6 +53,48 @@ pub(crate) fn a_task_gives_its_result(driver: Driver) {
     });
 }
 
+/// Answers must not wait for all that is ready already: who waits for them does nothing meanwhile.
+pub(crate) fn what_runs_last_does_not_wait_for_all_others(driver: Driver) {
+    /// More than run in one turn.
+    const BUSY: usize = 2_000;
+    run_one(driver, |env| async move {
+        let (polls, made, stop) = (
+            Rc::new(Cell::new(0)),
+            Notify::new(),
+            Rc::new(Cell::new(false)),
+        );
+        let made = Rc::new(made);
+        let (polls2, made2) = (polls.clone(), made.clone());
+        let gatherer = env.spawn_last(async move {
+            made2.notified().await;
+            polls2.get()
+        });
+        let busy: Vec<_> = (0..BUSY)
+            .map(|_| {
+                let (env, polls, stop) = (env.clone(), polls.clone(), stop.clone());
+                env.clone().spawn(TaskGroup::Foreground, async move {
+                    while !stop.get() {
+                        polls.set(polls.get() + 1);
+                        env.yield_now().await;
+                    }
+                })
+            })
+            .collect();
+        // All of them, and who gathers, have begun once.
+        while polls.get() < BUSY {
+            env.yield_now().await;
+        }
+        let before = polls.get();
+        made.notify_one();
+        let meanwhile = gatherer.await - before;
+        stop.set(true);
+        for task in busy {
+            task.await;
+        }
+        assert!(meanwhile < BUSY / 2, "{meanwhile} of {BUSY} ran before it");
+    });
+}
+
 struct OnDrop(Rc<Cell<bool>>);
 
 impl Drop for OnDrop {
