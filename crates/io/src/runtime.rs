@@ -1,8 +1,9 @@
 //! The shards of a process: one thread each, one loop each.
 //!
 //! A turn of the loop looks at what other threads left (inbox, mesh), runs tasks until none is
-//! ready or the turn's time is up, then those that gather what the others made, rings the bells of the shards it sent something, fires timers,
-//! and goes to the kernel once: to submit and reap, and to sleep there if nothing is left to do.
+//! ready or the turn's time is up, then those that gather what the others made, rings the bells of
+//! the shards it sent something, fires timers, and goes to the kernel once: to submit and reap, and
+//! to sleep there if nothing is left to do.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};

@@ -58,12 +58,8 @@ pub(crate) fn what_runs_last_does_not_wait_for_all_others(driver: Driver) {
     /// More than run in one turn.
     const BUSY: usize = 2_000;
     run_one(driver, |env| async move {
-        let (polls, made, stop) = (
-            Rc::new(Cell::new(0)),
-            Notify::new(),
-            Rc::new(Cell::new(false)),
-        );
-        let made = Rc::new(made);
+        let (polls, stop) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(false)));
+        let made = Rc::new(Notify::new());
         let (polls2, made2) = (polls.clone(), made.clone());
         let gatherer = env.spawn_last(async move {
             made2.notified().await;
