@@ -11,7 +11,7 @@ import subprocess
 from cgroup import Cgroup, limit_cores
 from measurements import CASSANDRA as PEER
 from measurements import cpu, ratios
-from parts import COMPACTED_AFTER, ONE_EACH, fill, hold, one_column, records_of, warm_up
+from parts import ONE_EACH, fill, hold, let_compact, one_column, records_of, warm_up
 from servers import ROOT, Limit, Server, fail, say
 from turns import Data
 
@@ -345,8 +345,7 @@ def memory(bench):
             first = Data(f"{name}, the first", f"memory_{data.keyspace}_first", min(records, IN_HEAP), data.more)
             fill(bench, first, [server])
             # So does what it compacts of other parts since it was started.
-            if server.settle(COMPACTED_AFTER) is None:
-                bench.notes.append(f"memory, {name}: {server.name} was still busy after {COMPACTED_AFTER} s")
+            let_compact(bench, f"memory, {name}", server)
             own = Data(f"{name}, for their memory", f"memory_{data.keyspace}", records, data.more)
             before = held_by(server)
             fill(bench, own, [server])

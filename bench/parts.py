@@ -70,8 +70,13 @@ def clear(bench, part, servers):
         bench.turn(server)
         say(f"{server.name}: flushes what the parts before wrote")
         server.flush()
-        if server.settle(COMPACTED_AFTER) is None:
-            bench.notes.append(f"{part}: {server.name} was still busy with what the parts before wrote after {COMPACTED_AFTER} s")
+        let_compact(bench, part, server)
+
+
+def let_compact(bench, part, server):
+    """Gives a server the time to compact what other parts left."""
+    if server.settle(COMPACTED_AFTER) is None:
+        bench.notes.append(f"{part}: {server.name} was still busy after {COMPACTED_AFTER} s")
 
 
 def hold(bench, part, name, values, bound, at_most, unit="x", again=None, waits=False):

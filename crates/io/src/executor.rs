@@ -2,8 +2,9 @@
 //!
 //! A task is made by `async-task` and belongs to a [`TaskGroup`]. Woken on its own thread it goes
 //! straight into its group's queue, or into that of the tasks which run at the end of a turn; woken by
-//! another thread it goes into the inbox, which the shard empties every turn. Futures need not be `Send`: only the shard's thread ever runs or drops one.
-//! When the executor closes it wakes every task that is left and drops it, so nothing outlives it.
+//! another thread it goes into the inbox, which the shard empties every turn. Futures need not be
+//! `Send`: only the shard's thread ever runs or drops one. When the executor closes it wakes every
+//! task that is left and drops it, so nothing outlives it.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
