@@ -89,18 +89,22 @@ def test_a_measure_without_perf_has_its_figures(monkeypatch, tmp_path):
 
 @pytest.mark.skipif(not shutil.which("perf"), reason="there is no perf")
 def test_a_profile_is_of_a_part_of_the_time(tmp_path):
-    command = "import time\nend = time.time() + 1\nwhile time.time() < end: pass\ntime.sleep(30)"
-    process = subprocess.Popen([sys.executable, "-c", command])
+    # It works for as long as it lives: on a busy machine `perf` may need seconds to begin.
+    process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     file, begun = tmp_path / "perf.data", time.time()
     figures = {"server_cpu": {"micros_per_operation": 1.0, "cores": 1.0}}
     try:
         with profiles.recorded([process.pid], file, None, 199):
-            time.sleep(2.5)
+            for _ in range(600):
+                if file.exists() and file.stat().st_size:
+                    break
+                time.sleep(0.05)
+            time.sleep(1.5)
     except profiles.NoProfile as error:
         pytest.skip(f"perf may not: {error}")
     finally:
         process.kill()
         process.wait()
-    assert profiles.read(file, "it", figures, (begun, begun + 1.5)).places
+    assert profiles.read(file, "it", figures, (begun, time.time())).places
     with pytest.raises(profiles.NoProfile):
-        profiles.read(file, "it", figures, (begun + 1.9, begun + 2.4))
+        profiles.read(file, "it", figures, (begun - 2, begun - 1))
