@@ -109,6 +109,11 @@ impl AsRef<[u8]> for AlignedBuf {
     }
 }
 
+/// Do these bytes begin where direct I/O wants them to?
+pub(crate) fn is_aligned(bytes: &[u8]) -> bool {
+    bytes.as_ptr().addr().is_multiple_of(DIRECT_ALIGNMENT)
+}
+
 /// The next multiple of the alignment, one unit at least.
 fn rounded_up(len: usize) -> Option<usize> {
     len.max(1).checked_next_multiple_of(DIRECT_ALIGNMENT)

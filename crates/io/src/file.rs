@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 
-use crate::buffer::{AlignedBuf, DIRECT_ALIGNMENT};
+use crate::buffer::{AlignedBuf, DIRECT_ALIGNMENT, is_aligned};
 use crate::driver::file::RealFile;
 use crate::env::{Backend, Env};
 use crate::sim::SimFile;
@@ -181,7 +181,8 @@ impl File {
     }
 
     /// Writes all of `buffer` at `offset`. If the file is direct, `offset` and length must be
-    /// multiples of [`DIRECT_ALIGNMENT`]. If the future is dropped, the write may happen or not.
+    /// multiples of [`DIRECT_ALIGNMENT`]; where the buffer lies on no such address it is copied. If the
+    /// future is dropped, the write may happen or not.
     pub async fn write_all_at(&self, buffer: Vec<u8>, offset: u64) -> (io::Result<()>, Vec<u8>) {
         self.write_bytes(buffer, offset, false).await
     }
@@ -208,6 +209,9 @@ impl File {
                     && offset.is_multiple_of(DIRECT_ALIGNMENT as u64);
                 let result = match fits {
                     _ if buffer.is_empty() => Ok(()),
+                    true if is_aligned(&buffer) => {
+                        return file.write_all_at(buffer, offset, synced).await;
+                    }
                     true => file.write_copied_at(&buffer, offset, synced).await,
                     false => Err(io::ErrorKind::InvalidInput.into()),
                 };

@@ -257,6 +257,20 @@ pub(crate) fn a_lock_is_for_one(driver: Driver) {
     });
 }
 
+/// So many zeros, at an address that direct I/O takes or does not take.
+fn zeros_at(aligned: bool, len: usize) -> Vec<u8> {
+    let mut others = Vec::new();
+    // An allocator has a few bytes between two of them, so their addresses are of all kinds.
+    for _ in 0..4096 {
+        let buffer = vec![0; len];
+        if buffer.as_ptr().addr().is_multiple_of(DIRECT_ALIGNMENT) == aligned {
+            return buffer;
+        }
+        others.push(buffer);
+    }
+    panic!("an allocator has addresses of both kinds");
+}
+
 pub(crate) fn direct_files_take_aligned_buffers(driver: Driver) {
     run_one(driver, |env| async move {
         let folder = Folder::new(&env).await;
@@ -285,6 +299,15 @@ pub(crate) fn direct_files_take_aligned_buffers(driver: Driver) {
         );
         file.write_all_at(vec![9; 8192], 8192).await.0.unwrap();
         assert_eq!(*file.read_exact_at(8192, 8192).await.unwrap(), [9; 8192]);
+        for aligned in [false, true] {
+            let mut buffer = zeros_at(aligned, 8192);
+            buffer.copy_from_slice(&bytes[usize::from(aligned)..][..8192]);
+            let (begun, at) = (buffer.as_ptr(), 20480);
+            let (result, buffer) = file.write_all_synced_at(buffer, at).await;
+            result.unwrap();
+            assert_eq!(buffer.as_ptr(), begun);
+            assert_eq!(file.read_exact_at(at, 8192).await.unwrap(), buffer);
+        }
         let (result, _) = file.read_aligned_at(AlignedBuf::new(1), 1).await;
         assert_eq!(result.unwrap_err().kind(), ErrorKind::InvalidInput);
         // The end of the file is where it is, whatever the alignment.

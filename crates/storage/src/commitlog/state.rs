@@ -58,6 +58,10 @@ pub(super) struct State {
     pub(super) stats: LogStats,
 }
 
+/// What a new group has room for, in bytes. It grows by doubling: memory of a power of two begins at a page's address with
+/// mimalloc, and what does is not copied to be written past the page cache.
+const FIRST_ROOM: usize = 64 << 10;
+
 /// Who is to have a record before its writer goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
@@ -261,7 +265,8 @@ impl State {
         if self.groups.back().is_some_and(|group| !group.closed) {
             return;
         }
-        let mut bytes = self.buffers.pop().unwrap_or_default();
+        let kept = self.buffers.pop();
+        let mut bytes = kept.unwrap_or_else(|| Vec::with_capacity(FIRST_ROOM));
         bytes.clear();
         bytes.resize(GROUP_HEADER, 0);
         self.groups.push_back(Group {
