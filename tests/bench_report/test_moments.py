@@ -1,7 +1,9 @@
 """The worst seconds of a long measurement: what is noted of them, and what the report makes of it."""
 
+import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -89,7 +91,7 @@ def test_a_measure_without_perf_has_its_figures(monkeypatch, tmp_path):
 
 @pytest.mark.skipif(not shutil.which("perf"), reason="there is no perf")
 def test_a_profile_is_of_a_part_of_the_time(tmp_path):
-    # It works for as long as it lives: on a busy machine `perf` may need seconds to begin.
+    # It works until it is stopped: on a busy machine `perf` may need seconds to begin.
     process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     file, begun = tmp_path / "perf.data", time.time()
     figures = {"server_cpu": {"micros_per_operation": 1.0, "cores": 1.0}}
@@ -100,11 +102,15 @@ def test_a_profile_is_of_a_part_of_the_time(tmp_path):
                     break
                 time.sleep(0.05)
             time.sleep(1.5)
+            process.send_signal(signal.SIGSTOP)
+            os.waitpid(process.pid, os.WUNTRACED)
+            stopped = time.time()
+            time.sleep(0.5)
     except profiles.NoProfile as error:
         pytest.skip(f"perf may not: {error}")
     finally:
         process.kill()
         process.wait()
-    assert profiles.read(file, "it", figures, (begun, time.time())).places
+    assert profiles.read(file, "it", figures, (begun, stopped)).places
     with pytest.raises(profiles.NoProfile):
-        profiles.read(file, "it", figures, (begun - 2, begun - 1))
+        profiles.read(file, "it", figures, (stopped, stopped + 0.4))

@@ -203,30 +203,17 @@ impl File {
         offset: u64,
         synced: bool,
     ) -> (io::Result<()>, Vec<u8>) {
+        let fits = buffer.len().is_multiple_of(DIRECT_ALIGNMENT)
+            && offset.is_multiple_of(DIRECT_ALIGNMENT as u64);
         match &*self.inner {
-            Kind::Real(file) if file.is_direct() => {
-                let fits = buffer.len().is_multiple_of(DIRECT_ALIGNMENT)
-                    && offset.is_multiple_of(DIRECT_ALIGNMENT as u64);
-                let result = match fits {
-                    _ if buffer.is_empty() => Ok(()),
-                    true if is_aligned(&buffer) => {
-                        return file.write_all_at(buffer, offset, synced).await;
-                    }
-                    true => file.write_copied_at(&buffer, offset, synced).await,
-                    false => Err(io::ErrorKind::InvalidInput.into()),
-                };
+            Kind::Real(file) if file.is_direct() && buffer.is_empty() => (Ok(()), buffer),
+            _ if self.is_direct() && !fits => (Err(io::ErrorKind::InvalidInput.into()), buffer),
+            Kind::Real(file) if file.is_direct() && !is_aligned(&buffer) => {
+                let result = file.write_copied_at(&buffer, offset, synced).await;
                 (result, buffer)
             }
             Kind::Real(file) => file.write_all_at(buffer, offset, synced).await,
-            Kind::Sim(file) => {
-                let aligned = DIRECT_ALIGNMENT as u64;
-                let fits =
-                    offset.is_multiple_of(aligned) && buffer.len().is_multiple_of(DIRECT_ALIGNMENT);
-                if file.is_direct() && !fits {
-                    return (Err(io::ErrorKind::InvalidInput.into()), buffer);
-                }
-                (file.write(&buffer, offset, synced).await, buffer)
-            }
+            Kind::Sim(file) => (file.write(&buffer, offset, synced).await, buffer),
         }
     }
 

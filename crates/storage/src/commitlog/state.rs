@@ -17,6 +17,10 @@ use super::{AppendError, LogStats, record};
 /// How often the log may give up what was under way, with `commit_failure_policy: ignore`.
 const MAX_LOST: usize = 1024;
 
+/// What a new group has room for, in bytes. It grows by doubling: memory of a power of two begins at a page's address with
+/// mimalloc, and what does is not copied to be written past the page cache.
+const FIRST_ROOM: usize = 64 << 10;
+
 /// All of it.
 pub(super) struct State {
     pub(super) groups: VecDeque<Group>,
@@ -57,10 +61,6 @@ pub(super) struct State {
     pub(super) spares: Vec<PathBuf>,
     pub(super) stats: LogStats,
 }
-
-/// What a new group has room for, in bytes. It grows by doubling: memory of a power of two begins at a page's address with
-/// mimalloc, and what does is not copied to be written past the page cache.
-const FIRST_ROOM: usize = 64 << 10;
 
 /// Who is to have a record before its writer goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
