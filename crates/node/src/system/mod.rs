@@ -15,6 +15,7 @@ mod golden_tests;
 mod history;
 mod local;
 mod masks_read;
+mod node_info;
 mod paxos;
 mod peers;
 mod prepared;
@@ -43,6 +44,9 @@ pub(crate) use history::{history_mutation, past_compaction};
 pub use local::{
     CQL_VERSION, LocalNode, NATIVE_PROTOCOL_VERSION, PARTITIONER, RELEASE_VERSION, local_mutation,
 };
+pub use node_info::{
+    CacheInfo, ClientInfo, Latencies, NodeInfo, Spread, SstableTask, TableInfo, ThreadPoolInfo,
+};
 pub(crate) use paxos::{SavedProposal, paxos_read, paxos_update, saved_paxos};
 pub(crate) use peers::{PeerRow, peer_mutations, saved_peers};
 pub(crate) use prepared::{
@@ -56,7 +60,4 @@ pub(crate) use views::{
     BuildProgress, build_status_mutation, builds_in_progress, built_mutation, built_views,
     forget_view_mutation, progress_mutation,
 };
-pub use virtual_tables::{
-    CacheInfo, ClientInfo, Latencies, NodeInfo, Spread, SstableTask, TableInfo, ThreadPoolInfo,
-    virtual_rows,
-};
+pub use virtual_tables::virtual_rows;

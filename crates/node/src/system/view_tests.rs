@@ -6,8 +6,9 @@ use cluster::{Member, MemberState, Node, Place};
 use model::{CqlType, Schema, Token};
 use uuid::Uuid;
 
+use super::node_info::{CacheInfo, ClientInfo, NodeInfo, TableInfo};
 use super::rows::RowReader;
-use super::virtual_tables::{CacheInfo, ClientInfo, NodeInfo, TableInfo, virtual_rows};
+use super::virtual_tables::virtual_rows;
 use super::{LocalNode, local_mutation, system_keyspaces};
 use crate::batch::BatchSizes;
 
