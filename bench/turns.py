@@ -10,6 +10,7 @@ import cores
 import profiles
 from measurements import Run
 from perf import NoProfile
+from scheduling import give_way
 from servers import fail, say
 
 
@@ -70,7 +71,7 @@ class Bench:
         command, out = self.command(server, arguments, prefix)
         reads, millis = self.drive.reads()
         with open(self.log, "ab") as output:
-            if subprocess.run(command, stdout=output, stderr=output).returncode:
+            if subprocess.run(command, stdout=output, stderr=output, preexec_fn=give_way).returncode:
                 fail(f"the client failed; see {self.log}")
         reads_after, millis_after = self.drive.reads()
         return self.figures(server, out, (millis_after - millis) / max(1, reads_after - reads))
@@ -83,7 +84,7 @@ class Bench:
         holds = arguments[0] == "idle"
         with open(self.log, "ab") as output:
             running = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=output,
-                                       stdout=subprocess.PIPE if holds else output)
+                                       stdout=subprocess.PIPE if holds else output, preexec_fn=give_way)
         try:
             if holds:
                 # It says when they are there, and holds them as long as somebody may write to it.

@@ -23,6 +23,7 @@ mod prefetch;
 mod random;
 mod resident;
 mod runtime;
+mod scheduling;
 pub mod sim;
 mod sync;
 mod task;

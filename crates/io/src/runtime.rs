@@ -20,6 +20,7 @@ use crate::group::TaskGroup;
 use crate::instant::Instant;
 use crate::mesh::IMPATIENCE;
 use crate::random::mix;
+use crate::scheduling;
 use crate::task::Task;
 
 /// How many tasks run before the loop looks at the kernel again, however short they are.
@@ -235,6 +236,7 @@ impl ShardStart {
         if let Some(cpu) = self.config.cpus.get(usize::from(self.shard)) {
             self.pin(*cpu);
         }
+        scheduling::give_way();
         let env = match self.make_env() {
             Ok((env, report)) => {
                 let _ = self.started.send((self.shard, Ok(report)));

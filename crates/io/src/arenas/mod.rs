@@ -234,7 +234,7 @@ impl Arenas {
 
     /// Touches what comes after what is used, of a process that has so many bytes in all, for good.
     fn touch_ahead(&self, region: Region, memory: usize) {
-        run_when_idle();
+        crate::scheduling::run_when_idle();
         let mut ready = [0; MOST];
         loop {
             let mut is_done = true;
@@ -349,17 +349,6 @@ unsafe extern "C" fn commit(
         false => arenas.given_back(*region, from, bytes),
     }
     true
-}
-
-/// The thread gives way to every other one that wants its processor (`SCHED_IDLE`, sched(7)).
-fn run_when_idle() {
-    // SAFETY: it only reads the parameter, which is valid, and changes nothing but this thread's turn.
-    let result = unsafe {
-        let parameter: libc::sched_param = std::mem::zeroed();
-        libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameter)
-    };
-    // Every thread may be more modest than it was.
-    debug_assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
 }
 
 #[cfg(test)]

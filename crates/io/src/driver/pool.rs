@@ -12,6 +12,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
+use crate::scheduling;
+
 /// How long a thread waits for the next job before it ends.
 const IDLE: Duration = Duration::from_secs(10);
 
@@ -140,6 +142,8 @@ impl Pool {
 impl Shared {
     /// The life of a thread.
     fn work_on(&self) {
+        // A shard made it, but calls that block are short work.
+        scheduling::take_usual_turns();
         let mut state = lock(&self.state);
         loop {
             if let Some(job) = state.jobs.pop_front() {
