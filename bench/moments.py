@@ -119,12 +119,12 @@ def measured(bench, server, *arguments):
         with contextlib.ExitStack() as stack:
             looks = stack.enter_context(watched(bench.drive, server, bench.cores_of_client()))
             try:
-                stack.enter_context(profiles.recorded(server.pids(), file, bench.client_cores, SAMPLES_A_SECOND))
+                stack.enter_context(profiles.recorded(file, bench.client_cores, SAMPLES_A_SECOND))
             except NoProfile:
                 # It is said where it is looked for.
                 pass
             figures = bench.measure(server, *arguments)
-        profile = up_to_the_worst(file, server.name, figures["intervals"], looks)
+        profile = up_to_the_worst(file, server, figures["intervals"], looks)
     except (NoProfile, OSError) as error:
         if figures is None:
             raise
@@ -142,5 +142,5 @@ def up_to_the_worst(file, server, intervals, looks):
     operations = sum(interval["ops_per_second"] for interval in intervals if begun < interval["ended"] <= ended)
     spent = known[-1].cpu - known[0].cpu if known else 0.0
     cpu = {"micros_per_operation": 1e6 * spent / max(1, operations), "cores": spent / BEFORE}
-    name = f"{server}, in the {BEFORE} s up to the worst, the {worst['at']:.0f}th,"
-    return profiles.read(file, name, {"server_cpu": cpu}, (begun, ended))
+    name = f"{server.name}, in the {BEFORE} s up to the worst, the {worst['at']:.0f}th,"
+    return profiles.read(file, server.pids(), name, {"server_cpu": cpu}, (begun, ended))

@@ -15,17 +15,19 @@ FUNCTIONS = 12
 LINE = re.compile(r"\s*([\d.]+)%\s*\|([^|]*)\|\s*\[(.)\]\s*(.*)")
 
 
-def recorded(pids, file, cores, samples_a_second=SAMPLES_A_SECOND):
-    """Takes samples of these processes meanwhile, from the cores that are not theirs, if there are such."""
-    return beside(file, ["record", "--quiet", "--freq", str(samples_a_second), "--clockid", "realtime",
-                         "--pid", ",".join(map(str, pids)), "--output", str(file)], cores)
+def recorded(file, cores, samples_a_second=SAMPLES_A_SECOND):
+    """Takes samples of all cores meanwhile, from those of the client, if it has its own. Not of some processes alone: as soon as
+    a thread of theirs ends, perf 6.1 asks for its end over and over, and takes two thirds of the core that it is on."""
+    return beside(file, ["record", "--quiet", "--freq", str(samples_a_second), "--clockid", "realtime", "--all-cpus",
+                         "--output", str(file)], cores)
 
 
-def read(file, server, figures, window=None):
-    """What was recorded while these figures of a server were measured: all, or what lies between two times, in seconds since
-    1970."""
+def read(file, pids, server, figures, window=None):
+    """What these processes of a server did while these figures were measured: all, or what lies between two times, in seconds
+    since 1970."""
     between = ["--time", ",".join(f"{moment:.6f}" for moment in window)] if window else []
-    return made_of(file, ["report", "--stdio", "--no-children", "--sort", "dso,symbol", "--field-separator", "|", *between],
+    return made_of(file, ["report", "--stdio", "--no-children", "--sort", "dso,symbol", "--field-separator", "|",
+                          "--pid", ",".join(map(str, pids)), "--percentage", "relative", *between],
                    lambda told: profile_of(told, server, figures))
 
 

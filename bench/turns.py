@@ -205,9 +205,9 @@ class Bench:
         file = self.folder / "perf.data"
 
         def profiled(server):
-            with profiles.recorded(server.pids(), file, self.client_cores):
+            with profiles.recorded(file, self.client_cores):
                 _, figures = measure(server)
-            target.profiles.append(profiles.read(file, server.name, figures))
+            target.profiles.append(profiles.read(file, server.pids(), server.name, figures))
 
         def watched(server):
             with cores.watched(file):

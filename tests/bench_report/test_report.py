@@ -250,7 +250,7 @@ def test_who_has_cores_is_noted(tmp_path, monkeypatch):
 @pytest.mark.skipif(not shutil.which("perf"), reason="there is no perf")
 def test_what_perf_says_of_a_file_names_no_folder(tmp_path):
     with pytest.raises(profiles.NoProfile) as error:
-        profiles.read(tmp_path / "perf.data", "Helenus", {})
+        profiles.read(tmp_path / "perf.data", [1], "Helenus", {})
     assert "perf.data" in str(error.value) and str(tmp_path) not in str(error.value)
 
 
@@ -264,14 +264,14 @@ def test_of_no_turns_nothing_is_known(told, pids):
 def test_what_a_process_does_is_recorded(tmp_path):
     busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
-        with profiles.recorded([busy.pid], tmp_path / "perf.data", None):
+        with profiles.recorded(tmp_path / "perf.data", None):
             time.sleep(0.5)
     except profiles.NoProfile as error:
         pytest.skip(f"perf may not: {error}")
     finally:
         busy.kill()
         busy.wait()
-    profile = profiles.read(tmp_path / "perf.data", "python", SPENT)
+    profile = profiles.read(tmp_path / "perf.data", [busy.pid], "python", SPENT)
     assert sum(share for _, share in profile.places) == pytest.approx(1, abs=0.05)
 
 
