@@ -6,7 +6,7 @@ use cluster::Consistency;
 use cql::guardrails::{Guardrails, Limit, Setting, Unit, Values};
 
 use crate::config_file::Value;
-use crate::options::{duration, truth};
+use crate::options::values::{duration, truth};
 use crate::size;
 
 /// Sets what an option of a guardrail says.

@@ -1,6 +1,8 @@
 //! The options of `helenus start`, from the command line or the configuration file: both give
 //! text, and the same functions understand it.
 
+pub(crate) mod values;
+
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -83,45 +85,45 @@ pub(crate) enum AccessMode {
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 pub(crate) struct StartOptions {
     /// Folder that everything is kept in; made if it does not exist [default: ./data]
-    #[arg(long, value_name = "DIR", value_parser = path)]
+    #[arg(long, value_name = "DIR", value_parser = values::path)]
     pub(crate) data: Option<PathBuf>,
 
     /// Address that clients connect to [default: 127.0.0.1]
-    #[arg(long, value_name = "IP", value_parser = address)]
+    #[arg(long, value_name = "IP", value_parser = values::address)]
     pub(crate) address: Option<IpAddr>,
 
     /// Port of CQL [default: 9042]
-    #[arg(long, value_name = "N", value_parser = port)]
+    #[arg(long, value_name = "N", value_parser = values::port)]
     pub(crate) port: Option<u16>,
 
     /// Port on which shard-aware drivers choose their shard; 0: none [default: 19042]
-    #[arg(long, value_name = "N", value_parser = port_or_none)]
+    #[arg(long, value_name = "N", value_parser = values::port_or_none)]
     pub(crate) shard_aware_port: Option<u16>,
 
     /// Port on which nodes talk to each other [default: 7000]
-    #[arg(long, value_name = "N", value_parser = port)]
+    #[arg(long, value_name = "N", value_parser = values::port)]
     pub(crate) storage_port: Option<u16>,
 
     /// Nodes of the cluster to join, as 10.0.0.5,10.0.0.6 (with :PORT if it is not this node's storage
     /// port); the first of them begins it. Of use at the first start only [default: a cluster of its own]
-    #[arg(long, value_name = "HOST[,HOST...]", value_parser = seeds)]
+    #[arg(long, value_name = "HOST[,HOST...]", value_parser = values::seeds)]
     pub(crate) seeds: Option<Seeds>,
 
     /// Port of HTTP with /metrics, /health and /ready; 0: none [default: 9180]
-    #[arg(long, value_name = "N", value_parser = port_or_none)]
+    #[arg(long, value_name = "N", value_parser = values::port_or_none)]
     pub(crate) metrics_port: Option<u16>,
 
     /// Port of the REST API that `helenus nodetool` speaks to; 0: none [default: 10000]
-    #[arg(long, value_name = "N", value_parser = port_or_none)]
+    #[arg(long, value_name = "N", value_parser = values::port_or_none)]
     pub(crate) api_port: Option<u16>,
 
     /// Address of the REST API; who reaches it can drop everything [default: the node's own address
     /// if that is a loopback one, else 127.0.0.1]
-    #[arg(long, value_name = "IP", value_parser = address)]
+    #[arg(long, value_name = "IP", value_parser = values::address)]
     pub(crate) api_address: Option<IpAddr>,
 
     /// Number of shards [default: the cores it may use, by affinity and cgroup quota]
-    #[arg(long, value_name = "N", value_parser = shards)]
+    #[arg(long, value_name = "N", value_parser = values::shards)]
     pub(crate) shards: Option<u16>,
 
     /// Memory to use, as 512M or 11.5GiB [default: three quarters of what it may use, by machine and cgroup]
@@ -129,30 +131,30 @@ pub(crate) struct StartOptions {
     pub(crate) memory: Option<u64>,
 
     /// Format of the sstables that are written; both can be read, whatever this is [default: big]
-    #[arg(long, value_name = "big|bti", value_parser = sstable_format)]
+    #[arg(long, value_name = "big|bti", value_parser = values::sstable_format)]
     pub(crate) sstable_format: Option<Format>,
 
     /// When a write is acknowledged: group or batch: when the drive has it; periodic: when the
     /// operating system has it [default: group]
-    #[arg(long, value_name = "group|periodic|batch", value_parser = sync_mode)]
+    #[arg(long, value_name = "group|periodic|batch", value_parser = values::sync_mode)]
     pub(crate) commitlog_sync: Option<SyncMode>,
 
     /// With --commitlog-sync periodic: after how long the drive has a write [default: 10s]
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub(crate) commitlog_sync_period: Option<Duration>,
 
     /// With --commitlog-sync group: how long the drive rests between two groups [default: 0ms, which
     /// is fastest: groups grow while the drive is busy]
-    #[arg(long, value_name = "TIME", value_parser = duration_or_none)]
+    #[arg(long, value_name = "TIME", value_parser = values::duration_or_none)]
     pub(crate) commitlog_sync_group_window: Option<Duration>,
 
     /// With --commitlog-sync periodic: writes wait when the drive is this far behind [default: one
     /// and a half periods]
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub(crate) periodic_commitlog_sync_lag_block: Option<Duration>,
 
     /// Size of a file of the commit log; half of it is the largest mutation [default: 32MiB]
-    #[arg(long, value_name = "SIZE", value_parser = segment_size)]
+    #[arg(long, value_name = "SIZE", value_parser = values::segment_size)]
     pub(crate) commitlog_segment_size: Option<u64>,
 
     /// What the commit log may take before memtables are flushed to free some [default: a quarter
@@ -162,55 +164,55 @@ pub(crate) struct StartOptions {
 
     /// Does the commit log bypass the page cache? direct: where the file system can; auto: as
     /// direct, but not with --commitlog-sync periodic [default: auto]
-    #[arg(long, value_name = "auto|direct|standard", value_parser = access_mode)]
+    #[arg(long, value_name = "auto|direct|standard", value_parser = values::access_mode)]
     pub(crate) commitlog_disk_access_mode: Option<AccessMode>,
 
     /// Cassandra's commitlog_archiving.properties: commands that copy and bring back segments
-    #[arg(long, value_name = "FILE", value_parser = path)]
+    #[arg(long, value_name = "FILE", value_parser = values::path)]
     pub(crate) commitlog_archiving: Option<PathBuf>,
 
     /// Start although the commit log is damaged, without what cannot be read [default: false]
-    #[arg(long, value_name = "true|false", value_parser = truth)]
+    #[arg(long, value_name = "true|false", value_parser = values::truth)]
     pub(crate) commitlog_ignore_replay_errors: Option<bool>,
 
     /// What to do when the commit log's drive fails [default: stop]
-    #[arg(long, value_name = "stop|stop_commit|ignore|die", value_parser = commit_policy)]
+    #[arg(long, value_name = "stop|stop_commit|ignore|die", value_parser = values::commit_policy)]
     pub(crate) commit_failure_policy: Option<CommitFailurePolicy>,
 
     /// What to do when reading or writing sstables fails [default: stop]
     #[arg(
         long,
         value_name = "stop|stop_paranoid|best_effort|ignore|die",
-        value_parser = disk_policy
+        value_parser = values::disk_policy
     )]
     pub(crate) disk_failure_policy: Option<DiskFailurePolicy>,
 
     /// Keep a table as a snapshot before it is truncated or dropped [default: true]
-    #[arg(long, value_name = "true|false", value_parser = truth)]
+    #[arg(long, value_name = "true|false", value_parser = values::truth)]
     pub(crate) auto_snapshot: Option<bool>,
 
     /// Can users define functions, in Lua? [default: false]
-    #[arg(long, value_name = "true|false", value_parser = truth)]
+    #[arg(long, value_name = "true|false", value_parser = values::truth)]
     pub(crate) user_defined_functions_enabled: Option<bool>,
 
     /// How long a user-defined function may run before it is broken off [default: 1500ms]
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub(crate) user_defined_functions_fail_timeout: Option<Duration>,
 
     /// Can materialized views be made? [default: false]
-    #[arg(long, value_name = "true|false", value_parser = truth)]
+    #[arg(long, value_name = "true|false", value_parser = values::truth)]
     pub(crate) materialized_views_enabled: Option<bool>,
 
     /// Can SASI indexes, which find texts by LIKE, be made? [default: false]
-    #[arg(long, value_name = "true|false", value_parser = truth)]
+    #[arg(long, value_name = "true|false", value_parser = values::truth)]
     pub(crate) sasi_indexes_enabled: Option<bool>,
 
     /// May columns be MASKED WITH a function? [default: false]
-    #[arg(long, value_name = "true|false", value_parser = truth)]
+    #[arg(long, value_name = "true|false", value_parser = values::truth)]
     pub(crate) dynamic_data_masking_enabled: Option<bool>,
 
     /// Link new sstables into the folder `backups` of their tables [default: false]
-    #[arg(long, value_name = "true|false", value_parser = truth)]
+    #[arg(long, value_name = "true|false", value_parser = values::truth)]
     pub(crate) incremental_backups: Option<bool>,
 
     /// Warn clients of batches of several partitions with more bytes than this [default: 5KiB]
@@ -222,31 +224,31 @@ pub(crate) struct StartOptions {
     pub(crate) batch_size_fail_threshold: Option<u64>,
 
     /// Warn clients of batches that are not logged with more partitions than this [default: 10]
-    #[arg(long, value_name = "N", value_parser = count)]
+    #[arg(long, value_name = "N", value_parser = values::count)]
     pub(crate) unlogged_batch_across_partitions_warn_threshold: Option<u64>,
 
     /// Warn clients of reads that meet more tombstones than this [default: 1000]
-    #[arg(long, value_name = "N", value_parser = count)]
+    #[arg(long, value_name = "N", value_parser = values::count)]
     pub(crate) tombstone_warn_threshold: Option<u64>,
 
     /// Let reads fail that meet more tombstones than this [default: 100000]
-    #[arg(long, value_name = "N", value_parser = count)]
+    #[arg(long, value_name = "N", value_parser = values::count)]
     pub(crate) tombstone_failure_threshold: Option<u64>,
 
     /// How to talk to the kernel [default: io_uring where it is allowed, else epoll]
-    #[arg(long, value_name = "io_uring|epoll", value_parser = driver)]
+    #[arg(long, value_name = "io_uring|epoll", value_parser = values::driver)]
     pub(crate) driver: Option<DriverChoice>,
 
     /// Name of the cluster [default: the one of the data folder, or Helenus]
-    #[arg(long, value_name = "NAME", value_parser = name)]
+    #[arg(long, value_name = "NAME", value_parser = values::name)]
     pub(crate) cluster_name: Option<String>,
 
     /// Data centre this node is in [default: the one of the data folder, or datacenter1]
-    #[arg(long, value_name = "NAME", value_parser = name)]
+    #[arg(long, value_name = "NAME", value_parser = values::name)]
     pub(crate) data_center: Option<String>,
 
     /// Rack this node is in [default: the one of the data folder, or rack1]
-    #[arg(long, value_name = "NAME", value_parser = name)]
+    #[arg(long, value_name = "NAME", value_parser = values::name)]
     pub(crate) rack: Option<String>,
 
     /// TLS between nodes; in the configuration file alone
@@ -266,50 +268,56 @@ impl StartOptions {
     /// Sets the option of this name, one of [`NAMES`].
     pub(crate) fn set(&mut self, option: &str, text: &str) -> Result<(), String> {
         match option {
-            "data" => self.data = Some(path(text)?),
-            "address" => self.address = Some(address(text)?),
-            "port" => self.port = Some(port(text)?),
-            "shard_aware_port" => self.shard_aware_port = Some(port_or_none(text)?),
-            "storage_port" => self.storage_port = Some(port(text)?),
-            "seeds" => self.seeds = Some(seeds(text)?),
-            "metrics_port" => self.metrics_port = Some(port_or_none(text)?),
-            "api_port" => self.api_port = Some(port_or_none(text)?),
-            "api_address" => self.api_address = Some(address(text)?),
-            "shards" => self.shards = Some(shards(text)?),
+            "data" => self.data = Some(values::path(text)?),
+            "address" => self.address = Some(values::address(text)?),
+            "port" => self.port = Some(values::port(text)?),
+            "shard_aware_port" => self.shard_aware_port = Some(values::port_or_none(text)?),
+            "storage_port" => self.storage_port = Some(values::port(text)?),
+            "seeds" => self.seeds = Some(values::seeds(text)?),
+            "metrics_port" => self.metrics_port = Some(values::port_or_none(text)?),
+            "api_port" => self.api_port = Some(values::port_or_none(text)?),
+            "api_address" => self.api_address = Some(values::address(text)?),
+            "shards" => self.shards = Some(values::shards(text)?),
             "memory" => self.memory = Some(size::parse(text)?),
-            "sstable_format" => self.sstable_format = Some(sstable_format(text)?),
-            "commitlog_sync" => self.commitlog_sync = Some(sync_mode(text)?),
-            "commitlog_sync_period" => self.commitlog_sync_period = Some(duration(text)?),
+            "sstable_format" => self.sstable_format = Some(values::sstable_format(text)?),
+            "commitlog_sync" => self.commitlog_sync = Some(values::sync_mode(text)?),
+            "commitlog_sync_period" => self.commitlog_sync_period = Some(values::duration(text)?),
             "commitlog_sync_group_window" => {
-                self.commitlog_sync_group_window = Some(duration_or_none(text)?);
+                self.commitlog_sync_group_window = Some(values::duration_or_none(text)?);
             }
             "periodic_commitlog_sync_lag_block" => {
-                self.periodic_commitlog_sync_lag_block = Some(duration(text)?);
+                self.periodic_commitlog_sync_lag_block = Some(values::duration(text)?);
             }
-            "commitlog_segment_size" => self.commitlog_segment_size = Some(segment_size(text)?),
+            "commitlog_segment_size" => {
+                self.commitlog_segment_size = Some(values::segment_size(text)?)
+            }
             "commitlog_total_space" => self.commitlog_total_space = Some(size::parse(text)?),
             "commitlog_disk_access_mode" => {
-                self.commitlog_disk_access_mode = Some(access_mode(text)?);
+                self.commitlog_disk_access_mode = Some(values::access_mode(text)?);
             }
-            "commitlog_archiving" => self.commitlog_archiving = Some(path(text)?),
+            "commitlog_archiving" => self.commitlog_archiving = Some(values::path(text)?),
             "commitlog_ignore_replay_errors" => {
-                self.commitlog_ignore_replay_errors = Some(truth(text)?);
+                self.commitlog_ignore_replay_errors = Some(values::truth(text)?);
             }
-            "commit_failure_policy" => self.commit_failure_policy = Some(commit_policy(text)?),
-            "disk_failure_policy" => self.disk_failure_policy = Some(disk_policy(text)?),
-            "auto_snapshot" => self.auto_snapshot = Some(truth(text)?),
+            "commit_failure_policy" => {
+                self.commit_failure_policy = Some(values::commit_policy(text)?)
+            }
+            "disk_failure_policy" => self.disk_failure_policy = Some(values::disk_policy(text)?),
+            "auto_snapshot" => self.auto_snapshot = Some(values::truth(text)?),
             "user_defined_functions_enabled" => {
-                self.user_defined_functions_enabled = Some(truth(text)?);
+                self.user_defined_functions_enabled = Some(values::truth(text)?);
             }
             "user_defined_functions_fail_timeout" => {
-                self.user_defined_functions_fail_timeout = Some(duration(text)?);
+                self.user_defined_functions_fail_timeout = Some(values::duration(text)?);
             }
-            "materialized_views_enabled" => self.materialized_views_enabled = Some(truth(text)?),
-            "sasi_indexes_enabled" => self.sasi_indexes_enabled = Some(truth(text)?),
+            "materialized_views_enabled" => {
+                self.materialized_views_enabled = Some(values::truth(text)?)
+            }
+            "sasi_indexes_enabled" => self.sasi_indexes_enabled = Some(values::truth(text)?),
             "dynamic_data_masking_enabled" => {
-                self.dynamic_data_masking_enabled = Some(truth(text)?);
+                self.dynamic_data_masking_enabled = Some(values::truth(text)?);
             }
-            "incremental_backups" => self.incremental_backups = Some(truth(text)?),
+            "incremental_backups" => self.incremental_backups = Some(values::truth(text)?),
             "batch_size_warn_threshold" => {
                 self.batch_size_warn_threshold = Some(size::parse(text)?);
             }
@@ -317,14 +325,18 @@ impl StartOptions {
                 self.batch_size_fail_threshold = Some(size::parse(text)?);
             }
             "unlogged_batch_across_partitions_warn_threshold" => {
-                self.unlogged_batch_across_partitions_warn_threshold = Some(count(text)?);
+                self.unlogged_batch_across_partitions_warn_threshold = Some(values::count(text)?);
             }
-            "tombstone_warn_threshold" => self.tombstone_warn_threshold = Some(count(text)?),
-            "tombstone_failure_threshold" => self.tombstone_failure_threshold = Some(count(text)?),
-            "driver" => self.driver = Some(driver(text)?),
-            "cluster_name" => self.cluster_name = Some(name(text)?),
-            "data_center" => self.data_center = Some(name(text)?),
-            "rack" => self.rack = Some(name(text)?),
+            "tombstone_warn_threshold" => {
+                self.tombstone_warn_threshold = Some(values::count(text)?)
+            }
+            "tombstone_failure_threshold" => {
+                self.tombstone_failure_threshold = Some(values::count(text)?)
+            }
+            "driver" => self.driver = Some(values::driver(text)?),
+            "cluster_name" => self.cluster_name = Some(values::name(text)?),
+            "data_center" => self.data_center = Some(values::name(text)?),
+            "rack" => self.rack = Some(values::name(text)?),
             _ => return Err(format!("there is no option `{option}`")),
         }
         Ok(())
@@ -411,178 +423,9 @@ impl StartOptions {
     }
 }
 
-fn path(text: &str) -> Result<PathBuf, String> {
-    if text.is_empty() {
-        return Err("a folder is expected".to_owned());
-    }
-    Ok(PathBuf::from(text))
-}
-
-fn address(text: &str) -> Result<IpAddr, String> {
-    text.parse()
-        .map_err(|_| format!("`{text}` is no IP address; one looks like 10.0.0.5 or ::1"))
-}
-
-fn port(text: &str) -> Result<u16, String> {
-    match text.parse() {
-        Ok(0) | Err(_) => Err(format!("`{text}` is no port: 1 to 65535")),
-        Ok(port) => Ok(port),
-    }
-}
-
-fn count(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| format!("`{text}` is no number"))
-}
-
 /// The nodes to ask for a cluster, by name or address, with the port where one was given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seeds(pub(crate) Vec<(String, Option<u16>)>);
-
-fn seeds(text: &str) -> Result<Seeds, String> {
-    let hosts = text
-        .split(',')
-        .map(str::trim)
-        .filter(|host| !host.is_empty());
-    let seeds: Vec<_> = hosts.map(seed).collect::<Result<_, _>>()?;
-    if seeds.is_empty() {
-        return Err(
-            "the names or addresses of nodes are expected, as 10.0.0.5,10.0.0.6".to_owned(),
-        );
-    }
-    Ok(Seeds(seeds))
-}
-
-/// `host`, `host:port`, `::1` or `[::1]:port`.
-fn seed(text: &str) -> Result<(String, Option<u16>), String> {
-    if let Ok(address) = text.parse::<IpAddr>() {
-        return Ok((address.to_string(), None));
-    }
-    match text.rsplit_once(':') {
-        None => Ok((text.to_owned(), None)),
-        Some((host, number)) => {
-            let host = host.trim_start_matches('[').trim_end_matches(']');
-            Ok((host.to_owned(), Some(port(number)?)))
-        }
-    }
-}
-
-fn port_or_none(text: &str) -> Result<u16, String> {
-    text.parse()
-        .map_err(|_| format!("`{text}` is no port: 1 to 65535, or 0 for none"))
-}
-
-fn shards(text: &str) -> Result<u16, String> {
-    match text.parse() {
-        Ok(shards @ 1..=1024) => Ok(shards),
-        _ => Err(format!("`{text}` is no number of shards: 1 to 1024")),
-    }
-}
-
-fn sstable_format(text: &str) -> Result<Format, String> {
-    match text {
-        "big" => Ok(Format::Big),
-        "bti" => Ok(Format::Bti),
-        _ => Err(format!("`{text}` is none of big, bti")),
-    }
-}
-
-fn sync_mode(text: &str) -> Result<SyncMode, String> {
-    match text {
-        "group" => Ok(SyncMode::Group),
-        "periodic" => Ok(SyncMode::Periodic),
-        "batch" => Ok(SyncMode::Batch),
-        _ => Err(format!("`{text}` is none of group, periodic, batch")),
-    }
-}
-
-pub(crate) fn truth(text: &str) -> Result<bool, String> {
-    text.parse()
-        .map_err(|_| format!("`{text}` is neither true nor false"))
-}
-
-fn driver(text: &str) -> Result<DriverChoice, String> {
-    match text {
-        "io_uring" => Ok(DriverChoice::IoUring),
-        "epoll" => Ok(DriverChoice::Epoll),
-        _ => Err(format!("`{text}` is none of io_uring, epoll")),
-    }
-}
-
-/// Cassandra's segments are 1 MiB at least, and their offsets fit in an `int`.
-fn segment_size(text: &str) -> Result<u64, String> {
-    match size::parse(text)? {
-        bytes @ 0x10_0000..=0x7fff_f000 => Ok(bytes / 4096 * 4096),
-        _ => Err(format!("`{text}` is no size of a segment: 1MiB to 2047MiB")),
-    }
-}
-
-fn access_mode(text: &str) -> Result<AccessMode, String> {
-    match text {
-        "auto" => Ok(AccessMode::Auto),
-        "direct" => Ok(AccessMode::Direct),
-        "standard" => Ok(AccessMode::Standard),
-        _ => Err(format!("`{text}` is none of auto, direct, standard")),
-    }
-}
-
-fn commit_policy(text: &str) -> Result<CommitFailurePolicy, String> {
-    match text {
-        "stop" => Ok(CommitFailurePolicy::Stop),
-        "stop_commit" => Ok(CommitFailurePolicy::StopCommit),
-        "ignore" => Ok(CommitFailurePolicy::Ignore),
-        "die" => Ok(CommitFailurePolicy::Die),
-        _ => Err(format!(
-            "`{text}` is none of stop, stop_commit, ignore, die"
-        )),
-    }
-}
-
-fn disk_policy(text: &str) -> Result<DiskFailurePolicy, String> {
-    match text {
-        "stop" => Ok(DiskFailurePolicy::Stop),
-        "stop_paranoid" => Ok(DiskFailurePolicy::StopParanoid),
-        "best_effort" => Ok(DiskFailurePolicy::BestEffort),
-        "ignore" => Ok(DiskFailurePolicy::Ignore),
-        "die" => Ok(DiskFailurePolicy::Die),
-        _ => Err(format!(
-            "`{text}` is none of stop, stop_paranoid, best_effort, ignore, die"
-        )),
-    }
-}
-
-/// A duration, or none at all.
-fn duration_or_none(text: &str) -> Result<Duration, String> {
-    match text {
-        "0" | "0ms" | "0s" => Ok(Duration::ZERO),
-        _ => duration(text),
-    }
-}
-
-/// As Cassandra writes durations: `10s`, `500ms`, `1m`.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
-    let unit = &text[digits.len()..];
-    let number: Option<u32> = digits.parse().ok();
-    let duration = match (number, unit.trim()) {
-        (Some(n), "ms") => Duration::from_millis(n.into()),
-        (Some(n), "s") => Duration::from_secs(n.into()),
-        (Some(n), "m") => Duration::from_secs(u64::from(n) * 60),
-        (Some(n), "h") => Duration::from_secs(u64::from(n) * 3600),
-        (Some(n), "d") => Duration::from_secs(u64::from(n) * 86_400),
-        _ => return Err(format!("`{text}` is no time; one looks like 10s or 500ms")),
-    };
-    if duration.is_zero() {
-        return Err(format!("`{text}`: more than nothing is expected"));
-    }
-    Ok(duration)
-}
-
-fn name(text: &str) -> Result<String, String> {
-    if text.is_empty() || text.chars().any(char::is_control) {
-        return Err(format!("`{text}` is no name"));
-    }
-    Ok(text.to_owned())
-}
 
 #[cfg(test)]
 mod tests {
