@@ -12,30 +12,30 @@ use super::{AccessMode, Seeds, SyncMode};
 use crate::size;
 
 /// A folder.
-pub(crate) fn path(text: &str) -> Result<PathBuf, String> {
+pub(super) fn path(text: &str) -> Result<PathBuf, String> {
     if text.is_empty() {
         return Err("a folder is expected".to_owned());
     }
     Ok(PathBuf::from(text))
 }
 
-pub(crate) fn address(text: &str) -> Result<IpAddr, String> {
+pub(super) fn address(text: &str) -> Result<IpAddr, String> {
     text.parse()
         .map_err(|_| format!("`{text}` is no IP address; one looks like 10.0.0.5 or ::1"))
 }
 
-pub(crate) fn port(text: &str) -> Result<u16, String> {
+pub(super) fn port(text: &str) -> Result<u16, String> {
     match text.parse() {
         Ok(0) | Err(_) => Err(format!("`{text}` is no port: 1 to 65535")),
         Ok(port) => Ok(port),
     }
 }
 
-pub(crate) fn count(text: &str) -> Result<u64, String> {
+pub(super) fn count(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("`{text}` is no number"))
 }
 
-pub(crate) fn seeds(text: &str) -> Result<Seeds, String> {
+pub(super) fn seeds(text: &str) -> Result<Seeds, String> {
     let hosts = text
         .split(',')
         .map(str::trim)
@@ -63,19 +63,19 @@ fn seed(text: &str) -> Result<(String, Option<u16>), String> {
     }
 }
 
-pub(crate) fn port_or_none(text: &str) -> Result<u16, String> {
+pub(super) fn port_or_none(text: &str) -> Result<u16, String> {
     text.parse()
         .map_err(|_| format!("`{text}` is no port: 1 to 65535, or 0 for none"))
 }
 
-pub(crate) fn shards(text: &str) -> Result<u16, String> {
+pub(super) fn shards(text: &str) -> Result<u16, String> {
     match text.parse() {
         Ok(shards @ 1..=1024) => Ok(shards),
         _ => Err(format!("`{text}` is no number of shards: 1 to 1024")),
     }
 }
 
-pub(crate) fn sstable_format(text: &str) -> Result<Format, String> {
+pub(super) fn sstable_format(text: &str) -> Result<Format, String> {
     match text {
         "big" => Ok(Format::Big),
         "bti" => Ok(Format::Bti),
@@ -83,7 +83,7 @@ pub(crate) fn sstable_format(text: &str) -> Result<Format, String> {
     }
 }
 
-pub(crate) fn sync_mode(text: &str) -> Result<SyncMode, String> {
+pub(super) fn sync_mode(text: &str) -> Result<SyncMode, String> {
     match text {
         "group" => Ok(SyncMode::Group),
         "periodic" => Ok(SyncMode::Periodic),
@@ -97,7 +97,7 @@ pub(crate) fn truth(text: &str) -> Result<bool, String> {
         .map_err(|_| format!("`{text}` is neither true nor false"))
 }
 
-pub(crate) fn driver(text: &str) -> Result<DriverChoice, String> {
+pub(super) fn driver(text: &str) -> Result<DriverChoice, String> {
     match text {
         "io_uring" => Ok(DriverChoice::IoUring),
         "epoll" => Ok(DriverChoice::Epoll),
@@ -106,14 +106,14 @@ pub(crate) fn driver(text: &str) -> Result<DriverChoice, String> {
 }
 
 /// Cassandra's segments are 1 MiB at least, and their offsets fit in an `int`.
-pub(crate) fn segment_size(text: &str) -> Result<u64, String> {
+pub(super) fn segment_size(text: &str) -> Result<u64, String> {
     match size::parse(text)? {
         bytes @ 0x10_0000..=0x7fff_f000 => Ok(bytes / 4096 * 4096),
         _ => Err(format!("`{text}` is no size of a segment: 1MiB to 2047MiB")),
     }
 }
 
-pub(crate) fn access_mode(text: &str) -> Result<AccessMode, String> {
+pub(super) fn access_mode(text: &str) -> Result<AccessMode, String> {
     match text {
         "auto" => Ok(AccessMode::Auto),
         "direct" => Ok(AccessMode::Direct),
@@ -122,7 +122,7 @@ pub(crate) fn access_mode(text: &str) -> Result<AccessMode, String> {
     }
 }
 
-pub(crate) fn commit_policy(text: &str) -> Result<CommitFailurePolicy, String> {
+pub(super) fn commit_policy(text: &str) -> Result<CommitFailurePolicy, String> {
     match text {
         "stop" => Ok(CommitFailurePolicy::Stop),
         "stop_commit" => Ok(CommitFailurePolicy::StopCommit),
@@ -134,7 +134,7 @@ pub(crate) fn commit_policy(text: &str) -> Result<CommitFailurePolicy, String> {
     }
 }
 
-pub(crate) fn disk_policy(text: &str) -> Result<DiskFailurePolicy, String> {
+pub(super) fn disk_policy(text: &str) -> Result<DiskFailurePolicy, String> {
     match text {
         "stop" => Ok(DiskFailurePolicy::Stop),
         "stop_paranoid" => Ok(DiskFailurePolicy::StopParanoid),
@@ -148,7 +148,7 @@ pub(crate) fn disk_policy(text: &str) -> Result<DiskFailurePolicy, String> {
 }
 
 /// A duration, or none at all.
-pub(crate) fn duration_or_none(text: &str) -> Result<Duration, String> {
+pub(super) fn duration_or_none(text: &str) -> Result<Duration, String> {
     match text {
         "0" | "0ms" | "0s" => Ok(Duration::ZERO),
         _ => duration(text),
@@ -174,7 +174,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     Ok(duration)
 }
 
-pub(crate) fn name(text: &str) -> Result<String, String> {
+pub(super) fn name(text: &str) -> Result<String, String> {
     if text.is_empty() || text.chars().any(char::is_control) {
         return Err(format!("`{text}` is no name"));
     }
