@@ -74,8 +74,9 @@ pub use packed::{PackedClustering, PackedRow, PackedValues, RowWriter, most_pack
 pub use purge::Purge;
 pub use range_tombstones::{RangeTombstoneList, covering};
 pub use read::{
-    ClusteringSelection, DataLimits, FilterOperator, Partition, PartitionBound, PartitionSelection,
-    PartitionVersion, ReadCommand, ReadPage, Resume, RowFilter, Scanned, VersionPage,
+    ClusteringSelection, DataLimits, FilterOperator, Page, Partition, PartitionBound,
+    PartitionSelection, PartitionVersion, ReadCommand, ReadPage, Resume, RowFilter, Scanned,
+    VersionPage,
 };
 pub use row::{Cell, CellRef, ComplexDeletion, RangeTombstone, Row};
 pub use row_update::{LeastTimes, RowUpdate};

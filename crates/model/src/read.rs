@@ -317,17 +317,32 @@ impl Scanned {
     }
 }
 
-/// The answer to a [`ReadCommand`].
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ReadPage {
+/// The answer to a [`ReadCommand`]: what is said of one partition after the other.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Page<P> {
     /// In ring order.
-    pub partitions: Vec<Partition>,
-    /// Where to go on: `None` where all that was asked for has been given or the limits of the
-    /// command (`rows`) were reached only with the very last row.
+    pub partitions: Vec<P>,
+    /// Is there anything behind the last of them? If so there is one.
     pub more: bool,
     /// What was gone through for it.
     pub scanned: Scanned,
 }
+
+impl<P> Default for Page<P> {
+    fn default() -> Page<P> {
+        Page {
+            partitions: Vec::new(),
+            more: false,
+            scanned: Scanned::default(),
+        }
+    }
+}
+
+/// What is alive.
+pub type ReadPage = Page<Partition>;
+
+/// The answer of one of several replicas.
+pub type VersionPage = Page<PartitionVersion>;
 
 /// What one of several replicas knows of a partition, dead and alive: what of it has been deleted or has
 /// expired is there as long as another replica may need to learn of it (`gc_grace_seconds`).
@@ -351,15 +366,4 @@ impl PartitionVersion {
         let static_row = self.partition.static_row.as_ref();
         rows.max(usize::from(static_row.as_ref().is_some_and(live)))
     }
-}
-
-/// The answer of one of several replicas to a [`ReadCommand`].
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct VersionPage {
-    /// In ring order.
-    pub partitions: Vec<PartitionVersion>,
-    /// Is there anything behind the last of them? If so there is one.
-    pub more: bool,
-    /// What was gone through for it.
-    pub scanned: Scanned,
 }

@@ -3,11 +3,14 @@
 
 use std::rc::Rc;
 
-use model::{Mutation, PartitionSelection, ReadCommand, ReadPage, VersionPage};
+use model::{
+    Mutation, Page, Partition, PartitionSelection, PartitionVersion, ReadCommand, ReadPage,
+    VersionPage,
+};
 use storage::{ReadError, WriteError};
 
 use crate::message::{ShardReply, ShardRequest};
-use crate::scan::{Page, Sweep, Window};
+use crate::scan::{Paged, Sweep, Window};
 use crate::shard::{PendingReply, Shard};
 use crate::views;
 use crate::virtual_tables;
@@ -81,28 +84,28 @@ pub(crate) async fn read_versions(
     if owner == shard.index() {
         return shard.store.read_versions(command).await;
     }
-    let pending = VersionPage::send(shard, owner, command.clone()).await;
-    VersionPage::receive(pending).await
+    let pending = PartitionVersion::send(shard, owner, command.clone()).await;
+    PartitionVersion::receive(pending).await
 }
 
 async fn ask(shard: &Shard, owner: u16, command: &ReadCommand) -> Result<ReadPage, ReadError> {
-    let pending = ReadPage::send(shard, owner, command.clone()).await;
-    ReadPage::receive(pending).await
+    let pending = Partition::send(shard, owner, command.clone()).await;
+    Partition::receive(pending).await
 }
 
-/// A page that shards answer.
-trait ShardPage: Page + Sized {
+/// What shards say of one partition after the other.
+trait Sharded: Paged + Sized {
     /// Reads what this shard has.
-    async fn read(shard: &Shard, command: &ReadCommand) -> Result<Self, ReadError>;
+    async fn read(shard: &Shard, command: &ReadCommand) -> Result<Page<Self>, ReadError>;
 
     /// Asks another shard.
     async fn send(shard: &Shard, owner: u16, command: ReadCommand) -> PendingReply<'_>;
 
     /// Waits for its answer.
-    async fn receive(pending: PendingReply<'_>) -> Result<Self, ReadError>;
+    async fn receive(pending: PendingReply<'_>) -> Result<Page<Self>, ReadError>;
 }
 
-impl ShardPage for ReadPage {
+impl Sharded for Partition {
     async fn read(shard: &Shard, command: &ReadCommand) -> Result<ReadPage, ReadError> {
         shard.store.read(command).await
     }
@@ -120,7 +123,7 @@ impl ShardPage for ReadPage {
     }
 }
 
-impl ShardPage for VersionPage {
+impl Sharded for PartitionVersion {
     async fn read(shard: &Shard, command: &ReadCommand) -> Result<VersionPage, ReadError> {
         shard.store.read_versions(command).await
     }
@@ -139,7 +142,7 @@ impl ShardPage for VersionPage {
 }
 
 /// Reads a range: window by window, of the shards that own slices of it.
-async fn scan<P: ShardPage>(shard: &Shard, command: &ReadCommand) -> Result<P, ReadError> {
+async fn scan<P: Sharded>(shard: &Shard, command: &ReadCommand) -> Result<Page<P>, ReadError> {
     let sharder = shard.sharder;
     if sharder.shards() == 1 {
         return P::read(shard, command).await;
@@ -154,7 +157,10 @@ async fn scan<P: ShardPage>(shard: &Shard, command: &ReadCommand) -> Result<P, R
 }
 
 /// Asks the shards of a window, all at once.
-async fn read_window<P: ShardPage>(shard: &Shard, window: &Window) -> Result<Vec<P>, ReadError> {
+async fn read_window<P: Sharded>(
+    shard: &Shard,
+    window: &Window,
+) -> Result<Vec<Page<P>>, ReadError> {
     let mut pending = Vec::new();
     for owner in window.owners().filter(|owner| *owner != shard.index()) {
         pending.push(P::send(shard, owner, window.command.clone()).await);

@@ -16,11 +16,11 @@
 mod page;
 
 use model::{
-    DataLimits, PartitionBound, PartitionSelection, ReadCommand, Resume, ShardId, Sharder,
+    DataLimits, Page, PartitionBound, PartitionSelection, ReadCommand, Resume, ShardId, Sharder,
 };
 
-pub(crate) use page::Page;
-use page::{PageOf, merge_pages};
+use page::merge_pages;
+pub(crate) use page::{Paged, spend, truncate_rows};
 
 /// Where nothing was found so far, the next window is so many times as long as all before it: few
 /// steps lead from one slice to all of the ring.
@@ -45,7 +45,7 @@ pub(crate) struct Sweep<'c, P> {
     found: u64,
     /// What may still be given.
     limits: DataLimits,
-    page: P,
+    page: Page<P>,
 }
 
 /// A part of a range, to be asked of the shards that own slices of it.
@@ -66,7 +66,7 @@ impl Window {
     }
 }
 
-impl<'c, P: Page> Sweep<'c, P> {
+impl<'c, P: Paged> Sweep<'c, P> {
     /// Of the range of `command`, in a table of about so many partitions.
     ///
     /// # Panics
@@ -91,7 +91,7 @@ impl<'c, P: Page> Sweep<'c, P> {
             read: 0,
             found: 0,
             limits: command.limits,
-            page: P::default(),
+            page: Page::default(),
             sharder,
             command,
         }
@@ -99,7 +99,7 @@ impl<'c, P: Page> Sweep<'c, P> {
 
     /// What is to be read next; `None` if the page is complete.
     pub(crate) fn next_window(&mut self) -> Option<Window> {
-        if *self.page.more() || self.slice >= self.end {
+        if self.page.more || self.slice >= self.end {
             return None;
         }
         let slices = self.slice..self.slice.saturating_add(self.length).min(self.end);
@@ -138,23 +138,17 @@ impl<'c, P: Page> Sweep<'c, P> {
     }
 
     /// What the shards of the window answered.
-    pub(crate) fn take(&mut self, pages: Vec<P>) {
+    pub(crate) fn take(&mut self, pages: Vec<Page<P>>) {
         let now = self.command.now_seconds;
         let mut page = merge_pages(pages, &self.window_limits(), now);
         if self.is_full() {
-            *self.page.more() = !page.partitions().is_empty();
-            page.partitions().clear();
+            self.page.more = !page.partitions.is_empty();
+            page.partitions.clear();
         }
-        let partitions = page.partitions();
-        let rows: usize = partitions.iter().map(|partition| partition.rows(now)).sum();
-        let bytes: u64 = partitions.iter().map(PageOf::bytes).sum();
-        self.found += rows as u64;
-        self.limits.rows = self.limits.rows.saturating_sub(rows as u32);
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        self.limits.bytes = self.limits.bytes.saturating_sub(bytes);
-        self.page.partitions().append(partitions);
-        *self.page.more() |= *page.more();
-        *self.page.scanned() += *page.scanned();
+        self.found += spend(&mut self.limits, &page.partitions, now) as u64;
+        self.page.partitions.append(&mut page.partitions);
+        self.page.more |= page.more;
+        self.page.scanned += page.scanned;
         // Twice as long at least: the steps are few even where the estimate is wrong.
         self.length = match self.found {
             0 => self.read.saturating_mul(GROWTH),
@@ -166,7 +160,7 @@ impl<'c, P: Page> Sweep<'c, P> {
     }
 
     /// The page.
-    pub(crate) fn finish(self) -> P {
+    pub(crate) fn finish(self) -> Page<P> {
         self.page
     }
 }
@@ -461,7 +455,7 @@ mod tests {
         let sharder = Sharder::new(4);
         let start = PartitionBound::TokenInclusive(model::Token(0));
         let command = command(start, PartitionBound::Unbounded, limits(50));
-        let mut sweep: Sweep<'_, ReadPage> = Sweep::new(sharder, &command, 100_000_000);
+        let mut sweep: Sweep<'_, Partition> = Sweep::new(sharder, &command, 100_000_000);
         let window = sweep.next_window().expect("the first window");
         let owners: Vec<ShardId> = window.owners().collect();
         assert_eq!(owners, [sharder.shard_of(model::Token(0))]);

@@ -14,9 +14,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use cluster::{Consistency, ReadQuorum, Replica};
-use model::{
-    DataLimits, Partition, PartitionBound, PartitionSelection, ReadCommand, ReadPage, Resume,
-};
+use model::{DataLimits, PartitionBound, PartitionSelection, ReadCommand, ReadPage, Resume};
 use smallvec::SmallVec;
 use storage::Candidates;
 
@@ -26,6 +24,7 @@ use super::round::{ManyIndexes, Readers};
 use super::together::Together;
 use crate::error::RequestError;
 use crate::metadata::Metadata;
+use crate::scan::{spend, truncate_rows};
 use crate::shard::Shard;
 use crate::trace::Traced;
 use pieces::Piece;
@@ -276,13 +275,10 @@ impl<'m> Scan<'m> {
                 continue;
             }
             let mut page = page?;
-            self.page.more = page.more | truncate(&mut page, self.limits.rows);
-            let rows: usize = page.partitions.iter().map(Partition::counted_rows).sum();
-            let bytes: u64 = page.partitions.iter().map(Partition::answer_bytes).sum();
-            self.found += rows as u64;
-            self.limits.rows = self.limits.rows.saturating_sub(rows as u32);
-            let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-            self.limits.bytes = self.limits.bytes.saturating_sub(bytes);
+            // Pieces that are read at the same time have the same limit.
+            let now = self.command.now_seconds;
+            self.page.more = page.more | truncate_rows(&mut page.partitions, self.limits.rows, now);
+            self.found += spend(&mut self.limits, &page.partitions, now) as u64;
             self.page.partitions.append(&mut page.partitions);
         }
         self.at_once = self.next_at_once();
@@ -299,23 +295,6 @@ impl<'m> Scan<'m> {
         let wanted = (f64::from(self.limits.rows) / of_piece).round();
         (wanted as usize).clamp(1, most)
     }
-}
-
-/// Cuts off what comes after `limit` rows; says whether that was anything. Pieces that are read at the
-/// same time have the same limit.
-fn truncate(page: &mut ReadPage, limit: u32) -> bool {
-    let mut left = limit as usize;
-    for at in 0..page.partitions.len() {
-        let partition = &mut page.partitions[at];
-        let rows = partition.counted_rows();
-        if rows > left {
-            partition.truncate(left);
-            page.partitions.truncate(at + usize::from(left > 0));
-            return true;
-        }
-        left -= rows;
-    }
-    false
 }
 
 impl Part<'_> {

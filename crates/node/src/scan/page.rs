@@ -1,26 +1,9 @@
-//! What the shards of a node answer of a window, and one page of it.
+//! One page from what the shards of a node answer of a window.
 
-use model::{
-    DataLimits, DecoratedKey, Partition, PartitionVersion, ReadPage, Scanned, VersionPage,
-};
+use model::{DataLimits, DecoratedKey, Page, Partition, PartitionVersion};
 
-/// What a shard answers.
-pub(crate) trait Page: Default {
-    /// What it says of one partition.
-    type Of: PageOf;
-
-    /// The partitions, in ring order.
-    fn partitions(&mut self) -> &mut Vec<Self::Of>;
-
-    /// Is there more behind them?
-    fn more(&mut self) -> &mut bool;
-
-    /// What was gone through.
-    fn scanned(&mut self) -> &mut Scanned;
-}
-
-/// What a shard answers of a partition.
-pub(crate) trait PageOf {
+/// What a page says of one partition.
+pub(crate) trait Paged {
     /// Which.
     fn key(&self) -> &DecoratedKey;
 
@@ -35,23 +18,7 @@ pub(crate) trait PageOf {
     fn truncate(&mut self, rows: usize);
 }
 
-impl Page for ReadPage {
-    type Of = Partition;
-
-    fn partitions(&mut self) -> &mut Vec<Partition> {
-        &mut self.partitions
-    }
-
-    fn more(&mut self) -> &mut bool {
-        &mut self.more
-    }
-
-    fn scanned(&mut self) -> &mut Scanned {
-        &mut self.scanned
-    }
-}
-
-impl PageOf for Partition {
+impl Paged for Partition {
     fn key(&self) -> &DecoratedKey {
         &self.key
     }
@@ -69,23 +36,7 @@ impl PageOf for Partition {
     }
 }
 
-impl Page for VersionPage {
-    type Of = PartitionVersion;
-
-    fn partitions(&mut self) -> &mut Vec<PartitionVersion> {
-        &mut self.partitions
-    }
-
-    fn more(&mut self) -> &mut bool {
-        &mut self.more
-    }
-
-    fn scanned(&mut self) -> &mut Scanned {
-        &mut self.scanned
-    }
-}
-
-impl PageOf for PartitionVersion {
+impl Paged for PartitionVersion {
     fn key(&self) -> &DecoratedKey {
         &self.partition.key
     }
@@ -103,34 +54,37 @@ impl PageOf for PartitionVersion {
 }
 
 /// One page from the answers of the shards of a window, within `limits`.
-pub(super) fn merge_pages<P: Page>(pages: Vec<P>, limits: &DataLimits, now_seconds: u32) -> P {
-    let mut merged = P::default();
+pub(super) fn merge_pages<P: Paged>(
+    pages: Vec<Page<P>>,
+    limits: &DataLimits,
+    now_seconds: u32,
+) -> Page<P> {
+    let mut merged = Page::default();
     let mut frontier: Option<DecoratedKey> = None;
     for mut page in pages {
-        let more = *page.more();
-        *merged.more() |= more;
-        *merged.scanned() += *page.scanned();
-        if let Some(last) = page.partitions().last().filter(|_| more)
+        merged.more |= page.more;
+        merged.scanned += page.scanned;
+        if let Some(last) = page.partitions.last().filter(|_| page.more)
             && frontier.as_ref().is_none_or(|key| last.key() < key)
         {
             frontier = Some(last.key().clone());
         }
-        merged.partitions().append(page.partitions());
+        merged.partitions.append(&mut page.partitions);
     }
-    let partitions = merged.partitions();
+    let partitions = &mut merged.partitions;
     partitions.sort_by(|a, b| a.key().cmp(b.key()));
     if let Some(frontier) = frontier {
         partitions.truncate(partitions.partition_point(|p| *p.key() <= frontier));
     }
-    let rows = truncate_rows(partitions, limits.rows as usize, now_seconds);
+    let rows = truncate_rows(partitions, limits.rows, now_seconds);
     // Each shard may have as many bytes as all together: a page goes to other nodes, too.
     let bytes = truncate_bytes(partitions, limits.bytes.into());
-    *merged.more() |= rows | bytes;
+    merged.more |= rows | bytes;
     merged
 }
 
 /// Cuts off what comes after the partition that reaches so many bytes; says whether that was anything.
-fn truncate_bytes<P: PageOf>(partitions: &mut Vec<P>, limit: u64) -> bool {
+fn truncate_bytes<P: Paged>(partitions: &mut Vec<P>, limit: u64) -> bool {
     let mut bytes = 0;
     let full = partitions.iter().position(|partition| {
         bytes += partition.bytes();
@@ -143,18 +97,38 @@ fn truncate_bytes<P: PageOf>(partitions: &mut Vec<P>, limit: u64) -> bool {
 }
 
 /// Cuts off what comes after `limit` rows; says whether that was anything.
-fn truncate_rows<P: PageOf>(partitions: &mut Vec<P>, limit: usize, now_seconds: u32) -> bool {
-    let mut left = limit;
+pub(crate) fn truncate_rows<P: Paged>(
+    partitions: &mut Vec<P>,
+    limit: u32,
+    now_seconds: u32,
+) -> bool {
+    let mut left = limit as usize;
     for at in 0..partitions.len() {
         let partition = &mut partitions[at];
         let rows = partition.rows(now_seconds);
         if rows > left {
             partition.truncate(left);
-            let keep = at + usize::from(left > 0);
-            partitions.truncate(keep);
+            partitions.truncate(at + usize::from(left > 0));
             return true;
         }
         left -= rows;
     }
     false
+}
+
+/// Takes what is given off what may still be given; says how many rows it is.
+pub(crate) fn spend<P: Paged>(
+    limits: &mut DataLimits,
+    partitions: &[P],
+    now_seconds: u32,
+) -> usize {
+    let rows = partitions
+        .iter()
+        .map(|partition| partition.rows(now_seconds));
+    let rows: usize = rows.sum();
+    let bytes: u64 = partitions.iter().map(Paged::bytes).sum();
+    limits.rows = limits.rows.saturating_sub(rows as u32);
+    let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+    limits.bytes = limits.bytes.saturating_sub(bytes);
+    rows
 }

@@ -5,16 +5,15 @@ use std::rc::Rc;
 
 use cluster::ReadQuorum;
 use model::{
-    ClusteringSelection, DataLimits, DecoratedKey, Partition, PartitionSelection, ReadCommand,
-    ReadPage, Slice,
+    ClusteringSelection, DataLimits, DecoratedKey, PartitionSelection, ReadCommand, ReadPage, Slice,
 };
 use storage::{Candidates, Named};
 
 use super::super::ask::{Answer, Asked, Read};
 use super::super::round::{Answers, Questions, Readers};
 use super::super::together::Together;
-use super::truncate;
 use crate::error::RequestError;
+use crate::scan::{spend, truncate_rows};
 
 /// How many partitions are read at once.
 const AT_ONCE: usize = 16;
@@ -163,12 +162,9 @@ impl Found<'_> {
             self.page.more = true;
             return true;
         }
-        self.page.more = page.more | truncate(&mut page, self.limits.rows);
-        let rows: usize = page.partitions.iter().map(Partition::counted_rows).sum();
-        let bytes: u64 = page.partitions.iter().map(Partition::answer_bytes).sum();
-        self.limits.rows = self.limits.rows.saturating_sub(rows as u32);
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        self.limits.bytes = self.limits.bytes.saturating_sub(bytes);
+        let now = self.command.now_seconds;
+        self.page.more = page.more | truncate_rows(&mut page.partitions, self.limits.rows, now);
+        spend(&mut self.limits, &page.partitions, now);
         for partition in page.partitions {
             match self.page.partitions.last_mut() {
                 Some(last) if last.key == partition.key => last.rows.extend(partition.rows),
