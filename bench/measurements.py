@@ -76,6 +76,8 @@ class Moment:
     write_ms: float
     # The longest time for which it had something to do, and ended nothing.
     still_ms: float
+    # CPU microseconds that the server's core took for the same work (see `pace`); 0 where nobody looked.
+    pace: float = 0.0
 
 
 @dataclasses.dataclass

@@ -7,6 +7,7 @@ import statistics
 import threading
 import time
 
+import pace
 import profiles
 from measurements import Moment, Moments
 from perf import NoProfile
@@ -60,14 +61,15 @@ def watched(drive, server, cores):
         thread.join()
 
 
-def moment(interval, looks):
-    """What there is to say of an interval: these are the looks within it."""
+def moment(interval, looks, took):
+    """What there is to say of an interval: these are the looks within it, and how long the core took for the same work."""
     known = [look for look in looks if look.cpu is not None]
     first, last = looks[0], looks[-1]
     cores = (known[-1].cpu - known[0].cpu) / (known[-1].at - known[0].at) if len(known) > 1 else 0.0
     writes = last.writes - first.writes
     return Moment(interval["at"], interval["ops_per_second"], interval["latency"]["p999"] / 1000, cores,
-                  writes / (last.at - first.at), (last.millis - first.millis) / max(1, writes), 1000 * longest_still(looks))
+                  writes / (last.at - first.at), (last.millis - first.millis) / max(1, writes), 1000 * longest_still(looks),
+                  1e6 * took)
 
 
 def longest_still(looks):
@@ -82,16 +84,17 @@ def longest_still(looks):
     return longest
 
 
-def moments(intervals, looks):
+def moments(intervals, looks, paces):
     """Those of all intervals that were looked at, each with its own."""
-    times = [look.at for look in looks]
+    times, paced = [look.at for look in looks], [at for at, _ in paces]
     found = []
     for interval in intervals:
         # The interval before has ended a second before, or so.
         begun = interval["ended"] - 1.0
         within = looks[bisect.bisect(times, begun):bisect.bisect(times, interval["ended"])]
         if len(within) > 1:
-            found.append(moment(interval, within))
+            took = [seconds for _, seconds in paces[bisect.bisect(paced, begun):bisect.bisect(paced, interval["ended"])]]
+            found.append(moment(interval, within, statistics.mean(took) if took else 0.0))
     return found
 
 
@@ -118,6 +121,7 @@ def measured(bench, server, *arguments):
     try:
         with contextlib.ExitStack() as stack:
             looks = stack.enter_context(watched(bench.drive, server, bench.cores_of_client()))
+            paces = stack.enter_context(pace.watched(bench.cores_of(server)))
             try:
                 stack.enter_context(profiles.recorded(file, bench.client_cores, SAMPLES_A_SECOND))
             except NoProfile:
@@ -131,7 +135,7 @@ def measured(bench, server, *arguments):
         bench.notes.append(f"What {server.name} did in its worst seconds is not known: {error}")
     finally:
         file.unlink(missing_ok=True)
-    return figures, moments(figures["intervals"], looks), profile
+    return figures, moments(figures["intervals"], looks, paces), profile
 
 
 def up_to_the_worst(file, server, intervals, looks):

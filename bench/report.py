@@ -192,10 +192,10 @@ def moments_table(target, moments):
     """The worst seconds, where a target is missed that is held over a long time."""
     title = f"{target.part}: {target.name}: the worst seconds of {moments.server}, and what server and drive did in them"
     told = lambda at, moment: [at, f"{moment.ops_per_second:,.0f}", *map(number, (
-        moment.p999, moment.cores, moment.writes, moment.write_ms, moment.still_ms))]
+        moment.p999, moment.cores, moment.writes, moment.write_ms, moment.still_ms, moment.pace))]
     rows = [*(told(f"{moment.at:.0f}", moment) for moment in moments.worst), told("all (medians)", moments.usual)]
     return Table(title, [["second", "operations", "p99.9, ms", "cores busy", "writes of the drive", "ms a write",
-                          "drive still for, ms"], *rows], words=(0,))
+                          "drive still for, ms", "same work on the core, µs"], *rows], words=(0,))
 
 
 def profiled(targets):

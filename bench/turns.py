@@ -165,6 +165,12 @@ class Bench:
         return self.numbers(self.client_cores) if self.client_cores else set()
 
     @staticmethod
+    def cores_of(server):
+        """The same of a server."""
+        cores = server.nodes[0].cores
+        return Bench.numbers(cores) if cores else set()
+
+    @staticmethod
     def count(cores):
         """How many "0-1,3" are."""
         return len(Bench.numbers(cores))

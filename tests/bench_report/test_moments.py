@@ -30,8 +30,9 @@ def interval(at, ended, p999=1000):
 
 def test_a_second_has_what_was_seen_within_it():
     looks = [look(9.5, 1.0), look(10.1, 2.0, 100, 10), look(10.3, None, 200, 40, 1), look(10.9, 2.4, 500, 50), look(11.2, 9.0)]
-    assert moments.moments([interval(1, 11.0, 7000), interval(2, 12.0)], looks) == [
-        Moment(1, 100.0, 7.0, pytest.approx(0.5), pytest.approx(500), pytest.approx(0.1), 0.0)]
+    paces = [(9.9, 0.9), (10.2, 0.0002), (10.8, 0.0004), (11.1, 0.9)]
+    assert moments.moments([interval(1, 11.0, 7000), interval(2, 12.0)], looks, paces) == [
+        Moment(1, 100.0, 7.0, pytest.approx(0.5), pytest.approx(500), pytest.approx(0.1), 0.0, pytest.approx(300))]
 
 
 def test_a_drive_stands_still_while_it_has_to_do_and_ends_nothing():
@@ -53,13 +54,13 @@ def test_the_worst_seconds_are_told_beside_the_others():
     target = Target("steady", "p99.9", [50.0], 5, True, "ms", moments=[worst])
     assert Target.from_json(target.to_json()) == target
     table, = report.profiled([target])
-    assert table.rows[2] == ["7", "100", "50", "0.500", "10", "0.100", "30"]
+    assert table.rows[2] == ["7", "100", "50", "0.500", "10", "0.100", "30", "0"]
     assert table.rows[-1][0] == "all (medians)" and len(table.rows) == moments.WORST + 2
     assert all(len(row) == len(table.rows[0]) for row in table.rows)
 
 
 def test_no_second_was_looked_at():
-    assert moments.moments([interval(1, 11.0)], []) == []
+    assert moments.moments([interval(1, 11.0)], [], []) == []
 
 
 def test_it_is_looked_at_meanwhile():
@@ -82,7 +83,7 @@ def test_a_measure_without_perf_has_its_figures(monkeypatch, tmp_path):
         return figures
 
     bench = types.SimpleNamespace(
-        folder=tmp_path, client_cores=None, cores_of_client=set, notes=[], measure=measure,
+        folder=tmp_path, client_cores=None, cores_of_client=set, cores_of=lambda _: set(), notes=[], measure=measure,
         drive=types.SimpleNamespace(work=lambda: (1, 2, 3, 0)))
     server = types.SimpleNamespace(name="Helenus", pids=lambda: [1], cpu_seconds=lambda: 1.0)
     measured, seconds, profile = moments.measured(bench, server)
