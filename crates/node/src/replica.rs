@@ -84,13 +84,17 @@ pub(crate) async fn read_versions(
     if owner == shard.index() {
         return shard.store.read_versions(command).await;
     }
-    let pending = PartitionVersion::send(shard, owner, command.clone()).await;
-    PartitionVersion::receive(pending).await
+    ask(shard, owner, command).await
 }
 
-async fn ask(shard: &Shard, owner: u16, command: &ReadCommand) -> Result<ReadPage, ReadError> {
-    let pending = Partition::send(shard, owner, command.clone()).await;
-    Partition::receive(pending).await
+/// Asks another shard, and waits for its answer.
+async fn ask<P: Sharded>(
+    shard: &Shard,
+    owner: u16,
+    command: &ReadCommand,
+) -> Result<Page<P>, ReadError> {
+    let pending = P::send(shard, owner, command.clone()).await;
+    P::receive(pending).await
 }
 
 /// What shards say of one partition after the other.

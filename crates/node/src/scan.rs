@@ -145,7 +145,7 @@ impl<'c, P: Paged> Sweep<'c, P> {
             self.page.more = !page.partitions.is_empty();
             page.partitions.clear();
         }
-        self.found += spend(&mut self.limits, &page.partitions, now) as u64;
+        self.found += spend(&mut self.limits, &page.partitions, now);
         self.page.partitions.append(&mut page.partitions);
         self.page.more |= page.more;
         self.page.scanned += page.scanned;

@@ -278,7 +278,7 @@ impl<'m> Scan<'m> {
             // Pieces that are read at the same time have the same limit.
             let now = self.command.now_seconds;
             self.page.more = page.more | truncate_rows(&mut page.partitions, self.limits.rows, now);
-            self.found += spend(&mut self.limits, &page.partitions, now) as u64;
+            self.found += spend(&mut self.limits, &page.partitions, now);
             self.page.partitions.append(&mut page.partitions);
         }
         self.at_once = self.next_at_once();

@@ -117,11 +117,7 @@ pub(crate) fn truncate_rows<P: Paged>(
 }
 
 /// Takes what is given off what may still be given; says how many rows it is.
-pub(crate) fn spend<P: Paged>(
-    limits: &mut DataLimits,
-    partitions: &[P],
-    now_seconds: u32,
-) -> usize {
+pub(crate) fn spend<P: Paged>(limits: &mut DataLimits, partitions: &[P], now_seconds: u32) -> u64 {
     let rows = partitions
         .iter()
         .map(|partition| partition.rows(now_seconds));
@@ -130,5 +126,5 @@ pub(crate) fn spend<P: Paged>(
     limits.rows = limits.rows.saturating_sub(rows as u32);
     let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
     limits.bytes = limits.bytes.saturating_sub(bytes);
-    rows
+    rows as u64
 }
