@@ -7,6 +7,7 @@ import subprocess
 import time
 
 from servers import fail
+from setting import Setting
 
 
 class MemoryDrive:
@@ -61,18 +62,12 @@ class Drive:
         folders = [block / "queue", block.parent / "queue"]
         self.folder = folder
         self.file = next((f / "read_ahead_kb" for f in folders if f.is_dir()), None)
-        self.before, self.note = None, None
+        self.read_ahead, self.note = Setting(self.file), None
         try:
-            before = self.file.read_text().strip()
-            if int(before) > kib:
-                self.file.write_text(str(kib))
-                self.before = before
+            self.read_ahead.change(str(kib), lambda before, wanted: int(before) <= int(wanted))
         except (OSError, AttributeError, ValueError) as error:
             self.note = (f"the drive's read-ahead could not be set to {kib} KiB ({error}); with more "
                          "than that Cassandra reads too much for each row")
-
-    def read_ahead(self):
-        return self.file.read_text().strip() if self.file else "unknown"
 
     def reads(self):
         """How many reads the drive has done, and the milliseconds that they took together."""
@@ -113,7 +108,3 @@ class Drive:
             os.close(file)
             path.unlink()
         return took
-
-    def restore(self):
-        if self.before:
-            self.file.write_text(self.before)

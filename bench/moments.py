@@ -2,13 +2,12 @@
 import bisect
 import contextlib
 import dataclasses
-import os
 import statistics
-import threading
 import time
 
 import pace
 import profiles
+from meanwhile import each
 from measurements import Moment, Moments
 from perf import NoProfile
 
@@ -42,23 +41,14 @@ class Look:
 @contextlib.contextmanager
 def watched(drive, server, cores):
     """Looks at the drive and the server meanwhile, from these cores if some are given. What it gives has the looks."""
-    looks, ends = [], threading.Event()
+    looks = []
 
     def look():
-        if cores:
-            # Of this thread.
-            os.sched_setaffinity(0, cores)
-        while not ends.wait(PAUSE):
-            cpu = server.cpu_seconds() if len(looks) % LOOKS_A_LOOK_AT_CPU == 0 else None
-            looks.append(Look(time.time(), cpu, *drive.work()))
+        cpu = server.cpu_seconds() if len(looks) % LOOKS_A_LOOK_AT_CPU == 0 else None
+        looks.append(Look(time.time(), cpu, *drive.work()))
 
-    thread = threading.Thread(target=look, daemon=True)
-    thread.start()
-    try:
+    with each(PAUSE, look, cores):
         yield looks
-    finally:
-        ends.set()
-        thread.join()
 
 
 def moment(interval, looks, took):
@@ -84,16 +74,20 @@ def longest_still(looks):
     return longest
 
 
+def during(interval, noted, at):
+    """What of all that was noted, in the order of time, was noted in the second of an interval; `at` says when."""
+    # The interval before has ended a second before, or so.
+    first, behind = (bisect.bisect(noted, moment, key=at) for moment in (interval["ended"] - 1.0, interval["ended"]))
+    return noted[first:behind]
+
+
 def moments(intervals, looks, paces):
     """Those of all intervals that were looked at, each with its own."""
-    times, paced = [look.at for look in looks], [at for at, _ in paces]
     found = []
     for interval in intervals:
-        # The interval before has ended a second before, or so.
-        begun = interval["ended"] - 1.0
-        within = looks[bisect.bisect(times, begun):bisect.bisect(times, interval["ended"])]
+        within = during(interval, looks, lambda look: look.at)
         if len(within) > 1:
-            took = [seconds for _, seconds in paces[bisect.bisect(paced, begun):bisect.bisect(paced, interval["ended"])]]
+            took = [seconds for _, seconds in during(interval, paces, lambda pace: pace[0])]
             found.append(moment(interval, within, statistics.mean(took) if took else 0.0))
     return found
 
@@ -120,8 +114,8 @@ def measured(bench, server, *arguments):
     file, figures, profile = bench.folder / "perf.data", None, None
     try:
         with contextlib.ExitStack() as stack:
-            looks = stack.enter_context(watched(bench.drive, server, bench.cores_of_client()))
-            paces = stack.enter_context(pace.watched(bench.cores_of(server)))
+            looks = stack.enter_context(watched(bench.drive, server, bench.numbers(bench.client_cores)))
+            paces = stack.enter_context(pace.watched(bench.numbers(server.nodes[0].cores)))
             try:
                 stack.enter_context(profiles.recorded(file, bench.client_cores, SAMPLES_A_SECOND))
             except NoProfile:

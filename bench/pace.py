@@ -1,8 +1,8 @@
 """How fast a core is from second to second, for the scripts beside this file."""
 import contextlib
-import os
-import threading
 import time
+
+from meanwhile import each
 
 # A fifth of a millisecond, so often (in seconds): a 5,000th of the core's time.
 STEPS = 10_000
@@ -14,25 +14,15 @@ def watched(cores):
     """Has one of these cores do the same work again and again meanwhile. What it gives has, of each time, when that was in
     seconds since 1970, and the CPU time that it took, in seconds; nothing without cores to look at. On a virtual machine the
     other half of a core is somebody else's: if that has to do, what takes 0.15 ms of CPU takes 0.27."""
-    paces, ends = [], threading.Event()
+    paces = []
 
     def look():
-        # Of this thread.
-        os.sched_setaffinity(0, {min(cores)})
-        while not ends.wait(PAUSE):
-            # What it needs is in the core's caches then.
-            work(STEPS // 10)
-            paces.append((time.time(), work(STEPS)))
+        # What it needs is in the core's caches then.
+        work(STEPS // 10)
+        paces.append((time.time(), work(STEPS)))
 
-    thread = threading.Thread(target=look, daemon=True)
-    if cores:
-        thread.start()
-    try:
+    with each(PAUSE, look, {min(cores)}) if cores else contextlib.nullcontext():
         yield paces
-    finally:
-        ends.set()
-        if cores:
-            thread.join()
 
 
 def work(steps):

@@ -1,6 +1,5 @@
 """The servers that are compared: one node or several, each a process with an address, a folder and, where
 they are asked for, a cgroup of its own. For the scripts beside this file."""
-import contextlib
 import datetime
 import os
 import pathlib
@@ -8,11 +7,11 @@ import shlex
 import signal
 import subprocess
 import sys
-import threading
 import time
 
 from cgroup import Cgroup
 from drive_limit import drive_limit
+from meanwhile import each
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
@@ -240,22 +239,9 @@ class Helenus(Node):
         """Has all its memtables written to files."""
         self.told_by("flush")
 
-    @contextlib.contextmanager
     def flushed_each(self, seconds, keyspace):
         """Has the memtables of a keyspace flushed so often meanwhile."""
-        ended = threading.Event()
-
-        def flush():
-            while not ended.wait(seconds):
-                self.told_by("flush", keyspace)
-
-        thread = threading.Thread(target=flush)
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
+        return each(seconds, lambda: self.told_by("flush", keyspace))
 
     @staticmethod
     def version():

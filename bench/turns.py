@@ -160,16 +160,6 @@ class Bench:
         """As many as the client has cores."""
         return self.count(self.client_cores) if self.client_cores else os.cpu_count()
 
-    def cores_of_client(self):
-        """Their numbers; none if it may have all."""
-        return self.numbers(self.client_cores) if self.client_cores else set()
-
-    @staticmethod
-    def cores_of(server):
-        """The same of a server."""
-        cores = server.nodes[0].cores
-        return Bench.numbers(cores) if cores else set()
-
     @staticmethod
     def count(cores):
         """How many "0-1,3" are."""
@@ -177,8 +167,8 @@ class Bench:
 
     @staticmethod
     def numbers(cores):
-        """Those of "0-1,3"."""
-        parts = [part.split("-") for part in cores.split(",")]
+        """Those of "0-1,3"; none where all may be had."""
+        parts = [part.split("-") for part in cores.split(",")] if cores else []
         return {core for part in parts for core in range(int(part[0]), int(part[-1]) + 1)}
 
     def keep(self, part, case, phase, server, turn, threads, figures):

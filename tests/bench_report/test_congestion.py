@@ -12,7 +12,7 @@ def test_it_is_set_and_the_machine_has_its_own_back(tmp_path):
     control = tmp_path / "tcp_congestion_control"
     control.write_text("bbr\n")
     congestion = Congestion("cubic", control)
-    assert (congestion.name(), congestion.note) == ("cubic", None)
+    assert (congestion.value(), congestion.note) == ("cubic", None)
     congestion.restore()
     assert control.read_text() == "bbr"
 

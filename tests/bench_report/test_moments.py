@@ -17,6 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
 import moments  # noqa: E402
 import profiles  # noqa: E402
 import report  # noqa: E402
+import turns  # noqa: E402
 from measurements import Moment, Target  # noqa: E402
 
 
@@ -83,9 +84,10 @@ def test_a_measure_without_perf_has_its_figures(monkeypatch, tmp_path):
         return figures
 
     bench = types.SimpleNamespace(
-        folder=tmp_path, client_cores=None, cores_of_client=set, cores_of=lambda _: set(), notes=[], measure=measure,
+        folder=tmp_path, client_cores=None, numbers=turns.Bench.numbers, notes=[], measure=measure,
         drive=types.SimpleNamespace(work=lambda: (1, 2, 3, 0)))
-    server = types.SimpleNamespace(name="Helenus", pids=lambda: [1], cpu_seconds=lambda: 1.0)
+    node = types.SimpleNamespace(cores=None)
+    server = types.SimpleNamespace(name="Helenus", pids=lambda: [1], cpu_seconds=lambda: 1.0, nodes=[node])
     measured, seconds, profile = moments.measured(bench, server)
     assert measured is figures and len(seconds) == 1 and profile is None
     assert "is not known" in bench.notes[0]
