@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code)] // The one crate that may; every block says why it is sound.
 
+mod allocator;
 mod arenas;
 mod buffer;
 mod clock;
@@ -29,6 +30,7 @@ mod sync;
 mod task;
 mod timer;
 
+pub use allocator::Allocator;
 pub use arenas::Arenas;
 pub use buffer::{AlignedBuf, DIRECT_ALIGNMENT};
 pub use code::lock_code;

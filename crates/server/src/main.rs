@@ -30,9 +30,8 @@ use std::sync::OnceLock;
 
 use clap::Parser;
 
-/// Faster than the system's, above all where one thread frees what another allocated.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: io::Allocator = io::Allocator;
 
 /// What it gives out.
 static MEMORY: io::Arenas = io::Arenas::new();

@@ -20,7 +20,7 @@ use wire::{Execute, Flags, Prepare, Query, QueryParameters, Request, Startup, Ve
 
 /// As the server has it.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: io::Allocator = io::Allocator;
 
 /// Requests in flight.
 const IN_FLIGHT: usize = 32;

@@ -8,7 +8,7 @@ use clap::{Parser, ValueEnum};
 
 /// As the server has it: a quarter of a world's time went to the system's.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: io::Allocator = io::Allocator;
 
 /// A kind of world.
 #[derive(Clone, Copy, ValueEnum)]

@@ -17,7 +17,7 @@ use storage::MeasuredMemtable;
 
 // The allocator of the server.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: io::Allocator = io::Allocator;
 
 /// Numbers of rows, spread over a shape without order; the step shares no factor with the counts.
 fn spread(shape: &Shape) -> impl FnMut() -> u64 + use<> {

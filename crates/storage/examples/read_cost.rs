@@ -17,7 +17,7 @@ use model::Table;
 use shapes::Shape;
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: io::Allocator = io::Allocator;
 
 #[derive(Clone)]
 struct Options {

@@ -14,7 +14,7 @@ use storage::MeasuredMemtable;
 
 // The allocator of the server: what it rounds up to is part of what rows take.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: io::Allocator = io::Allocator;
 
 /// Data of a memtable that is measured, in bytes. What is resident grows by huge pages of 2 MiB, which has to be little
 /// beside what is let pass.

@@ -23,7 +23,7 @@ use measure::{Cost, Step};
 use reads::Wanted;
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: io::Allocator = io::Allocator;
 
 /// Writers at once.
 const WRITERS: usize = 64;
