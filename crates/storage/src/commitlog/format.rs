@@ -22,6 +22,8 @@
 //! ```
 //! All numbers are little-endian.
 
+use std::collections::BTreeMap;
+
 use model::Sharder;
 
 /// What is written at once, at least, and what everything is aligned to.
@@ -263,6 +265,20 @@ impl SegmentName {
         SegmentName {
             cassandra: std::cmp::Reverse(Some(version)),
             ..SegmentName::of_shard(segment, 0, 0)
+        }
+    }
+
+    /// What is known of it among others; what `new` makes, if that is nothing. It is nearly always the last of them that is
+    /// written to, which is found without comparing any.
+    pub(crate) fn entry_in<V>(
+        self,
+        known: &mut BTreeMap<SegmentName, V>,
+        new: impl FnOnce() -> V,
+    ) -> &mut V {
+        let last = known.last_key_value();
+        match last.is_some_and(|(name, _)| *name == self) {
+            true => known.last_entry().expect("just seen").into_mut(),
+            false => known.entry(self).or_insert_with(new),
         }
     }
 

@@ -172,7 +172,7 @@ impl CommitLog {
         if group.bytes.len() >= MAX_GROUP {
             state.close_group();
         }
-        let entry = state.segments.entry(segment).or_insert_with(|| Segment {
+        let entry = segment.entry_in(&mut state.segments, || Segment {
             bytes: inner.config.segment_bytes,
             ..Segment::default()
         });

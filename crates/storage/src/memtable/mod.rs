@@ -111,7 +111,7 @@ impl Memtable {
     /// Counts an update; gives the times of what was taken in so far.
     fn begin(&self, segment: Option<SegmentName>) -> EncodingStatsCollector {
         if let Some(segment) = segment {
-            *self.commits.borrow_mut().entry(segment).or_default() += 1;
+            *segment.entry_in(&mut self.commits.borrow_mut(), || 0) += 1;
         }
         self.updates.set(self.updates.get() + 1);
         self.times.get()

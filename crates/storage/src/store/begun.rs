@@ -110,7 +110,10 @@ impl BegunWrites {
 
     /// The table of an id, if nobody has to wait for it.
     fn free_table(&self, id: TableId) -> Option<Rc<TableStore>> {
-        let table = self.inner.table(id)?;
+        // Most are of one table: that of the write before.
+        let last = self.writes.back().map(|begun| &begun.entered.table);
+        let same = last.filter(|table| table.id() == id && !table.dropped.get());
+        let table = same.cloned().or_else(|| self.inner.table(id))?;
         (!self.inner.closed.get() && !table.is_blocked()).then_some(table)
     }
 

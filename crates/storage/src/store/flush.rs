@@ -230,12 +230,12 @@ impl Inner {
                 FlushError::Failed(error.to_string())
             })?;
         }
-        self.let_go_of(table.table().id, memtable);
+        self.let_go_of(table.id(), memtable);
         self.memory.end_flush(memtable.bytes());
         self.set_hurry();
         let pending = &self.counters.pending_flushes;
         pending.set(pending.get().saturating_sub(1));
-        self.note_flush(table.table().id).await;
+        self.note_flush(table.id()).await;
         self.compaction_work.notify_one();
         Ok(())
     }

@@ -37,7 +37,7 @@ impl Inner {
         }
         if all {
             for table in self.all_tables() {
-                if !wanted.contains_key(&table.table().id) && !table.is_index.get() {
+                if !wanted.contains_key(&table.id()) && !table.is_index.get() {
                     let indexes = table.indexes.replace(Rc::new([]));
                     for index in indexes.iter() {
                         self.drop_index(index).await;
@@ -229,7 +229,7 @@ impl Inner {
     /// Drops a table, whatever becomes of its files: the schema has it no more, and it must not stay
     /// on some shards only.
     async fn drop_table(&self, table: &Rc<TableStore>) {
-        let id = table.table().id;
+        let id = table.id();
         table.dropped.set(true);
         table.block().await;
         // They see that it is blocked; until then they write into its folder.
@@ -289,7 +289,7 @@ impl Inner {
     ) -> Result<(), sstable_folder::FolderError> {
         let (memtables, sstables) = table.clear();
         self.begin_period(table);
-        let id = table.table().id;
+        let id = table.id();
         // The last one is the active memtable; the flushing ones are counted by their jobs.
         for (at, memtable) in memtables.iter().enumerate() {
             self.let_go_of(id, memtable);

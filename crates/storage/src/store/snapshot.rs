@@ -153,7 +153,7 @@ impl Store {
             .table(table)
             .ok_or(SnapshotError::UnknownTable(table))?;
         if flush {
-            inner.flush(Some(table.table().id)).await?;
+            inner.flush(Some(table.id())).await?;
         }
         let dir = snapshot_dir(&table.dir, tag);
         let sstables = table.sstables();

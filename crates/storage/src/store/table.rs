@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use io::{Env, Notify};
-use model::{ShardId, Sharder, Table};
+use model::{ShardId, Sharder, Table, TableId};
 use smallvec::SmallVec;
 
 use super::compact::TableCompaction;
@@ -188,6 +188,10 @@ impl TableStore {
     /// The table as of now.
     pub(crate) fn table(&self) -> Arc<Table> {
         self.schema.borrow().clone()
+    }
+
+    pub(crate) fn id(&self) -> TableId {
+        self.schema.borrow().id
     }
 
     /// What is on its way to the drive is written as the table is now, whatever it loses meanwhile.

@@ -69,7 +69,7 @@ impl Inner {
             at: self.env.wall_micros(),
             unfinished: generation.is_some(),
         };
-        self.truncations.borrow_mut()[0].note(table.table().id, truncation);
+        self.truncations.borrow_mut()[0].note(table.id(), truncation);
         self.save_truncations().await
     }
 
@@ -93,7 +93,7 @@ impl Inner {
         if Self::may_have_truncated(table) {
             return;
         }
-        let id = table.table().id;
+        let id = table.id();
         let Some(unfinished) = self.truncations.borrow_mut()[0].finish(id) else {
             return;
         };

@@ -91,7 +91,7 @@ impl Inner {
     pub(super) fn give_up(&self, table: &TableStore, ticket: Option<Ticket>) {
         table.leave();
         if let Some(ticket) = ticket {
-            let id = table.table().id;
+            let id = table.id();
             self.log.give_back(ticket.segment, id, 1);
         }
     }

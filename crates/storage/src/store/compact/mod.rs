@@ -146,7 +146,7 @@ impl Inner {
             }
             *table.compaction.strategy.borrow_mut() = Some(strategy);
             let job = job?;
-            self.compactions.last_table.set(table.table().id);
+            self.compactions.last_table.set(table.id());
             Some(job)
         })
     }

@@ -146,7 +146,7 @@ impl Store {
     /// About how many compactions there are to do, by table; those that run are not counted.
     pub fn pending_compactions(&self) -> Vec<(TableId, usize)> {
         let inner = &self.inner;
-        let pending = |table: &Rc<TableStore>| (table.table().id, inner.pending_of(table));
+        let pending = |table: &Rc<TableStore>| (table.id(), inner.pending_of(table));
         inner.all_tables().iter().map(pending).collect()
     }
 

@@ -392,7 +392,7 @@ impl Hold {
             table: table.clone(),
             _turn: turn,
         };
-        let id = table.table().id;
+        let id = table.id();
         compactions.stop(|s| s.table == id && s.kind == CompactionKind::Compaction);
         table.compaction.idle().await;
         hold
