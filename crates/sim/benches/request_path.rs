@@ -33,6 +33,10 @@ const LONG: usize = 100;
 const VERSION: Version = Version::V4;
 const HEADER: usize = 9;
 const LIMIT: Duration = Duration::from_secs(60);
+/// When the tables are filled, as clients say it, and when it is counted: what is written then takes the place of that. In
+/// microseconds since 1970.
+const FILLED_AT: Clock = Clock(1_700_000_000_000_000);
+const COUNTED_AT: Clock = Clock(1_700_001_000_000_000);
 
 const TABLES: [&str; 5] = [
     "CREATE KEYSPACE b WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
@@ -172,8 +176,23 @@ impl Connection {
     }
 }
 
+/// What clients say what time it is, in microseconds since 1970: later with each request.
+struct Clock(i64);
+
+impl Clock {
+    fn next(&mut self) -> i64 {
+        self.0 += 1;
+        self.0
+    }
+}
+
 /// The bytes of requests of a workload with the keys of these rows.
-fn requests(id: &[u8], workload: Workload, rows: impl Iterator<Item = usize>) -> Vec<u8> {
+fn requests(
+    id: &[u8],
+    workload: Workload,
+    rows: impl Iterator<Item = usize>,
+    clock: &mut Clock,
+) -> Vec<u8> {
     let value = [b'v'; 100];
     let mut bytes = Vec::new();
     for (stream, row) in rows.enumerate() {
@@ -191,7 +210,7 @@ fn requests(id: &[u8], workload: Workload, rows: impl Iterator<Item = usize>) ->
             values: values.into(),
             skip_metadata: true,
             page_size: Some(5000),
-            timestamp: Some(1_700_000_000_000_000 + row as i64),
+            timestamp: Some(clock.next()),
             ..QueryParameters::default()
         };
         let execute = Execute {
@@ -260,6 +279,7 @@ fn set_up(world: &mut World) -> (Rc<RefCell<Option<Connection>>>, Vec<Vec<u8>>) 
     let (address, to_keep, to_fill) = (world.cql(0), kept.clone(), ids.clone());
     run(world, |env| async move {
         let mut connection = Connection::connect(&env, address).await;
+        let mut clock = FILLED_AT;
         for text in TABLES {
             let parameters = QueryParameters::default();
             connection
@@ -271,7 +291,7 @@ fn set_up(world: &mut World) -> (Rc<RefCell<Option<Connection>>>, Vec<Vec<u8>>) 
             for first in (0..ROWS * load.rows).step_by(IN_FLIGHT) {
                 let rows = first..first + IN_FLIGHT;
                 connection
-                    .exchange(requests(&id, load, rows), IN_FLIGHT)
+                    .exchange(requests(&id, load, rows, &mut clock), IN_FLIGHT)
                     .await;
             }
         }
@@ -291,12 +311,13 @@ fn main() {
     world.start(0);
     world.wait_until_ready(LIMIT).expect("it starts");
     let (connection, ids) = set_up(&mut world);
+    let mut clock = COUNTED_AT;
     for (workload, id) in WORKLOADS.into_iter().zip(&ids) {
-        let rounds = || {
+        let mut rounds = || {
             let rows = |round| {
                 (0..IN_FLIGHT).map(move |n| (round * IN_FLIGHT + n) * 7 * LONG % (ROWS * LONG))
             };
-            let of_round = |round| requests(id, workload, rows(round));
+            let of_round = |round| requests(id, workload, rows(round), &mut clock);
             (0..ROUNDS).map(of_round).collect::<Vec<_>>()
         };
         // Caches are filled, and what is allocated once is.
