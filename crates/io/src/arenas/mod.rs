@@ -5,7 +5,7 @@
 //! and a shard that grows a memtable or a cache does nothing else meanwhile. So the allocator, mimalloc, has all of its memory
 //! from here (`mi_manage_memory`) and says which of it it begins to use; and a thread that runs only while the processor has
 //! nothing else to do touches what comes next. What the allocator gives back, as a memtable that was flushed, stays as it is
-//! for what it takes next, up to a bound.
+//! for what it takes next, up to a bound, beyond which the kernel gets it back in whole huge pages.
 //!
 //! Seastar's prefaulting threads and the JVM's `-XX:+AlwaysPreTouch`, which Cassandra sets, are for the same; they take all
 //! memory at start. Here a process has what it needs, and up to a quarter of what it may have beside it, if nobody else
@@ -194,6 +194,7 @@ impl Arenas {
             mi_option_set(GENERIC_COLLECT, RARELY);
         }
         self.region.set(region).map_err(|_| refused())?;
+        self.kept.note(region.bytes)?;
         for arena in 0..region.bytes / ARENA {
             if !region.manage(arena, self) {
                 return Err(refused());
@@ -215,9 +216,9 @@ impl Arenas {
             return Ok(());
         };
         // Only now: a command that ends at once has no use for 2 MiB where it needs 4 KiB. Without them it works as well.
-        let _ = region.advise(0, region.bytes, Advice::LinuxHugepage);
+        let advised = region.advise(0, region.bytes, Advice::LinuxHugepage);
         let memory = usize::try_from(memory).unwrap_or(usize::MAX);
-        self.kept.keep(region.bytes, memory);
+        self.kept.keep(memory, advised.is_ok() && has_huge_pages());
         if !region.can_touch() {
             let unsupported = std::io::ErrorKind::Unsupported;
             return Err(std::io::Error::new(
@@ -276,10 +277,10 @@ impl Arenas {
 
     /// The allocator has no use for this any more: it holds it for nobody else meanwhile, and says so before it uses it again.
     fn given_back(&self, region: Region, from: usize, bytes: usize) {
-        if !self.kept.put(from / SLICE, bytes / SLICE) {
+        self.kept.put(from / SLICE, bytes / SLICE, |slice, count| {
             // If it is not taken back, it stays.
-            let _ = region.advise(from, bytes, Advice::LinuxDontNeed);
-        }
+            let _ = region.advise(slice * SLICE, count * SLICE, Advice::LinuxDontNeed);
+        });
     }
 }
 
@@ -289,6 +290,12 @@ impl Arenas {
 fn beside(used: usize, memory: usize, least_share: usize) -> usize {
     let unused = (memory / 4 * 3).saturating_sub(used);
     unused.clamp(memory / least_share, memory / MOST_SHARE)
+}
+
+/// Does the kernel give huge pages to who asks for them (`transparent_hugepage=never` says that it does not)?
+fn has_huge_pages() -> bool {
+    std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled")
+        .is_ok_and(|told| !told.contains("[never]"))
 }
 
 /// Has the machine little memory left for others? If it does not say so, no.
