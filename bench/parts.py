@@ -95,10 +95,11 @@ def hold(bench, part, name, values, bound, at_most, unit="x", again=None, waits=
     return target
 
 
-def warm_up(bench, data, workload="c", servers=None):
+def warm_up(bench, data, workload="c", servers=None, times=1):
     for server in bench.servers if servers is None else servers:
         say(f"{server.name}: warms up")
-        bench.measure(server, workload, data, max(bench.options.threads), bench.options.rewarm * bench.options.nodes)
+        seconds = times * bench.options.rewarm * bench.options.nodes
+        bench.measure(server, workload, data, max(bench.options.threads), seconds)
 
 
 # --- the parts --------------------------------------------------------------
