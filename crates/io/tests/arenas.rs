@@ -14,6 +14,9 @@ static ALLOCATOR: io::Allocator = io::Allocator;
 /// `mi_option_purge_delay` of `mimalloc.h`: after how many milliseconds memory that nobody uses is given back.
 const PURGE_DELAY: c_int = 15;
 const UNLESS_TOLD: c_long = 1000;
+/// `mi_option_page_commit_on_demand`: whether the allocator uses more of what it has than it says. An environment may ask for it
+/// (`MIMALLOC_PAGE_COMMIT_ON_DEMAND`).
+const PAGE_COMMIT_ON_DEMAND: c_int = 40;
 
 unsafe extern "C" {
     fn mi_option_get(option: c_int) -> c_long;
@@ -84,7 +87,6 @@ fn churn(thread: usize) {
 /// What one thread gives back is of huge pages that others use.
 #[test]
 fn memory_stays_as_it_is_while_others_give_back_theirs() {
-    ARENAS.reserve().unwrap();
     // SAFETY: they only read and write numbers.
     unsafe {
         assert_eq!(
@@ -93,7 +95,9 @@ fn memory_stays_as_it_is_while_others_give_back_theirs() {
             "it has another number"
         );
         mi_option_set(PURGE_DELAY, 0);
+        mi_option_set(PAGE_COMMIT_ON_DEMAND, 1);
     }
+    ARENAS.reserve().unwrap();
     if let Err(error) = ARENAS.keep_ready(MEMORY as u64) {
         eprintln!("none is ready: {error}");
     }

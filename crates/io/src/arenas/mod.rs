@@ -49,6 +49,10 @@ const GENERIC_COLLECT: c_int = 34;
 /// With gigabytes that look takes milliseconds, in which a shard answers nobody, and at 50,000 requests a second it came twenty
 /// times a second. Where memory is asked for its pages are looked at anyway; this is the most that the allocator takes.
 const RARELY: c_long = 1_000_000;
+/// `mi_option_page_commit_on_demand`: whether the allocator says only of a part of what it takes that it begins to use that, and
+/// nothing of the rest when it comes to it. What nobody is said to use is given back, so it may not, whatever the environment
+/// says (`MIMALLOC_PAGE_COMMIT_ON_DEMAND`).
+const PAGE_COMMIT_ON_DEMAND: c_int = 40;
 
 /// What the allocator calls when it begins to use memory and when it gives it back (`mi_commit_fun_t`): whether it
 /// begins, what memory, whether that is all zeros if it is known, and whose it is. It says: was it done?
@@ -192,6 +196,7 @@ impl Arenas {
         unsafe {
             mi_process_init();
             mi_option_set(GENERIC_COLLECT, RARELY);
+            mi_option_set(PAGE_COMMIT_ON_DEMAND, 0);
         }
         self.region.set(region).map_err(|_| refused())?;
         self.kept.note(region.bytes)?;
@@ -349,6 +354,10 @@ unsafe extern "C" fn commit(
         return false;
     };
     let from = start.addr().wrapping_sub(region.start);
+    assert!(
+        from.is_multiple_of(SLICE) && bytes.is_multiple_of(SLICE) && bytes > 0,
+        "the allocator has whole slices"
+    );
     match begins {
         true => arenas.taken(from, bytes),
         false => arenas.given_back(*region, from, bytes),
@@ -391,6 +400,11 @@ mod tests {
         // Another test may have set it by now.
         assert!([10_000, RARELY].contains(&asked), "{asked}");
         assert_eq!(next, [0, 2]);
+        // `mi_option_pagemap_commit` comes before it, `mi_option_page_max_reclaim` and the same across threads behind it.
+        // SAFETY: they only read numbers.
+        let around =
+            [-1, 0, 1, 2].map(|beside| unsafe { mi_option_get(PAGE_COMMIT_ON_DEMAND + beside) });
+        assert_eq!(around, [0, 0, -1, 32]);
     }
 
     #[test]
