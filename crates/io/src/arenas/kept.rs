@@ -9,9 +9,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU64, AtomicUsize, Ordering};
 
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
-
-use super::{HUGE_PAGE, SLICE, beside};
+use super::{HUGE_PAGE, SLICE, beside, map};
 
 /// What part of its memory a process keeps though the allocator gave it back, however much is in use beside it.
 const LEAST_SHARE: usize = 8;
@@ -94,10 +92,8 @@ impl Kept {
     /// There are no addresses for that.
     pub(super) fn note(&self, region: usize) -> std::io::Result<()> {
         let count = region.div_ceil(HUGE_PAGE);
-        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
         // Not from the allocator, which would go on where it has had this from.
-        // SAFETY: nothing else is at addresses that the kernel chooses.
-        let words = unsafe { mmap_anonymous(std::ptr::null_mut(), count * 8, protection, flags) }?;
+        let words = map(count * size_of::<AtomicU64>())?;
         // SAFETY: so many words are mapped, for good, all zeros; nobody else knows of them.
         let pages = unsafe { std::slice::from_raw_parts(words.cast_const().cast(), count) };
         self.pages.get_or_init(|| pages);
@@ -118,22 +114,22 @@ impl Kept {
                 there,
             });
         }
-        let (most, is_huge) = (self.most(), self.is_huge.load(Ordering::Relaxed));
-        let mut pages = count / OF_A_PAGE + PAGES_BESIDE;
-        while is_huge && pages > 0 && self.count() > most {
-            let Some(page) = self.begin_to_give_back() else {
-                break;
-            };
-            give_back(page * OF_A_PAGE, OF_A_PAGE);
-            self.end_to_give_back(page);
-            pages -= 1;
-        }
-        let parts_kept = match is_huge {
-            true => self.memory.load(Ordering::Relaxed) / PARTS_SHARE,
-            false => 0,
+        let most = self.most();
+        let (pages, parts_kept) = match self.is_huge.load(Ordering::Relaxed) {
+            true => (
+                count / OF_A_PAGE + PAGES_BESIDE,
+                self.memory.load(Ordering::Relaxed) / PARTS_SHARE,
+            ),
+            false => (0, 0),
         };
-        let has_spare = self.spare.load(Ordering::Relaxed) > 0;
-        if self.count() > most + parts_kept && !(is_huge && has_spare) {
+        for _ in 0..pages {
+            if self.count() <= most || !self.give_back_page(&give_back) {
+                break;
+            }
+        }
+        // Whole pages that are left go with what is given back next.
+        let is_page_next = pages > 0 && self.has_spare();
+        if self.count() > most + parts_kept && !is_page_next {
             give_back(first, count);
             for (page, mask) in parts(first, count) {
                 self.change(page, |Page { used, there }| Page {
@@ -181,30 +177,23 @@ impl Kept {
         let Some(word) = self.pages().get(page) else {
             return;
         };
-        let mut before = Page::from_word(word.load(Ordering::Relaxed));
+        let changed = |word| {
+            let page = Page::from_word(word);
+            (page != Page::GOING).then(|| change(page).word())
+        };
         loop {
-            if before == Page::GOING {
-                // Not for long: whoever does it asks the kernel, and nobody else, for something that takes as long as that page.
-                std::thread::yield_now();
-                before = Page::from_word(word.load(Ordering::Relaxed));
-                continue;
+            if let Ok(before) = word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, changed) {
+                let before = Page::from_word(before);
+                return self.note_change(before, change(before));
             }
-            let after = change(before);
-            assert_eq!(after.used & !after.there, 0, "what is used is there");
-            let changed = word.compare_exchange_weak(
-                before.word(),
-                after.word(),
-                Ordering::AcqRel,
-                Ordering::Relaxed,
-            );
-            match changed {
-                Ok(_) => return self.note_change(before, after),
-                Err(found) => before = Page::from_word(found),
-            }
+            // Not for long: whoever does it asks the kernel, and nobody else, for something that takes as long as that page.
+            std::thread::yield_now();
         }
     }
 
+    /// Counts what a change changes.
     fn note_change(&self, before: Page, after: Page) {
+        assert_eq!(after.used & !after.there, 0, "what is used is there");
         let more =
             |before: u32, after: u32| after.count_ones() as isize - before.count_ones() as isize;
         let add = |count: &AtomicIsize, more: isize| {
@@ -220,36 +209,45 @@ impl Kept {
         );
     }
 
-    /// A page that nobody uses any part of, and that nobody uses before [`Kept::end_to_give_back`].
-    fn begin_to_give_back(&self) -> Option<usize> {
-        if self.spare.load(Ordering::Relaxed) <= 0 {
+    /// Is there a page that nobody uses any part of?
+    fn has_spare(&self) -> bool {
+        self.spare.load(Ordering::Relaxed) > 0
+    }
+
+    /// Gives back such a page, which nobody uses before that is done. `false` if there is none.
+    fn give_back_page(&self, give_back: impl Fn(usize, usize)) -> bool {
+        let Some((page, before)) = self.begin_to_give_back() else {
+            return false;
+        };
+        self.note_change(before, Page::GONE);
+        give_back(page * OF_A_PAGE, OF_A_PAGE);
+        let going = self.pages()[page].swap(Page::GONE.word(), Ordering::Release);
+        assert_eq!(Page::from_word(going), Page::GOING, "nobody changes it");
+        true
+    }
+
+    /// Which page, and what it was.
+    fn begin_to_give_back(&self) -> Option<(usize, Page)> {
+        if !self.has_spare() {
             return None;
         }
         let pages = self.pages();
         // The allocator takes from the start what it can, so what is farthest from there is asked for last.
         let behind = self.behind.load(Ordering::Relaxed).min(pages.len());
-        let downwards = (0..behind).rev().chain((behind..pages.len()).rev());
-        for page in downwards {
-            let word = pages[page].load(Ordering::Relaxed);
-            let before = Page::from_word(word);
-            let going = Page::GOING.word();
-            if before.is_spare()
-                && pages[page]
-                    .compare_exchange(word, going, Ordering::AcqRel, Ordering::Relaxed)
-                    .is_ok()
-            {
-                self.note_change(before, Page::GONE);
-                self.behind.store(page, Ordering::Relaxed);
-                return Some(page);
-            }
+        let mut downwards = (0..behind).rev().chain((behind..pages.len()).rev());
+        let going = |word| {
+            Page::from_word(word)
+                .is_spare()
+                .then_some(Page::GOING.word())
+        };
+        let found = downwards.find_map(|page| {
+            let before = pages[page].fetch_update(Ordering::AcqRel, Ordering::Relaxed, going);
+            Some((page, Page::from_word(before.ok()?)))
+        });
+        if let Some((page, _)) = found {
+            self.behind.store(page, Ordering::Relaxed);
         }
-        None
-    }
-
-    /// It was given back.
-    fn end_to_give_back(&self, page: usize) {
-        let before = self.pages()[page].swap(Page::GONE.word(), Ordering::Release);
-        assert_eq!(Page::from_word(before), Page::GOING, "nobody changes it");
+        found
     }
 }
 
@@ -346,15 +344,13 @@ mod tests {
         let run = |thread: usize| {
             let own = || (0..PAGES * OF_A_PAGE / THREADS).map(|slice| slice * THREADS + thread);
             let give_back = |first: usize, count: usize| {
-                let slices = (first..first + count).filter(|_| count == OF_A_PAGE);
-                let used = |slices: std::iter::Filter<_, _>| -> u32 {
-                    slices
-                        .map(|slice: usize| users[slice].load(Ordering::SeqCst))
-                        .sum()
+                let used = || -> u32 {
+                    let users = users[first..first + count].iter();
+                    users.map(|users| users.load(Ordering::SeqCst)).sum()
                 };
-                assert_eq!(used(slices.clone()), 0);
+                assert_eq!(used(), 0);
                 std::thread::yield_now();
-                assert_eq!(used(slices), 0);
+                assert_eq!(used(), 0);
             };
             for round in 0..200 {
                 for slice in own() {
@@ -371,12 +367,9 @@ mod tests {
             }
         };
         std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..THREADS)
-                .map(|thread| scope.spawn(move || run(thread)))
-                .collect();
-            threads
-                .into_iter()
-                .for_each(|thread| thread.join().unwrap());
+            for thread in 0..THREADS {
+                scope.spawn(move || run(thread));
+            }
         });
         let pages = kept.pages().iter();
         let pages = pages.map(|word| Page::from_word(word.load(Ordering::Relaxed)));

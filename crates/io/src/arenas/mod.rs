@@ -128,11 +128,7 @@ impl Region {
         let installed = usize::try_from(rustix::system::sysinfo().totalram).unwrap_or(usize::MAX);
         let arenas = installed.div_ceil(ARENA).clamp(1, MOST);
         let bytes = arenas * ARENA;
-        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-        let flags = flags | MapFlags::NORESERVE;
-        // SAFETY: nothing else is at addresses that the kernel chooses.
-        let mapped =
-            unsafe { mmap_anonymous(std::ptr::null_mut(), bytes + CHUNK, protection, flags) }?;
+        let mapped = map(bytes + CHUNK)?;
         let start = mapped.expose_provenance().next_multiple_of(CHUNK);
         Ok(Region { start, bytes })
     }
@@ -287,6 +283,14 @@ impl Arenas {
             let _ = region.advise(slice * SLICE, count * SLICE, Advice::LinuxDontNeed);
         });
     }
+}
+
+/// So many bytes of addresses, all zeros, none of which takes memory before it is touched.
+fn map(bytes: usize) -> rustix::io::Result<*mut c_void> {
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+    // SAFETY: nothing else is at addresses that the kernel chooses.
+    unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, protection, flags) }
 }
 
 /// How much a process that may have so much memory has beside what it uses, for the sake of speed alone: a quarter, as long as
