@@ -152,15 +152,20 @@ def limit_by_drivers(bench, data, case, workload):
 
 def idle_clients(bench, free, case, measure):
     """The same with and without connections on which nothing is asked."""
+
+    def among_idle(server):
+        bench.turn(server)
+        with bench.beside(server, "idle", "--connections-held", IDLE, "--duration", "600s"):
+            return measure(server)
+
     values = []
     for turn in range(bench.options.rounds):
         _, alone = measure(free)
-        bench.turn(free)
-        with bench.beside(free, "idle", "--connections-held", IDLE, "--duration", "600s"):
-            threads, among = measure(free)
+        threads, among = among_idle(free)
         bench.keep("knobs", f"{case} among {IDLE:,} idle connections", "peak", free, turn + 1, threads, among)
         values.append(alone["server_cpu"]["micros_per_operation"] / among["server_cpu"]["micros_per_operation"])
-    hold(bench, "knobs", f"{case} for CPU among {IDLE:,} idle connections beside the free run", values, 0.8, False)
+    hold(bench, "knobs", f"{case} for CPU among {IDLE:,} idle connections beside the free run", values, 0.8, False,
+         again=([free], among_idle))
 
 
 def cgroups(name):
@@ -220,6 +225,10 @@ def ask_for_thrice(bench, subject, data):
     for workload, case in (("c", "reads"), ("a", "half and half")):
         threads = bench.find_peak(subject, workload, data)
         goodput, waits, recovered = [], [], []
+
+        def flooded(server):
+            return MOST_IN_FLIGHT, bench.measure(server, workload, data, MOST_IN_FLIGHT, bench.options.duration, rate)
+
         for turn in range(bench.options.rounds):
             peak = bench.measure(subject, workload, data, threads, bench.options.duration)
             bench.keep("overload", case, "peak", subject, turn + 1, threads, peak)
@@ -227,7 +236,7 @@ def ask_for_thrice(bench, subject, data):
             # Another client, that asks little, whatever becomes of what it asked before.
             other = bench.asking(subject, workload, data, 64, bench.options.duration, 100)
             with bench.beside(subject, *other) as little:
-                flood = bench.measure(subject, workload, data, MOST_IN_FLIGHT, bench.options.duration, rate)
+                _, flood = flooded(subject)
             bench.keep("overload", f"{case}, three times the peak", "flood", subject, turn + 1, MOST_IN_FLIGHT, flood)
             bench.keep("overload", f"{case}, another client meanwhile", "flood", subject, turn + 1, 64, little)
             after = bench.measure(subject, workload, data, threads, 5, int(peak["ops_per_second"] * 0.5), warmup=0)
@@ -235,9 +244,12 @@ def ask_for_thrice(bench, subject, data):
             goodput.append(flood["ops_per_second"] / peak["ops_per_second"])
             waits.append(little["latency"]["max"] / 1000)
             recovered.append(seconds_until_calm(after))
-        hold(bench, "overload", f"{case} done at three times the peak beside the peak", goodput, 0.9, False)
-        hold(bench, "overload", f"{case}: longest wait of another client", waits, 1000, True, "ms")
-        hold(bench, "overload", f"{case}: until all is done again as it comes", recovered, 1, True, "s")
+        hold(bench, "overload", f"{case} done at three times the peak beside the peak", goodput, 0.9, False,
+             again=([subject], flooded))
+        hold(bench, "overload", f"{case}: longest wait of another client", waits, 1000, True, "ms",
+             again=([subject], flooded), waits=True)
+        hold(bench, "overload", f"{case}: until all is done again as it comes", recovered, 1, True, "s",
+             again=([subject], flooded))
 
 
 def seconds_until_calm(figures, least=0.95):
@@ -281,8 +293,8 @@ def storm(bench):
         for server in servers:
             ratios_of[server.name].append(calm_and_windy(server, turn + 1))
     done, slower = zip(*ratios_of.pop(subject.name))
-    hold(bench, "storm", "reads done among connects beside calm ones", list(done), 0.99, False)
     again = [subject], lambda server: (threads, among_connects(server)[1])
+    hold(bench, "storm", "reads done among connects beside calm ones", list(done), 0.99, False, again=again)
     hold(bench, "storm", "p99 of reads among connects beside calm ones", list(slower), 2, True, again=again, waits=True)
     # What the kernel and the client take for a connect disturbs with any server: the limit's ratio was over 2 itself.
     for name, of_limit in windy_p99.items():
@@ -333,7 +345,7 @@ def scaling(bench):
     runs = bench.rounds("scaling", "one column", "peak", servers, measure)
     for server in [] if shares else servers[1:]:
         hold(bench, "scaling", f"work for CPU of {server.name} beside one",
-             ratios(runs, servers[0].name, server.name, cpu), 0.95, False)
+             ratios(runs, servers[0].name, server.name, cpu), 0.95, False, again=([servers[0], server], measure))
     for server in servers:
         end(bench, server)
     bench.client_cores = clients
